@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.steps import Subject
 from benchmarks.workloads import BYTES_PER_EVENT, bytes_of, choose, is_otf2
-from tracecols.jobs import n_jobs
+from tracecols.work.jobs import n_jobs
 
 PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duckdb", "otf2", "pipit")
 

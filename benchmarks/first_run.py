@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tracecols.jobs import n_jobs
 from tracecols.kernels import ahead
 from tracecols.kernels.cache import KernelCache
+from tracecols.work.jobs import n_jobs
 
 
 def called(archive: Path) -> list[list[Any]]:

@@ -145,7 +145,7 @@ def digest(values: Any) -> str:
 
 def content(store_path: Path) -> tuple[dict[str, str], str]:
     """Return digests of everything in a store and of its severities, and what it says to be wrong."""
-    from tracecols.enhance.model import enhance
+    from tracecols.model.model import enhance
     from tracecols.patterns.engine import analyze_model
     from tracecols.store import Store
 

@@ -28,11 +28,11 @@ from tracecols import convert
 from tracecols import open as open_trace
 from tracecols.converters.base import Report
 from tracecols.converters.registry import open_source
-from tracecols.enhance.model import enhance
-from tracecols.enhance.table_files import ENHANCED
-from tracecols.enhance.table_writer import write_tables
 from tracecols.export.archive import export_archive
 from tracecols.export.tables import export
+from tracecols.model.model import enhance
+from tracecols.model.table_files import ENHANCED
+from tracecols.model.table_writer import write_tables
 from tracecols.patterns.engine import analyze_model
 from tracecols.patterns.registry import FAMILIES
 from tracecols.replay.graph import build_graph
@@ -270,7 +270,7 @@ def _analyze_with_workers(subject: Subject) -> Run:
 
     Noted: seconds without the start of the workers, the processor time of them and the client, and their memory.
     """
-    from tracecols.cluster import local_workers
+    from tracecols.work.cluster import local_workers
 
     def run() -> int:
         with local_workers(2) as client:

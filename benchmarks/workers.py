@@ -27,9 +27,11 @@ from distributed import Status
 import tracecols
 from benchmarks.generate import make, write
 from benchmarks.kill import content
-from tracecols.cluster import local_workers
-from tracecols.enhance import collectives, model, partitions
+from tracecols.enhance.dataflow import partitions
+from tracecols.enhance.mpi import collectives
 from tracecols.errors import TracecolsError
+from tracecols.model import model
+from tracecols.work.cluster import local_workers
 
 
 def differences(one: Any, other: Any) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from numpy.typing import NDArray
 
 from tracecols.errors import SourceError
-from tracecols.files import advice, exists
+from tracecols.given.files import advice, exists
 
 Columns = dict[str, NDArray[Any]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracecols import packages
 from tracecols.converters.base import Format, Source, has_file
 from tracecols.errors import SourceError
-from tracecols.files import advice
+from tracecols.given import packages
+from tracecols.given.files import advice
 from tracecols.store.layout import ARCHIVES, instead, kind_of_folder
 
 GROUP = "tracecols.formats"

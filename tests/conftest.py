@@ -74,7 +74,7 @@ def converted(shared_traces, tmp_path_factory):
 def enhance(tmp_path):
     """Convert an archive of `otf2_writer` and return its enhanced model."""
     import tracecols
-    from tracecols.enhance.model import enhance
+    from tracecols.model.model import enhance
     from tracecols.store import Store
 
     def run(archive, jobs=1):

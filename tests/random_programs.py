@@ -18,7 +18,7 @@ from oracles.events import Event, chronological
 from otf2_writer import Archive, Location
 
 import tracecols
-from tracecols.enhance.model import Model, enhance
+from tracecols.model.model import Model, enhance
 from tracecols.store import Store
 
 CONSTRUCTS = {"!$omp for @a.c:2": "loop", "!$omp barrier @a.c:4": "barrier", "!$omp single @a.c:6": "single"}

@@ -175,9 +175,9 @@ def use(path: Path, out: Path, how: int) -> None:
     """Use a store in one of all ways there are."""
     import tracecols
     from tracecols.earl import EventTrace
-    from tracecols.enhance.model import enhance as enhance_store
     from tracecols.export.archive import export_archive
     from tracecols.export.viewers import export_timeline
+    from tracecols.model.model import enhance as enhance_store
     from tracecols.patterns.constraints import find_violations
     from tracecols.patterns.engine import analyze_model
     from tracecols.report.check import tell_violations

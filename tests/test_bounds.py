@@ -8,7 +8,7 @@ from conftest import SHARED
 from severities import cells
 
 import tracecols
-from tracecols.enhance.grouping import Segments
+from tracecols.enhance.dataflow.grouping import Segments
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex

@@ -558,8 +558,8 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
     one = tracecols.open(path, jobs=1)
     violations, wanted = one.frame("clock_violations", raw=True), times(one.correct().save(tmp_path / "one.trace"))
     for module, name, value in (
-        ("enhance.partitions", "PARTITION_ROWS", 50), ("enhance.collectives", "BUCKET_ROWS", 5), ("slices.source", "ROWS", 7),
-        ("clocks.corrected", "ROWS", 7), ("enhance.spill", "BUDGET", 0), ("clocks.graph", "HELD", 0), ("clocks.graph", "CHUNK", 5),
+        ("enhance.dataflow.partitions", "PARTITION_ROWS", 50), ("enhance.mpi.collectives", "BUCKET_ROWS", 5), ("slices.source", "ROWS", 7),
+        ("clocks.corrected", "ROWS", 7), ("enhance.dataflow.spill", "BUDGET", 0), ("clocks.graph", "HELD", 0), ("clocks.graph", "CHUNK", 5),
     ):  # fmt: skip
         monkeypatch.setattr(f"tracecols.{module}.{name}", value)
     two = tracecols.open(path, jobs=3)
@@ -687,7 +687,7 @@ def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkey
         def none(locks):
             return np.full(len(locks), -1), np.zeros(len(locks), np.int64)
 
-        monkeypatch.setattr("tracecols.enhance.clocks.lock_order", none)
+        monkeypatch.setattr("tracecols.enhance.conditions.lock_order", none)
     recorded, reference = (
         Store(tracecols.convert(SHARED / "otf2_clocks" / f"{name}{s}", tmp_path / f"{s}.trace")) for s in ("", "_corrected")
     )  # fmt: skip

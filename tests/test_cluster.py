@@ -24,12 +24,15 @@ import tracecols
 from benchmarks.generate import make, write
 from benchmarks.kill import content
 from benchmarks.workers import campaign, differences
-from tracecols import cluster as clusters
-from tracecols import errors, files
-from tracecols.cluster import SCRATCH, local_workers
-from tracecols.enhance import collectives, model, partitions
-from tracecols.enhance.partitions import divide
+from tracecols import errors
+from tracecols.enhance.dataflow import partitions
+from tracecols.enhance.dataflow.partitions import divide
+from tracecols.enhance.mpi import collectives
 from tracecols.errors import AnalysisError, ClusterError, MissingExtraError
+from tracecols.given import files
+from tracecols.model import model
+from tracecols.work import cluster as clusters
+from tracecols.work.cluster import SCRATCH, local_workers
 
 ROOT = Path(__file__).parents[1]
 

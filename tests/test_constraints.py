@@ -11,7 +11,7 @@ from random_programs import RandomProgram
 
 import tracecols
 from tracecols.cli import group
-from tracecols.enhance.model import enhance
+from tracecols.model.model import enhance
 from tracecols.patterns.constraints import CONSTRAINTS, find_violations
 from tracecols.patterns.engine import counts
 from tracecols.report.check import tell_violations
@@ -218,7 +218,7 @@ def test_recorded__violations_are_counted(name, expected, tmp_path):
 
 
 def test_parts__do_not_change_what_is_found(archive, enhance, monkeypatch):
-    from tracecols.enhance import partitions as model_module
+    from tracecols.enhance.dataflow import partitions as model_module
 
     mpi = archive.mpi(2, 2)
     for threads, team in zip(mpi.threads, mpi.teams, strict=True):

@@ -20,7 +20,7 @@ from test_cube_files import ANCHOR, OLD_CUBE, foreign, index
 
 import tracecols
 from tracecols.cli import group
-from tracecols.enhance.topologies import make_topology
+from tracecols.enhance.definitions.topologies import make_topology
 from tracecols.errors import ForeignCubeWarning, SeverityError, StoreError
 from tracecols.export.cube_read import read_cube
 from tracecols.schema.facts import FACTS, wrong_fact

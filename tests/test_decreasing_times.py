@@ -178,8 +178,8 @@ def test_pieces__hold_every_event_once(tmp_path):
 
 
 def test_earl__counts_positions_as_the_file_does(tmp_path, monkeypatch):
-    monkeypatch.setattr("tracecols.enhance.order.SAMPLE", 4)
-    monkeypatch.setattr("tracecols.enhance.order.WINDOW", 64)
+    monkeypatch.setattr("tracecols.enhance.definitions.order.SAMPLE", 4)
+    monkeypatch.setattr("tracecols.enhance.definitions.order.WINDOW", 64)
     recording = with_late_events(random_recording(5, n_processes=3, n_threads=1, n_rounds=20), 5)
     merged(recording).write(tmp_path / "x.elg")
     trace = EventTrace(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
@@ -245,11 +245,11 @@ def test_severities__do_not_depend_on_jobs_and_parts_where_time_decreases(conven
     found = [cells(one.analyze(conventions))]
     with monkeypatch.context() as patch:
         patch.setattr(conversion, "plan_parts", lambda n: [range(i, i + 1) for i in range(len(n))])
-        patch.setattr("tracecols.enhance.scan.BATCH", 7)
-        patch.setattr("tracecols.enhance.order.BATCH", 5)
-        patch.setattr("tracecols.enhance.scan.WAVE", 100)
-        patch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 100)
-        patch.setattr("tracecols.enhance.collectives.BUCKET_ROWS", 30)
+        patch.setattr("tracecols.enhance.scan.scan.BATCH", 7)
+        patch.setattr("tracecols.enhance.definitions.order.BATCH", 5)
+        patch.setattr("tracecols.enhance.scan.scan.WAVE", 100)
+        patch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 100)
+        patch.setattr("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 30)
         patch.setattr("tracecols.converters.epilog.archive.ROWS", 50)
         two = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "two.trace", jobs=2))
         found.append(cells(two.analyze(conventions)))

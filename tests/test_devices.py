@@ -9,7 +9,7 @@ from offload_program import Offload, small
 from oracles.devices import find_devices
 
 import tracecols
-from tracecols.enhance.model import enhance as enhance_store
+from tracecols.model.model import enhance as enhance_store
 from tracecols.patterns.engine import analyze_model
 from tracecols.store import Store
 
@@ -394,7 +394,7 @@ def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
 
 
 def test_partitions__change_nothing(archive, enhance, monkeypatch):
-    from tracecols.enhance import partitions
+    from tracecols.enhance.dataflow import partitions
 
     for k in range(3):
         p = Offload(archive, 2)

@@ -18,7 +18,7 @@ import tracecols
 from tracecols.earl import EventTrace, index
 from tracecols.earl.events import ATTRIBUTES
 from tracecols.earl.types import OF_KIND, PARENTS, TYPES, is_type, leaves
-from tracecols.enhance import order
+from tracecols.enhance.definitions import order
 from tracecols.errors import StoreError
 
 PARALLEL = "!$omp parallel @a.c:1"

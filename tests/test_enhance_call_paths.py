@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracecols.enhance.pointers import scan_pointers
+from tracecols.model.pointers import scan_pointers
 
 
 def profile(model):

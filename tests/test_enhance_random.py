@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from oracles import queues, stacks
 from random_programs import CONSTRUCT_NAMES, RandomProgram
 
-from tracecols.enhance import scan
-from tracecols.enhance.model import enhance
-from tracecols.enhance.pointers import scan_pointers
-from tracecols.enhance.spill import ColumnSpill
+from tracecols.enhance.dataflow.spill import ColumnSpill
+from tracecols.enhance.scan import scan
+from tracecols.model.model import enhance
+from tracecols.model.pointers import scan_pointers
 
 SEEDS = st.integers(0, 1 << 32)
 SIZES = st.integers(0, 45)

@@ -11,15 +11,16 @@ import pytest
 from otf2_workload import everything
 
 import tracecols
-from tracecols import memory
-from tracecols.enhance import model as models
-from tracecols.enhance import scan, spill
-from tracecols.enhance.columns import Columns
-from tracecols.enhance.model import enhance
-from tracecols.enhance.periods import ask
+from tracecols.enhance.dataflow import spill
+from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.scan import scan
+from tracecols.enhance.scan.periods import ask
 from tracecols.errors import AnalysisError
+from tracecols.model import model as models
+from tracecols.model.model import enhance
 from tracecols.schema import EventKind
 from tracecols.store import Store
+from tracecols.work import memory
 
 PARALLEL, IMPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:2"
 

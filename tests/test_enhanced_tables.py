@@ -18,16 +18,18 @@ from click.testing import CliRunner
 from conftest import slow
 
 import tracecols
-from tracecols.catalog import Catalog, side_name
 from tracecols.cli import group
 from tracecols.docs.site.declared import schema
-from tracecols.enhance import collectives, event_rows, model, partitions, table_writer
-from tracecols.enhance.kept import InMemory
-from tracecols.enhance.steps import ONCE
-from tracecols.enhance.table_files import ENHANCED, find_table, find_tables, schema_of
-from tracecols.enhance.table_writer import with_referred, write_tables
-from tracecols.enhance.tables import STEP_OF, TABLES
+from tracecols.enhance.dataflow import partitions
+from tracecols.enhance.dataflow.steps import ONCE
+from tracecols.enhance.mpi import collectives
 from tracecols.errors import StoreError
+from tracecols.frames.catalog import Catalog, side_name
+from tracecols.model import event_rows, model, table_writer
+from tracecols.model.kept import InMemory
+from tracecols.model.table_files import ENHANCED, find_table, find_tables, schema_of
+from tracecols.model.table_writer import with_referred, write_tables
+from tracecols.model.tables import STEP_OF, TABLES
 from tracecols.schema import DEFINITIONS, SIDE_TABLES
 from tracecols.store import Store
 
@@ -376,7 +378,7 @@ def count_writes(monkeypatch):
     written = []
     real = write_tables
     monkeypatch.setattr(
-        "tracecols.catalog.write_tables", lambda m, names, *a: written.append(tuple(names)) or real(m, names, *a)
+        "tracecols.frames.catalog.write_tables", lambda m, names, *a: written.append(tuple(names)) or real(m, names, *a)
     )
     return written
 
@@ -390,7 +392,7 @@ def test_tables__are_made_once_and_again_for_another_store_or_version(own, monke
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**content, "of": "another store"}))
     tracecols.open(own).scan("messages")
-    monkeypatch.setattr("tracecols.enhance.table_files.__version__", "99")
+    monkeypatch.setattr("tracecols.model.table_files.__version__", "99")
     tracecols.open(own).scan("messages")
     (own / "enhanced" / "messages" / "part-00000.parquet").unlink()
     tracecols.open(own).scan("messages")
@@ -419,7 +421,7 @@ def test_tables__are_complete_or_not_there(own, monkeypatch):
 
 def test_tables__of_a_store_that_cannot_be_written_stand_elsewhere(own, monkeypatch):
     trace = tracecols.open(own)
-    monkeypatch.setattr("tracecols.catalog.os.access", lambda *_: False)
+    monkeypatch.setattr("tracecols.frames.catalog.os.access", lambda *_: False)
     table = trace.scan("sends")
     assert not (own / "enhanced").exists()
     assert table.frame().equals(in_python(trace, "sends"))
@@ -433,7 +435,7 @@ def test_tables__of_a_store_that_cannot_be_written_stand_elsewhere(own, monkeypa
 def test_enhance__of_a_read_only_store_fails(own, monkeypatch):
     """It named a temporary folder that was deleted when the command ended, with exit code 0 (issue 30, number 11)."""
     assert run("enhance", own, "messages").exit_code == 0
-    monkeypatch.setattr("tracecols.catalog.os.access", lambda _, mode: mode != os.W_OK)
+    monkeypatch.setattr("tracecols.frames.catalog.os.access", lambda _, mode: mode != os.W_OK)
     # what is there need not be written
     assert run("enhance", own, "messages").exit_code == 0
     for arguments in (["collectives"], ["messages", "--again"], []):

@@ -17,12 +17,12 @@ from random_programs import RandomProgram
 from test_root_causes import FINALIZE, INIT, RECV, SEND, A, B, late_twice
 
 import tracecols
+from tracecols.causes.charges import DIFFERENCES
+from tracecols.causes.quirks import NONE, OF_SCALASCA, Quirks
 from tracecols.cli import group
-from tracecols.enhance.causes.charges import DIFFERENCES
-from tracecols.enhance.causes.quirks import NONE, OF_SCALASCA, Quirks
-from tracecols.enhance.model import enhance
 from tracecols.errors import AnalysisError
 from tracecols.kernels import causes, segments
+from tracecols.model.model import enhance
 from tracecols.patterns.engine import TOO_LONG, analyze_model
 from tracecols.patterns.profile import profile_cells, task_cells
 from tracecols.patterns.registry import CONVENTIONS
@@ -168,7 +168,7 @@ WORKED_OUT = {
 @pytest.mark.parametrize("divided", [False, True])
 def test_exact__root_causes_are_those_worked_out_by_hand(divided, monkeypatch):
     if divided:
-        monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+        monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     with late_twice().trace() as trace:
         cube = trace.analyze("exact")
         check_laws(trace.model, cube)
@@ -183,8 +183,8 @@ def test_exact__laws_hold_on_recorded_traces_however_they_are_divided(name, stor
     check_laws(model, whole)
     check_path(model, whole)
     for module, constant, value in (
-        ("enhance.partitions", "PARTITION_ROWS", 1), ("enhance.collectives", "BUCKET_ROWS", 5), ("enhance.spill", "BUDGET", 0),
-        ("enhance.scan", "BATCH", 97), ("enhance.scan", "WAVE", 97),
+        ("enhance.dataflow.partitions", "PARTITION_ROWS", 1), ("enhance.mpi.collectives", "BUCKET_ROWS", 5), ("enhance.dataflow.spill", "BUDGET", 0),
+        ("enhance.scan.scan", "BATCH", 97), ("enhance.scan.scan", "WAVE", 97),
     ):  # fmt: skip
         monkeypatch.setattr(f"tracecols.{module}.{constant}", value)
     same(whole, analyze_model(enhance(stores[name], 1), "exact"))
@@ -224,8 +224,8 @@ def test_exact__laws_hold_on_random_epilog_programs_however_they_are_divided(see
     cube = analyze_model(model)
     check_laws(model, cube)
     assert ticks(cube, "critical_path") > 1 << 53
-    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
-    monkeypatch.setattr("tracecols.enhance.spill.BUDGET", 0)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.dataflow.spill.BUDGET", 0)
     same(cube, analyze_model(enhance(store, 1)))
 
 
@@ -243,7 +243,7 @@ def test_exact__laws_hold_on_random_programs_however_they_are_divided(tmp_path_f
     check_laws(model, cube)
     check_path(model, cube)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+        patch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
         same(cube, analyze_model(enhance(store, 1), "exact"))
 
 

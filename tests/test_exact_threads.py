@@ -10,8 +10,8 @@ from test_exact import check_laws, check_path, same
 from test_periods import analyze, assert_same
 
 import tracecols
-from tracecols.enhance.model import enhance
 from tracecols.kernels import segments
+from tracecols.model.model import enhance
 from tracecols.patterns.engine import analyze_model
 from tracecols.testing import Program, severities
 
@@ -287,8 +287,8 @@ def check_random(program, folder, monkeypatch):
     assert ticks(cube, "critical_path") == program.expected_path(stretches)
     with monkeypatch.context() as patch:
         for module, constant, value in (
-            ("enhance.partitions", "PARTITION_ROWS", 1), ("enhance.spill", "BUDGET", 0), ("enhance.scan", "BATCH", 7),
-            ("enhance.instances", "WALKED", 7),
+            ("enhance.dataflow.partitions", "PARTITION_ROWS", 1), ("enhance.dataflow.spill", "BUDGET", 0), ("enhance.scan.scan", "BATCH", 7),
+            ("enhance.scan.instances", "WALKED", 7),
         ):  # fmt: skip
             patch.setattr(f"tracecols.{module}.{constant}", value)
         same(cube, analyze_model(enhance(trace.store, 1)))

@@ -112,11 +112,11 @@ def test_severities__do_not_depend_on_jobs_and_parts(conventions, convert, monke
     one = convert(recording, jobs=1)
     with monkeypatch.context() as patch:
         patch.setattr(conversion, "plan_parts", lambda n: [range(i, i + 1) for i in range(len(n))])
-        patch.setattr("tracecols.enhance.scan.BATCH", 7)
-        patch.setattr("tracecols.enhance.scan.WAVE", 100)
-        patch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 100)
-        patch.setattr("tracecols.enhance.collectives.BUCKET_ROWS", 30)
-        patch.setattr("tracecols.enhance.spill.BUDGET", 1000)
+        patch.setattr("tracecols.enhance.scan.scan.BATCH", 7)
+        patch.setattr("tracecols.enhance.scan.scan.WAVE", 100)
+        patch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 100)
+        patch.setattr("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 30)
+        patch.setattr("tracecols.enhance.dataflow.spill.BUDGET", 1000)
         patch.setattr("tracecols.converters.epilog.archive.ROWS", 50)
         two = convert(recording, jobs=2)
         assert len(list((two.path / "events").iterdir())) == 12

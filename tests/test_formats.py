@@ -9,10 +9,10 @@ import pytest
 from conftest import DATA
 
 import tracecols
-from tracecols import packages
 from tracecols.converters import registry
 from tracecols.converters.base import Format
 from tracecols.errors import SourceError
+from tracecols.given import packages
 from tracecols.store import Store
 from tracecols.testing import Program
 

@@ -12,7 +12,7 @@ from offload_program import small
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import AnalysisError, StoreError, TracecolsError
-from tracecols.readable import n_readable, named_rows, readable_names
+from tracecols.model.readable import n_readable, named_rows, readable_names
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, compound
 from tracecols.schema.causes import WAITS
 
@@ -109,7 +109,7 @@ def test_waits__are_the_same_in_sql_and_python(trace):
 def test_sql__row_is_the_number_of_a_row_and_no_column_of_a_table(trace):
     """Of two columns called row the second would be called row_1, and the one asked for would not be that of the frame."""
     pytest.importorskip("duckdb")
-    from tracecols.enhance.tables import TABLES
+    from tracecols.model.tables import TABLES
 
     assert [name for name, spec in TABLES.items() if "row" in spec.schema.names] == []
     found = trace.sql("select row, event, location from sync_points order by row")
@@ -121,7 +121,7 @@ def test_sql__row_is_the_number_of_a_row_and_no_column_of_a_table(trace):
 
 
 def test_readable_names__do_not_collide_and_enumerations_are_columns():
-    from tracecols.enhance.tables import TABLES
+    from tracecols.model.tables import TABLES
 
     every = [spec.schema for spec in TABLES.values()] + [*SIDE_TABLES.values(), compound.EVENTS_WITH_POINTERS, WAITS]
     for table in every:
@@ -270,7 +270,7 @@ def test_seconds__where_the_clock_starts_at_zero_are_durations(archive, tmp_path
 
 def test_frames__of_call_paths_too_long_to_write_out_say_which_they_are(trace, monkeypatch):
     """Names beyond 1 GiB are refused where they are asked for; a table has the last region and the number of each."""
-    from tracecols.enhance import paths
+    from tracecols.enhance.scan import paths
 
     fresh = tracecols.open(trace.path, jobs=1)
     monkeypatch.setattr(paths, "MAX_TEXT", 10)

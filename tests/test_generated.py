@@ -19,8 +19,8 @@ import tracecols
 from benchmarks import generate
 from benchmarks.programs import source as programs
 from benchmarks.programs.script import grid
+from tracecols.causes.charges import DIFFERENCES
 from tracecols.conversion import write_store
-from tracecols.enhance.causes.charges import DIFFERENCES
 from tracecols.store import Store
 from tracecols.store.outputs import folder_output
 

@@ -13,8 +13,8 @@ from random_programs import RandomProgram
 
 import tracecols
 from tracecols import conversion
-from tracecols.enhance import scan
-from tracecols.enhance.model import Model, enhance
+from tracecols.enhance.scan import scan
+from tracecols.model.model import Model, enhance
 from tracecols.patterns.engine import analyze_model
 from tracecols.store import Store
 
@@ -154,9 +154,9 @@ def test_results__do_not_depend_on_jobs_and_batches(folder, analyzed, monkeypatc
     monkeypatch.setattr(scan, "BATCH", batch)
     # as if the trace were too large for memory
     monkeypatch.setattr(scan, "WAVE", batch)
-    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", batch)
-    monkeypatch.setattr("tracecols.enhance.collectives.BUCKET_ROWS", 10)
-    monkeypatch.setattr("tracecols.enhance.spill.BUDGET", 4 * batch)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", batch)
+    monkeypatch.setattr("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 10)
+    monkeypatch.setattr("tracecols.enhance.dataflow.spill.BUDGET", 4 * batch)
     same(cube, analyze_model(enhance(model.store, 2)))
 
 

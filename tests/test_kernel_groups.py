@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import groups as oracle
 
-from tracecols.enhance.grouping import (
+from tracecols.enhance.dataflow.grouping import (
     combine,
     join_occurrences,
     lookup,

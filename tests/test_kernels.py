@@ -16,9 +16,10 @@ from oracles import orders
 from oracles.events import Event
 from oracles.stacks import Stacks
 
-from tracecols.enhance import scan
-from tracecols.enhance.columns import Columns
-from tracecols.enhance.scan import (
+from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.dataflow.spill import ColumnSpill
+from tracecols.enhance.scan import scan
+from tracecols.enhance.scan.scan import (
     BufferPool,
     LocationScan,
     ScanBuffers,
@@ -27,8 +28,7 @@ from tracecols.enhance.scan import (
     keep_results,
     scan_batch,
 )
-from tracecols.enhance.spill import ColumnSpill
-from tracecols.enhance.teams import ThreadEvents
+from tracecols.enhance.scan.teams import ThreadEvents
 from tracecols.kernels import actions, arrays, cuts, stacks, timeline, trees
 from tracecols.kernels import orders as kernel_orders
 from tracecols.kernels.kernel import kernel

@@ -14,8 +14,8 @@ import pytest
 
 import tracecols
 from tracecols.errors import SourceError, TracecolsError
-from tracecols.scratch import ScratchFolder
 from tracecols.store import Store
+from tracecols.work.scratch import ScratchFolder
 
 ROOT = Path(__file__).parents[1]
 
@@ -160,7 +160,7 @@ def test_scratch__of_a_living_process_stays_and_of_a_dead_one_goes(tmp_path):
     program = f"""
 import time
 from pathlib import Path
-from tracecols.scratch import ScratchFolder
+from tracecols.work.scratch import ScratchFolder
 folder = ScratchFolder(Path({str(tmp_path)!r}), ".x.", ".partial")
 (folder.path / "file").write_text("x")
 print("ready", flush=True)

@@ -9,10 +9,10 @@ from rich.console import Console
 from severities import cells
 
 import tracecols
-from tracecols.enhance.locations import Locations
-from tracecols.enhance.model import enhance as enhance_store
+from tracecols.enhance.definitions.locations import Locations
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
+from tracecols.model.model import enhance as enhance_store
 from tracecols.patterns.engine import analyze_model
 from tracecols.report.info import describe
 from tracecols.slices.opened import open_slice

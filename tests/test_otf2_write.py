@@ -23,8 +23,8 @@ from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.otf2 import encode
 from tracecols.converters.otf2.write import WriteError, write_archive
 from tracecols.converters.registry import open_source
-from tracecols.enhance.model import enhance
 from tracecols.export.archive import export_archive
+from tracecols.model.model import enhance
 from tracecols.patterns.engine import analyze_model, counts
 from tracecols.schema import DEFINITIONS, KINDS, EventKind
 from tracecols.slices import plan

@@ -149,15 +149,15 @@ def test_temporary_files__have_no_folder(made, tmp_path, monkeypatch):
 
     monkeypatch.setattr(tempfile, "gettempdir", none)
     monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setattr("tracecols.scratch.tempfile.gettempdir", none)
-    from tracecols.scratch import temporary_folder
+    monkeypatch.setattr("tracecols.work.scratch.tempfile.gettempdir", none)
+    from tracecols.work.scratch import temporary_folder
 
     with pytest.raises(TracecolsError, match=r"cannot make a temporary folder in any folder .*\n  .*TMPDIR"):
         temporary_folder()
 
 
 def test_temporary_files__of_the_analysis_find_no_room(made, tmp_path, monkeypatch):
-    from tracecols.enhance import spill
+    from tracecols.enhance.dataflow import spill
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")

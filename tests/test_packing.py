@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracecols.enhance import spill
-from tracecols.enhance.columns import Columns
-from tracecols.enhance.outgoing import OutgoingRows
+from tracecols.enhance.dataflow import spill
+from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.dataflow.outgoing import OutgoingRows
 from tracecols.kernels import packing
 
 SMALL = st.integers(-300, 300)

@@ -313,7 +313,7 @@ def test_manifest__without_end(what, name, made, tmp_path):
 
 
 def test_small_files__have_a_limit(tmp_path):
-    from tracecols.enhance.topologies import load_descriptions
+    from tracecols.enhance.definitions.topologies import load_descriptions
     from tracecols.patterns.plugins import load
 
     for name in ("x.json", "x.py", "x.otf2"):

@@ -433,7 +433,7 @@ def test_nonblocking__that_lack_participants_are_counted(archive, enhance):
 def test_nonblocking__partitions_change_nothing(archive, enhance, monkeypatch):
     started(archive, "allreduce")
     one = analyze_model(enhance(archive))
-    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 2)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 2)
     model = enhance(archive, 2)
     with model.divided() as run:
         assert len(run.division) > 1

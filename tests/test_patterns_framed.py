@@ -9,7 +9,8 @@ from conftest import DATA
 from test_plugins import two_messages
 
 import tracecols
-from tracecols.enhance import collectives, partitions
+from tracecols.enhance.dataflow import partitions
+from tracecols.enhance.mpi import collectives
 from tracecols.errors import AnalysisError
 from tracecols.testing import assert_severities
 

@@ -490,7 +490,7 @@ def test_counts__wrong_order_and_late_receivers_without_payload(archive, analyze
 @pytest.mark.parametrize("part", [1, 1 << 18])
 def test_counts__sends_and_receives_count_without_their_other_side(part, archive, analyze, monkeypatch):
     """Issue 13, item 16: only sends did, so that a trace received less than it sent, and a piece less than its share."""
-    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", part)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", part)
     mpi = archive.mpi(2)
     send(mpi.ranks[0], 20, 22, 1, mpi.world, 1, 8)
     recv(mpi.ranks[1], 10, 34, 35, 0, mpi.world, 2, 16)

@@ -227,7 +227,7 @@ def test_registry__parents_stand_before_their_children():
 def test_registry__no_region_of_mpi_or_openmp_falls_into_two_groups(data, tmp_path):
     # the definitions of a recording by Score-P name every function of MPI it knows, more than 200
     import tracecols
-    from tracecols.enhance.regions import Regions
+    from tracecols.enhance.definitions.regions import Regions
     from tracecols.store import Store
 
     regions = Regions(Store(tracecols.convert(data / "coll", tmp_path / "coll.trace")))

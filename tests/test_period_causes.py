@@ -9,14 +9,14 @@ import pytest
 from test_periods import analyze, assert_same, by_period, loop
 from test_root_causes import INIT, RECV, SEND, A, B, late_twice
 
-from tracecols.enhance.call_paths import PeriodCallPaths
-from tracecols.enhance.causes.delays import Intervals
-from tracecols.enhance.causes.periods import divide_cells, period_times
-from tracecols.enhance.causes.quirks import NONE
-from tracecols.enhance.explain import explain
-from tracecols.enhance.model import enhance
-from tracecols.enhance.periods import ask
+from tracecols.causes.delays import Intervals
+from tracecols.causes.periods import divide_cells, period_times
+from tracecols.causes.quirks import NONE
+from tracecols.enhance.scan.call_paths import PeriodCallPaths
+from tracecols.enhance.scan.periods import ask
 from tracecols.kernels import edges as kernels
+from tracecols.model.explain import explain
+from tracecols.model.model import enhance
 from tracecols.patterns.engine import analyze_model
 from tracecols.patterns.periods import LEFT_OUT
 from tracecols.testing import Program
@@ -166,7 +166,7 @@ def test_explain__has_the_steps_that_divide_root_causes():
 
 
 def test_explain__knows_a_bound_of_all_that_any_step_keeps():
-    from tracecols.enhance.tables import STEP_OF, STEPS
+    from tracecols.model.tables import STEP_OF, STEPS
 
     with loop().trace() as trace:
         planned = {step.name for step in explain(trace.store, STEP_OF)}
@@ -265,6 +265,6 @@ def test_edges__find_room_however_many_there_are():
     with loop(20).trace() as trace:
         whole = analyze(trace.store, "exact", bins=100)
         assert_same(analyze_model(enhance(trace.store, 1), "exact"), whole)
-        with mock.patch("tracecols.enhance.causes.edges.ROOM", 4):
+        with mock.patch("tracecols.causes.edges.ROOM", 4):
             small = analyze(trace.store, "exact", bins=100)
     assert small.frame(by_period=True).equals(whole.frame(by_period=True))

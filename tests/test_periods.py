@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from random_programs import RandomProgram
 
 import tracecols
-from tracecols.enhance.model import enhance
-from tracecols.enhance.periods import ask, divide_intervals
+from tracecols.enhance.scan.periods import ask, divide_intervals
 from tracecols.errors import AnalysisError, SeverityError
+from tracecols.model.model import enhance
 from tracecols.patterns.engine import analyze_model, choose, has_interval
 from tracecols.patterns.periods import FEWER, NESTED, NO_PHASES
 from tracecols.patterns.registry import properties
@@ -130,9 +130,9 @@ def test_periods__are_the_same_for_any_partitioning_and_number_of_threads(tmp_pa
     for divided in ({"bins": 13}, {"phases": "*"}, {"bins": 13, "conventions": "exact"}):
         whole = trace.analyze(**divided)
         with (
-            mock.patch("tracecols.enhance.partitions.PARTITION_ROWS", 1),
-            mock.patch("tracecols.enhance.collectives.BUCKET_ROWS", 1),
-            mock.patch("tracecols.enhance.scan.BATCH", 7),
+            mock.patch("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1),
+            mock.patch("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 1),
+            mock.patch("tracecols.enhance.scan.scan.BATCH", 7),
         ):
             parts = tracecols.open(trace.path, jobs=1).analyze(**divided)
         assert parts.frame(by_period=True).equals(whole.frame(by_period=True))
@@ -318,7 +318,7 @@ def test_bins__cut_a_wait_that_lasts_over_several():
 def test_bins__that_are_too_many_for_the_call_paths_are_refused():
     with (
         loop().trace() as trace,
-        mock.patch("tracecols.enhance.call_paths.MOST_LABELS", 10),
+        mock.patch("tracecols.enhance.scan.call_paths.MOST_LABELS", 10),
         pytest.raises(AnalysisError, match="4 bins of 4 call paths are too many"),
     ):
         trace.analyze(bins=4)

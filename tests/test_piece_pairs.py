@@ -16,10 +16,10 @@ from random_programs import RandomProgram
 import tracecols
 from tracecols.conversion import write_store
 from tracecols.converters.otf2.write import write_archive
-from tracecols.enhance.locations import PIECE_NUMBERS
-from tracecols.enhance.model import enhance as enhance_store
-from tracecols.enhance.numbering import Numbering
+from tracecols.enhance.definitions.locations import PIECE_NUMBERS
+from tracecols.enhance.scan.numbering import Numbering
 from tracecols.errors import StoreError
+from tracecols.model.model import enhance as enhance_store
 from tracecols.patterns.engine import analyze_model
 from tracecols.slices.numbering import LEFT_OUT
 from tracecols.slices.opened import open_slice
@@ -567,8 +567,8 @@ def check_divisions(seed: int, folder: Path) -> None:
     expected = of_piece()
     with pytest.MonkeyPatch.context() as patch:
         for name, rows in (
-            ("slices.numbering.BATCH", 1), ("slices.plan.BATCH", 7), ("enhance.partitions.PARTITION_ROWS", 1),
-            ("enhance.collectives.BUCKET_ROWS", 5),
+            ("slices.numbering.BATCH", 1), ("slices.plan.BATCH", 7), ("enhance.dataflow.partitions.PARTITION_ROWS", 1),
+            ("enhance.mpi.collectives.BUCKET_ROWS", 5),
         ):  # fmt: skip
             patch.setattr(f"tracecols.{name}", rows)
         assert of_piece() == expected

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from conftest import DATA
 
 import tracecols
-from tracecols import packages
 from tracecols.cli import group
 from tracecols.errors import AnalysisError
+from tracecols.given import packages
 from tracecols.testing import Program, assert_severities, severities
 
 LATE_BIG = """

@@ -18,7 +18,7 @@ from otf2_writer import Archive
 import tracecols
 from tracecols.cli import group
 from tracecols.export.tables import write_csv
-from tracecols.printable import escaped, one_line, printable
+from tracecols.given.printable import escaped, one_line, printable
 from tracecols.report.screen import Screen
 
 SOURCES = Path(tracecols.__file__).parent

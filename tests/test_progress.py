@@ -10,8 +10,8 @@ import pytest
 
 import tracecols
 from tracecols.cli.progress import COMPILING, SCAN, phases, progress, told_of_compiling
-from tracecols.enhance import partitions
-from tracecols.enhance.model import enhance
+from tracecols.enhance.dataflow import partitions
+from tracecols.model.model import enhance
 from tracecols.patterns.constraints import find_violations
 from tracecols.patterns.engine import analyze_model
 from tracecols.store import Store

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from tracecols.cli import group
 from tracecols.converters.otf2.records import EVENT_RECORDS
-from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError
+from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Property
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.schema import DEFINITIONS, FAMILIES, KINDS, SIDE_TABLES

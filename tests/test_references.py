@@ -37,7 +37,7 @@ from otf2_writer import Archive
 from severities import cells
 
 import tracecols
-from tracecols.enhance.model import enhance
+from tracecols.model.model import enhance
 from tracecols.patterns import windows
 from tracecols.patterns.engine import analyze_model
 from tracecols.store import Store

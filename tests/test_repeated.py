@@ -19,12 +19,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import tracecols
 from benchmarks import generate
-from tracecols.enhance import spill
-from tracecols.enhance.columns import Columns
-from tracecols.enhance.model import enhance
-from tracecols.enhance.steps import RECEIVE, SEND
-from tracecols.enhance.tables import STEP_OF
+from tracecols.enhance.dataflow import spill
+from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.dataflow.steps import RECEIVE, SEND
 from tracecols.errors import AnalysisError
+from tracecols.model.model import enhance
+from tracecols.model.tables import STEP_OF
 from tracecols.once import once
 from tracecols.patterns.engine import counts
 from tracecols.store import Store
@@ -44,7 +44,7 @@ def scratch(tmp_path, monkeypatch) -> Path:
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     return folder
 
 
@@ -188,7 +188,7 @@ def test_once__tries_again_after_an_error():
 
 @pytest.mark.parametrize("part", [1, 1 << 18])
 def test_threads__make_what_partitions_keep_once(part, store, monkeypatch):
-    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", part)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", part)
     made = []
     step = STEP_OF["outgoing_messages"]
 
@@ -198,7 +198,7 @@ def test_threads__make_what_partitions_keep_once(part, store, monkeypatch):
         return step.function(facts, division, *given)
 
     steps = {**STEP_OF, "outgoing_messages": replace(step, function=outgoing_messages)}
-    monkeypatch.setattr("tracecols.enhance.model.STEP_OF", steps)
+    monkeypatch.setattr("tracecols.model.model.STEP_OF", steps)
     model = enhance(Store(store), 1)
     expected = sorted(model.messages.recv.tolist()), sorted(model.sent_messages.send.tolist())
     made.clear()
@@ -228,7 +228,7 @@ def test_threads__ask_one_trace_for_everything(store):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", [1, 1 << 18])
 def test_narrowed_analyses__are_the_same_for_any_number_of_threads(part, store, monkeypatch):
-    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", part)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", part)
     narrowed = {
         "properties": ["mpi_latesender", "mpi_latereceiver", "bytes_rcvd", "mpi_wait_nxn"],
         "locations": [0, 3, 5],
@@ -241,7 +241,7 @@ def test_narrowed_analyses__are_the_same_for_any_number_of_threads(part, store, 
 
 def test_stages__without_the_one_within(store, monkeypatch):
     """What earlier stages keep is made without visiting them."""
-    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     model = enhance(Store(store), 8)
     whole = sorted(model.messages.recv.tolist())
     with model.divided() as run, ThreadPoolExecutor(8) as pool:

@@ -14,7 +14,7 @@ from conftest import slow
 
 import tracecols
 from tracecols.cli import group
-from tracecols.enhance.topologies import load_descriptions
+from tracecols.enhance.definitions.topologies import load_descriptions
 from tracecols.errors import SeverityError, StoreError, TracecolsError
 from tracecols.export.archive import export_archive
 from tracecols.store import Store, reader

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from otf2_writer import Archive
 
 import tracecols
-from tracecols.enhance.causes import points as of_points
-from tracecols.enhance.causes import sweep
-from tracecols.enhance.causes.quirks import OF_SCALASCA
-from tracecols.enhance.causes.segments import LIMIT, open_map
-from tracecols.enhance.causes.sweep import Amounts
+from tracecols.causes import points as of_points
+from tracecols.causes import sweep
+from tracecols.causes.quirks import OF_SCALASCA
+from tracecols.causes.segments import LIMIT, open_map
+from tracecols.causes.sweep import Amounts
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, segments
 from tracecols.patterns.registry import CONVENTIONS
@@ -86,7 +86,7 @@ WORKED_OUT = {
 @pytest.mark.parametrize("name", WORKED_OUT)
 def test_root_causes__are_those_worked_out_by_hand(name, divided, monkeypatch):
     if divided:
-        monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+        monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     with late_twice().trace() as trace:
         found = severities(trace.analyze("scalasca"), name)
     # thirds are no binary fractions
@@ -248,8 +248,8 @@ def test_root_causes__do_not_depend_on_partitions_threads_and_memory(folder, tmp
     store = tracecols.convert(folder, tmp_path / "x.trace")
     whole = tracecols.open(store, jobs=2).analyze()
     for module, name, value in (
-        ("enhance.partitions", "PARTITION_ROWS", 1), ("enhance.collectives", "BUCKET_ROWS", 5), ("enhance.spill", "BUDGET", 0),
-        ("enhance.scan", "BATCH", 97), ("enhance.scan", "WAVE", 97),
+        ("enhance.dataflow.partitions", "PARTITION_ROWS", 1), ("enhance.mpi.collectives", "BUCKET_ROWS", 5), ("enhance.dataflow.spill", "BUDGET", 0),
+        ("enhance.scan.scan", "BATCH", 97), ("enhance.scan.scan", "WAVE", 97),
     ):  # fmt: skip
         monkeypatch.setattr(f"tracecols.{module}.{name}", value)
     divided = tracecols.open(store, jobs=1).analyze()

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tracecols
 from benchmarks import generate
 from tracecols.cli import group
-from tracecols.enhance import paths
-from tracecols.enhance.paths import match_paths, path_names, shortened
+from tracecols.enhance.scan import paths
+from tracecols.enhance.scan.paths import match_paths, path_names, shortened
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export import tables
 from tracecols.export.tables import write_parquet

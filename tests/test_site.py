@@ -15,7 +15,7 @@ from tracecols.cli import group as command_line
 from tracecols.docs.site import contents
 from tracecols.docs.site.declared import LISTS
 from tracecols.docs.site.examples import EXAMPLES
-from tracecols.enhance.tables import STEPS, TABLES
+from tracecols.model.tables import STEPS, TABLES
 from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.properties import how

@@ -14,8 +14,8 @@ from random_programs import RandomProgram
 from severities import cells
 
 import tracecols
-from tracecols.enhance.model import enhance as enhance_store
 from tracecols.errors import AnalysisError
+from tracecols.model.model import enhance as enhance_store
 from tracecols.patterns.engine import analyze_model
 from tracecols.schema import EventKind
 from tracecols.slices import plan

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tracecols
-from tracecols.enhance.communicators import Communicators
+from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.export.viewers import export_timeline
 from tracecols.patterns.constraints import find_violations
 from tracecols.patterns.engine import analyze_model
@@ -59,7 +59,7 @@ def test_collectives__on_undefined_communicators_do_not_depend_on_the_partition(
         for t in range(0, 300, 100):
             rank.collective(t + i, t + 40, None, "barrier").collective(t + 50 + i, t + 90, mpi.world, "barrier")
     whole = analyze_model(enhance(archive))
-    monkeypatch.setattr("tracecols.enhance.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     parts = analyze_model(enhance(archive))
     assert whole.facts["counts"] == parts.facts["counts"] == {UNDEFINED_COMMUNICATOR: 9}
     assert whole.total("mpi_barrier_wait") == pytest.approx(9e-9)

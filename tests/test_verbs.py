@@ -14,7 +14,8 @@ from conftest import DATA, SHARED
 from epilog_writer import EpilogWriter
 
 import tracecols
-from tracecols.enhance import collectives, partitions
+from tracecols.enhance.dataflow import partitions
+from tracecols.enhance.mpi import collectives
 from tracecols.errors import AnalysisError, MissingExtraError
 from tracecols.schema import EventKind as K
 from tracecols.schema.answers import ANSWERS

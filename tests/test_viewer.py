@@ -24,7 +24,7 @@ from small_cubes import small_cube
 import tracecols
 from tracecols.cli import group
 from tracecols.errors import MissingExtraError, SeverityError
-from tracecols.printable import printable
+from tracecols.given.printable import printable
 from tracecols.report.viewer import container, html_table, mimebundle, notebook, sources, topologies_of
 from tracecols.report.viewer.profile import part_of
 from tracecols.report.viewer.sources import Sources

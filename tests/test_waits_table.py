@@ -10,9 +10,9 @@ from conftest import DATA
 
 import tracecols
 from tracecols.cli import group
-from tracecols.enhance.model import made_from
-from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError
+from tracecols.model.model import made_from
+from tracecols.model.tables import TABLES
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema.causes import BY_CONVENTIONS, IN_SECONDS
 from tracecols.testing import Program

@@ -17,8 +17,8 @@ from sweep_simulation import CORNERS, refill_truth, simulate
 
 import tracecols
 from tracecols.cli import group
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.topologies import given_topology
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.definitions.topologies import given_topology
 from tracecols.errors import AnalysisError
 from tracecols.patterns import wavefront
 from tracecols.patterns.engine import analyze_model

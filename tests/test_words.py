@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tracecols
-from tracecols import quantities
+from tracecols.given import quantities
 
 ROOT = Path(tracecols.__file__).parent
 

@@ -14,7 +14,7 @@ from tracecols.version import __version__
 if TYPE_CHECKING:
     from tracecols.conversion import convert
     from tracecols.export.cube_read import read_cube
-    from tracecols.parameters import Parameter
+    from tracecols.given.parameters import Parameter
     from tracecols.patterns.base import Constituent, Family, pattern
     from tracecols.severity.comparison import compare
     from tracecols.severity.cube import SeverityCube
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "Constituent": ("tracecols.patterns.base", "Constituent"),
     "Family": ("tracecols.patterns.base", "Family"),
-    "Parameter": ("tracecols.parameters", "Parameter"),
+    "Parameter": ("tracecols.given.parameters", "Parameter"),
     "SeverityCube": ("tracecols.severity.cube", "SeverityCube"),
     "Trace": ("tracecols.trace", "Trace"),
     "compare": ("tracecols.severity.comparison", "compare"),

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.cluster import Cluster, default_scratch, working_on
 from tracecols.converters.base import Report, Source, read_in_order
 from tracecols.converters.registry import find_anchor, open_source, trace_name
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
-from tracecols.executors import Threads
-from tracecols.jobs import n_jobs
 from tracecols.store.outputs import store_output
 from tracecols.store.writer import Part, PartWriter, StoreWriter
 from tracecols.version import __version__
+from tracecols.work.cluster import Cluster, default_scratch, working_on
+from tracecols.work.executors import Threads
+from tracecols.work.jobs import n_jobs
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -29,9 +29,9 @@ from tracecols.schema import DEFINITIONS, KINDS, SIDE_TABLES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS, PARADIGMS
 from tracecols.schema.severity import DEFAULT
-from tracecols.scratch import temporary_folder
 from tracecols.severity import SeverityCube
 from tracecols.trace import Trace
+from tracecols.work.scratch import temporary_folder
 
 WORLD = 0
 """The communicator of all processes."""
@@ -602,8 +602,8 @@ def assert_severities(
     if violations:
         raise AssertionError("properties contradict each other\n  " + "\n  ".join(violations))
     with (
-        mock.patch("tracecols.enhance.partitions.PARTITION_ROWS", 1),
-        mock.patch("tracecols.enhance.collectives.BUCKET_ROWS", 1),
+        mock.patch("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1),
+        mock.patch("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 1),
     ):
         divided = severities(analyze(), name)
     if divided != found:

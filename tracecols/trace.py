@@ -14,20 +14,19 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracecols.arguments import as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
-from tracecols.catalog import Catalog
 from tracecols.clocks.correction import SHRINK, STRETCH, Bounds, Correction
-from tracecols.cluster import default_scratch, working_on
-from tracecols.enhance.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
-from tracecols.enhance.instances import region_instances
-from tracecols.enhance.locations import find_locations
-from tracecols.enhance.model import Model, enhance
-from tracecols.enhance.periods import Periods, ask
-from tracecols.enhance.table_files import TableFiles, row_bytes
-from tracecols.enhance.tables import TABLES
+from tracecols.enhance.definitions.locations import find_locations
+from tracecols.enhance.scan.instances import region_instances
+from tracecols.enhance.scan.periods import Periods, ask
 from tracecols.errors import AnalysisError, StoreError
-from tracecols.jobs import n_jobs
-from tracecols.memory import physical
+from tracecols.frames.catalog import Catalog
+from tracecols.given.arguments import as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
+from tracecols.given.quantities import counted
+from tracecols.model.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
+from tracecols.model.model import Model, enhance
+from tracecols.model.readable import Readable, n_readable
+from tracecols.model.table_files import TableFiles, row_bytes
+from tracecols.model.tables import TABLES
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
@@ -42,8 +41,6 @@ from tracecols.patterns.engine import (
 )
 from tracecols.patterns.plugins import installed, load_all
 from tracecols.patterns.registry import CONVENTIONS, ids_of
-from tracecols.quantities import counted
-from tracecols.readable import Readable, n_readable
 from tracecols.replay.efficiencies import check_ideal, check_replayed, times_of_window
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import RECORDED, Replay, as_changes
@@ -59,6 +56,9 @@ from tracecols.verbs.answers import Answer
 from tracecols.verbs.messages import comm_matrix, comm_over_time, message_histogram
 from tracecols.verbs.times import flat_profile, idle_time, iterations, load_imbalance, time_profile
 from tracecols.verbs.waiting import late_senders, top_instances
+from tracecols.work.cluster import default_scratch, working_on
+from tracecols.work.jobs import n_jobs
+from tracecols.work.memory import physical
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -774,7 +774,7 @@ class Trace:
             Seconds since the start of the recording. The piece between is analysed as a trace by itself (docs/store.md).
         topologies : mapping or sequence of mapping, optional
             Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`, one list per
-            rank, or `"order": "F"` instead of coordinates (see `tracecols.enhance.topologies.given_topology`). Wavefronts are looked
+            rank, or `"order": "F"` instead of coordinates (see `tracecols.enhance.definitions.topologies.given_topology`). Wavefronts are looked
             for on the first two-dimensional grid a location stands on, those given by hand before those of the trace.
         phases : str, optional
             Divide all severities by phases (docs/phases.md): instances of a region, given by its name, a shell pattern, or the end of a

@@ -19,7 +19,7 @@ from tracecols.converters.epilog import decode, records
 from tracecols.converters.epilog.container import DAMAGED, HEADER, Container, scratch
 from tracecols.converters.epilog.definitions import Definitions, Section, largest, read_map
 from tracecols.errors import SourceError
-from tracecols.files import is_denied
+from tracecols.given.files import is_denied
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind
 from tracecols.schema.capabilities import GET_COMPLETION

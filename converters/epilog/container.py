@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import SourceError, UnsupportedError
-from tracecols.files import advice, open_regular
+from tracecols.given.files import advice, open_regular
 
 MAGIC = b"EPILOG\0"
 HEADER = 10

@@ -19,7 +19,7 @@ from tracecols.converters.otf2.definitions import Definitions, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
 from tracecols.converters.otf2.records import MAPS
 from tracecols.errors import SourceError
-from tracecols.files import is_denied
+from tracecols.given.files import is_denied
 from tracecols.kernels.arrays import empty, first
 from tracecols.schema import EventKind
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters.otf2 import decode
 from tracecols.errors import SourceError, UnsupportedError
-from tracecols.files import advice, open_regular, read_bytes
+from tracecols.given.files import advice, open_regular, read_bytes
 
 LITTLE, BIG = 0x42, 0x23
 HEADER = 18

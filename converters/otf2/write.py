@@ -24,12 +24,12 @@ from tracecols.converters.otf2.files import HEADER, LITTLE, MAX_CHUNK
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.converters.otf2.write_definitions import GlobalDefinitions, framed
 from tracecols.errors import TracecolsError
-from tracecols.files import check_path
-from tracecols.jobs import n_jobs
+from tracecols.given.files import check_path
 from tracecols.schema import KINDS, NAMES, EventKind, enums
-from tracecols.scratch import ScratchFolder
 from tracecols.store.outputs import check_place
 from tracecols.version import __version__
+from tracecols.work.jobs import n_jobs
+from tracecols.work.scratch import ScratchFolder
 
 Progress = Callable[[int, int], None]
 """Called with the number of events done and the number of all."""

@@ -14,7 +14,7 @@ import click
 from tracecols.cli.output import echo
 from tracecols.cli.streams import name_streams
 from tracecols.errors import ForeignCubeWarning, KernelCacheWarning, OpenClusterWarning, TracecolsError
-from tracecols.printable import printable
+from tracecols.given.printable import printable
 from tracecols.version import __version__
 
 COMMANDS = {

@@ -12,7 +12,7 @@ import click
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import numbers, parameters, seconds
 from tracecols.cli.output import echo
-from tracecols.quantities import note
+from tracecols.given.quantities import note
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
 
@@ -151,12 +151,11 @@ def analyze(
     from tracecols.cli.progress import phases as parts_of
     from tracecols.cli.sources import is_store, names_of, opened
     from tracecols.conversion import store_name
-    from tracecols.enhance.locations import find_locations
-    from tracecols.enhance.model import enhance
-    from tracecols.enhance.periods import ask
-    from tracecols.enhance.topologies import load_descriptions
+    from tracecols.enhance.definitions.locations import find_locations
+    from tracecols.enhance.definitions.topologies import load_descriptions
+    from tracecols.enhance.scan.periods import ask
     from tracecols.errors import AnalysisError
-    from tracecols.jobs import n_jobs
+    from tracecols.model.model import enhance
     from tracecols.patterns.engine import analyze_model, check_choice, choose
     from tracecols.patterns.plugins import installed, load_all
     from tracecols.patterns.point_to_point import NOTES
@@ -165,6 +164,7 @@ def analyze(
     from tracecols.severity.storage import cube_folder
     from tracecols.slices.opened import open_slice
     from tracecols.store import Store
+    from tracecols.work.jobs import n_jobs
 
     asked = GivenCluster(**cluster)
     asked.check()

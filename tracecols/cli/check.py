@@ -40,9 +40,9 @@ def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> Non
     """
     from tracecols.cli.progress import SCAN, phases, progress
     from tracecols.cli.sources import opened
-    from tracecols.enhance.model import enhance
-    from tracecols.jobs import n_jobs
+    from tracecols.model.model import enhance
     from tracecols.report.check import tell_violations
+    from tracecols.work.jobs import n_jobs
 
     with opened(source, jobs) as store, progress("checking") as report:
         scanning, searching = phases(report, store.manifest["n_events"], SCAN, 1 - SCAN)

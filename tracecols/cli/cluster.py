@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from tracecols.cluster import Cluster
+    from tracecols.work.cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class GivenCluster:
         if self.workers is None and self.scheduler is None and self.scheduler_file is None:
             yield None
             return
-        from tracecols.cluster import connected_to, default_scratch, local_workers, working_on
-        from tracecols.jobs import n_jobs
-        from tracecols.scratch import temporary_folder
+        from tracecols.work.cluster import connected_to, default_scratch, local_workers, working_on
+        from tracecols.work.jobs import n_jobs
+        from tracecols.work.scratch import temporary_folder
 
         with ExitStack() as stack:
             if self.workers is not None:

@@ -11,7 +11,7 @@ import click
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.correct import correction_options, write_corrected
 from tracecols.cli.output import echo
-from tracecols.quantities import counted
+from tracecols.given.quantities import counted
 
 
 @click.command()
@@ -53,11 +53,11 @@ def convert(
     from tracecols.conversion import convert as run
     from tracecols.conversion import convert_with, store_name
     from tracecols.converters.registry import find_anchor, open_source
-    from tracecols.jobs import n_jobs
     from tracecols.report.info import fate
-    from tracecols.scratch import temporary_folder
     from tracecols.store import Store
     from tracecols.store.outputs import CORRECTED, store_output
+    from tracecols.work.jobs import n_jobs
+    from tracecols.work.scratch import temporary_folder
 
     given = {"latency": latency, "shrink": shrink, "stretch": stretch}
     unused = [f"--{name}" for name, value in given.items() if value is not None]

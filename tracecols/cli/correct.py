@@ -109,9 +109,9 @@ def write_corrected(
     """
     from tracecols.cli.progress import phases, progress
     from tracecols.clocks.correction import Correction
-    from tracecols.enhance.model import enhance
-    from tracecols.jobs import n_jobs
+    from tracecols.model.model import enhance
     from tracecols.report.clocks import tell_correction
+    from tracecols.work.jobs import n_jobs
 
     with progress("correcting clocks") as report:
         scanning, gathering, writing = phases(report, store.manifest["n_events"], 0.4, 0.3, 0.3)

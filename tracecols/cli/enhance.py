@@ -25,13 +25,13 @@ def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None)
     They are what trace.scan, trace.sql, polars, DuckDB and Dask DataFrame read, and are made in bounded memory whatever the length of
     the trace. They can be removed at any time; tables that are there are not made again unless the store or tracecols has changed.
     """
-    from tracecols.catalog import Catalog
     from tracecols.cli.progress import SCAN, phases, progress
-    from tracecols.enhance.model import enhance as scan
-    from tracecols.enhance.table_files import ENHANCED
     from tracecols.errors import StoreError
-    from tracecols.jobs import n_jobs
+    from tracecols.frames.catalog import Catalog
+    from tracecols.model.model import enhance as scan
+    from tracecols.model.table_files import ENHANCED
     from tracecols.store import Store
+    from tracecols.work.jobs import n_jobs
 
     opened = Store(store)
     unknown = [name for name in tables if name not in ENHANCED]

@@ -8,7 +8,7 @@ import click
 
 from tracecols.cli.options import numbers, seconds
 from tracecols.cli.output import echo
-from tracecols.quantities import note
+from tracecols.given.quantities import note
 from tracecols.schema.causes import BY_CONVENTIONS
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 

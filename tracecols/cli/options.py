@@ -7,8 +7,8 @@ import re
 
 import click
 
-from tracecols.arguments import is_selection
-from tracecols.quantities import ALL_UNITS, UNITS, quantity
+from tracecols.given.arguments import is_selection
+from tracecols.given.quantities import ALL_UNITS, UNITS, quantity
 
 MOST = 10_000_000
 """Numbers in a range, at most."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tracecols.printable import printable
+from tracecols.given.printable import printable
 
 
 def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:

@@ -25,9 +25,9 @@ def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
 
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened
-    from tracecols.enhance.model import enhance
-    from tracecols.jobs import n_jobs
+    from tracecols.model.model import enhance
     from tracecols.patterns.candidates import propose_phases
+    from tracecols.work.jobs import n_jobs
 
     with opened(source, jobs) as store:
         with progress("scanning") as report:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tracecols.cluster import Cluster
     from tracecols.store import Store
+    from tracecols.work.cluster import Cluster
 
 
 def is_store(source: Path) -> bool:
@@ -68,8 +68,8 @@ def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> It
     from tracecols.cli.progress import progress
     from tracecols.conversion import convert, convert_with
     from tracecols.errors import StoreError
-    from tracecols.scratch import temporary_folder
     from tracecols.store import Store
+    from tracecols.work.scratch import temporary_folder
 
     if is_store(source):
         yield Store(source)

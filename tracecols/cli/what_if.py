@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from tracecols.cli.options import bandwidth, finite, latency
 from tracecols.cli.output import echo
-from tracecols.quantities import UNITS, quantity
+from tracecols.given.quantities import UNITS, quantity
 
 
 def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.clocks.graph import MappedArrays
 from tracecols.converters.base import Batch, Report
-from tracecols.enhance.facts import Facts
+from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import clocks as kernels
 from tracecols.slices.source import ROWS, StoreSource
 from tracecols.store.outputs import CORRECTED

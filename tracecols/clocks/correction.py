@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from tracecols.clocks.corrected import CorrectedSource, Shifts
 from tracecols.clocks.graph import ClockGraph
-from tracecols.enhance.model import Model, Progress
-from tracecols.enhance.steps import CLOCKS
+from tracecols.enhance.dataflow.steps import CLOCKS
 from tracecols.errors import AnalysisError
 from tracecols.kernels import clocks as kernels
+from tracecols.model.model import Model, Progress
 from tracecols.once import once
 from tracecols.replay.replay import check_number
 from tracecols.slices.rewritten import RewrittenTrace

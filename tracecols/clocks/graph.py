@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.clocks import ClockConditions
-from tracecols.enhance.created import times_of
-from tracecols.enhance.facts import Facts
+from tracecols.enhance.conditions import ClockConditions
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.threads.created import times_of
 from tracecols.errors import AnalysisError
 from tracecols.kernels import clocks as kernels
 from tracecols.kernels import replay as sweeps
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
-from tracecols.scratch import ScratchFolder, temporary_folder
+from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 Rows = NDArray[np.int64]
 

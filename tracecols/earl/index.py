@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.earl.types import LOCKS, NUMBER, OF_END, OF_KIND, TYPES, WITHOUT_WINDOW, is_type
-from tracecols.enhance.grouping import Segments, pair_nested
+from tracecols.enhance.dataflow.grouping import Segments, pair_nested
 from tracecols.errors import StoreError
-from tracecols.files import check_regular, read_json
+from tracecols.given.files import check_regular, read_json
 from tracecols.schema import EventKind
 from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.columns import Column
 from tracecols.schema.enums import PARADIGMS
-from tracecols.scratch import temporary_folder
 from tracecols.store.layout import MANIFEST
 from tracecols.store.outputs import folder_output
+from tracecols.work.scratch import temporary_folder
 
 if TYPE_CHECKING:
     from tracecols.trace import Trace
@@ -226,7 +226,7 @@ class Builder:
 
     def events(self) -> None:
         """Write time, kind, type, region, enterptr and call path, location by location."""
-        from tracecols.enhance.instances import scan_stacks
+        from tracecols.enhance.scan.instances import scan_stacks
 
         model = self.model
         dtypes: dict[str, np.dtype[Any]] = {

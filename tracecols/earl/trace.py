@@ -16,9 +16,9 @@ from tracecols.earl.definitions import Definitions
 from tracecols.earl.events import Event
 from tracecols.earl.index import BLOCK, open_index
 from tracecols.earl.types import NUMBER, PARENTS, TYPES, is_type, leaves
-from tracecols.enhance.communicators import Communicators
+from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.errors import StoreError
-from tracecols.quantities import counted
+from tracecols.given.quantities import counted
 from tracecols.schema import EventKind
 from tracecols.store.arrow import to_numpy
 from tracecols.trace import Trace

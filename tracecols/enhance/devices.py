@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import Columns, CompoundTable, pick
-from tracecols.enhance.facts import Facts
-from tracecols.enhance.grouping import (
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import (
     combine,
     join_occurrences,
     latest,
@@ -31,12 +30,13 @@ from tracecols.enhance.grouping import (
     occurrence,
     pair_with_previous,
 )
-from tracecols.enhance.grouping import number as number_of
-from tracecols.enhance.instances import CallInstances, attributed_events, outermost_call_paths
-from tracecols.enhance.locations import CALLSITE, PIECE, PIECE_PENDING
-from tracecols.enhance.regions import COPY, LAUNCH, WAIT, Regions
-from tracecols.enhance.scan import LocationScan
-from tracecols.enhance.steps import WITHIN, step
+from tracecols.enhance.dataflow.grouping import number as number_of
+from tracecols.enhance.dataflow.steps import WITHIN, step
+from tracecols.enhance.definitions.locations import CALLSITE, PIECE, PIECE_PENDING
+from tracecols.enhance.definitions.regions import COPY, LAUNCH, WAIT, Regions
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances, attributed_events, outermost_call_paths
+from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COPIES, DEVICE_INTERVALS, DEVICE_SYNCS, KERNELS
 from tracecols.schema.enums import VALUE_TYPES

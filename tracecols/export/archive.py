@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tracecols.converters.base import Report
 from tracecols.converters.otf2.write import write_archive
-from tracecols.jobs import n_jobs
 from tracecols.slices.source import StoreSource, open_store, time_range_ticks
+from tracecols.work.jobs import n_jobs
 
 
 def export_archive(

@@ -13,7 +13,7 @@ from xml.parsers import expat
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.topologies import ARTIFICIAL_NAMES, Topology, make_topology
+from tracecols.enhance.definitions.topologies import ARTIFICIAL_NAMES, Topology, make_topology
 from tracecols.errors import SeverityError
 from tracecols.export.cube_xml import ADVICE, EXTREMES, LOCATION_TYPES, inclusive_order
 from tracecols.severity.axes import STREAM, CallAxis, PropertyAxis, SystemAxis

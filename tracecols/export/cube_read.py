@@ -24,8 +24,7 @@ from tracecols.errors import ForeignCubeWarning, SeverityError
 from tracecols.export.cube_parser import CubeParser, Element, damaged
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
-from tracecols.files import advice, open_regular
-from tracecols.memory import physical
+from tracecols.given.files import advice, open_regular
 from tracecols.schema.facts import FACTS as FACTS_OF_CUBES
 from tracecols.schema.facts import wrong_fact
 from tracecols.severity import checks
@@ -34,6 +33,7 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.storage import tree_tables
 from tracecols.store.layout import instead, is_made_here
+from tracecols.work.memory import physical
 
 MAX_XML = 4 << 30
 """Bytes of XML, unpacked."""

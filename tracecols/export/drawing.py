@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
-from tracecols.enhance.scan import flush_stops_of
-from tracecols.enhance.tasks import TaskEvents
+from tracecols.enhance.scan.scan import flush_stops_of
+from tracecols.enhance.scan.tasks import TaskEvents
 from tracecols.errors import ExportError
 from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels

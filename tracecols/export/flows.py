@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.model import Model
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON, NULL
+from tracecols.model.model import Model
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 LAUNCHES, KERNEL_BEGINS, ASKS_FOR_COPY, COPY = range(4)

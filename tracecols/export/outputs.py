@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tracecols.errors import ExportError, SeverityError
-from tracecols.files import open_regular
+from tracecols.given.files import open_regular
 from tracecols.severity.storage import cube_folder, how_it_differs
 from tracecols.store.outputs import Output
 

@@ -219,7 +219,7 @@ def export(
     output : Path
         Ends in .parquet, .csv or .json; of a cube also in .cubex, .cube or .severity.
     table : str
-        Of a store: `events` (with pointer columns), a compound table, a side table or a definition table (`tracecols.catalog`).
+        Of a store: `events` (with pointer columns), a compound table, a side table or a definition table (`tracecols.frames.catalog`).
     wide : bool
         Of a cube, as .parquet or .csv: a column per property instead of a row per value.
     force : bool

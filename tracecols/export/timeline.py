@@ -22,18 +22,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import as_texts
 from tracecols.converters.base import Columns
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.model import Model, enhance
-from tracecols.enhance.regions import Regions
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.definitions.regions import Regions
 from tracecols.errors import AnalysisError, ExportError
 from tracecols.export.drawing import EVER, Nanoseconds, SliceBuilder, divide_intervals
 from tracecols.export.flows import COPY, DEVICE_NAMES, Flows, Instants
 from tracecols.export.waits import Waits, find_waits, properties_of_waits
-from tracecols.jobs import n_jobs
+from tracecols.given.arguments import as_texts
 from tracecols.kernels import timeline as kernels
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON
+from tracecols.model.model import Model, enhance
 from tracecols.patterns.engine import MOST_CALLS, check_conventions
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind
@@ -44,6 +43,7 @@ from tracecols.severity.axes import SystemAxis
 from tracecols.slices.source import ROWS, SideReader
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.work.jobs import n_jobs
 
 SENDS = (EventKind.MPI_SEND, EventKind.MPI_ISEND)
 RECEIVES = (EventKind.MPI_RECV, EventKind.MPI_IRECV, EventKind.MPI_MRECV, EventKind.MPI_IMRECV)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tracecols.enhance.model import Model, enhance
 from tracecols.errors import ExportError
 from tracecols.export.chrome import ChromeWriter
 from tracecols.export.outputs import text_output
 from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.timeline import Samples, Timeline, TrackEvents
-from tracecols.jobs import n_jobs
+from tracecols.model.model import Model, enhance
 from tracecols.schema.severity import DEFAULT
 from tracecols.slices.source import chosen_locations, open_store, time_range_ticks
+from tracecols.work.jobs import n_jobs
 
 WRITERS: dict[str, type[PerfettoWriter] | type[ChromeWriter]] = {
     ".pftrace": PerfettoWriter,
@@ -162,7 +162,7 @@ def find_around(model: Model, name: str, conventions: str = DEFAULT) -> tuple[in
         If there is no instance, or the property does not say when they are.
     """
     # they import pandas
-    from tracecols.readable import Readable
+    from tracecols.model.readable import Readable
     from tracecols.verbs.waiting import worst_instances
 
     p, found = worst_instances(model, name, MOST, conventions)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import as_texts
-from tracecols.enhance.model import Model
 from tracecols.errors import ExportError
+from tracecols.given.arguments import as_texts
+from tracecols.model.model import Model
 from tracecols.patterns.engine import declared_for, find_timed
 from tracecols.patterns.registry import properties
 from tracecols.schema.severity import DEFAULT

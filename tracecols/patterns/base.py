@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.causes.quirks import Quirks
-from tracecols.enhance.columns import CompoundTable, pick, read_only
-from tracecols.enhance.region_rules import RegionRule as RegionRule
-from tracecols.enhance.region_rules import called as called
-from tracecols.enhance.region_rules import either as either
-from tracecols.enhance.region_rules import in_role as in_role
-from tracecols.enhance.region_rules import is_in
-from tracecols.enhance.region_rules import named as named
+from tracecols.causes.quirks import Quirks
+from tracecols.enhance.dataflow.columns import CompoundTable, pick, read_only
+from tracecols.enhance.scan.region_rules import RegionRule as RegionRule
+from tracecols.enhance.scan.region_rules import called as called
+from tracecols.enhance.scan.region_rules import either as either
+from tracecols.enhance.scan.region_rules import in_role as in_role
+from tracecols.enhance.scan.region_rules import is_in
+from tracecols.enhance.scan.region_rules import named as named
+from tracecols.given.parameters import Parameter
 from tracecols.once import once
-from tracecols.parameters import Parameter
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
-    from tracecols.enhance.model import Model
+    from tracecols.model.model import Model
     from tracecols.patterns.team_times import TeamTimes
 
 

@@ -21,11 +21,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
+from tracecols.given.quantities import counted
+from tracecols.model.model import Model
 from tracecols.patterns.base import Conventions, Property
 from tracecols.patterns.team_times import TeamTimes
-from tracecols.quantities import counted
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.cells import Cells, inclusive
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.instances import walk_stacks
-from tracecols.enhance.model import Model
-from tracecols.enhance.periods import FROM
-from tracecols.enhance.scan import ACTION
-from tracecols.enhance.teams import Teams
+from tracecols.enhance.scan.instances import walk_stacks
+from tracecols.enhance.scan.periods import FROM
+from tracecols.enhance.scan.scan import ACTION
+from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels.actions import POP, PUSH
+from tracecols.model.model import Model
 
 LEAST = 3
 """Executions of a phase, at least."""

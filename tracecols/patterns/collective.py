@@ -15,9 +15,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import CompoundTable, pick
-from tracecols.enhance.model import Model
-from tracecols.enhance.waits import (
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.mpi.waits import (
     BARRIER,
     HANDLES,
     N_TO_N,
@@ -29,6 +28,7 @@ from tracecols.enhance.waits import (
     of_operations,
     synchronised,
 )
+from tracecols.model.model import Model
 from tracecols.patterns.base import Causes, Family, Matches, RegionRule, called, region_of
 from tracecols.patterns.mpi import BARRIERS
 from tracecols.schema.enums import COLLECTIVE_OPS

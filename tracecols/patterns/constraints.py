@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.clocks import COLLECTIVE, LOCK, MESSAGE, START, Dependence
-from tracecols.enhance.columns import CompoundTable, pick
-from tracecols.enhance.grouping import Segments, combine
-from tracecols.enhance.instances import attributed_events, scan_stacks
-from tracecols.enhance.messages import RECEIVES
-from tracecols.enhance.model import Model, Progress
-from tracecols.enhance.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
+from tracecols.enhance.conditions import COLLECTIVE, LOCK, MESSAGE, START, Dependence
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import Segments, combine
+from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
+from tracecols.enhance.mpi.messages import RECEIVES
+from tracecols.enhance.scan.instances import attributed_events, scan_stacks
+from tracecols.model.model import Model, Progress
 from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS

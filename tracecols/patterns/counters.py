@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import pick
-from tracecols.enhance.instances import outermost_call_paths
-from tracecols.enhance.model import Model
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.scan.instances import outermost_call_paths
 from tracecols.errors import SeverityError
+from tracecols.model.model import Model
 from tracecols.patterns.base import Findings, Property
 from tracecols.patterns.registry import FAMILIES
 from tracecols.schema import EventKind

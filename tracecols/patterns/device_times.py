@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.definitions.regions import DEVICE_PARADIGMS
 from tracecols.enhance.devices import IDLE, KERNEL, covered
-from tracecols.enhance.model import Model
-from tracecols.enhance.regions import DEVICE_PARADIGMS
+from tracecols.model.model import Model
 from tracecols.severity.cells import Cells
 
 NO_COMPUTATION = ("mpi", "openmp", "pthread", "shmem", "measurement_system", *DEVICE_PARADIGMS)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.enhance.columns import CompoundTable
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.definitions.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
 from tracecols.enhance.devices import COPYING, IDLE, KERNEL, TO_DEVICE, TO_HOST, WITHIN_DEVICES
-from tracecols.enhance.model import Model
-from tracecols.enhance.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
+from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Findings, Matches, RegionRule
 from tracecols.severity.cells import Cells
 

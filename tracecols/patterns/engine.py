@@ -12,19 +12,19 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import as_locations, as_seconds, as_texts, did_you_mean, show
-from tracecols.enhance.causes.points import ticks_per_unit
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.grouping import lookup
-from tracecols.enhance.locations import PIECE_CALLS, PIECE_LEFT_OUT, find_locations
-from tracecols.enhance.model import Model, Progress
-from tracecols.enhance.paths import named, with_descendants
-from tracecols.enhance.periods import NO_PERIODS, Periods, phases_of
-from tracecols.enhance.regions import COPY, LAUNCH
-from tracecols.enhance.steps import WITHIN
-from tracecols.enhance.tables import TABLES, tables_of
-from tracecols.enhance.topologies import given_topology
+from tracecols.causes.points import ticks_per_unit
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.dataflow.steps import WITHIN
+from tracecols.enhance.definitions.locations import PIECE_CALLS, PIECE_LEFT_OUT, find_locations
+from tracecols.enhance.definitions.regions import COPY, LAUNCH
+from tracecols.enhance.definitions.topologies import given_topology
+from tracecols.enhance.scan.paths import named, with_descendants
+from tracecols.enhance.scan.periods import NO_PERIODS, Periods, phases_of
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
+from tracecols.given.arguments import as_locations, as_seconds, as_texts, did_you_mean, show
+from tracecols.model.model import Model, Progress
+from tracecols.model.tables import TABLES, tables_of
 from tracecols.patterns.base import Cause, Causes, Conventions, Family, Findings, Instances, Matches, Property
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.counters import counter_properties
@@ -700,7 +700,7 @@ def analyze_model(
         What to narrow the search to.
 
     topologies : sequence of mapping, optional
-        Topologies given by hand (see `enhance.topologies.given_topology`), besides those of the trace.
+        Topologies given by hand (see `enhance.definitions.topologies.given_topology`), besides those of the trace.
     progress : callable, optional
         Called with what is done and what is to be done of the search; the scan of a trace is in its model.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.model import Model
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Matches
 
 FAMILY = Family("file I/O")

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.model import Model
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.model.model import Model
+from tracecols.model.readable import Readable
 from tracecols.patterns.base import Instances, Matches, Property
-from tracecols.readable import Readable
 
 
 def match_frame(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.enhance.columns import joined_column, merged
-from tracecols.enhance.model import Model
+from tracecols.enhance.dataflow.columns import joined_column, merged
+from tracecols.model.model import Model
 
 
 def mpi_interval(model: Model) -> dict[str, int]:

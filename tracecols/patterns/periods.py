@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tracecols.enhance.call_paths import PeriodCallPaths
-from tracecols.enhance.causes.periods import divide_cells
-from tracecols.enhance.grouping import lookup
-from tracecols.enhance.model import Model
-from tracecols.enhance.periods import BIN
+from tracecols.causes.periods import divide_cells
+from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.scan.call_paths import PeriodCallPaths
+from tracecols.enhance.scan.periods import BIN
 from tracecols.errors import AnalysisError
 from tracecols.kernels import periods as kernels
+from tracecols.model.model import Model
 from tracecols.schema.causes import SPREAD
 from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodAxis, PeriodCells

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tracecols.errors import AnalysisError
-from tracecols.files import read_bytes
-from tracecols.packages import points_of
+from tracecols.given.files import read_bytes
+from tracecols.given.packages import points_of
 from tracecols.patterns.base import Family
 
 GROUP = "tracecols.patterns"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.model import Model
-from tracecols.enhance.waits import MPI, TEST, WAIT_FOR_SEVERAL, wait_for_receivers, wait_for_senders
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.mpi.waits import MPI, TEST, WAIT_FOR_SEVERAL, wait_for_receivers, wait_for_senders
 from tracecols.kernels.orders import first_smaller
+from tracecols.model.model import Model
 from tracecols.patterns.base import Cause, Family, Matches, RegionRule, called, either, region_of
 from tracecols.patterns.mpi import API
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.call_paths import outermost_openmp
-from tracecols.enhance.causes.quirks import NONE, OF_SCALASCA
-from tracecols.enhance.grouping import ranges
-from tracecols.enhance.locations import PIECE
-from tracecols.enhance.model import Model
-from tracecols.enhance.regions import Regions
+from tracecols.causes.quirks import NONE, OF_SCALASCA
+from tracecols.enhance.dataflow.grouping import ranges
+from tracecols.enhance.definitions.locations import PIECE
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.scan.call_paths import outermost_openmp
 from tracecols.kernels.replay import index_edges
+from tracecols.model.model import Model
 from tracecols.patterns.base import Conventions, Family, Findings, named
 from tracecols.patterns.periods import divide_like
 from tracecols.severity.cells import Cells

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from tracecols.enhance.causes.pairs import has_mpi, has_openmp
-from tracecols.enhance.model import Model
-from tracecols.enhance.windows import host_windows
+from tracecols.causes.pairs import has_mpi, has_openmp
+from tracecols.enhance.mpi.windows import host_windows
 from tracecols.errors import AnalysisError
+from tracecols.model.model import Model
 from tracecols.patterns import (
     collective,
     devices,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.causes.pairs import has_openmp
-from tracecols.enhance.model import Model
-from tracecols.enhance.paths import with_descendants
+from tracecols.causes.pairs import has_openmp
+from tracecols.enhance.scan.paths import with_descendants
 from tracecols.kernels import imbalance as kernels
+from tracecols.model.model import Model
 from tracecols.patterns.base import WAITS, Family, Findings
 from tracecols.patterns.periods import divide_like
 from tracecols.patterns.profile import of_all_periods

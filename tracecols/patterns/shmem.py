@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.model import Model
-from tracecols.enhance.waits import BARRIER as BARRIERS
-from tracecols.enhance.waits import N_TO_N, ONE_TO_N
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.mpi.waits import BARRIER as BARRIERS
+from tracecols.enhance.mpi.waits import N_TO_N, ONE_TO_N
+from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Matches, RegionRule, called, either, named, region_of
 from tracecols.schema.enums import COLLECTIVE_OPS
 

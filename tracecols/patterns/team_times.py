@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.model import Model
-from tracecols.enhance.regions import CONSTRUCTS
+from tracecols.enhance.definitions.regions import CONSTRUCTS
+from tracecols.model.model import Model
 from tracecols.severity.cells import Cells
 
 

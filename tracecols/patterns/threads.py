@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.model import Model
-from tracecols.enhance.regions import CONSTRUCTS
-from tracecols.enhance.waits import CONDITION, CRITICAL, MUTEX, OPENMP, wait_for_locks, wait_for_threads
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.definitions.regions import CONSTRUCTS
+from tracecols.enhance.mpi.waits import CONDITION, CRITICAL, MUTEX, OPENMP, wait_for_locks, wait_for_threads
+from tracecols.model.model import Model
 from tracecols.patterns.base import Cause, Causes, Family, Findings, Matches, called, either, in_role, named, region_of
 from tracecols.severity.cells import Cells
 

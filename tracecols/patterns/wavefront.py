@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.grouping import lookup
-from tracecols.enhance.model import Model
-from tracecols.enhance.topologies import Topology
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.definitions.topologies import Topology
+from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Matches, named, region_of
 
 FAMILY = Family("wavefronts")

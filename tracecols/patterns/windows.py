@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.model import Model
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Matches, RegionRule, called, region_of
 from tracecols.patterns.mpi import FENCE
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tracecols.enhance.model import Model, enhance
 from tracecols.errors import AnalysisError
+from tracecols.model.model import Model, enhance
 from tracecols.patterns.engine import analyze_model, choose, declared_for
 from tracecols.replay.events import events_of, new_times
 from tracecols.replay.replay import Replay

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import pick
-from tracecols.enhance.grouping import Segments, combine, number
-from tracecols.enhance.instances import scan_stacks
-from tracecols.enhance.model import Model
-from tracecols.enhance.scan import ACTION
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import Segments, combine, number
+from tracecols.enhance.scan.instances import scan_stacks
+from tracecols.enhance.scan.scan import ACTION
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP
+from tracecols.model.model import Model
 from tracecols.replay.nodes import NodeClass, Nodes
 from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 

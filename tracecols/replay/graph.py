@@ -16,15 +16,15 @@ from math import ceil, log2
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.edges import EdgeCollector, Edges
-from tracecols.enhance.grouping import Segments
-from tracecols.enhance.locks import lock_order
-from tracecols.enhance.model import Model
-from tracecols.enhance.region_rules import is_in
-from tracecols.enhance.waits import CONDITION, HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
+from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.enhance.mpi.waits import CONDITION, HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.scan.region_rules import is_in
+from tracecols.enhance.threads.locks import lock_order
 from tracecols.errors import AnalysisError
 from tracecols.kernels import replay as kernels
+from tracecols.model.model import Model
 from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, find_nodes
 from tracecols.replay.task_edges import add_task_edges, with_tasks
 from tracecols.schema.enums import COLLECTIVE_OPS

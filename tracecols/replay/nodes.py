@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.model import Model
-from tracecols.enhance.region_rules import either, in_role, is_in, named
-from tracecols.enhance.regions import Regions
-from tracecols.enhance.scan import ForkSpans, fork_spans
-from tracecols.enhance.teams import IS_FORK, LATE, events_in_teams
-from tracecols.enhance.waits import CONDITION
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.mpi.waits import CONDITION
+from tracecols.enhance.scan.region_rules import either, in_role, is_in, named
+from tracecols.enhance.scan.scan import ForkSpans, fork_spans
+from tracecols.enhance.scan.teams import IS_FORK, LATE, events_in_teams
 from tracecols.kernels import replay as kernels
+from tracecols.model.model import Model
 from tracecols.replay.tasks import task_rows
 from tracecols.schema import EventKind
 

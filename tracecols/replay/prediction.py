@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
+from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.replay import Changes, Replay, notes
 from tracecols.replay.retimed import RetimedSource

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import show
-from tracecols.enhance.model import Model
 from tracecols.errors import AnalysisError
+from tracecols.given.arguments import show
+from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.patterns.engine import choose
 from tracecols.replay.events import Computation, find_computation
@@ -326,7 +326,7 @@ class Replay:
 
     def _with_paths(self, frame: pd.DataFrame) -> None:
         """Add call paths as text."""
-        from tracecols.enhance.paths import path_names
+        from tracecols.enhance.scan.paths import path_names
 
         model = self.model
         paths = path_names(

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import pick
-from tracecols.enhance.edges import EdgeCollector
-from tracecols.enhance.grouping import Segments, combine, lookup, number
-from tracecols.enhance.model import Model
-from tracecols.enhance.tasks import COMPLETES, SWITCHES
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.edges import EdgeCollector
+from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
+from tracecols.enhance.scan.tasks import COMPLETES, SWITCHES
+from tracecols.model.model import Model
 from tracecols.replay.nodes import NodeClass, Nodes
 from tracecols.schema import EventKind
 

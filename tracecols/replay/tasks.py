@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import pick
-from tracecols.enhance.instances import scan_stacks
-from tracecols.enhance.model import Model
-from tracecols.enhance.scan import ACTION
-from tracecols.enhance.tasks import COMPLETES, SWITCHES
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.scan.instances import scan_stacks
+from tracecols.enhance.scan.scan import ACTION
+from tracecols.enhance.scan.tasks import COMPLETES, SWITCHES
 from tracecols.kernels.actions import POP, PUSH
+from tracecols.model.model import Model
 
 TASK_CHANGES = (*SWITCHES, *COMPLETES)
 """Kinds of events after which another task runs."""

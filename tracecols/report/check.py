@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tracecols.enhance.model import Model
-from tracecols.enhance.steps import CLOCKS
+from tracecols.enhance.dataflow.steps import CLOCKS
+from tracecols.given.quantities import singular
+from tracecols.model.model import Model
 from tracecols.patterns.constraints import Names, find_violations
-from tracecols.quantities import singular
 from tracecols.schema.clocks import CONDITIONS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tracecols.quantities import counted
+from tracecols.given.quantities import counted
 
 if TYPE_CHECKING:
     from tracecols.clocks.correction import Correction

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tracecols.enhance.paths import shortened
+from tracecols.enhance.scan.paths import shortened
 from tracecols.severity.comparison import Comparison
 
 if TYPE_CHECKING:

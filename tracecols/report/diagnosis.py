@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tracecols.enhance.paths import shortened
-from tracecols.printable import escaped
-from tracecols.quantities import counted, in_words
+from tracecols.enhance.scan.paths import shortened
+from tracecols.given.printable import escaped
+from tracecols.given.quantities import counted, in_words
 from tracecols.report.efficiency import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
 from tracecols.severity.efficiencies import REPLAY, Metric, is_above_one, why_above_one

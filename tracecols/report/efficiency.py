@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.quantities import in_words
+from tracecols.given.quantities import in_words
 from tracecols.report.comparison import TextTable
 from tracecols.severity.efficiencies import (
     MODEL_TITLES,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
-from tracecols.enhance.explain import PlannedStep, explain
-from tracecols.enhance.tables import TABLES
+from tracecols.model.explain import PlannedStep, explain
+from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Family
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.registry import needed, properties

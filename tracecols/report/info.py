@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tracecols.enhance.table_files import find_tables
-from tracecols.quantities import counted, note, singular
+from tracecols.given.quantities import counted, note, singular
+from tracecols.model.table_files import find_tables
 from tracecols.schema import DEFINITIONS, NAMES, not_analysed
 from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube

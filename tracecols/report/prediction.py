@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.enhance.paths import shortened
+from tracecols.enhance.scan.paths import shortened
 from tracecols.report.comparison import TextTable
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 from rich.tree import Tree
 
-from tracecols.arguments import as_texts
-from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError
+from tracecols.given.arguments import as_texts
+from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Family, Property
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.registry import properties

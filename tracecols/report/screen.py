@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from tracecols.printable import printable
+from tracecols.given.printable import printable
 
 
 class Screen(Console):

@@ -10,9 +10,9 @@ from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from tracecols.enhance.paths import shortened
+from tracecols.enhance.scan.paths import shortened
 from tracecols.errors import SeverityError
-from tracecols.printable import one_line
+from tracecols.given.printable import one_line
 from tracecols.severity import focus
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.cube import SeverityCube

@@ -1,6 +1,6 @@
 """The performance properties of the 1999 EXPERT class library as named, parameterised rules over a cube and its trace."""
 
-from tracecols.parameters import Parameter
+from tracecols.given.parameters import Parameter
 from tracecols.rules.base import Finding, Rule, Statement
 from tracecols.rules.evaluate import RULES, evaluate, frame, read_settings
 

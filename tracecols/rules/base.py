@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.parameters import Parameter
+from tracecols.given.parameters import Parameter
 from tracecols.severity.cells import Cells
 from tracecols.severity.reduction import reduce_at
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.parameters import Parameter
+from tracecols.given.parameters import Parameter
 from tracecols.rules.base import Evidence, Result, Statement, rule
 from tracecols.severity.cells import Cells
 

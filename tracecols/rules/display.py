@@ -8,8 +8,8 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.enhance.paths import shortened
-from tracecols.quantities import in_words
+from tracecols.enhance.scan.paths import shortened
+from tracecols.given.quantities import in_words
 from tracecols.rules.base import Finding
 from tracecols.rules.evaluate import RULES
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracecols.arguments import as_texts, did_you_mean, show
 from tracecols.errors import RuleError
-from tracecols.parameters import Parameter
+from tracecols.given.arguments import as_texts, did_you_mean, show
+from tracecols.given.parameters import Parameter
 from tracecols.rules import costs, waits
 from tracecols.rules.base import Evidence, Finding, Result, Rule, rules_in
 from tracecols.schema.severity import DEFAULT

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.parameters import Parameter
+from tracecols.given.parameters import Parameter
 from tracecols.patterns.base import Matches, Property
 from tracecols.rules.base import Evidence, Result, rule
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.axes import SystemAxis
 
 if TYPE_CHECKING:
-    from tracecols.enhance.columns import CompoundTable
-    from tracecols.enhance.model import Model
+    from tracecols.enhance.dataflow.columns import CompoundTable
+    from tracecols.model.model import Model
 
 MASTER = {"master": Parameter(0, "rank", "rank of the master")}
 LATE_RECEIVER_CONFIDENCE = 0.8

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.paths import path_names
-from tracecols.printable import one_line
-from tracecols.quantities import counted
+from tracecols.enhance.scan.paths import path_names
+from tracecols.given.printable import one_line
+from tracecols.given.quantities import counted
 from tracecols.schema.enums import device_label
 from tracecols.schema.severity import UNSTATED_WAITS
 
 if TYPE_CHECKING:
-    from tracecols.enhance.call_paths import CallPaths
-    from tracecols.enhance.regions import Regions
+    from tracecols.enhance.definitions.regions import Regions
+    from tracecols.enhance.scan.call_paths import CallPaths
     from tracecols.store import Store
 
 STREAM = "stream"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.grouping import Segments, combine, number
+from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.kernels import groups, trees
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at, reduce_upwards, widened

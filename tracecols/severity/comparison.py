@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracecols.arguments import as_texts, show
 from tracecols.errors import SeverityError
-from tracecols.quantities import counted
+from tracecols.given.arguments import as_texts, show
+from tracecols.given.quantities import counted
 from tracecols.severity import algebra
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import in_words

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from tracecols.printable import printable
-from tracecols.quantities import counted
+from tracecols.given.printable import printable
+from tracecols.given.quantities import counted
 from tracecols.renderers import renderer
 from tracecols.schema.causes import ESTIMATED
 from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, similar, storage, unfolded

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import is_whole_number, show
 from tracecols.errors import SeverityError
-from tracecols.printable import one_line, printable
+from tracecols.given.arguments import is_whole_number, show
+from tracecols.given.printable import one_line, printable
 from tracecols.renderers import renderer
 from tracecols.severity import focus
 from tracecols.severity.cells import Cells

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import did_you_mean, show
 from tracecols.errors import SeverityError
+from tracecols.given.arguments import did_you_mean, show
 from tracecols.severity.cells import Cells
 from tracecols.severity.focus import END, below, calls_of, mpi_call_paths, start_and_end, without
 from tracecols.severity.queries import Severities

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.paths import with_descendants
+from tracecols.enhance.scan.paths import with_descendants
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.severity.tasks import TAKEN_OFF, roots_of_tasks, second_appearance

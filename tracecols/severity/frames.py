@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import is_whole_number, show
 from tracecols.errors import MissingExtraError, SeverityError
+from tracecols.given.arguments import is_whole_number, show
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.queries import Severities
 from tracecols.severity.reduction import reduce_at

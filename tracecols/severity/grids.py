@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import is_whole_number, show
-from tracecols.enhance.topologies import Topology, given_topology
+from tracecols.enhance.definitions.topologies import Topology, given_topology
 from tracecols.errors import SeverityError
+from tracecols.given.arguments import is_whole_number, show
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.reduction import reduce_at
@@ -119,7 +119,7 @@ def with_topology(
     coordinates : sequence, optional
         Of every rank; None for a rank that stands nowhere.
     **more
-        `order`, `dimensions`, `periodic`, `locations` (see `tracecols.enhance.topologies.given_topology`).
+        `order`, `dimensions`, `periodic`, `locations` (see `tracecols.enhance.definitions.topologies.given_topology`).
 
     Raises
     ------

@@ -9,10 +9,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import as_texts, did_you_mean, show
-from tracecols.enhance.paths import match_paths, named
-from tracecols.enhance.topologies import Topology
+from tracecols.enhance.definitions.topologies import Topology
+from tracecols.enhance.scan.paths import match_paths, named
 from tracecols.errors import SeverityError
+from tracecols.given.arguments import as_texts, did_you_mean, show
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells, inclusive
 from tracecols.severity.periods import PeriodAxis, PeriodCells

@@ -10,8 +10,8 @@ import difflib
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from tracecols.arguments import show
 from tracecols.errors import TracecolsError
+from tracecols.given.arguments import show
 from tracecols.schema.causes import ROOTS
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import show
 from tracecols.errors import SeverityError
+from tracecols.given.arguments import show
 from tracecols.severity.queries import Severities
 
 if TYPE_CHECKING:

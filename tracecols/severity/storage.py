@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.topologies import Topology
+from tracecols.enhance.definitions.topologies import Topology
 from tracecols.errors import SeverityError, StoreError
-from tracecols.files import advice
-from tracecols.memory import physical
+from tracecols.given.files import advice
 from tracecols.schema.facts import MANIFEST_FACTS, wrong_fact
 from tracecols.schema.severity import (
     FORMAT_VERSION,
@@ -41,6 +40,7 @@ from tracecols.store.layout import (
     write_manifest,
 )
 from tracecols.store.outputs import Output
+from tracecols.work.memory import physical
 
 Tables = Mapping[str, Mapping[str, NDArray[Any]]]
 """Columns by table and name."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.definitions.locations import CALLSITE, Locations
+from tracecols.enhance.definitions.regions import COPY, LAUNCH, Regions
 from tracecols.enhance.devices import NEVER, STREAM_REFERENCES, PendingWork, transfers_of
-from tracecols.enhance.locations import CALLSITE, Locations
-from tracecols.enhance.regions import COPY, LAUNCH, Regions
 from tracecols.schema import EventKind as K
 from tracecols.slices.plan import BATCH, LocationSlice
 from tracecols.store import Store

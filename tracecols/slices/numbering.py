@@ -1,6 +1,6 @@
 """Which numbers the operations of a trace slice have in the whole trace, so that they are joined as they are there.
 
-Operations of several processes are joined by counting (`enhance.numbering`). A slice lacks operations that were over before its
+Operations of several processes are joined by counting (`enhance.scan.numbering`). A slice lacks operations that were over before its
 start, of one process more of them than of another, and operations that are not over at its end. Operations that straddle its
 start are in the slice: the events that began them are repeated at the start.
 """
@@ -16,19 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns as Arrays
-from tracecols.enhance import nonblocking
-from tracecols.enhance.columns import Columns, pick
-from tracecols.enhance.communicators import Communicators
-from tracecols.enhance.created import times_of
-from tracecols.enhance.file_operations import are_collective, pair_operations
-from tracecols.enhance.grouping import combine, mask_of, number, occurrence, pair_nested, ranges
-from tracecols.enhance.locations import Locations
-from tracecols.enhance.messages import SENDS, PointToPoint, pair_events, posted_receives
-from tracecols.enhance.numbering import N_COLUMNS, Numbered, Numbering
-from tracecols.enhance.order import EventOrder
-from tracecols.enhance.partitions import whole_processes
-from tracecols.enhance.regions import Regions
-from tracecols.enhance.windows import LOCKS, SYNCHRONIZES, GroupMembers, pair_epochs, pair_locks
+from tracecols.enhance.dataflow.columns import Columns, pick
+from tracecols.enhance.dataflow.grouping import combine, mask_of, number, occurrence, pair_nested, ranges
+from tracecols.enhance.dataflow.partitions import whole_processes
+from tracecols.enhance.definitions.communicators import Communicators
+from tracecols.enhance.definitions.locations import Locations
+from tracecols.enhance.definitions.order import EventOrder
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.mpi import nonblocking
+from tracecols.enhance.mpi.file_operations import are_collective, pair_operations
+from tracecols.enhance.mpi.messages import SENDS, PointToPoint, pair_events, posted_receives
+from tracecols.enhance.mpi.windows import LOCKS, SYNCHRONIZES, GroupMembers, pair_epochs, pair_locks
+from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
+from tracecols.enhance.threads.created import times_of
 from tracecols.schema import EventKind as K
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tracecols.conversion import Progress, write_store
 from tracecols.errors import AnalysisError
-from tracecols.scratch import temporary_folder
 from tracecols.slices.source import StoreSource, time_range_ticks
 from tracecols.store import Store
+from tracecols.work.scratch import temporary_folder
 
 
 @contextmanager

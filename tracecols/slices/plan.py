@@ -29,12 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
-from tracecols.enhance.grouping import combine, pair_nested, pair_with_previous
-from tracecols.enhance.locations import CALLSITE, Locations
-from tracecols.enhance.numbering import Numbering
-from tracecols.enhance.regions import CONSTRUCTS, COPY, WAIT, Regions
-from tracecols.enhance.tasks import SWITCHES, TaskEvents
-from tracecols.enhance.teams import FORKS, JOINS, Teams
+from tracecols.enhance.dataflow.grouping import combine, pair_nested, pair_with_previous
+from tracecols.enhance.definitions.locations import CALLSITE, Locations
+from tracecols.enhance.definitions.regions import CONSTRUCTS, COPY, WAIT, Regions
+from tracecols.enhance.scan.numbering import Numbering
+from tracecols.enhance.scan.tasks import SWITCHES, TaskEvents
+from tracecols.enhance.scan.teams import FORKS, JOINS, Teams
 from tracecols.kernels import arrays, cuts
 from tracecols.schema import EventKind
 from tracecols.slices.numbering import OperationCounter, Repeated, SliceBounds

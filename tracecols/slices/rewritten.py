@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tracecols.conversion import Progress, write_store
 from tracecols.errors import StoreError
-from tracecols.scratch import temporary_folder
 from tracecols.slices.source import StoreSource
 from tracecols.store.outputs import store_output
+from tracecols.work.scratch import temporary_folder
 
 
 class RewrittenTrace(ABC):

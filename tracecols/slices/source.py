@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import as_seconds, clock_reading
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
-from tracecols.enhance.locations import (
+from tracecols.enhance.definitions.locations import (
     PIECE,
     PIECE_CALLS,
     PIECE_CPUS,
@@ -23,13 +22,14 @@ from tracecols.enhance.locations import (
     find_locations,
 )
 from tracecols.errors import AnalysisError, ExportError, StoreError
-from tracecols.jobs import n_jobs
+from tracecols.given.arguments import as_seconds, clock_reading
 from tracecols.schema import KINDS
 from tracecols.slices.devices import pending_work
 from tracecols.slices.plan import AddedEvent, LocationSlice, plan_slices
 from tracecols.store import Store
 from tracecols.store.checks import wrong_sides
 from tracecols.store.layout import is_made_here
+from tracecols.work.jobs import n_jobs
 
 ROWS = 1 << 20
 """Events per batch."""
@@ -92,7 +92,7 @@ def chosen_locations(store: Store, given: int | str | Iterable[int | str] | None
     ----------
     store : Store
     given : int, str, or iterable of them, optional
-        Rows of locations, or texts such as `rank 0` (`enhance.locations.find_locations`).
+        Rows of locations, or texts such as `rank 0` (`enhance.definitions.locations.find_locations`).
 
     Raises
     ------

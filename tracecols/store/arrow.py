@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
-from tracecols.files import check_regular
+from tracecols.given.files import check_regular
 from tracecols.schema import Column, Table, Version
 from tracecols.schema.versions import Difference, difference
 

@@ -4,7 +4,7 @@ Files have checksums, and what has the wrong length or type is told when it is r
 changed together with its checksums, could still refer to a region that does not exist: kernels take such values as indices
 and do not look. The checks follow from the schema: a reference is null or a row of the table it points to, the rows of a side
 table ascend and lie within their location, and its kinds are those of its family. What concerns events and side tables at the
-same time is compared where both are read, which costs nothing there (`enhance.scan`, `enhance.model`, `kernels`).
+same time is compared where both are read, which costs nothing there (`enhance.scan.scan`, `model.model`, `kernels`).
 
 Every function returns in words what is wrong first, or an empty text.
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from tracecols.files import UnusableFileError, is_denied, open_regular, parse_json, read_whole
+from tracecols.given.files import UnusableFileError, is_denied, open_regular, parse_json, read_whole
 from tracecols.schema import Version
 
 MANIFEST = "manifest.json"

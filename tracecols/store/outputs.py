@@ -18,9 +18,9 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 from tracecols.errors import StoreError, TracecolsError
-from tracecols.files import check_path, kind_of
-from tracecols.scratch import ScratchFolder
+from tracecols.given.files import check_path, kind_of
 from tracecols.store.layout import is_made_here, kind_of_folder, read_manifest
+from tracecols.work.scratch import ScratchFolder
 
 Recognise = Callable[[Path], str | None]
 """Returns, of what exists in the place of an output: None if it is not known to be of the same kind, an empty text if it was made in

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tracecols.errors import StoreError
-from tracecols.files import advice, check_regular, is_denied, open_regular
+from tracecols.given.files import advice, check_regular, is_denied, open_regular
 from tracecols.once import once
 from tracecols.schema import (
     DEFINITIONS,

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import is_whole_number, show
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.model import Model
+from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.errors import AnalysisError
-from tracecols.readable import Readable
+from tracecols.given.arguments import is_whole_number, show
+from tracecols.model.model import Model
+from tracecols.model.readable import Readable
 from tracecols.schema import answers
 from tracecols.verbs.answers import Answer, answer
 from tracecols.verbs.passes import add_up, add_up_all, check_choice, check_count, interval_edges, over_slices

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.arguments import did_you_mean, is_whole_number, show
-from tracecols.enhance.model import Model
-from tracecols.enhance.tables import TABLES
 from tracecols.errors import AnalysisError
+from tracecols.given.arguments import did_you_mean, is_whole_number, show
+from tracecols.model.model import Model
+from tracecols.model.tables import TABLES
 from tracecols.severity.reduction import reduce_at
 
 Result = TypeVar("Result")

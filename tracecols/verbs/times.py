@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracecols.arguments import did_you_mean, show
-from tracecols.enhance.columns import pick
-from tracecols.enhance.instances import scan_charges, scan_location
-from tracecols.enhance.model import Model
-from tracecols.enhance.paths import named
-from tracecols.enhance.periods import divide_intervals
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.scan.instances import scan_charges, scan_location
+from tracecols.enhance.scan.paths import named
+from tracecols.enhance.scan.periods import divide_intervals
 from tracecols.errors import AnalysisError
+from tracecols.given.arguments import did_you_mean, show
+from tracecols.model.model import Model
+from tracecols.model.readable import Readable
 from tracecols.patterns.engine import analyze_model, choose, declared_for, states_with_causes
-from tracecols.readable import Readable
 from tracecols.schema import answers
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.reduction import LARGEST, reduce_at, widened

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.columns import CompoundTable
-from tracecols.enhance.model import Model
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.model.model import Model
+from tracecols.model.readable import Readable, nullable
 from tracecols.patterns.base import Matches, Property
 from tracecols.patterns.engine import causes_of, over_matches, times_of
-from tracecols.readable import Readable, nullable
 from tracecols.schema import answers
 from tracecols.schema.severity import DEFAULT
 from tracecols.verbs.answers import Answer, answer, sorted_by

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from tracecols.enhance.steps import STAGES
-from tracecols.enhance.tables import STEPS, TABLES
+from tracecols.enhance.dataflow.steps import STAGES
+from tracecols.model.tables import STEPS, TABLES
 from tracecols.patterns.base import Property
 from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS, properties

@@ -21,7 +21,7 @@ from tracecols.cli import group as command_line
 from tracecols.docs.site.contents import complete, without_section, write_property_pages
 from tracecols.docs.site.examples import EXAMPLES
 from tracecols.docs.site.timelines import draw
-from tracecols.scratch import temporary_folder
+from tracecols.work.scratch import temporary_folder
 
 PROPERTIES = "properties/"
 REPORT = "hybrid_2x3.html"

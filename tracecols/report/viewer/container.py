@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.printable import printable
-from tracecols.quantities import singular
+from tracecols.given.printable import printable
+from tracecols.given.quantities import singular
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.sources import Sources

@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from tracecols.errors import SeverityError
-from tracecols.files import open_regular
-from tracecols.printable import escaped
+from tracecols.given.files import open_regular
+from tracecols.given.printable import escaped
 from tracecols.report.viewer.container import pack
 from tracecols.report.viewer.sources import Sources
 from tracecols.severity.cube import SeverityCube

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tracecols.errors import SeverityError
-from tracecols.files import read_bytes
+from tracecols.given.files import read_bytes
 from tracecols.severity.axes import CallAxis
 
 AROUND = 3

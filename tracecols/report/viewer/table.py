@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracecols.printable import escaped
+from tracecols.given.printable import escaped
 from tracecols.schema.causes import ROOTS
 from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube

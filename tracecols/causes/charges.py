@@ -1,0 +1,472 @@
+"""What call paths are charged with: costs of delays, the critical path, and what both mean for the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.delays import Delays, Intervals, OwnTimes
+from tracecols.causes.index import PointIndex
+from tracecols.causes.pairs import CREATED, has_openmp
+from tracecols.causes.periods import Arising, Weights
+from tracecols.causes.points import Times, in_ticks, time_type
+from tracecols.causes.quirks import Quirks
+from tracecols.causes.segments import LIMIT, Segments
+from tracecols.causes.shares import add_up, divide_some_ticks, divide_ticks
+from tracecols.causes.sweep import Factors, Path
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import combine, number, ranges
+from tracecols.enhance.dataflow.steps import CHARGES, RUN, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.given.quantities import counted
+from tracecols.kernels import arrays
+from tracecols.kernels import causes as kernels
+from tracecols.schema import Table
+from tracecols.schema.causes import (
+    CHARGED,
+    DELAY_IDS,
+    DELAYS,
+    POINTS,
+    ROOT_CAUSES,
+    RUN_CAUSES,
+    UNKNOWN_DELAYS,
+)
+
+ROUNDING = 2.0**-44
+"""What rounding may change of a sum over all locations and call paths, in proportion."""
+
+DENSE = 1 << 20
+"""Times of locations by call path that are compared with the critical path at once, though most may be zero."""
+
+DIFFERENCES = "differences from conventions scalasca in root causes"
+"""How the note begins that says what differs from the reference."""
+
+Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Times]
+"""Numbers of properties, or one for all, call paths, locations and times."""
+
+
+@step(CHARGES, "charged_causes", "cause_weights")
+def charge_delays(
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
+    segments: Segments, delays: Delays, factors: Factors, path: Path, arising: Arising | None,
+) -> tuple[CompoundTable, list[Weights] | None]:  # fmt: skip
+    """Charge some locations with what their delays cost and with their part of the critical path.
+
+    Returns
+    -------
+    charged : CompoundTable
+        `root_causes` of the whole time.
+    weights : list of Weights, optional
+        What that is divided in proportion to.
+    """
+    weights: list[Weights] = []
+    rows = _delay_costs(facts, quirks, sync_points, delay_pairs, delays, factors, arising, weights)
+    rows += _critical_path(facts, quirks, members, sync_points, point_index, segments, path, arising, weights)
+    return _table(quirks, ROOT_CAUSES, rows), None if arising is None else weights
+
+
+def _delay_costs(
+    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, delays: Delays, factors: Factors,
+    arising: Arising | None, weights: list[Weights],
+) -> list[Rows]:  # fmt: skip
+    """Charge the causing sides of pairs by the call paths on which they spent more time.
+
+    What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no more time on anything than
+    those that waited, the call in which it comes is charged.
+    """
+    pair = delays.pair
+    location, kind = points.location[pairs.cause[pair]], pairs.kind[pair]
+    size = np.diff(delays.end, prepend=0)
+    call_path = facts.call_paths.whole.creation[delays.entries.column("call_path")].astype(np.int32)
+    time = delays.entries.column("time")
+    if not quirks.rounds_seconds:
+        without = np.flatnonzero(size == 0)
+        at = delays.end[without]
+        call_path = np.insert(call_path, at, points.call_path[pairs.cause[pair[without]]])
+        time = np.insert(time, at, 0)
+        size = np.maximum(size, 1)
+    end = np.cumsum(size)
+    parts = None if arising is None else arising.of_delays(np.repeat(np.arange(pair.size), size), call_path)
+    # one for each call path, and one for null
+    n_sums = len(facts.call_paths.whole) + 1
+    scratch = np.zeros(n_sums, time.dtype), np.zeros(n_sums, bool), np.empty(n_sums, np.int32)
+    short = factors.scale[pair]
+    names = [DELAY_IDS[DELAYS[k]] for k in factors.kinds.tolist()]
+    of_kind = [np.flatnonzero((kind == k) & (short != 0)) for k in factors.kinds.tolist()]
+    charges = [(name, chosen, short[chosen]) for name, chosen in zip(names, of_kind, strict=True)]
+    charges += [(f"{name}_longterm", *of.among(pair)) for name, of in zip(names, factors.shares, strict=True)]
+    rows: list[Rows] = []
+    for name, chosen, amount in charges:
+        if not chosen.size:
+            continue
+        stop, n, here = end[chosen], size[chosen], location[chosen]
+        first = stop - n
+        if quirks.rounds_seconds:
+            value = np.repeat(amount, n) * time[ranges(first, n)]
+        else:
+            value = divide_some_ticks(amount, first, stop, time)
+        if parts is not None:
+            weights.append(parts.weigh(CHARGED.index(name), ranges(first, n), value, np.repeat(here, n)))
+        room = min(value.size, (1 + int(np.count_nonzero(np.diff(here)))) * n_sums)
+        charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, time.dtype))
+        n_charged = kernels.charge_call_paths(here, first, stop, call_path, value, *scratch, charged)
+        found = arrays.first(charged, n_charged)
+        rows.append((CHARGED.index(name), found.call_path.copy(), found.location.copy(), found.time.copy()))
+    return rows
+
+
+def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Divide a whole amount for each row of weights, which are not all zero unless the amount is; (n, n_weights) int64."""
+    end = (np.arange(amount.size) + 1) * weights.shape[1]
+    return divide_ticks(amount, end, weights.ravel()).reshape(weights.shape)
+
+
+def _critical_path(
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    points: CompoundTable,
+    index: PointIndex,
+    spent: Segments,
+    path: Path,
+    arising: Arising | None,
+    weights: list[Weights],
+) -> list[Rows]:
+    """Add up the time of some locations on the critical path."""
+    mine = np.zeros(facts.n_locations, bool)
+    mine[members] = True
+    here = np.flatnonzero(mine[points.location[path.until]]) if path.until.size else np.zeros(0, np.int64)
+    since, until = path.since[here], path.until[here]
+    if not here.size:
+        return []
+    maps = Intervals(facts, quirks, points, index, spent).spent(since, until)
+    of = np.repeat(np.arange(here.size), maps.end - maps.start)
+    call_path = facts.call_paths.whole.creation[maps.call_path].astype(np.int32)
+    location = points.location[until]
+    if not quirks.splits_path:
+        began, ended = path.begin_time[here], path.end_time[here]
+        at, paths, times, is_outside = _stretches(
+            facts, quirks, points, spent, since, until, began, ended, of, call_path, maps.time
+        )
+    else:
+        # without what the location waited in the call at which it begins to be on the path
+        stop = np.where(since >= 0, since, 0)
+        wait = np.where(since >= 0, points.wait[stop], 0)
+        at_stop = np.flatnonzero((call_path == points.call_path[stop][of]) & (wait[of] > 0))
+        less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
+        at, paths = np.concatenate([of, of[at_stop]]), np.concatenate([call_path, call_path[at_stop]])
+        times = np.concatenate([maps.time, less])
+        is_outside = np.zeros(at.size, bool)
+    code = CHARGED.index("critical_path")
+    if arising is not None:
+        inside, outside = np.flatnonzero(~is_outside), np.flatnonzero(is_outside)
+        parts = arising.of_path(at[inside], paths[inside])
+        weights.append(parts.weigh(code, np.arange(inside.size), times[inside], location[at[inside]]))
+        if outside.size:
+            of = at[outside]
+            parts = arising.of_outside(of, paths[outside], path.begin_time[here][of], path.end_time[here][of])
+            weights.append(parts.weigh(code, np.arange(outside.size), times[outside], location[of]))
+    return [(code, paths, location[at], times)]
+
+
+def _stretches(
+    facts: Facts, quirks: Quirks, points: CompoundTable, spent: Segments, since: NDArray[np.int64], until: NDArray[np.int64],
+    began: Times, ended: Times, of: NDArray[np.int64], call_path: NDArray[np.int32], time: Times,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:  # fmt: skip
+    """Divide the length of each stretch of the critical path among the call paths it lies on; say as well what lies outside of all regions.
+
+    Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what the call at its end takes until
+    its location is waited for is added. What is left of the length lies outside of all regions (`_paths_outside`). If clocks disagree
+    the sum may exceed the length.
+    """
+    n = since.size
+    # a created thread does not begin inside of the call that creates it
+    begins = np.flatnonzero((since >= 0) & (pick(points.call_path, since) >= 0) & (pick(points.kind, since) != CREATED))
+    ends = np.flatnonzero(points.call_path[until] >= 0)
+    stretch = np.concatenate([ends, of, begins])
+    paths = np.concatenate([points.call_path[until[ends]], call_path, points.call_path[since[begins]]])
+    location = points.location[until]
+    left = spent.left_at(until[ends], location[ends])[1]
+    reached = spent.resumed_at(since[begins], location[begins])[1]
+    change = np.concatenate([ended[ends] - left, time, reached - began[begins]])
+    group, first = number(combine(stretch, paths))
+    order = np.lexsort((paths[first], stretch[first]))
+    weight = in_ticks(facts, quirks, np.maximum(add_up(group, change, first.size)[order], 0))
+    stretch, paths = stretch[first][order], paths[first][order].astype(np.int32)
+    length = in_ticks(facts, quirks, ended - began)
+    outside = length - add_up(stretch, weight, n)
+    rest = np.flatnonzero(outside > 0)
+    around = _paths_outside(points, since[rest], until[rest])
+    rest, around = rest[around >= 0], around[around >= 0]
+    at = np.searchsorted(stretch, rest, "right")
+    stretch, paths, weight, is_outside = (
+        np.insert(of, at, more)
+        for of, more in (
+            (stretch, rest), (paths, around), (weight, outside[rest]), (np.zeros(stretch.size, bool), True),
+        )
+    )  # fmt: skip
+    end = np.searchsorted(stretch, np.arange(n), "right")
+    share = divide_ticks(length, end, weight)
+    kept = np.flatnonzero(share)
+    spent_here = share[kept] / facts.resolution if quirks.rounds_seconds else share[kept]
+    return stretch[kept], paths[kept], spent_here, is_outside[kept]
+
+
+def _paths_outside(points: CompoundTable, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the call paths that time outside of all regions in stretches of the critical path is charged to; (n,) int32, -1 none.
+
+    On a thread that the program has created that is the call path that created it, elsewhere that in which the stretch ends, or begins.
+    """
+    created = np.flatnonzero(points.kind == CREATED)
+    at = pick(created, np.searchsorted(created, until, "right") - 1)
+    at[pick(points.location, at) != points.location[until]] = -1
+    path = np.full(until.size, -1, np.int32)
+    for point in (at, until, since):
+        path = np.where(path < 0, pick(points.call_path, point), path)
+    return path
+
+
+def _table(
+    quirks: Quirks, table: Table, rows: Sequence[Rows], counts: Mapping[str, int] | None = None
+) -> CompoundTable:
+    """Add up rows by property, call path and location, in their order."""
+    numbers = [np.broadcast_to(np.asarray(r[0], np.int16), r[1].size) for r in rows]
+    what = np.concatenate([np.zeros(0, np.int16), *numbers])
+    call_path = np.concatenate([np.zeros(0, np.int32), *(r[1] for r in rows)])
+    location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
+    times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
+    # rows of the same cell stay in order: what is added to a float counts
+    order = np.lexsort((location, call_path, what))
+    what, call_path, location = what[order], call_path[order], location[order]
+    is_first = np.ones(order.size, bool)
+    is_first[1:] = (what[1:] != what[:-1]) | (call_path[1:] != call_path[:-1]) | (location[1:] != location[:-1])
+    first = np.flatnonzero(is_first)
+    sums = add_up(np.cumsum(is_first) - 1, times[order], first.size)
+    columns = {"property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums}
+    return CompoundTable(table, first.size, columns, dict(counts or {}))
+
+
+@step(RUN, "charged_run")
+def charge_run(
+    facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex, factors: Factors, every_root_causes: Sequence[CompoundTable],
+    every_own_times: Sequence[OwnTimes],
+) -> CompoundTable:  # fmt: skip
+    """Charge all locations with what their waits propagate and with what the critical path means for them."""
+    rows: list[Rows] = []
+    for k, (name, suffix, kind) in enumerate(
+        (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
+    ):
+        mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
+        e = delay_pairs.waiting[mine]
+        rows.append(
+            (
+                CHARGED.index(f"mpi_wait_indirect_{name}"),
+                sync_points.call_path[e],
+                sync_points.location[e],
+                indirect,
+            )
+        )
+        waits = point_index.waits
+        kept = np.flatnonzero((sync_points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
+        v = waits[kept]
+        rows.append(
+            (
+                CHARGED.index(f"mpi_wait_propagating_{suffix}"),
+                sync_points.call_path[v],
+                sync_points.location[v],
+                factors.propagated[kept],
+            )
+        )
+    impacts, n_everywhere = _impacts(facts, quirks, every_root_causes, every_own_times)
+    counts = (
+        {}
+        if quirks.rounds_seconds
+        else _differences(facts, delay_pairs, factors, every_own_times, impacts, n_everywhere)
+    )
+    return _table(quirks, RUN_CAUSES, rows + impacts, counts)
+
+
+def _differences(
+    facts: Facts,
+    pairs: CompoundTable,
+    factors: Factors,
+    own: Sequence[OwnTimes],
+    impacts: Sequence[Rows],
+    n_everywhere: int,
+) -> dict[str, int]:
+    """Say in one note what root causes would lack with the peculiarities of the reference, as far as that is known without them."""
+
+    def seconds(ticks: Times) -> str:
+        return f"{ticks.sum() / facts.resolution:.6g} s"
+
+    waits = pairs.wait[np.isin(pairs.kind, [DELAYS.index(name) for name in UNKNOWN_DELAYS])]
+    lost = factors.lost
+    location = np.concatenate([o.location for o in own])
+    here = np.unique(location)
+    many = int((np.bincount(location, minlength=1) > LIMIT).sum())
+    workers = int((facts.locations.master[here] != here).sum()) if has_openmp(facts) else 0
+    absent = np.concatenate(
+        [np.zeros(0), *(v for code, _, _, v in impacts if code == CHARGED.index("inter_partition_imbalance"))]
+    )
+    found = (
+        (waits.size, f"waits at start and end of MPI, in scans, for locks and threads have causes ({counted(waits.size, 'wait')}, {seconds(waits)})"),
+        (lost.size, f"waits for messages beyond what the other side lost are charged ({counted(lost.size, 'wait')}, {seconds(lost)})"),
+        (many, f"call paths beyond {LIMIT} of a location count ({counted(many, 'location')})"),
+        (workers, f"the ends of parallel regions on worker threads count ({counted(workers, 'thread')})"),
+        (n_everywhere and absent.size, f"inter-partition imbalance though a location visits all of the critical path ({seconds(absent)})"),
+    )  # fmt: skip
+    texts = [text for n, text in found if n]
+    return {f"{DIFFERENCES}: {'; '.join(texts)}": len(texts)} if texts else {}
+
+
+def _impacts(
+    facts: Facts, quirks: Quirks, charged: Sequence[CompoundTable], own: Sequence[OwnTimes]
+) -> tuple[list[Rows], int]:
+    """Compare the time of every location with that of the critical path; count the locations that visit all of it."""
+    code = CHARGED.index("critical_path")
+    parts = [np.flatnonzero(c.property == code) for c in charged]
+    path, on, value = (
+        np.concatenate([c[name][p] for c, p in zip(charged, parts, strict=True)])
+        for name in ("call_path", "location", "charged")
+    )
+    if not path.size:
+        return [], 0
+    if facts.call_paths.divider is not None:
+        # of all periods together
+        path = facts.call_paths.path_of(path).astype(np.int32)
+        cell, first = number(combine(path, on))
+        path, on, value = path[first], on[first], add_up(cell, value, first.size)
+    order = np.lexsort((path, on))
+    path, on, value = path[order], on[order], value[order]
+    n = len(facts.call_paths.whole)
+    on_path = add_up(path, value, n)
+    location, call_path, time = (
+        np.concatenate([getattr(o, c) for o in own]) for c in ("location", "call_path", "time")
+    )
+    order = np.lexsort((call_path, location))
+    location, call_path, time = location[order], call_path[order], time[order]
+    bounds = np.searchsorted(location, np.arange(facts.n_locations + 1))
+    lacking = _Lacking(quirks, on_path, call_path[time < 0])
+    compared = lacking.compared
+    column = np.full(n, -1, np.int64)
+    column[compared] = np.arange(compared.size)
+    column = column[call_path]
+    others = np.flatnonzero(column < 0)
+    elsewhere = add_up(location[others].astype(np.int64), time[others], facts.n_locations)
+    n_everywhere = 0
+    cpus = np.flatnonzero(facts.locations.is_cpu)
+    for here in np.array_split(cpus, max(-(-cpus.size * compared.size // DENSE), 1)):
+        size = bounds[here + 1] - bounds[here]
+        row, mine = np.repeat(np.arange(here.size), size), ranges(bounds[here], size)
+        is_compared = column[mine] >= 0
+        spent = np.zeros((here.size, compared.size), value.dtype)
+        spent[row[is_compared], column[mine][is_compared]] = time[mine][is_compared]
+        n_everywhere += int((~((spent <= 0) & (on_path[compared] != 0)).any(1)).sum())
+        lacking.add(spent, elsewhere[here])
+    lost, to_absent = lacking.charged(path, value)
+    rows: list[Rows] = []
+    for name, charge in (("critical_imbalance_impact", lost), ("inter_partition_imbalance", to_absent)):
+        kept = np.flatnonzero((value > 0) & (charge > 0))
+        rows.append((CHARGED.index(name), path[kept], on[kept], charge[kept]))
+    both = on_path[call_path]
+    shared = np.flatnonzero((both > 0) & (time > 0))
+    activities = np.minimum(both[shared], time[shared])
+    rows.append((CHARGED.index("critical_path_activities"), call_path[shared], location[shared], activities))
+    beyond = np.flatnonzero(time > both)
+    rows.append(
+        (CHARGED.index("non_critical_path_activities"), call_path[beyond], location[beyond], (time - both)[beyond])
+    )
+    return rows, n_everywhere
+
+
+class _Lacking:
+    """What locations lack to the time of the critical path, by call path; and of this what is lost to locations that never visit it.
+
+    Parameters
+    ----------
+    quirks : Quirks
+        Peculiarities of the reference.
+    on_path : (n_call_paths,) float64 or int64
+        Time on the critical path.
+    negative : (any,) int32
+        Call paths with a negative time on some location, as with clocks that disagree.
+
+    Attributes
+    ----------
+    compared : (n_compared,) int64
+        Call paths on which a location may lack something, ascending; all where sums depend on how many numbers are added.
+    """
+
+    def __init__(self, quirks: Quirks, on_path: Times, negative: NDArray[np.int32]) -> None:
+        self._quirks, self._on_path = quirks, on_path
+        self._length = on_path.sum()
+        # whole ticks are divided, unless what is divided is no number or negative
+        self._divides = not (quirks.rounds_seconds or quirks.divides_by_zero or quirks.scales_below_zero)
+        is_compared = (on_path != 0) | (not self._divides)
+        is_compared[negative] = True
+        self.compared = np.flatnonzero(is_compared)
+        dtype = np.int64 if self._divides else np.float64
+        self._all: Times = np.zeros(on_path.size, dtype)
+        self._absent: Times = np.zeros(on_path.size, dtype)
+
+    def add(self, spent: Times, elsewhere: Times) -> None:
+        """Add what some locations lack.
+
+        Parameters
+        ----------
+        spent : (n, n_compared) as `on_path`
+            Their time on each call path that is compared.
+        elsewhere : (n,) as `on_path`
+            Their time on all others.
+        """
+        if not self._divides:
+            for of_location in spent:
+                self._add_scaled(of_location)
+            return
+        less = np.maximum(self._on_path[self.compared] - spent, 0)
+        visited = spent > 0
+        remainder = self._length - elsewhere
+        lacking = np.maximum(remainder - spent.sum(1), 0)
+        absent = np.maximum(remainder - (spent + less).sum(1, where=visited), 0)
+        shares = _shares_of_rows(lacking, less)
+        self._all[self.compared] += shares.sum(0)
+        # what is absent is a part of what is lacking, in every call path
+        away = np.where(visited, 0, shares)
+        self._absent[self.compared] += _shares_of_rows(np.minimum(absent, away.sum(1)), away).sum(0)
+
+    def _add_scaled(self, spent: Times) -> None:
+        """Add what one location lacks, (n_call_paths,); not in whole ticks."""
+        less = np.maximum(self._on_path - spent, 0)
+        nowhere = np.where(spent <= 0, self._on_path, 0)
+        visited = spent > 0
+        self._all += self._scaled(self._length - spent.sum(), less)
+        self._absent += self._scaled(self._length - (spent[visited] + less[visited]).sum(), nowhere)
+
+    def _scaled(self, total: float, parts: Times) -> NDArray[np.float64]:
+        """Return what is lacking by call path, as parts of what is in all."""
+        whole = parts.sum()
+        if not self._quirks.divides_by_zero and whole == 0:
+            return np.zeros(parts.size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = total / whole
+            result: NDArray[np.float64] = (scale if self._quirks.scales_below_zero else np.maximum(scale, 0.0)) * parts
+        return result
+
+    def charged(self, path: NDArray[np.int32], value: Times) -> tuple[Times, Times]:
+        """Return what is lacking, and what is absent, by cells of the critical path: call path, and time on one location."""
+        if self._divides:
+            by_path = np.argsort(path, kind="stable")
+            here, end = np.unique(path, return_counts=True)
+            end = np.cumsum(end)
+            lost, to_absent = np.zeros_like(value), np.zeros_like(value)
+            lost[by_path] = divide_ticks(self._all[here], end, value[by_path])
+            to_absent[by_path] = divide_ticks(self._absent[here], end, lost[by_path])
+            return lost, to_absent
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(value > 0, value / self._on_path[path], 0.0)
+            # the reference divides by zero here: what is no number is not charged
+            lost, to_absent = share * self._all[path], share * self._absent[path]
+            # a part of the loss, of which rounding may make more than all
+            return lost, np.where(np.abs(to_absent - lost) <= ROUNDING * lost, lost, to_absent)

@@ -1,0 +1,149 @@
+"""Where the phases or bins of a divided trace begin between the synchronisation points of each location."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tracecols.causes.points import Times, clock
+from tracecols.causes.quirks import Quirks
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource
+from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.kernels import arrays
+from tracecols.kernels import edges as kernels
+from tracecols.kernels import segments as collecting
+
+ROOM = 1 << 12
+"""Entries of the edges of a location, at first."""
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodEdges:
+    """Where periods begin on some locations, one location after the other.
+
+    Attributes
+    ----------
+    time : (n_edges,) float64 or int64
+        In the unit of times of root causes.
+    period : (n_edges,) int32
+        The period that begins; -1 is outside of all phases.
+    segment : (n_edges,) int64
+        The segment (`causes.segments`) that each lies in, ascending.
+    end : (n_edges,) int64
+        One past the last entry of each.
+    entries : ColumnSource
+        `call_path` int32, in the order in which they are met, `time`: what of the time of the segment lies before the edge.
+    """
+
+    time: Times
+    period: NDArray[np.int32]
+    segment: NDArray[np.int64]
+    end: NDArray[np.int64]
+    entries: ColumnSource
+
+
+class EdgeCollector:
+    """What notes where the periods of one location begin while its segments are collected.
+
+    Parameters
+    ----------
+    bins, begin, end : (any,) float64 or int64
+        When bins begin, or the phases of the location begin and end.
+    node_period : (n_nodes,) int32
+        The phase of each of its call paths; nothing of bins.
+    """
+
+    def __init__(self, bins: Times, node_period: NDArray[np.int32], begin: Times, end: Times) -> None:
+        self._dividing = kernels.Dividing(bins, node_period, begin, end)
+        self._state = np.full(kernels.N_STATE, -1, np.int64)
+        self._state[[kernels.N_EDGES, kernels.IS_FULL]] = 0
+        self._state[kernels.PERIOD] = -1 if node_period.size else 0
+        self._early = np.zeros(1, bins.dtype)
+        n = bins.size + 2 * begin.size + 4
+        self._edges = kernels.Edges(
+            np.empty(n, bins.dtype), np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64),
+            np.empty(ROOM, np.int32), np.empty(ROOM, bins.dtype),
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, facts: Facts, quirks: Quirks, scan: LocationScan) -> EdgeCollector | None:
+        """Return what notes the periods of a location; nothing where the trace is not divided.
+
+        Parameters
+        ----------
+        facts : Facts
+            What every step knows of the whole trace.
+        quirks : Quirks
+            Peculiarities of the reference.
+        scan : LocationScan
+            Of the location.
+        """
+        by = facts.call_paths.divider
+        if by is None:
+            return None
+        times, nothing = clock(facts, quirks), np.zeros(0, np.int64)
+        if by.by_time:
+            return cls(times(by.edges), np.zeros(0, np.int32), times(nothing), times(nothing))
+        return cls(
+            times(nothing), np.append(scan.node_period, np.int32(-1)), times(scan.phase_begin), times(scan.phase_end)
+        )
+
+    def collect(self, *events: Any) -> int:
+        """Collect segments, as `kernels.segments.collect_segments` does."""
+        return int(kernels.collect_with_edges(self._dividing, self._edges, self._state, self._early, *events))
+
+    def grow(self) -> None:
+        """Make room for more edges where there is none."""
+        if self._state[kernels.IS_FULL]:
+            self._edges = arrays.doubled(self._edges)
+            self._state[kernels.IS_FULL] = 0
+
+    def finish(self, until: Any, state: NDArray[np.int64], last: Times, open_map: collecting.OpenMap) -> None:
+        """Note the beginnings of bins behind the last event: the time `until` the end, unless that is None, counts as for segments."""
+        own = -1 if until is None or state[collecting.IDLES] else int(state[collecting.IN])
+        end = last[0] if until is None else until
+        while not kernels.note_last_edges(
+            self._dividing, self._edges, self._state, self._early, own, end, state, last, open_map
+        ):
+            self.grow()
+
+    def found(self) -> PeriodEdges:
+        """Return the edges of the location."""
+        time, period, segment, end, path, value = self._edges
+        n = int(self._state[kernels.N_EDGES])
+        n_entries = int(end[n - 1]) if n else 0
+        entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
+        return PeriodEdges(time[:n].copy(), period[:n].copy(), segment[:n].copy(), end[:n].copy(), entries)
+
+
+def join_edges(found: Sequence[PeriodEdges], dtype: DTypeLike, spill: Spill | None) -> PeriodEdges:
+    """Put the edges of locations one after the other.
+
+    Parameters
+    ----------
+    found : sequence of PeriodEdges
+        By location.
+    dtype : numpy.dtype
+        Of times.
+    spill : Spill, optional
+        Where the entries are kept; in memory if nowhere.
+    """
+    sizes = [len(of.entries) for of in found]
+    ends = [of.end + before for of, before in zip(found, np.cumsum([0, *sizes])[:-1].tolist(), strict=True)]
+    entries = {
+        "call_path": np.concatenate([np.zeros(0, np.int32), *(of.entries.column("call_path") for of in found)]),
+        "time": np.concatenate([np.zeros(0, dtype), *(of.entries.column("time") for of in found)]),
+    }
+    return PeriodEdges(
+        np.concatenate([np.zeros(0, dtype), *(of.time for of in found)]),
+        np.concatenate([np.zeros(0, np.int32), *(of.period for of in found)]),
+        np.concatenate([np.zeros(0, np.int64), *(of.segment for of in found)]),
+        np.concatenate([np.zeros(0, np.int64), *ends]),
+        keep(Columns(sum(sizes), entries), spill),
+    )

@@ -1,0 +1,432 @@
+"""All synchronisation points of a trace in order, and the pairs of who waits and who causes it, with the intervals that count.
+
+The interval of a pair begins, on either side, at the last point that synchronises with the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.points import (
+    EVERYBODY,
+    PAIR,
+    POINT,
+    WITHIN_CALL,
+    Synchronisation,
+    ThreadPoints,
+    number_type,
+)
+from tracecols.causes.quirks import Quirks
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import lookup, number
+from tracecols.enhance.dataflow.steps import CAUSES, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.kernels import causes as kernels
+from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
+
+AT_END = np.iinfo(np.int64).max
+"""Row of the point at the end of a location."""
+
+FORK, THREAD_BARRIER, END, CREATED = (POINTS.index(k) for k in ("fork", "thread barrier", "end", "created"))
+IDLE = DELAYS.index("idle")
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Processes that points synchronise with together.
+
+    Attributes
+    ----------
+    of_point : (n_points,) int32
+        Group of each point; -1 none.
+    channel : (n_channels,) int64
+        Communicators, which are the first groups.
+    is_listed : (n,) bool
+        Whether a group belongs to one operation; others are communicators.
+    start, member : (n + 1,) int64, (any,) int64
+        Processes, ascending.
+    """
+
+    of_point: NDArray[np.int32]
+    channel: NDArray[np.int64]
+    is_listed: NDArray[np.bool_]
+    start: NDArray[np.int64]
+    member: NDArray[np.int64]
+
+
+def has_openmp(facts: Facts) -> bool:
+    """Whether a program uses OpenMP: an OpenMP region is on one of its call paths.
+
+    Regions that are defined and never entered do not count: recorders define those of all libraries they were built for.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    """
+    return _enters(facts, "openmp")
+
+
+def has_mpi(facts: Facts) -> bool:
+    """Whether a program uses MPI: an MPI call is on one of its call paths.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    """
+    return _enters(facts, "mpi")
+
+
+def _enters(facts: Facts, paradigm: str) -> bool:
+    """Say whether a region of a paradigm is on a call path."""
+    return bool((facts.regions.paradigm[facts.call_paths.whole.region] == paradigm).any())
+
+
+@step(
+    CAUSES,
+    "sync_points",
+    "delay_pairs",
+    keeps=(
+        "sync_points",
+        "delay_pairs",
+    ),
+)
+def match_causes(
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], every_late_senders: Sequence[Synchronisation], every_late_receivers: Sequence[Synchronisation],
+    every_collective_points: Sequence[Synchronisation], startup_points: Synchronisation, every_thread_points: Sequence[ThreadPoints], every_lock_points: Sequence[Synchronisation],
+) -> tuple[CompoundTable, CompoundTable]:  # fmt: skip
+    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
+    found = [
+        *every_late_senders,
+        *every_late_receivers,
+        *every_collective_points,
+        startup_points,
+        *every_thread_points,
+        *every_lock_points,
+    ]
+    points = _points(facts, scans, found)
+    kind = points.kind
+    pairs = _pairs(points, found)
+    idle_since: NDArray[np.int64] | None = None
+    if not quirks.leaves_out_others:
+        pairs = _with_causes(points, pairs)
+        if has_openmp(facts):
+            idle, idle_since = _idle_threads(facts, points, every_thread_points)
+            pairs = _with_idle(pairs, idle)
+    elif has_openmp(facts):
+        # threads idle while their master is outside parallel regions
+        is_master = facts.locations.master[points.location] == points.location
+        pairs = _with_idle(pairs, np.flatnonzero(((kind == FORK) | (kind == END)) & is_master))
+    by_cause = np.lexsort((pairs["waiting"], pairs["cause"]))
+    n_pairs = by_cause.size
+    for c, v in pairs.items():
+        pairs[c] = v[by_cause]
+    del by_cause
+
+    beside = [c for c in ("set", "label", *WITHIN_CALL) if c in points.names]
+    table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, *beside)})
+    since = _intervals(facts, quirks, points, Columns(n_pairs, pairs), idle_since)
+    # what is held for the whole trace is held in as few bytes as it takes
+    number = number_type(len(points))
+    columns = {c: pairs.pop(c) for c in ("kind", "wait")}
+    columns |= {
+        c: of.pop(c).astype(number, copy=False) for of in (pairs, since) for c in list(of) if c != "communicator"
+    }
+    return table, CompoundTable(DELAY_PAIRS, n_pairs, columns)
+
+
+def _points(facts: Facts, scans: Sequence[LocationScan], found: Sequence[Synchronisation]) -> Columns:
+    """Put all points in order, one for an event; columns of `points.POINT`, and `label` and `points.WITHIN_CALL` where periods divide the trace."""
+    # every location that has events ends at a point
+    has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
+    ends = np.flatnonzero(facts.locations.is_cpu & has_events)
+    of_end: dict[str, Any] = {
+        "location": ends, "event": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0, "total": 0, "completion": 0, "call_path": -1,
+        "partner": -1, "communicator": -1, "set": -1, "lead": 0, "tail": 0,
+    }  # fmt: skip
+
+    def of_points(name: str) -> NDArray[Any]:
+        """Return a column of all points that were found, and of the ends."""
+        values = [f.points.column(name) for f in found]
+        return np.concatenate([*values, np.broadcast_to(np.asarray(of_end[name]), ends.size).astype(values[0].dtype)])
+
+    kept = _kept_points(of_points, ends.size)
+    of_kept = {c: of_points(c)[kept] for c in POINT}
+    if facts.call_paths.divider is not None:
+        # the call path in the period, beside that of the whole time
+        of_kept["label"] = of_kept["call_path"]
+        of_kept["call_path"] = facts.call_paths.path_of(of_kept["label"]).astype(np.int32)
+        of_kept |= {c: of_points(c)[kept] for c in WITHIN_CALL}
+    return Columns(kept.size, of_kept)
+
+
+def _kept_points(of_points: Callable[[str], NDArray[Any]], n_ends: int) -> NDArray[np.int64]:
+    """Return the rows of points in their order; of those of one event the first that was found.
+
+    Parameters
+    ----------
+    of_points : callable
+        Returns a column of all of them.
+    n_ends : int
+        How many of them, the last ones, are ends of locations.
+    """
+    # what no region is recorded around is charged nowhere
+    is_known = of_points("call_path") >= 0
+    is_known[is_known.size - n_ends :] = True
+    known = np.flatnonzero(is_known)
+    location, row = of_points("location")[known], of_points("event")[known]
+    order = np.lexsort((row, location))
+    # an event is one point, the first that was found
+    location, row = location[order], row[order]
+    if order.size:
+        order = order[np.append(True, (location[1:] != location[:-1]) | (row[1:] != row[:-1]))]
+    return known[order]
+
+
+def _pairs(points: Columns, found: Sequence[Synchronisation]) -> dict[str, NDArray[Any]]:
+    """Put all pairs of known points together; columns of `points.PAIR`."""
+
+    def of_pairs(name: str) -> NDArray[Any]:
+        """Return a column of all pairs that were found."""
+        return np.concatenate([f.pairs.column(name) for f in found])
+
+    cause, waiting = (find_points(points, of_pairs(c)) for c in ("cause", "waiting"))
+    both = (cause >= 0) & (waiting >= 0)
+    pairs = {c: of_pairs(c)[both] for c in PAIR if c not in ("cause", "waiting")}
+    return pairs | {"cause": cause[both], "waiting": waiting[both]}
+
+
+def _with_causes(points: Columns, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Keep one pair of each waiting point, and let only those points wait whose cause is known."""
+    chosen = np.full(len(points), -1, np.int64)
+    kernels.choose_causes(pairs["waiting"], pairs["wait"], pairs["cause"], chosen)
+    order = chosen[chosen >= 0]
+    order = order[pairs["cause"][order] != pairs["waiting"][order]]
+    pairs = {c: v[order] for c, v in pairs.items()}
+    wait = points.wait
+    wait[:] = 0
+    wait[pairs["waiting"]] = pairs["wait"]
+    return pairs
+
+
+def _with_idle(pairs: dict[str, NDArray[Any]], idle: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Add pairs of threads that idle until some points of their masters."""
+    of_idle: dict[str, Any] = {"kind": IDLE, "cause": idle, "waiting": -1, "wait": 0, "communicator": -1}
+    return {c: np.append(v, np.broadcast_to(of_idle[c], idle.size).astype(v.dtype)) for c, v in pairs.items()}
+
+
+def _idle_threads(
+    facts: Facts, points: Columns, threads: Sequence[ThreadPoints]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find until when threads idle because their master is outside the outermost parallel regions.
+
+    Returns
+    -------
+    idle : (n,) int64
+        Points: where masters fork, and where they end.
+    since : (n_points,) int64
+        The last point before the JOIN after which they idle until a point; -1 the beginning.
+    """
+    n_others = facts.locations.n_threads - 1
+    kind, location = points.kind, points.location
+    regions = {
+        c: np.concatenate([t.regions.column(c) for t in threads]) for c in ("location", "enter", "exit", "join_row")
+    }
+    is_master = (facts.locations.master == np.arange(facts.n_locations)) & (n_others > 0)
+    ends = np.flatnonzero((kind == END) & is_master[location])
+    order = np.lexsort((regions["enter"], regions["location"]))
+    order = order[is_master[regions["location"][order]]]
+    leaves = np.where(regions["exit"] >= 0, regions["exit"], AT_END)[order]
+    of, enter = regions["location"][order].astype(np.int64), regions["enter"][order]
+    # rows are numbered location by location, so that what is left last is known across them but for what never is
+    open_here = np.isin(of, of[leaves == AT_END])
+    left = np.maximum.accumulate(np.where(leaves == AT_END, -1, leaves)) if leaves.size else leaves
+    before = np.append(-1, left[:-1])
+    outer = enter > before[: enter.size]
+    for i in np.unique(of[open_here]).tolist():
+        # a region that is never left holds all that follow
+        mine = np.flatnonzero(of == i)
+        outer[mine[int(np.argmax(leaves[mine] == AT_END)) + 1 :]] = False
+    order, leaves, of, enter = order[outer], leaves[outer], of[outer], enter[outer]
+    stays_open = np.unique(of[(leaves == AT_END) | (regions["join_row"][order] < 0)])
+    ends = ends[~np.isin(location[ends], stays_open)]
+    idle = np.concatenate([find_points(points, enter), ends])
+    # the JOIN of the outermost region before, of the same location
+    until = np.concatenate([np.arange(of.size), np.searchsorted(of, location[ends], "right")]) - 1
+    until = np.where((until >= 0) & (pick(of, until) == np.append(of, location[ends])), until, -1)
+    join = pick(regions["join_row"][order], until)
+    real = np.flatnonzero(points.event != AT_END)
+    at = np.searchsorted(points.event[real], join) - 1
+    before = np.where(join >= 0, pick(real, at), -1)
+    since = np.full(len(points), -1, np.int64)
+    known = idle >= 0
+    since[idle[known]] = before[known]
+    return idle[known], since
+
+
+def find_points(points: Columns, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the points at rows of events; (n,) int64, -1 where there is none.
+
+    Parameters
+    ----------
+    points : Columns
+        In the order of locations and rows.
+    row : (n,) int64
+        Rows of events.
+    """
+    # rows are numbered location by location, as points are; only ends of locations are beyond all rows
+    real = np.flatnonzero(points.event != AT_END)
+    return pick(real, lookup(points.event[real], row))
+
+
+def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the first point of each location; (n_locations + 1,) int64.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    location : (n_points,) int32
+        Location of each point, ascending.
+    """
+    return np.searchsorted(location, np.arange(facts.n_locations + 1))
+
+
+def _intervals(
+    facts: Facts, quirks: Quirks, points: Columns, pairs: Columns, idle_since: NDArray[np.int64] | None
+) -> dict[str, NDArray[np.int64]]:
+    """Find where the intervals of pairs begin.
+
+    Returns
+    -------
+    dict of str to (n_pairs,) int64
+        `cause_since`, `waiting_since`: -1 is the beginning. `own_since`: of collective operations the point at which the waiting
+        process synchronised with the causing one later than others did; -1 none. `counts_from`: the first point before the
+        cause that takes on costs of the pair; the cause if none does.
+    """
+    location, kind, n = points.location, points.kind, len(points)
+    process = facts.process[location] if n else np.zeros(0, np.int32)
+    start = location_starts(facts, location)
+    cause, waiting = pairs.cause, pairs.waiting
+    is_p2p = np.isin(pairs.kind, [DELAYS.index(k) for k in ("late_sender", "late_receiver")])
+    is_thread = np.isin(pairs.kind, [DELAYS.index(k) for k in ("thread_barrier", "lock", "join")])
+    is_idle = pairs.kind == IDLE
+    is_collective = ~is_p2p & ~is_thread & ~is_idle
+    cause_since, waiting_since, own_since, counts_from = (np.full(cause.size, -1, np.int64) for _ in range(4))
+
+    # threads: the last point of threads before
+    of_threads = (kind == FORK) | (kind == THREAD_BARRIER) | (kind == CREATED)
+    before = np.maximum.accumulate(np.where(of_threads, np.arange(n), -1)) if n else np.zeros(0, np.int64)
+    before = np.append(-1, before[:-1])
+    before = np.where(before >= start[location], before, -1) if n else before[:0]
+    either = is_thread | is_idle
+    cause_since[either] = before[cause[either]]
+    waiting_since[is_thread] = before[waiting[is_thread]]
+    # a thread and the one that created it synchronise last when that happens
+    joins = np.flatnonzero(pairs.kind == DELAYS.index("join"))
+    joins = joins[pick(kind, cause_since[joins]) == CREATED]
+    creates = find_points(points, points.set[cause_since[joins]])
+    by_creator = (creates >= 0) & (pick(location, creates) == location[waiting[joins]]) & (creates < waiting[joins])
+    waiting_since[joins[by_creator]] = creates[by_creator]
+    if idle_since is not None:
+        cause_since[is_idle] = idle_since[cause[is_idle]]
+
+    # processes: the last point with the other side; of the cause of a collective operation with each other member
+    groups = _groups(facts, points, process, pairs.communicator)
+    mpi = np.flatnonzero(is_p2p | is_collective)
+    one = np.flatnonzero(is_p2p)
+    many = np.flatnonzero(is_collective)
+    head = many[np.append(True, cause[many][1:] != cause[many][:-1])] if many.size else many
+    group = lookup(groups.channel, pairs.communicator[head])
+    size = groups.start[group + 1] - groups.start[group]
+    instance = np.repeat(np.arange(head.size), size)
+    offset = np.arange(instance.size) - np.repeat(np.cumsum(size) - size, size)
+    member = groups.member[groups.start[group][instance] + offset] if instance.size else np.zeros(0, np.int64)
+    point = np.concatenate([waiting[mpi], cause[one], cause[head][instance]])
+    partner = np.concatenate([process[cause[mpi]], process[waiting[one]], member])
+    order = np.argsort(point, kind="stable")
+    found = np.empty(point.size, np.int64)
+    n_processes = int(facts.process.max(initial=-1)) + 1
+    n_groups = groups.is_listed.size
+    answers = np.empty(point.size, np.int64)
+    kernels.find_last_synchronisations(
+        start, points.partner, groups.of_point, groups.is_listed, groups.start, groups.member,
+        np.concatenate([[0], np.cumsum(np.bincount(point, minlength=n))]).astype(np.int64), partner[order].astype(np.int32), np.full(n_processes, -1, np.int64),
+        np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64), answers,
+    )  # fmt: skip
+    found[order] = answers
+    waiting_since[mpi] = found[: mpi.size]
+    cause_since[one] = found[mpi.size : mpi.size + one.size]
+
+    number_of = np.cumsum(np.append(False, cause[many][1:] != cause[many][:-1])) if many.size else many
+    n_all = n_processes + 1
+    if not (quirks.shifts_intervals or quirks.ignores_the_other_of_two or quirks.needs_shared_call_paths):
+        # each member by itself: what the cause did since it has synchronised with this one
+        at = lookup(instance * n_all + member, number_of * n_all + process[waiting[many]])
+        cause_since[many] = pick(found[mpi.size + one.size :], at)
+        return {
+            "cause_since": cause_since, "waiting_since": waiting_since, "own_since": own_since, "counts_from": counts_from,
+        }  # fmt: skip
+
+    # the interval of a collective operation begins where the cause has synchronised with all others that have not later
+    is_other = member != process[cause[head]][instance]
+    instance, member, since = instance[is_other], member[is_other], found[mpi.size + one.size :][is_other]
+    whole = np.full(head.size, AT_END, np.int64)
+    np.minimum.at(whole, instance, since)
+    whole = np.where(whole == AT_END, -1, whole)
+    own = np.where(since > whole[instance], since, -1)
+    if facts.locations.n_processes == 2 and quirks.ignores_the_other_of_two:
+        # of two processes a point with the other one does not count as a point with the group
+        own = np.where((since >= 0) & (pick(points.partner, since) >= 0), since, own)
+    cause_since[many] = whole[number_of]
+    # of each waiting member its own point, and the next one that any other has
+    by_point = np.lexsort((own, instance))
+    keys, owns = instance[by_point], own[by_point]
+    run = np.cumsum(np.append(False, (keys[1:] != keys[:-1]) | (owns[1:] != owns[:-1]))) if keys.size else keys
+    begins = np.flatnonzero(np.diff(run, prepend=-1))
+    goes_on = np.append(keys[begins[1:]] == keys[begins[:-1]], False) if keys.size else np.zeros(0, bool)
+    next_own = np.where(goes_on, np.append(owns[begins[1:]], AT_END)[: begins.size], AT_END)
+    of_member = np.empty(keys.size, np.int64)
+    of_member[by_point] = next_own[run]
+    at = lookup(instance * n_all + member, number_of * n_all + process[waiting[many]])
+    own_since[many] = pick(own, at)
+    # where none follows it never counts
+    later = np.minimum(pick(of_member, at, AT_END), cause[many])
+    if quirks.shifts_intervals:
+        counts_from[many] = np.where(own_since[many] >= 0, later, -1)
+    else:
+        counts_from[many] = np.where(own_since[many] >= 0, own_since[many] + 1, -1)
+    return {
+        "cause_since": cause_since, "waiting_since": waiting_since, "own_since": own_since, "counts_from": counts_from,
+    }  # fmt: skip
+
+
+def _groups(facts: Facts, points: Columns, process: NDArray[np.int32], more: NDArray[np.int64]) -> Groups:
+    """Collect the processes that points synchronise with together: communicators, and what takes part in one operation."""
+    used = np.concatenate([points.communicator, more])
+    used = np.sort(used[number(used)[1]])
+    channel = used[(used >= 0) | (used == EVERYBODY)]
+    everybody = np.unique(facts.process[facts.locations.is_cpu]).astype(np.int64)
+    members = [everybody if c == EVERYBODY else facts.communicators.members_of(c) for c in channel.tolist()]
+    in_set = np.flatnonzero((points.set >= 0) & (points.kind == POINTS.index("collective")))
+    numbers, first = number(points.set[in_set])
+    by_set = np.lexsort((process[in_set], numbers))
+    sizes = np.append([m.size for m in members], np.bincount(numbers, minlength=first.size)).astype(np.int64)
+    member = np.concatenate([np.zeros(0, np.int64), *members, process[in_set][by_set]])
+    of_point = lookup(channel, points.communicator)
+    is_set = np.zeros(len(points), bool)
+    is_set[in_set] = True
+    of_set = np.full(len(points), -1, np.int64)
+    of_set[in_set] = numbers + channel.size
+    of_point = np.where(is_set & (points.partner < 0), of_set, of_point)
+    return Groups(
+        of_point.astype(np.int32), channel, np.arange(sizes.size) >= channel.size,
+        np.concatenate([[0], np.cumsum(sizes)]), member,
+    )  # fmt: skip

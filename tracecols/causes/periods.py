@@ -1,0 +1,588 @@
+"""Root causes by phase or bin of time: what call paths are charged with over the whole time, divided by when it arises (docs/phases.md).
+
+Every charge is divided among the periods in which its location spent the time in question, in proportion, by the largest remainder. What a cell of the
+whole time is charged with is their sum: to the tick without rounding, else to the last bit of float64 (`divide_cells`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.delays import Delays, Intervals, numbers_of
+from tracecols.causes.index import PointIndex
+from tracecols.causes.pairs import CREATED, END, IDLE
+from tracecols.causes.points import Times, clock, in_ticks, time_type
+from tracecols.causes.quirks import Quirks
+from tracecols.causes.segments import Segments
+from tracecols.causes.shares import add_up, divide_ticks
+from tracecols.causes.sweep import Factors, Path
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import combine, lookup, number, ranges
+from tracecols.enhance.dataflow.steps import CHARGES, RUN, SPENT, step
+from tracecols.enhance.scan.call_paths import PeriodCallPaths
+from tracecols.enhance.scan.facts import Facts
+from tracecols.kernels import arrays
+from tracecols.kernels import edges as kernels
+from tracecols.kernels import segments as collecting
+from tracecols.schema.causes import CHARGED, POINTS
+
+BITS = 53
+"""Of the whole numbers in float64."""
+
+
+def labels_of(facts: Facts) -> PeriodCallPaths:
+    """Return the call paths of a trace that is divided into periods.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    """
+    labels = facts.call_paths
+    assert isinstance(labels, PeriodCallPaths)  # asked where periods divide the trace
+    return labels
+
+
+def _divided(amount: Times, end: NDArray[np.int64], weight: NDArray[np.int64]) -> Times:
+    """Divide amounts in proportion to the weights that end where they say: whole ones among whole weights by the largest remainder; (n_weights,)."""
+    if amount.dtype == np.int64:
+        return divide_ticks(amount, end, weight)
+    size = np.diff(end, prepend=0)
+    of = np.repeat(np.arange(amount.size), size)
+    total = np.bincount(of, weight, amount.size)
+    result: Times = amount[of] * weight / np.where(total > 0, total, 1.0)[of]
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """What cells are divided in proportion to.
+
+    Attributes
+    ----------
+    property : (n,) int16
+        `schema.causes.CHARGED`.
+    label : (n,) int64
+        Call path in a period.
+    location : (n,) int32
+    weight : (n,) int64 or float64
+    """
+
+    property: NDArray[np.int16]
+    label: NDArray[np.int64]
+    location: NDArray[np.int32]
+    weight: Times
+
+    @classmethod
+    def joined(cls, parts: Sequence[Weights], quirks: Quirks) -> Weights:
+        """Put some one after the other."""
+        return cls(
+            np.concatenate([np.zeros(0, np.int16), *(p.property for p in parts)]),
+            np.concatenate([np.zeros(0, np.int64), *(p.label for p in parts)]),
+            np.concatenate([np.zeros(0, np.int32), *(p.location for p in parts)]),
+            np.concatenate([np.zeros(0, time_type(quirks)), *(p.weight for p in parts)]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodTimes:
+    """The time of intervals by call path and period.
+
+    Attributes
+    ----------
+    period : (n,) int32
+        The period that each interval begins in.
+    is_single : (n,) bool
+        Whether all of it lies there.
+    key : (n_times,) int64
+        Of the others, ascending: number of the interval * number of call paths + call path.
+    of_period : (n_times,) int32
+    ticks : (n_times,) int64
+        Positive.
+    """
+
+    period: NDArray[np.int32]
+    is_single: NDArray[np.bool_]
+    key: NDArray[np.int64]
+    of_period: NDArray[np.int32]
+    ticks: NDArray[np.int64]
+
+    def parts(
+        self, labels: PeriodCallPaths, interval: NDArray[np.int64], path: NDArray[np.int64], otherwise: NDArray[np.int64]
+    ) -> Parts:  # fmt: skip
+        """Return the parts of amounts that intervals are charged with for call paths.
+
+        Parameters
+        ----------
+        labels : PeriodCallPaths
+        interval, path : (n,) int64
+            Interval, and call path, of each amount.
+        otherwise : (n,) int64
+            The call path in a period that is charged where the interval has no time of the call path.
+        """
+        n_paths = len(labels.whole)
+        many = np.flatnonzero(~self.is_single[interval])
+        wanted = interval[many] * n_paths + path[many]
+        at = np.searchsorted(self.key, wanted, "left")
+        found = np.searchsorted(self.key, wanted, "right") - at
+        size = np.ones(interval.size, np.int64)
+        size[many] = np.maximum(found, 1)
+        end = np.cumsum(size)
+        label = np.repeat(labels.label(path, self.period[interval]), size)
+        weight = np.ones(label.size, np.int64)
+        alone = many[found == 0]
+        label[end[alone] - 1] = otherwise[alone]
+        several = many[found > 0]
+        n = found[found > 0]
+        of, into = ranges(at[found > 0], n), ranges(end[several] - n, n)
+        label[into] = labels.label(np.repeat(path[several], n), self.of_period[of])
+        weight[into] = self.ticks[of]
+        return Parts(end, label, weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The parts of amounts: where those of each end, their call paths in periods, and what they are in proportion to.
+
+    Attributes
+    ----------
+    end : (n,) int64
+        Each amount has one part at least.
+    label, weight : (n_parts,) int64
+    """
+
+    end: NDArray[np.int64]
+    label: NDArray[np.int64]
+    weight: NDArray[np.int64]
+
+    def weigh(self, code: int, chosen: NDArray[np.int64], amount: Times, location: NDArray[np.int32]) -> Weights:
+        """Divide amounts of a property.
+
+        Parameters
+        ----------
+        code : int
+            Number of the property.
+        chosen : (n_chosen,) int64
+            Which of the amounts have a value.
+        amount, location : (n_chosen,)
+        """
+        n = np.diff(self.end, prepend=0)[chosen]
+        end, of = np.cumsum(n), ranges(self.end[chosen] - n, n)
+        label, where = self.label[of], np.repeat(location, n)
+        share = _divided(amount, end, self.weight[of])
+        group, first = number(combine(label, where))
+        sums = add_up(group, share, first.size)
+        return Weights(np.full(first.size, code, np.int16), label[first], where[first], sums)
+
+
+def _nothing_of_calls(n: int, dtype: Any) -> kernels.Part:
+    return kernels.Part(np.full(n, -1, np.int32), np.zeros(n, dtype), np.zeros(n, dtype))
+
+
+def period_times(
+    facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex, spent: Segments, location: NDArray[np.int32],
+    first: NDArray[np.int64], stop: NDArray[np.int64], waits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    less: kernels.Part | None = None, more: kernels.Part | None = None,
+) -> PeriodTimes:  # fmt: skip
+    """Add up the time of intervals by call path and period.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    index : PointIndex
+        Of points and pairs.
+    spent : Segments
+        Time of the partition by call path, from point to point, with the edges of periods.
+    location : (n,) int32
+    first, stop : (n,) int64
+        First segment of each interval, and one past its last.
+    waits : tuple of (n,) int64, optional
+        First of the waits inside of each, and one past its last, which are taken off.
+    less, more : Part, optional
+        Parts of calls at the begin, that are taken off, and at the end, that are added.
+    """
+    edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
+    assert edges is not None  # asked where periods divide the trace
+    n = first.size
+    less, more = less or _nothing_of_calls(n, dtype), more or _nothing_of_calls(n, dtype)
+    low = np.searchsorted(edges.segment, first)
+    end = np.searchsorted(edges.segment, spent.stop[location])
+    is_here = (low > 0) & (pick(edges.segment, low - 1) >= spent.first[location])
+    start = 0 if labels_of(facts).by.by_time else -1
+    period = np.where(is_here, pick(edges.period, np.where(is_here, low - 1, -1)), start).astype(np.int32)
+    goes_on = (low < end) & (more.path >= 0) & (pick(edges.time, np.where(low < end, low, -1), 0) < more.end)
+    is_single = (low >= np.searchsorted(edges.segment, stop)) & ~goes_on
+    many = np.flatnonzero(~is_single)
+    wait, wait_stop = (np.zeros(many.size, np.int64),) * 2 if waits is None else (w[many] for w in waits)
+    spans = kernels.Spans(
+        first[many], stop[many], low[many], end[many], period[many], wait, wait_stop,
+        *(kernels.Part(*(column[many] for column in of)) for of in (less, more)),
+    )  # fmt: skip
+    at_wait = index.waits
+    waiting = kernels.Waits(index.wait_path, clock(facts, quirks)(points.begin_time[at_wait]), index.wait)
+    of_segments = collecting.Maps(
+        spent.ends.column("end"), spent.entries.column("call_path"), spent.entries.column("time")
+    )
+    of_edges = kernels.Edges(
+        edges.time, edges.period, edges.segment, edges.end, edges.entries.column("call_path"), edges.entries.column("time"),
+    )  # fmt: skip
+    room, at, n_found = max(1 << 12, 4 * n_paths), 0, np.zeros(1, np.int64)
+    found = kernels.Found(
+        np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, dtype)
+    )
+    scratch = np.zeros(n_paths, dtype), np.zeros(n_paths, np.int32), np.zeros(n_paths, bool)
+    while True:
+        at = int(kernels.sum_periods(at, n_found, spans, waiting, of_segments, of_edges, *scratch, found))
+        if at == many.size:
+            break
+        found = arrays.doubled(found)
+    interval, of_period, path, value = arrays.first(found, int(n_found[0]))
+    ticks = in_ticks(facts, quirks, value)
+    key = many[interval] * n_paths + facts.call_paths.whole.creation[path]
+    order = np.argsort(key, kind="stable")
+    order = order[ticks[order] > 0]
+    return PeriodTimes(period, is_single, key[order], of_period[order], ticks[order])
+
+
+def _before_interval(
+    facts: Facts, quirks: Quirks, points: CompoundTable, since: NDArray[np.int64], known: NDArray[np.bool_]
+) -> tuple[kernels.Part, kernels.Part]:
+    """Return the calls at the begin of intervals, which are taken off, and their completions, which the intervals begin with.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
+    points : CompoundTable
+        `sync_points`: all of the trace.
+    since : (n,) int64
+        Points that intervals begin with.
+    known : (n,) bool
+        Whether they do.
+    """
+    path = np.where(known, pick(facts.call_paths.whole.met, points.call_path[since]), -1).astype(np.int32)
+    begin = clock(facts, quirks)(points.begin_time[since]) - points.lead[since]
+    end, completion = begin + points.total[since], points.completion[since]
+    done = end - points.tail[since]
+    # with peculiarities of the reference completions may be negative: they take off what comes after the call
+    less = kernels.Part(path, begin, end - np.minimum(completion, 0))
+    return less, kernels.Part(path, done - np.maximum(completion, 0), done)
+
+
+@dataclass(frozen=True, eq=False)
+class Arising:
+    """When what some locations are charged with arises.
+
+    Attributes
+    ----------
+    facts : Facts
+    quirks : Quirks
+    comes : (n_pairs,) int32
+        The period in which each cause comes.
+    interval : (n_pairs,) int64
+        What interval each pair of the partition has.
+    intervals : PeriodTimes
+        Those in which the causing sides spent more time than the waiting sides.
+    ends : (n_stretches,) int32
+        The period in which each stretch of the critical path ends.
+    stretches : PeriodTimes
+        Those of the critical path on the locations.
+    """
+
+    facts: Facts
+    quirks: Quirks
+    comes: NDArray[np.int32]
+    interval: NDArray[np.int64]
+    intervals: PeriodTimes
+    ends: NDArray[np.int32]
+    stretches: PeriodTimes
+
+    def of_delays(self, pair: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
+        """Return the parts of what pairs of the partition cost some call paths; where a cause has no time on one, it is when it comes."""
+        labels, path = labels_of(self.facts), call_path.astype(np.int64)
+        return self.intervals.parts(labels, self.interval[pair], path, labels.label(path, self.comes[pair]))
+
+    def of_path(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
+        """Return the parts of what stretches of the critical path on the locations have of some call paths."""
+        labels, path = labels_of(self.facts), call_path.astype(np.int64)
+        return self.stretches.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
+
+    def of_outside(
+        self, stretch: NDArray[np.int64], call_path: NDArray[np.int32], began: Times, ended: Times
+    ) -> Parts:  # fmt: skip
+        """Return the parts of what call paths have of stretches that began and ended at some times, besides the time in regions: by the rest of each bin.
+
+        Of phases, which regions begin, it belongs to that in which the stretch ends.
+        """
+        labels = labels_of(self.facts)
+        if not labels.by.by_time:
+            return self.of_path(stretch, call_path)
+        edges, n_paths, n_bins = (
+            clock(self.facts, self.quirks)(labels.by.edges),
+            len(labels.whole),
+            labels.by.edges.size + 1,
+        )
+        first, last = np.searchsorted(edges, began, "right"), np.searchsorted(edges, ended, "left")
+        n = last - first + 1
+        of, period = np.repeat(np.arange(stretch.size), n), ranges(first, n)
+        begin = np.where(period > first[of], pick(edges, period - 1), began[of])
+        end = np.where(period < last[of], edges[np.minimum(period, edges.size - 1)], ended[of])
+        # what regions have of each bin
+        in_regions = self.stretches.key // n_paths * n_bins + self.stretches.of_period
+        bins, head = number(in_regions)
+        spent = add_up(bins, self.stretches.ticks, head.size)
+        at = lookup(in_regions[head], stretch[of] * n_bins + period)
+        ticks = in_ticks(self.facts, self.quirks, end - begin) - np.where(at >= 0, pick(spent, at), 0)
+        kept = np.flatnonzero(ticks > 0)
+        path = call_path.astype(np.int64)
+        times = PeriodTimes(
+            self.stretches.period, np.zeros_like(self.stretches.is_single), (stretch * n_paths + path)[of][kept],
+            period[kept].astype(np.int32), ticks[kept],
+        )  # fmt: skip
+        return times.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
+
+
+@step(CHARGES, "arising")
+def find_arising(
+    facts: Facts, quirks: Quirks, members: NDArray[np.int64], sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
+    segments: Segments, delays: Delays, path: Path,
+) -> Arising | None:  # fmt: skip
+    """Find in which phases or bins some locations spent the time that they are charged for; nothing without these."""
+    edges = segments.edges
+    if edges is None:
+        return None
+    labels, intervals = labels_of(facts), Intervals(facts, quirks, sync_points, point_index, segments)
+    met = facts.call_paths.whole.met
+
+    def period_of(at: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the periods in which the calls of points begin; where a location ends it is in its last one."""
+        period = pick(labels.period, labels.at(sync_points.label[at], sync_points.begin_time[at]))
+        last = np.searchsorted(edges.segment, segments.stop[sync_points.location[at]]) - 1
+        is_end = (sync_points.label[at] < 0) & (last >= 0)
+        period[is_end] = pick(edges.period, last)[is_end]
+        return period
+
+    # one interval for every cause and beginning
+    cause, own, since = numbers_of(delay_pairs, delays.pair, "cause", "own_since", "cause_since")
+    begins = np.where(own >= 0, own, since)
+    interval, head = number(combine(cause, begins + 1))
+    until, since, is_idle = cause[head], begins[head], (delay_pairs.kind[delays.pair] == IDLE)[head]
+    # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
+    first = np.where(is_idle, intervals.behind_joins(since, until), intervals.first(since, until)).astype(np.int64)
+    after = np.where(since >= 0, since + 1, point_index.start[sync_points.location[until]])
+    known = (since >= 0) & ~is_idle
+    of_delays = period_times(
+        facts, quirks, sync_points, point_index, segments, sync_points.location[until], first, intervals.stop(until),
+        (point_index.n_waits_before(after), point_index.n_waits_before(until)), *_before_interval(facts, quirks, sync_points, since, known),
+    )  # fmt: skip
+
+    mine = np.zeros(facts.n_locations, bool)
+    mine[members] = True
+    here = np.flatnonzero(mine[sync_points.location[path.until]]) if path.until.size else np.zeros(0, np.int64)
+    since, until = path.since[here], path.until[here]
+    location = sync_points.location[until]
+    begin_path, end_path = (
+        np.where(at >= 0, pick(met, sync_points.call_path[at]), -1).astype(np.int32) for at in (since, until)
+    )
+    if quirks.splits_path:
+        # without what the location waited in the call at which it begins to be on the path
+        begin = clock(facts, quirks)(sync_points.begin_time[since])
+        less, more = kernels.Part(begin_path, begin, begin + sync_points.wait[since]), None
+    else:
+        # the ends lie inside of the calls of points, behind the cuts
+        reached, left = segments.resumed_at(since, location)[1], segments.left_at(until, location)[1]
+        begin_path[pick(sync_points.kind, since) == CREATED] = -1
+        less = kernels.Part(begin_path, reached, path.begin_time[here])
+        more = kernels.Part(end_path, left, path.end_time[here])
+    stretches = period_times(
+        facts, quirks, sync_points, point_index, segments, location, intervals.resumed(since, until).astype(np.int64), intervals.stop(until), None, less, more,
+    )  # fmt: skip
+    return Arising(facts, quirks, period_of(cause), interval, of_delays, period_of(until), stretches)
+
+
+@step(SPENT, "period_times", keeps=("period_times",))
+def divide_own_times(
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    sync_points: CompoundTable,
+    point_index: PointIndex,
+    segments: Segments,
+) -> Weights | None:
+    """Add up the time of some locations by call path and period without the waits at their synchronisation points; nothing without periods."""
+    if segments.edges is None:
+        return None
+    labels, n_paths = labels_of(facts), len(facts.call_paths.whole)
+    last = point_index.start[1:][members] - 1
+    end = last[last >= point_index.start[:-1][members]]
+    end = end[sync_points.kind[end] == END]
+    location = sync_points.location[end]
+    found = period_times(
+        facts, quirks, sync_points, point_index, segments, location, segments.first[location], segments.stop[location],
+        (point_index.n_waits_before(point_index.start[location]), point_index.n_waits_before(end)),
+    )  # fmt: skip
+    # a location that is in one period needs no times: all of it counts there
+    label = labels.label(found.key % n_paths, found.of_period)
+    weight = found.ticks.astype(time_type(quirks))
+    return Weights(np.full(label.size, -1, np.int16), label, location[found.key // n_paths], weight)
+
+
+@step(CHARGES, "root_causes", keeps=("root_causes",))
+def divide_causes(
+    facts: Facts, quirks: Quirks, charged_causes: CompoundTable, cause_weights: Sequence[Weights] | None
+) -> CompoundTable:
+    """Divide what some locations are charged with among phases or bins of time, by when it arises; without these it stays as it is.
+
+    Returns
+    -------
+    CompoundTable
+        The same by call path in a period.
+    """
+    if cause_weights is None:
+        return charged_causes
+    labels, of = labels_of(facts), Weights.joined(cause_weights, quirks)
+    n_paths, n_locations = len(labels.whole), facts.n_locations
+
+    def key(what: NDArray[Any], path: NDArray[Any], location: NDArray[Any]) -> NDArray[np.int64]:
+        return (what.astype(np.int64) * n_paths + path) * n_locations + location
+
+    mine = key(charged_causes.property, charged_causes.call_path, charged_causes.location)
+    cell = lookup(mine, key(of.property, labels.path_of(of.label), of.location))
+    cell, label, part = divide_cells(
+        labels, charged_causes.charged, charged_causes.call_path, cell, of.label, of.weight
+    )
+    columns = {
+        "property": charged_causes.property[cell], "call_path": label.astype(np.int32), "location": charged_causes.location[cell], "charged": part,
+    }  # fmt: skip
+    return CompoundTable(charged_causes.table, cell.size, columns, dict(charged_causes.counts))
+
+
+def divide_cells(
+    labels: PeriodCallPaths, value: Times, path: NDArray[np.int32], cell: NDArray[np.int64], label: NDArray[np.int64], weight: Times
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:  # fmt: skip
+    """Divide values among periods in proportion to weights, so that the parts add up to them to the last bit, in any order.
+
+    The parts of whole numbers are whole ones, others multiples of the last bit of the value. A value without any weight counts
+    outside of all phases, or in the first bin.
+
+    Parameters
+    ----------
+    labels : PeriodCallPaths
+        The call paths by period.
+    value : (n_cells,) int64 or float64
+    path : (n_cells,) int32
+        Their call paths.
+    cell : (n_weights,) int64
+        What each weight belongs to; -1 nothing.
+    label : (n_weights,) int64
+        Call path in a period.
+    weight : (n_weights,) int64 or float64
+        Those of the same call path in a period are added up, in their order; sums below zero count as zero.
+
+    Returns
+    -------
+    cell, label : (n_parts,) int64
+    part : (n_parts,) as `value`
+        Not zero; ordered by cell and call path in a period.
+    """
+    key = cell * len(labels) + label
+    order = np.argsort(key, kind="stable")
+    order = order[int((cell < 0).sum()) :]
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    cell, label = cell[order][first], label[order][first]
+    weight = np.maximum(np.add.reduceat(weight[order], first), 0) if first.size else weight[:0]
+    kept = np.flatnonzero(weight)
+    cell, label, weight = cell[kept], label[kept], weight[kept]
+    alone = np.flatnonzero((np.bincount(cell, minlength=value.size) == 0) & (value != 0))
+    outside = labels.label(path[alone], np.full(alone.size, 0 if labels.by.by_time else -1))
+    at = np.searchsorted(cell, alone)
+    cell, label, weight = (np.insert(of, at, more) for of, more in ((cell, alone), (label, outside), (weight, 1)))
+    if weight.dtype != np.int64:
+        weight = np.rint(np.ldexp(weight / np.bincount(cell, weight, value.size)[cell], BITS)).astype(np.int64)
+    amount, unit = np.abs(value), np.ones(value.size, value.dtype)
+    if value.dtype != np.int64:
+        fraction, exponent = np.frexp(amount)
+        amount, unit = np.ldexp(fraction, BITS).astype(np.int64), np.ldexp(1.0, exponent - BITS)
+    end = np.cumsum(np.bincount(cell, minlength=value.size))
+    part = (np.sign(value) * unit)[cell] * _divided(amount, end, weight)
+    kept = np.flatnonzero(part)
+    return cell[kept], label[kept], part[kept]
+
+
+@step(RUN, "run_causes")
+def divide_run(
+    facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex, factors: Factors,
+    every_root_causes: Sequence[CompoundTable], every_period_times: Sequence[Weights | None], charged_run: CompoundTable,
+) -> CompoundTable:  # fmt: skip
+    """Divide what all locations are charged with for the whole run among phases or bins of time; without these it stays as it is."""
+    if facts.call_paths.divider is None:
+        return charged_run
+    waits = point_index.waits
+    rows: list[Weights] = []
+    for k, (name, suffix, kind) in enumerate(
+        (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
+    ):
+        mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
+        kept = np.flatnonzero((sync_points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
+        for code, at, amount in (
+            (f"mpi_wait_indirect_{name}", numbers_of(delay_pairs, mine, "waiting")[0], indirect),
+            (f"mpi_wait_propagating_{suffix}", waits[kept].astype(np.int64), factors.propagated[kept]),
+        ):
+            rows.append(_in_waits(facts, quirks, sync_points, CHARGED.index(code), at, amount))
+    for name in ("critical_path_activities", "non_critical_path_activities"):
+        rows += [
+            Weights(np.full(o.label.size, CHARGED.index(name), np.int16), o.label, o.location, o.weight)
+            for o in every_period_times
+            if o is not None
+        ]
+    impact, absent = (CHARGED.index(name) for name in ("critical_imbalance_impact", "inter_partition_imbalance"))
+    rows += [_as(of, CHARGED.index("critical_path"), impact) for of in every_root_causes]
+    # the loss to absent locations is a part of the loss, in every period
+    is_absent = charged_run.property == absent
+    found = divide_causes(facts, quirks, _where(charged_run, ~is_absent), rows)
+    part = divide_causes(facts, quirks, _where(charged_run, is_absent), [_as(found, impact, absent)])
+    columns = {c: np.concatenate([found[c], part[c]]) for c in found.names}
+    return CompoundTable(charged_run.table, len(found) + len(part), columns, dict(charged_run.counts))
+
+
+def _where(table: CompoundTable, mask: NDArray[np.bool_]) -> CompoundTable:
+    """Return some rows of a table."""
+    return CompoundTable(table.table, int(mask.sum()), {c: table[c][mask] for c in table.names}, dict(table.counts))
+
+
+def _as(table: CompoundTable, code: int, other: int) -> Weights:
+    """Return what is charged with one property as weights of another one."""
+    mine = np.flatnonzero(table.property == code)
+    return Weights(
+        np.full(mine.size, other, np.int16),
+        table.call_path[mine].astype(np.int64),
+        table.location[mine],
+        table.charged[mine],
+    )
+
+
+def _in_waits(
+    facts: Facts, quirks: Quirks, points: CompoundTable, code: int, at: NDArray[np.int64], amount: Times
+) -> Weights:
+    """Divide amounts that are parts of waits like these."""
+    begin = points.begin_time[at]
+    row, label, ticks = labels_of(facts).divide(
+        points.label[at], begin, begin + in_ticks(facts, quirks, points.wait[at])
+    )
+    end = np.searchsorted(row, np.arange(at.size), "right")
+    kept = np.diff(end, prepend=0) > 0
+    return Weights(
+        np.full(row.size, code, np.int16), label, points.location[at[row]], _divided(amount[kept], end[kept], ticks)
+    )

@@ -1,0 +1,542 @@
+"""Exclusive time per call path between synchronisation points, and sums of it over intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tracecols.causes.edges import EdgeCollector, PeriodEdges, join_edges
+from tracecols.causes.index import PointIndex
+from tracecols.causes.pairs import CREATED, END, FORK
+from tracecols.causes.points import ThreadPoints, Times, clock, time_type
+from tracecols.causes.quirks import Quirks
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.steps import SPENT, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
+from tracecols.enhance.scan.scan import LocationScan, flush_stops_of
+from tracecols.enhance.scan.teams import IS_JOIN, Teams
+from tracecols.kernels import segments as kernels
+from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
+from tracecols.schema import EventKind as K
+
+LIMIT = 128
+"""Call paths that the reference's maps of times hold."""
+
+
+ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, JOIN, TASK_SWITCH, TASK_COMPLETE)
+"""What kinds of events do to the time of call paths."""
+ACTION[K.MPI_IRECV_REQUEST] = kernels.REQUEST
+
+ACTION_WITHOUT_TASKS = np.where(np.isin(ACTION, [TASK_SWITCH, TASK_COMPLETE]), np.uint8(NOTHING), ACTION)
+"""The same where time is counted from region to region only (`quirks.Quirks.counts_unexecuted`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class NestedCuts:
+    """Cuts inside of the calls of points that execute other regions or tasks.
+
+    Attributes
+    ----------
+    point : (n,) int64
+        Points, ascending.
+    cut : (n,) int64
+        The segment that begins there.
+    time : (n,) float64 or int64
+        When it is.
+    """
+
+    point: NDArray[np.int64]
+    cut: NDArray[np.int64]
+    time: Times
+
+    def replace(self, point: NDArray[np.int64], cut: NDArray[np.int64], time: Times) -> tuple[NDArray[np.int64], Times]:
+        """Return cuts of points and their times, with the nested ones in the place of others; (n,) each."""
+        if not self.point.size:
+            return cut, time
+        at = lookup(self.point, point)
+        return np.where(at >= 0, pick(self.cut, at), cut), np.where(at >= 0, pick(self.time, at), time)
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """The time of some locations by call path, from cut to cut; call paths are numbered in the order in which they are met.
+
+    Attributes
+    ----------
+    ends : ColumnSource
+        `end` int64, by segment, location by location: one past its last entry.
+    entries : ColumnSource
+        `call_path` int32, `time` (`points.time_type`).
+    cuts : ColumnSource
+        Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins there, and `time`, until when
+        the time before it is counted.
+    shift : (n_locations,) int64
+        How much greater the number of a point of each location is than its place in `cut`.
+    first : (n_locations,) int64
+        First segment of each location; -1 where it has none here.
+    begin : (n_locations,) int64
+        The segment behind what lies before the first event, which counts for the call path that it enters if nothing is forgotten.
+    stop : (n_locations,) int64
+        One past the last.
+    left, resumed : NestedCuts
+        Of points whose calls execute something else before their event: cuts where the call begins, and where it has waited long enough.
+    join_row, join_cut : (n_joins,) int64
+        Rows of the JOINs, ascending within locations, and the segments that begin behind them.
+    edges : PeriodEdges, optional
+        Where phases or bins of time begin, if they divide the trace.
+    """
+
+    ends: ColumnSource
+    entries: ColumnSource
+    cuts: ColumnSource
+    shift: NDArray[np.int64]
+    first: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    left: NestedCuts
+    resumed: NestedCuts
+    join_row: NDArray[np.int64]
+    join_cut: NDArray[np.int64]
+    edges: PeriodEdges | None = None
+
+    def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the segments that begin at points of locations; -1 for point -1."""
+        return pick(self.cuts.column("cut"), np.where(point < 0, -1, point - self.shift[location]))
+
+    def left_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
+        """Return the segments behind the begin of the calls of points, and until when the time before these cuts is counted."""
+        return self.left.replace(point, self.cut_of(point, location), self._time_of(point, location))
+
+    def resumed_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
+        """Return the same where points have waited long enough; segment -1 for point -1."""
+        return self.resumed.replace(point, self.cut_of(point, location), self._time_of(point, location))
+
+    def _time_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
+        """Return until when the time before the cuts at points of locations is counted; of no meaning for point -1."""
+        time: Times = pick(self.cuts.column("time"), np.where(point < 0, -1, point - self.shift[location]))
+        return time
+
+
+def open_map(dtype: DTypeLike, n_call_paths: int, limit: int) -> kernels.OpenMap:
+    """Make an empty map that holds the times of so many call paths.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Of times.
+    n_call_paths, limit : int
+        How many there are; how many of them the map can hold.
+    """
+    return kernels.OpenMap(
+        slot=np.full(n_call_paths, -1, np.int32),
+        path=np.empty(limit, np.int32),
+        value=np.empty(limit, dtype),
+        floor=np.zeros(1, dtype),
+        spare_path=np.empty(limit, np.int32),
+        spare_value=np.empty(limit, dtype),
+    )
+
+
+class _Collector:
+    """What `collect_segments` fills, one location after the other.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Of times.
+    n_call_paths, limit : int
+        How many there are; how many of them the map of a segment can hold.
+    n_joins : int
+        JOINs of the locations.
+    """
+
+    def __init__(self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int) -> None:
+        self.limit = limit
+        self.edges: EdgeCollector | None = None
+        self.state = np.zeros(kernels.N_STATE, np.int64)
+        self.last = np.zeros(1, dtype)
+        self.open_map = open_map(dtype, n_call_paths, limit)
+        # of memory that is not written there are no pages
+        room = max(1 << 18, 4 * limit)
+        self.segments = kernels.Maps(np.empty(1 << 14, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
+        self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
+
+    @property
+    def n_segments(self) -> int:
+        """Segments of the locations that are finished."""
+        return int(self.state[kernels.N_SEGMENTS])
+
+    def begin(
+        self, first_mark: int, nested: NDArray[np.int64], since: Any, flush_stops: Times, edges: EdgeCollector | None
+    ) -> None:  # fmt: skip
+        """Begin with a location: its first mark, the bounds of its nested times, from when on its time counts, when its buffer flushes end, and what notes its periods."""
+        self.edges, self.flush_stops = edges, flush_stops
+        self.flush_paths, self.n_flushes = np.full(flush_stops.size, -1, np.int64), 0
+        state = self.state
+        state[kernels.N_LISTED] = state[kernels.N_FLUSHES] = state[kernels.IDLES] = 0
+        state[[kernels.IN, kernels.AROUND, kernels.STUB]] = -1
+        state[kernels.N_MARKS], state[[kernels.N_NESTED, kernels.NESTED_STOP]] = first_mark, nested
+        self.last[0] = since
+
+    def grow(self) -> None:
+        """Make room for more entries, segments or edges."""
+        if self.edges is not None:
+            self.edges.grow()
+        n_cuts = int(self.state[kernels.ROOM])
+        self.state[kernels.ROOM] = 0
+        while self.state[kernels.N_ENTRIES] + (2 + n_cuts) * self.limit > self.segments.path.size:
+            self.segments = with_room(self.segments)
+        while self.state[kernels.N_SEGMENTS] + 4 + n_cuts > self.segments.end.size:
+            end, path, value = self.segments
+            self.segments = kernels.Maps(_doubled(end), path, value)
+
+    def finish(self, forgets: bool, until: Any) -> None:
+        """Close the last segment of a location; of a worker what it has done since the last cut may be forgotten.
+
+        Without that what is left of the time `until` the end, unless that is None, counts for the call path that is open there, or was left last.
+        """
+        self.grow()
+        state = self.state
+        if self.edges is not None:
+            self.edges.finish(until, state, self.last, self.open_map)
+        n, at = int(state[kernels.N_LISTED]), int(state[kernels.N_ENTRIES])
+        if until is not None and not state[kernels.IDLES] and state[kernels.IN] >= 0 and until > self.last[0]:
+            n = kernels.add(int(state[kernels.IN]), until - self.last[0], n, *self.open_map[:4])
+            self.last[0] = until
+        if forgets:
+            self.open_map.slot[self.open_map.path[:n]] = -1
+        else:
+            kernels.take_out(n, *self.open_map[:3], *self.segments[1:], at)
+            at += n
+        self.segments.end[state[kernels.N_SEGMENTS]] = at
+        state[kernels.N_ENTRIES] = at
+        state[kernels.N_SEGMENTS] += 1
+
+
+@step(SPENT, "segments", keeps=("segments",))
+def segments(
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, sync_points: CompoundTable,
+    point_index: PointIndex, thread_points: ThreadPoints, spill: Spill | None,
+) -> Segments:  # fmt: skip
+    """Add up the time of some locations by call path between the cuts at their synchronisation points."""
+    tree = facts.call_paths.whole
+    n_locations = facts.n_locations
+    tree_of = _CallTree.of(facts, quirks)
+    times, dtype = clock(facts, quirks), time_type(quirks)
+    fills = not quirks.forgets_workers
+    mine = np.sort(members[facts.locations.is_cpu[members]])
+    is_worker = facts.locations.master[mine] != mine
+    last_times = times(np.array([scans[i].last_time for i in mine.tolist()], np.int64))
+    n_joins = sum(int(IS_JOIN[team_instances.events[i].kind].sum()) for i in mine.tolist())
+    limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
+    collector = _Collector(dtype, len(tree), limit, n_joins)
+    marks, of_point = _marks(facts, quirks, scans, mine, is_worker, sync_points, point_index, thread_points)
+    mark_start = np.searchsorted(marks.row, facts.first_rows[mine])
+    nested, nested_point, is_resume = _nested(facts, quirks, mine, sync_points, point_index, thread_points)
+    nested_at = np.stack(
+        [np.searchsorted(sync_points.location[nested_point], mine, side) for side in ("left", "right")], 1
+    )
+    # a thread that a process forks or creates is not there from the start of the run on
+    late = is_worker & (not quirks.counts_unexecuted)
+    first_times = times(np.array([scans[i].first_time for i in mine.tolist()], np.int64))
+    since = np.where(late, first_times, 0)
+    flush_stops = flush_stops_of(facts.store, mine)
+    first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
+    last = np.zeros(mine.size, dtype)
+    edges: list[PeriodEdges] = []
+    for events in walk_stacks(facts, scans, team_instances, mine, flush_stops):
+        time = times(events.time)
+        for at, k in enumerate(np.searchsorted(mine, events.locations).tolist()):
+            i = mine[k]
+            forgets = bool(is_worker[k]) and quirks.forgets_workers
+            if first[i] < 0:
+                first[i] = collector.n_segments
+                edges_of = EdgeCollector.of(facts, quirks, scans[i])
+                collector.begin(int(mark_start[k]), nested_at[k], since[k], times(flush_stops[k]), edges_of)
+            _collect(
+                facts, events, at, time, collector, tree_of, forgets, fills and not bool(is_worker[k]), marks, nested
+            )
+            if events.is_end:
+                collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
+                stop[i], last[k] = collector.n_segments, collector.last[0]
+                if collector.edges is not None:
+                    edges.append(collector.edges.found())
+    # a location that nothing forgets begins behind its first event
+    begin[mine] = first[mine]
+    second = lookup(marks.row, facts.first_rows[mine] + 1)
+    later = np.flatnonzero((pick(marks.cut, second) >= 0) & ~is_worker & fills)
+    begin[mine[later]] = marks.cut[second[later]]
+    # points in the order of the locations
+    size = point_index.start[mine + 1] - point_index.start[mine]
+    before = np.cumsum(size) - size
+    shift = np.zeros(n_locations, np.int64)
+    shift[mine] = point_index.start[mine] - before
+    location = np.repeat(np.arange(mine.size), size)
+    cut, cut_time = pick(marks.cut, of_point), pick(marks.time, of_point)
+    is_end = of_point < 0
+    cut[is_end], cut_time[is_end] = stop[mine[location[is_end]]], last[location[is_end]]
+    n, n_found = collector.n_segments, int(collector.state[kernels.N_JOINS])
+    end, path, value = collector.segments
+    n_entries = int(collector.state[kernels.N_ENTRIES])
+    # the room itself is given back
+    entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
+    ends, cuts = Columns(n, {"end": end[:n].copy()}), Columns(cut.size, {"cut": cut, "time": cut_time})
+    left, resumed = (_found(nested, nested_point, of) for of in (~is_resume, is_resume))
+    return Segments(
+        keep(ends, spill), keep(entries, spill), keep(cuts, spill), shift, first, begin, stop, left, resumed, collector.joins.row[:n_found],
+        collector.joins.cut[:n_found], None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _CallTree:
+    """Call paths by the order in which they are met.
+
+    Attributes
+    ----------
+    met : (n_call_paths,) int64
+        Number of each call path of the tree in this order.
+    parent : (n_call_paths,) int64
+        As for `kernels.collect_segments`.
+    tasks : TaskPaths
+    action : (256,) uint8
+        What kinds of events do to the time of call paths.
+    """
+
+    met: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    tasks: kernels.TaskPaths
+    action: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, facts: Facts, quirks: Quirks) -> _CallTree:
+        """Return that of a trace."""
+        tree, regions = facts.call_paths.whole, facts.regions
+        met, above = tree.met.astype(np.int64), tree.parent.astype(np.int64)
+        nothing = np.zeros(0, np.int64)
+        parent = pick(met, above)
+        is_of_task = np.zeros(len(tree), bool)
+        no_tasks = kernels.TaskPaths(is_of_task, nothing, len(regions), nothing, nothing)
+        if quirks.counts_unexecuted:
+            return cls(met, parent[tree.creation], no_tasks, ACTION_WITHOUT_TASKS)
+        # nothing is executed on the artificial call paths themselves
+        region_above = pick(tree.region.astype(np.int64), above)
+        parent = np.where(region_above == regions.threads, -1, parent)
+        heads = np.flatnonzero(tree.region == regions.tasks)
+        if not heads.size:
+            return cls(met, parent[tree.creation], no_tasks, ACTION)
+        parent = np.where(region_above == regions.tasks, kernels.OUTERMOST_OF_TASK, parent)
+        for head in heads.tolist():
+            is_of_task[head : tree.end[head]] = True
+        key = ((pick(met, above) + 1) * len(regions) + tree.region).astype(np.int64)
+        order = np.argsort(key, kind="stable")
+        tasks = kernels.TaskPaths(
+            is_of_task[tree.creation], tree.region.astype(np.int64)[tree.creation], len(regions), key[order], met[order]
+        )
+        return cls(met, parent[tree.creation], tasks, ACTION)
+
+
+def _nested(
+    facts: Facts, quirks: Quirks, mine: NDArray[np.int64], points: CompoundTable, index: PointIndex, threads: ThreadPoints
+) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_]]:  # fmt: skip
+    """Find the times inside of the calls of points where a cut is made if the calls execute something else.
+
+    Returns
+    -------
+    nested : Nested
+        By location, ascending.
+    point : (n,) int64
+        The point of each.
+    is_resume : (n,) bool
+        Whether it is the time when the point has waited long enough, and not the begin of its call.
+    """
+    dtype, nothing = time_type(quirks), np.zeros(0, np.int64)
+    if quirks.cuts_behind_nested:
+        return kernels.Nested(nothing, nothing.astype(dtype), nothing, nothing.astype(dtype)), nothing, nothing > 0
+    of = index.points_of(mine)
+    # a thread begins in a parallel region, and one that is created begins, with its point
+    of = of[~np.isin(points.kind[of], (FORK, CREATED, END))]
+    begin = clock(facts, quirks)(points.begin_time[of])
+    waits = np.flatnonzero(points.wait[of] > 0)
+    resumes = begin[waits] + points.wait[of[waits]]
+    with_tasks = lookup(threads.with_tasks.column("exit"), points.event[of[waits]])
+    resumes = np.where(with_tasks >= 0, pick(threads.with_tasks.column("latest"), with_tasks), resumes)
+    point, time = np.concatenate([of, of[waits]]), np.concatenate([begin, resumes])
+    is_resume = np.arange(point.size) >= of.size
+    order = np.lexsort((time, points.location[point]))
+    point, time, is_resume = point[order], time[order], is_resume[order]
+    cut, at = np.full(point.size, -1, np.int64), np.zeros(point.size, dtype)
+    return kernels.Nested(points.event[point], time, cut, at), point, is_resume
+
+
+def _found(nested: kernels.Nested, point: NDArray[np.int64], of: NDArray[np.bool_]) -> NestedCuts:
+    """Return the cuts that were made at some of the times."""
+    made = np.flatnonzero((nested.cut >= 0) & of)
+    made = made[np.argsort(point[made], kind="stable")]
+    return NestedCuts(point[made], nested.cut[made], nested.at[made])
+
+
+def _marks(
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], mine: NDArray[np.int64], is_worker: NDArray[np.bool_],
+    points: CompoundTable, index: PointIndex, threads: ThreadPoints,
+) -> tuple[kernels.Marks, NDArray[np.int64]]:  # fmt: skip
+    """Find the rows of some locations where something happens.
+
+    Returns
+    -------
+    marks : Marks
+        Location by location.
+    of_point : (n_own_points,) int64
+        Mark of each point of the locations, one location after the other; -1 for their ends.
+    """
+    dtype, regions = time_type(quirks), threads.regions
+    regions = Columns(len(regions), {name: regions.column(name) for name in regions.names})
+    here = index.points_of(mine)
+    is_real = points.kind[here] != END
+    real = here[is_real]
+    is_fork = points.kind[real] == FORK
+    leaves = np.flatnonzero((regions.exit >= 0) & facts.locations.is_cpu[regions.location])
+    row = np.concatenate([points.event[real], regions.exit[leaves]])
+    what, value = np.full(row.size, kernels.CUT, np.int8), np.zeros(row.size, dtype)
+    # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
+    is_guest = regions.is_guest & (not quirks.forgets_workers)
+    entered = lookup(regions.enter, points.event[real[is_fork]])
+    what[: real.size][is_fork] = np.where(is_guest[entered], kernels.JOIN_TEAM, kernels.FORK)
+    what[real.size :] = np.where(is_guest[leaves], kernels.END_IN_TEAM, kernels.LEAVE_TEAM)
+    value[: real.size][is_fork] = regions.fork[entered]
+    value[real.size :] = regions.join[leaves]
+    if not quirks.forgets_workers:
+        # what lies before the first event is a segment of its own
+        n_events = np.array([scans[i].n for i in mine.tolist()], np.int64)
+        second = facts.first_rows[mine[~is_worker & (n_events > 1)]] + 1
+        second = second[(lookup(row[: real.size], second) < 0) & (lookup(row[real.size :], second) < 0)]
+        row = np.append(row, second)
+        what, value = (
+            np.append(what, np.full(second.size, kernels.CUT, np.int8)),
+            np.append(value, np.zeros(second.size, dtype)),
+        )
+    order = np.argsort(row, kind="stable")
+    place = np.empty(row.size, np.int64)
+    place[order] = np.arange(row.size)
+    of_point = np.full(here.size, -1, np.int64)
+    of_point[is_real] = place[: real.size]
+    marks = kernels.Marks(
+        row[order], what[order], value[order], np.full(row.size, -1, np.int64), np.zeros(row.size, dtype)
+    )
+    return marks, of_point
+
+
+def _collect(
+    facts: Facts, events: WalkedEvents, at: int, time: Times, c: _Collector, tree_of: _CallTree, forgets: bool, fills: bool,
+    marks: kernels.Marks, nested: kernels.Nested,
+) -> None:  # fmt: skip
+    """Go through the events of one location, which is number `at` of those that have them; `time` is that of all these events."""
+    here = slice(*events.bounds[at : at + 2].tolist())
+    tree, location = facts.call_paths.whole, int(events.locations[at])
+    kind, region, node = events.kind[here], events.region[here], events.node[here]
+    if c.flush_stops.size:
+        flushes = np.flatnonzero(kind == K.BUFFER_FLUSH)
+        # the call path of a flush stands below the one around it
+        around = pick(tree.numbers[location], node[flushes].astype(np.int64))
+        flushed: NDArray[Any] = facts.regions.of_entry[region[flushes]]
+        n = len(facts.regions)
+        below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + flushed)
+        c.flush_paths[c.n_flushes : c.n_flushes + flushes.size] = pick(tree_of.met, below)
+        c.n_flushes += flushes.size
+    start, row, number = 0, int(events.row[at]), tree_of.met[tree.numbers[location]]
+    while True:
+        given = (
+            time[here], kind, region, node, start, row, tree_of.action, number, tree_of.parent, tree_of.tasks, forgets, fills,
+            c.flush_stops, c.flush_paths, marks, nested, c.joins, c.state, c.last, c.open_map, c.segments,
+        )  # fmt: skip
+        start = int(kernels.collect_segments(*given)) if c.edges is None else c.edges.collect(*given)
+        if start == node.size:
+            break
+        c.grow()
+
+
+@dataclass(frozen=True, eq=False)
+class TimeMaps:
+    """Time by call path of intervals.
+
+    Attributes
+    ----------
+    end : (n,) int64
+        One past the last entry of each map.
+    call_path, time : (n_entries,) int32, `points.time_type`
+        In the order of the call paths.
+    """
+
+    end: NDArray[np.int64]
+    call_path: NDArray[np.int32]
+    time: Times
+
+    @property
+    def start(self) -> NDArray[np.int64]:
+        """First entry of each map."""
+        return np.append(0, self.end[:-1]) if self.end.size else self.end
+
+
+def sum_intervals(
+    facts: Facts, quirks: Quirks, spent: Segments, first: NDArray[np.int64], stop: NDArray[np.int64],
+    pruned: kernels.Inside | None = None,
+) -> TimeMaps:  # fmt: skip
+    """Add up segments by call path.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    quirks : Quirks
+        Peculiarities of the reference.
+    spent : Segments
+    first, stop : (n,) int64
+        First segment of each interval, and one past its last.
+    pruned : Inside, optional
+        What is inside of the intervals: take waits off.
+    """
+    n = first.size
+    is_pruned = pruned is not None
+    nothing, dtype = np.zeros(n, np.int64), time_type(quirks)
+    inside = pruned or kernels.Inside(
+        nothing, nothing, np.full(n, -1, np.int32), np.zeros(n, dtype), np.zeros(0, np.int32), np.zeros(0, dtype)
+    )
+    n_call_paths = len(facts.call_paths.whole)
+    limit = LIMIT if quirks.limits_maps else max(n_call_paths, 1)
+    waited, filling = np.zeros(n_call_paths, dtype), open_map(dtype, n_call_paths, limit)
+    room = max(1 << 18, 32 * n, 2 * limit)
+    out = kernels.Maps(np.zeros(n, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
+    of_segments = kernels.Maps(
+        spent.ends.column("end"), spent.entries.column("call_path"), spent.entries.column("time")
+    )
+    at = 0
+    while True:
+        at = int(kernels.sum_intervals(at, first, stop, inside, is_pruned, of_segments, filling, waited, out))
+        if at == n:
+            break
+        out = with_room(out)
+    filled = int(out.end[-1]) if n else 0
+    return TimeMaps(out.end, out.path[:filled].copy(), out.value[:filled].copy())
+
+
+def with_room(maps: kernels.Maps) -> kernels.Maps:
+    """Return maps that are being written with twice as much room for entries.
+
+    Parameters
+    ----------
+    maps : Maps
+    """
+    return kernels.Maps(maps.end, _doubled(maps.path), _doubled(maps.value))
+
+
+def _doubled(array: NDArray[Any]) -> NDArray[Any]:
+    found = np.empty(2 * array.size, array.dtype)
+    found[: array.size] = array
+    return found

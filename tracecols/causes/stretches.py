@@ -1,0 +1,57 @@
+"""The critical path as a table: on which location it is when, and why it comes there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracecols.causes.pairs import FORK
+from tracecols.causes.points import in_ticks
+from tracecols.causes.quirks import Quirks
+from tracecols.causes.sweep import Path
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.steps import SWEEP, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.schema.causes import CRITICAL_PATH
+
+
+@step(SWEEP, "critical_path_stretches")
+def list_stretches(
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], sync_points: CompoundTable, path: Path
+) -> CompoundTable:
+    """Build the table of the stretches of the critical path.
+
+    A stretch begins where its location has waited long enough, in the call of the point that the walk stopped at, and ends with the
+    begin of the call in which another location was waiting for this one.
+
+    Returns
+    -------
+    CompoundTable
+        `critical_path_stretches`; empty for programs without MPI and OpenMP.
+    """
+    since, until = path.since, path.until
+    location = sync_points.location[until]
+    first_time = np.array([scan.first_time for scan in scans], np.int64)[location]
+    if quirks.splits_path:
+        waited, total = (in_ticks(facts, quirks, sync_points[c]) for c in ("wait", "total"))
+        # a thread is in a parallel region from the FORK on
+        time = sync_points.begin_time - np.where(sync_points.kind == FORK, total, 0)
+        begin = np.where(since >= 0, pick(time + waited, since, 0), first_time)
+        end = time[until]
+    else:
+        first = int(facts.store.manifest["first_time"] or 0)
+        begin, end = (in_ticks(facts, quirks, t) + first for t in (path.begin_time, path.end_time))
+    order = np.lexsort((location, end, begin))
+    columns = {
+        "location": location,
+        "begin_time": begin,
+        "end_time": end,
+        "reason": pick(sync_points.kind, since),
+        "begin_call_path": pick(sync_points.call_path, since),
+        "end_call_path": sync_points.call_path[until],
+        "since": since,
+        "until": until,
+    }
+    return CompoundTable(CRITICAL_PATH, order.size, {name: values[order] for name, values in columns.items()})

@@ -1,0 +1,372 @@
+"""Clock conditions: what has to happen before what, whatever the clocks of locations show; where the recorded times violate them.
+
+Every stage states those of its tables, as edges from event to event for those who correct the clocks (`tracecols.clocks`), and
+added up by pairs of locations. In operations in which several depend on several the latest of those that are waited for counts
+in the sums: whoever is not violated by it is violated by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, pick
+from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
+from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested
+from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
+from tracecols.enhance.definitions.regions import CONSTRUCTS
+from tracecols.enhance.mpi.waits import BARRIER, EARLY, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.teams import LATE, Teams, events_in_teams
+from tracecols.enhance.threads.created import times_of
+from tracecols.enhance.threads.locks import lock_order
+from tracecols.schema import EventKind
+from tracecols.schema.clocks import CLOCK_VIOLATIONS, CONDITIONS
+from tracecols.schema.enums import COLLECTIVE_OPS
+
+MESSAGE, COLLECTIVE, START, FORK, JOIN, THREAD_BARRIER, LOCK, CREATED = range(len(CONDITIONS))
+
+IS_BARRIER = np.isin(CONSTRUCTS, ("barrier", "implicit_barrier"))
+"""Which constructs let all threads wait for each other, by the number of the role."""
+
+NO_BOUND = np.iinfo(np.int64).max
+"""Offset of a clock that nothing bounds."""
+
+PAIR = ("condition", "earlier_location", "later_location", "n_conditions", "n_violations", "slack")
+EDGE = ("tail", "head", "condition", "is_inferred")
+
+
+class ClockConditions:
+    """The clock conditions of a slice of the trace.
+
+    Attributes
+    ----------
+    pairs : Columns
+        `PAIR`: by kind and pair of locations how many there are, how many are violated, and by how many ticks at least what
+        depends is later; negative where it is earlier.
+    edges : ColumnSource
+        `EDGE`: rows of events, or hubs, which are numbered from the number of all events on; kind of the condition; whether it
+        was only concluded.
+    n_hubs : int
+    """
+
+    def __init__(self, facts: Facts, spill: Spill | None) -> None:
+        self._spill = spill
+        self._n_events = int(facts.store.manifest["n_events"])
+        self._collector = EdgeCollector(self._n_events)
+        self._kinds: list[tuple[int, int]] = []
+        self._pairs: list[dict[str, Rows]] = []
+        self.edges: ColumnSource
+        self.pairs: Columns
+        self.n_hubs = 0
+
+    def count(self, kind: int, earlier: Rows, later: Rows, slack: Rows) -> None:
+        """Add conditions between locations: by how many ticks the later one is later; those within a location are none."""
+        apart = (earlier != later) & (earlier >= 0) & (later >= 0)
+        earlier, later, slack = (v[apart].astype(np.int64) for v in (earlier, later, slack))
+        self._pairs.append(
+            {
+                "condition": np.full(earlier.size, kind), "earlier_location": earlier, "later_location": later,
+                "n_conditions": np.ones(earlier.size, np.int64), "n_violations": (slack < 0).astype(np.int64), "slack": slack,
+            }
+        )  # fmt: skip
+
+    def add(self, kind: int, tail: Rows, head: Rows, *, is_inferred: bool = False) -> None:
+        """Add edges; those from or to nothing (-1) are left out."""
+        self._collector.add(tail, head, is_inferred=is_inferred, length=kind)
+
+    @property
+    def collector(self) -> EdgeCollector:
+        """What makes edges through hubs; their length is the kind of the condition."""
+        return self._collector
+
+    def kept(self) -> ClockConditions:
+        """Add all up, and keep the edges."""
+        e = self._collector.edges()
+        columns: dict[str, Column] = {
+            "tail": e.tail, "head": e.head, "condition": e.length.astype(np.int8), "is_inferred": e.is_inferred,
+        }  # fmt: skip
+        self.edges = keep(Columns(len(e), columns), self._spill)
+        self.n_hubs = self._collector.n - self._n_events
+        self.pairs = add_pairs(self._pairs)
+        self._pairs.clear()
+        del self._collector
+        return self
+
+    def between(self, kind: int, tail: Rows, head: Rows, earlier: Rows, later: Rows, slack: Rows) -> None:
+        """Add conditions between two events each, on different locations; those from or to nothing (-1) are left out."""
+        apart = (earlier != later) & (tail >= 0) & (head >= 0)
+        is_late = slack < 0
+        inferred = apart & is_late if kind == LOCK else np.zeros(apart.size, bool)
+        self.add(kind, tail[apart & ~inferred], head[apart & ~inferred])
+        # a lock whose release was recorded late may close a cycle
+        self.add(kind, tail[inferred], head[inferred], is_inferred=True)
+        self.count(kind, earlier[apart], later[apart], slack[apart])
+
+
+def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
+    """Add up conditions by kind and pair of locations, in their order.
+
+    Parameters
+    ----------
+    parts : sequence of mapping
+        Columns `PAIR`.
+    """
+    c = {name: np.concatenate([np.zeros(0, np.int64), *(p[name] for p in parts)]) for name in PAIR}
+    group, first = number(combine(*(c[name] for name in PAIR[:3])))
+    segments = Segments(group, first.size)
+    order = np.lexsort([c[name][first] for name in PAIR[2::-1]])
+    columns = {name: c[name][first][order] for name in PAIR[:3]}
+    columns |= {name: segments.sum(c[name])[order] for name in ("n_conditions", "n_violations")}
+    return Columns(first.size, {**columns, "slack": segments.min(c["slack"])[order]})
+
+
+@step(RECEIVE, "message_conditions", keeps=("message_conditions",))
+def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | None) -> ClockConditions:
+    """Find the clock conditions of messages: a SEND precedes its RECV."""
+    m = messages
+    found = ClockConditions(facts, spill)
+    found.add(MESSAGE, m.send, m.recv)
+    found.count(MESSAGE, m.send_location, m.recv_location, m.recv_time - m.send_time)
+    return found.kept()
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """Who depends on whom in collective operations that all members take part in.
+
+    Attributes
+    ----------
+    gives, takes : (n_members,) bool
+        Whose data, or whose coming, others depend on; who depends on others.
+    is_prefix : (n_members,) bool
+        Whether only those of higher ranks depend on it (Scan, Exscan).
+    latest : (n_members,) int64
+        Of all that a member depends on, other members or itself, the one that begins last; -1 where it depends on nobody.
+    """
+
+    gives: NDArray[np.bool_]
+    takes: NDArray[np.bool_]
+    is_prefix: NDArray[np.bool_]
+    latest: Rows
+
+    @classmethod
+    def of(cls, facts: Facts, collectives: CompoundTable, members: CompoundTable) -> Dependence:
+        """Find it by the kind of the operation and by who sends and receives something.
+
+        Operations on prefixes of ranks count where their order was recorded.
+        """
+        c, m = collectives, members
+        whole = (c.n_members >= c.size) & (c.size > 1)
+        op = np.where(whole, c.op, -1)[m.collective]
+
+        def among(names_of: tuple[str, ...]) -> NDArray[np.bool_]:
+            return np.isin(op, [COLLECTIVE_OPS.index(n) for n in names_of])
+
+        prefixes = SCAN if facts.store.orders_ranks else ()
+        barrier, all_to_all, one_to_n, n_to_one, prefix = (
+            among(n) for n in (BARRIER, N_TO_N, ONE_TO_N, N_TO_ONE, prefixes)
+        )
+        gives = barrier | (all_to_all | (n_to_one & ~m.is_root)) & (m.sent > 0) | (one_to_n & m.is_root)
+        takes = barrier | (all_to_all | (one_to_n & ~m.is_root)) & (m.received > 0) | (n_to_one & m.is_root)
+        n = op.size
+        latest = np.full(n, -1, np.int64)
+        if n:
+            segments = Segments(m.collective, len(c))
+            last = segments.max(np.where(gives, m.begin_time, EARLY))[m.collective]
+            at = segments.min(np.where(gives & (m.begin_time == last), np.arange(n), n))[m.collective]
+            latest = np.where(takes & (at < n), at, -1)
+            at = np.flatnonzero(prefix)
+            latest[at] = _latest_before(m.collective[at], m.rank[at], m.begin_time[at], m.sent[at] > 0, at)
+        return cls(gives | (prefix & (m.sent > 0)), takes | prefix, prefix, latest)
+
+
+def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_], row: Rows) -> Rows:
+    """Find for each element that of its group, among those of lower ranks that send, that begins last; its row, or -1."""
+    n = row.size
+    order = np.lexsort((rank, group))
+    by_begin = np.lexsort((-rank, begin))
+    place = np.empty(n, np.int64)
+    place[by_begin] = np.arange(n)
+    # groups far apart, so that one running maximum serves all of them
+    floor = group[order] * (n + 1)
+    running = np.maximum.accumulate(floor + np.where(sends[order], place[order] + 1, 0)) if n else floor
+    before = np.append(0, running[:-1])[:n]
+    found = np.where(before > floor, before - floor - 1, -1)
+    result = np.empty(n, np.int64)
+    result[order] = pick(row[by_begin], found)
+    return result
+
+
+@step(BUCKET, "collective_conditions", keeps=("collective_conditions",))
+def collective_conditions(
+    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
+) -> ClockConditions:
+    """Find the clock conditions of collective operations: who depends on others does not end before they begin."""
+    m = collective_members
+    found = ClockConditions(facts, spill)
+    on = Dependence.of(facts, collectives, collective_members)
+    at = np.flatnonzero((on.gives | on.takes) & ~on.is_prefix)
+    found.collector.all_to_all(
+        m.collective[at], m.begin[at], m.end[at], on.gives[at], on.takes[at], length=COLLECTIVE
+    )  # fmt: skip
+    at = np.flatnonzero(on.is_prefix)
+    order = np.lexsort((m.rank[at], m.collective[at]))
+    sees = np.empty(at.size, np.int64)
+    sees[order] = np.arange(at.size)
+    found.collector.chain(
+        m.collective[at], order, m.begin[at], m.end[at], sees, on.gives[at], on.takes[at], COLLECTIVE, 0
+    )  # fmt: skip
+    at = np.flatnonzero(on.latest >= 0)
+    latest = on.latest[at]
+    found.count(COLLECTIVE, m.location[latest], m.location[at], m.end_time[at] - m.begin_time[latest])
+    return found.kept()
+
+
+@step(GLOBAL, "startup_conditions", keeps=("startup_conditions",))
+def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions:
+    """Find the clock conditions of the start and end of MPI: nobody leaves before all have entered, if all are there."""
+    m = startups
+    found = ClockConditions(facts, None)
+    calls = []
+    for is_init in (True, False):
+        at = np.flatnonzero(m.is_init == is_init)
+        # who calls it once more is refused by MPI
+        calls.append(at[np.unique(m.location[at], return_index=True)[1]])
+    n_started = calls[0].size
+    for at in calls:
+        if at.size < 2 or at.size < n_started:
+            continue
+        everybody = np.ones(at.size, bool)
+        ends = m.exit[at] >= 0
+        leave = np.where(ends, m.exit[at], m.enter[at])
+        found.collector.all_to_all(np.zeros(at.size, np.int64), m.enter[at], leave, everybody, ends, length=START)
+        latest = at[np.argmax(m.enter_time[at])]
+        at = at[ends]
+        of = np.full(at.size, m.location[latest])
+        found.count(START, of, m.location[at], m.exit_time[at] - m.enter_time[latest])
+    return found.kept()
+
+
+@step(WITHIN, "thread_conditions", keeps=("thread_conditions",))
+def thread_conditions(
+    facts: Facts, members: NDArray[np.int64], team_instances: Teams, teams: CompoundTable, constructs: CompoundTable,
+    construct_members: CompoundTable, lock_acquisitions: CompoundTable, created_threads: CompoundTable, spill: Spill | None,
+) -> ClockConditions:  # fmt: skip
+    """Find the clock conditions within processes: forks and joins of teams, barriers of threads, locks, threads that are created."""
+    found = ClockConditions(facts, spill)
+    for location in members.tolist():
+        mine = team_instances.begins_of(location)
+        if mine.start < mine.stop:
+            _team_conditions(facts, team_instances, teams, location, mine, found)
+    _barrier_conditions(constructs, construct_members, teams, found)
+    release, release_time = lock_order(lock_acquisitions)
+    owner = np.where(release >= 0, np.searchsorted(facts.first_rows, release, "right") - 1, -1)
+    found.between(
+        LOCK,
+        release,
+        lock_acquisitions.acquire,
+        owner,
+        lock_acquisitions.location,
+        lock_acquisitions.acquire_time - release_time,
+    )
+    c = created_threads
+    found.between(
+        CREATED, c.create_enter, c.begin, c.create_location, c.location, c.begin_time - c.create_enter_time
+    )  # fmt: skip
+    found.between(CREATED, c.end, c.join_exit, c.location, c.join_location, c.join_exit_time - c.end_time)
+    return found.kept()
+
+
+def _team_conditions(
+    facts: Facts, team_instances: Teams, teams: CompoundTable, location: int, mine: slice, found: ClockConditions
+) -> None:
+    """State those of the teams one thread is in: it begins behind the FORK, and ends before the JOIN."""
+    team = team_instances.instance[mine]
+    master = teams.master[team].astype(np.int64)
+    first_row = int(facts.first_rows[location])
+    if team_instances.forker[location] < 0:
+        own = team_instances.events[location]
+        is_end = own.kind == EventKind.THREAD_TEAM_END
+        some = np.flatnonzero(own.is_begin | is_end)
+        begin_at = own.is_begin[some]
+        end = pair_nested(begin_at, is_end[some])[begin_at]
+        row = own.row[some]
+        time = times_of(facts.store, location, row - first_row)
+        begin_row, begin_time = row[begin_at], time[begin_at]
+        end_row, end_time = pick(row, end), pick(time, end)
+    elif team_instances.forker[location] == location:
+        return
+    else:
+        store = facts.store
+        time = facts.order.times_of(first_row, store.read("events", location, ["time"])["time"])
+        join_time = np.where(teams.join[team] >= 0, teams.join_time[team], LATE)
+        first, last = events_in_teams(teams.fork_time[team], join_time, time)
+        begin_row, end_row = (np.where(at >= 0, at + first_row, -1) for at in (first, last))
+        begin_time, end_time = pick(time, first), pick(time, last)
+    here = np.full(team.size, location)
+    fork, join = teams.fork[team], teams.join[team]
+    found.between(FORK, fork, begin_row, master, here, begin_time - teams.fork_time[team])
+    found.between(JOIN, end_row, join, here, master, teams.join_time[team] - end_time)
+
+
+def _barrier_conditions(
+    constructs: CompoundTable, members: CompoundTable, teams: CompoundTable, found: ClockConditions
+) -> None:
+    """State those of barriers that all threads of the team take part in: nobody leaves one before all have entered it."""
+    c, m = constructs, members
+    if not len(c):
+        return
+    whole = (c.n_members > 1) & (c.n_members >= teams.n_threads[c.team]) & IS_BARRIER[c.role_number]
+    at = np.flatnonzero(whole[m.construct])
+    everybody = np.ones(at.size, bool)
+    ends = m.exit[at] >= 0
+    # who never leaves lets others wait all the same
+    leave = np.where(ends, m.exit[at], m.enter[at])
+    found.collector.all_to_all(m.construct[at], m.enter[at], leave, everybody, ends, length=THREAD_BARRIER)
+    at = at[ends]
+    latest = c.latest_location[m.construct[at]]
+    found.count(THREAD_BARRIER, latest, m.location[at], m.exit_time[at] - m.latest_enter_time[at])
+
+
+@step(CLOCKS, "clock_violations")
+def find_clock_violations(
+    every_message_conditions: Sequence[ClockConditions], every_collective_conditions: Sequence[ClockConditions], startup_conditions: ClockConditions,
+    every_thread_conditions: Sequence[ClockConditions],
+) -> CompoundTable:  # fmt: skip
+    """Build the table of clock conditions that are violated, by pair of locations, and of the offsets that would mend them."""
+    parts = [
+        found.pairs
+        for found in (
+            *every_message_conditions,
+            *every_collective_conditions,
+            startup_conditions,
+            *every_thread_conditions,
+        )
+    ]
+    p = add_pairs([{name: part[name] for name in PAIR} for part in parts])
+    # of all kinds together, in this direction and in the other one
+    n = int(max(p.earlier_location.max(initial=0), p.later_location.max(initial=0))) + 1
+    forth, back = p.earlier_location * n + p.later_location, p.later_location * n + p.earlier_location
+    keys, of = np.unique(forth, return_inverse=True)
+    slack = np.full(keys.size, NO_BOUND)
+    np.minimum.at(slack, of, p.slack)
+    at = np.minimum(np.searchsorted(keys, back), max(keys.size - 1, 0))
+    at_least = -slack[of]
+    at_most = np.where(keys[at] == back, slack[at], NO_BOUND) if keys.size else slack
+    mends = at_least <= at_most
+    offset = np.where(mends, at_least, at_most + (at_least - np.minimum(at_most, at_least) + 1) // 2)
+    rows = np.flatnonzero(p.n_violations)
+    columns = {
+        **{name: p[name] for name in PAIR[:5]}, "largest": -p.slack, "offset_at_least": at_least, "offset_at_most": at_most,
+        "offset": offset, "is_mended": mends,
+    }  # fmt: skip
+    return CompoundTable(
+        CLOCK_VIOLATIONS,
+        rows.size,
+        {c.name: columns[c.name][rows].astype(c.dtype) for c in CLOCK_VIOLATIONS.columns},
+    )

@@ -1,0 +1,288 @@
+"""Tables of columns: declared, computed when first asked for, in memory or in a scratch file.
+
+Four classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema,
+`SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, and `ColumnSlice` is some rows of any of them. All have
+`len()`, `names`, `column(name)` and `rows(name, start, stop)`; all but the last `search(name, values)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.schema import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Column = NDArray[Any] | Callable[[], NDArray[Any]]
+
+
+class ColumnSource(Protocol):
+    """What `Columns` and `SpilledColumns` have in common."""
+
+    names: tuple[str, ...]
+
+    def __len__(self) -> int: ...
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a whole column; (n,)."""
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows of a column with start <= row < stop."""
+
+    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+        """Find where values belong in an ascending column; (n_values,) int64."""
+
+
+class Columns:
+    """Columns by name, as attributes and items; one that is a function is computed once, when it is first asked for.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    columns : mapping
+        Arrays of `n` elements, or functions that make them.
+    """
+
+    def __init__(self, n: int, columns: Mapping[str, Column]) -> None:
+        self._n, self._columns = n, dict(columns)
+        self._lock = RLock()
+        self.names = tuple(self._columns)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        column = self._columns[name]
+        if callable(column):
+            with self._lock:
+                column = self._columns[name]
+                if callable(column):
+                    column = self._columns[name] = column()
+        return column
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("_") or name not in self._columns:
+            raise AttributeError(f"{self} has no column {name!r}")
+        return self[name]
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} of {', '.join(self._columns)}"
+
+    def __repr__(self) -> str:
+        return f"<{self}: {len(self):,} rows>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**vars(self), "_columns": {name: self[name] for name in self._columns}}
+        del state["_lock"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=RLock())
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a whole column; (n,)."""
+        return self[name]
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows of a column with start <= row < stop."""
+        return self[name][start:stop]
+
+    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+        """Find where values belong in an ascending column; (n_values,) int64."""
+        return np.searchsorted(self[name], values)
+
+    def computed(self) -> Columns:
+        """Return the same columns, all of them as arrays."""
+        return Columns(self._n, {name: self[name] for name in self._columns})
+
+    def copy(self) -> Columns:
+        """Return the same columns in arrays of their own."""
+        return Columns(self._n, {name: self[name].copy() for name in self._columns})
+
+    def take(self, index: NDArray[np.int64]) -> Columns:
+        """Return some rows, in the order of their numbers in `index`; (n_index,)."""
+        return Columns(index.size, {name: self[name][index] for name in self._columns})
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSlice:
+    """Rows `start` .. `stop` - 1 of columns: those of one location among those of several.
+
+    Attributes
+    ----------
+    source : ColumnSource
+    start, stop : int
+    """
+
+    source: ColumnSource
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.source.names
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a whole column; (n,)."""
+        return self.source.rows(name, self.start, self.stop)
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows of a column with start <= row < stop."""
+        return self.source.rows(name, self.start + start, min(self.start + stop, self.stop))
+
+
+def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
+    """Join slices that follow each other in their source, and leave out those without rows.
+
+    What stands in few sources is read with few calls, however many slices there are.
+
+    Parameters
+    ----------
+    slices : iterable of ColumnSlice
+    """
+    found: list[ColumnSlice] = []
+    source, start, stop = None, 0, 0
+    for rows in slices:
+        if rows.start == rows.stop:
+            continue
+        if rows.source is not source or rows.start != stop:
+            if source is not None:
+                found.append(ColumnSlice(source, start, stop))
+            source, start = rows.source, rows.start
+        stop = rows.stop
+    return found if source is None else [*found, ColumnSlice(source, start, stop)]
+
+
+def joined_column(slices: Sequence[ColumnSlice], name: str, dtype: type) -> NDArray[Any]:
+    """Return a column of several slices, one after the other; (sum of lengths,) of `dtype` if there is none.
+
+    Parameters
+    ----------
+    slices : sequence of ColumnSlice
+        As `merged` returns them.
+    name : str
+    dtype : type
+    """
+    return joined([rows.column(name) for rows in slices]) if slices else np.zeros(0, dtype)
+
+
+class CompoundTable(Columns):
+    """A declared table.
+
+    Parameters
+    ----------
+    table : Table
+        Its declaration.
+    n : int
+        Number of rows.
+    columns : mapping
+        For every declared column an array, or a function that makes it; others that later steps need may stand beside.
+    counts : mapping, optional
+        How much of what was recorded could not be matched or contradicts itself, by description.
+    """
+
+    def __init__(
+        self, table: Table, n: int, columns: Mapping[str, Column], counts: Mapping[str, int] | None = None
+    ) -> None:
+        missing = set(table.names) - set(columns)
+        if missing:
+            raise TypeError(f"table {table.name} lacks the columns {sorted(missing)}")
+        super().__init__(n, columns)
+        self.table = table
+        self.counts = dict(counts or {})
+
+    @classmethod
+    def empty(cls, table: Table) -> CompoundTable:
+        """Return a table without rows."""
+        return cls(table, 0, {c.name: np.zeros(0, object if c.dtype == "string" else c.dtype) for c in table.columns})
+
+    def __str__(self) -> str:
+        return f"table {self.table.name}"
+
+    def read_only(self) -> CompoundTable:
+        """Return the same table; its columns, made when they are first asked for, cannot be written to."""
+
+        def column(name: str) -> NDArray[Any]:
+            return read_only(self[name])
+
+        return CompoundTable(self.table, len(self), {c: partial(column, c) for c in self._columns}, self.counts)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the declared columns as a data frame."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {c.name: self.declared(c.name) for c in self.table.columns}
+        if not len(self):
+            # pandas finds out what texts are by looking at them
+            columns |= {c.name: pd.Series([], dtype="str") for c in self.table.columns if c.dtype == "string"}
+        return pd.DataFrame(columns, copy=False)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Hand the declared columns to whoever speaks Arrow (Arrow PyCapsule interface); numbers are not copied."""
+        import pyarrow as pa
+
+        from tracecols.store.arrow import arrow_schema, as_batch
+
+        batch = as_batch(arrow_schema(self.table), self.declared)
+        return pa.Table.from_batches([batch]).__arrow_c_stream__(requested_schema)
+
+    def declared(self, name: str) -> NDArray[Any]:
+        """Return a column with its declared type; texts are objects."""
+        dtype = self.table[name].dtype
+        return self[name] if dtype == "string" else self[name].astype(dtype, copy=False)
+
+
+def read_only(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a view of an array that cannot be written to.
+
+    Parameters
+    ----------
+    values : array
+    """
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int = -1) -> NDArray[Any]:
+    """Take `values[index]`, and `null` where the index is negative.
+
+    Parameters
+    ----------
+    values : (n,) array
+        Values to take from.
+    index : (m,) int
+        Which ones; negative is null.
+    null : int, optional
+        The value where the index is negative.
+    """
+    if not values.size:
+        return np.full(index.size, null, values.dtype)
+    taken = values[index]
+    if index.size and index.min() < 0:
+        taken[index < 0] = null
+    return taken
+
+
+def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate arrays; a single one is not copied.
+
+    Parameters
+    ----------
+    arrays : sequence of (n_i, ...) array
+        At least one.
+    """
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

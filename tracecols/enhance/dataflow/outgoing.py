@@ -1,0 +1,48 @@
+"""Rows that one partition makes for others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource
+from tracecols.enhance.dataflow.spill import Spill
+
+
+class OutgoingRows:
+    """Rows that a partition makes for others, in the order of those who get them.
+
+    Parameters
+    ----------
+    columns : Columns
+        The rows.
+    names : sequence of str
+        Which columns others get.
+    spill : Spill, optional
+        Keeps them; without it they are computed when they are asked for.
+    relative : mapping, optional
+        Columns that are close to another one (see `ColumnSpill.keep`).
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        names: Sequence[str],
+        spill: Spill | None,
+        relative: Mapping[str, str] | None = None,
+    ) -> None:
+        self.n = len(columns)
+        self._kept: ColumnSource = columns
+        if spill is not None:
+            self._kept = spill.keep(Columns(self.n, {name: columns[name] for name in names}), relative)
+
+    def rows(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Return the rows of a column with start <= row < stop."""
+        return self._kept.rows(name, start, self.n if stop is None else stop)
+
+    def between(self, name: str, low: int, high: int) -> tuple[int, int]:
+        """Find the rows of an ascending column with low <= value < high; the first, and one past the last."""
+        start, stop = self._kept.search(name, [low, high])
+        return int(start), int(stop)

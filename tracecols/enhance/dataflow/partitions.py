@@ -1,0 +1,155 @@
+"""How a trace is divided: partitions of whole processes, and buckets of collective operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.grouping import bounded
+
+PARTITION_ROWS = 1 << 18
+"""Call instances and attributed events of a partition, at least, four times as many once there are 16 partitions, and more if one
+process has them or there would be too many partitions; a trace that has fewer is one partition."""
+
+N_PARTITIONS = 64
+"""Partitions, at most, of processes of the same size."""
+
+PER_SLOT = 4
+"""Partitions for each that is worked on at a time, so that none waits long for the last."""
+
+ROW_BYTES = 3000
+"""Bytes of memory that a task takes for each call instance and attributed event of its partition: 2.7 kB above what a worker begins
+with, root causes included, for partitions of 216,000 of them."""
+
+BUCKET_ROWS = 1 << 20
+"""Participants of collective operations that are matched together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Whole processes that a step works on together.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    members : (n,) int64
+        Their locations.
+    """
+
+    number: int
+    members: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A range of collective operations.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    low, high : int
+        Keys (`enhance.mpi.collectives`) of its operations: low <= key < high.
+    """
+
+    number: int
+    low: int
+    high: int
+
+
+EVERYTHING = Bucket(0, 0, int(np.iinfo(np.int64).max))
+"""All collective operations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """All partitions of a trace.
+
+    Attributes
+    ----------
+    partitions : tuple of Partition
+    process : (n_locations,) int32
+        Process of every location.
+    """
+
+    partitions: tuple[Partition, ...]
+    process: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.partitions)
+
+    @cached_property
+    def of_process(self) -> NDArray[np.int64]:
+        """Number of the partition of every process; (n_processes,) int64."""
+        result = np.zeros(int(self.process.max(initial=-1)) + 1, np.int64)
+        for partition in self.partitions:
+            result[self.process[partition.members]] = partition.number
+        return result
+
+
+def undivided(process: NDArray[np.int32]) -> Division:
+    """Return the division of a trace into one partition.
+
+    Parameters
+    ----------
+    process : (n_locations,) int32
+        Process of each location.
+    """
+    return Division((Partition(0, np.arange(process.size)),), process)
+
+
+def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1, memory: int | None = None) -> Division:
+    """Divide a trace into partitions of about the same size.
+
+    Parameters
+    ----------
+    process : (n_locations,) int32
+        Process of every location; the locations of one process stay together.
+    sizes : (n_locations,) int64
+        Call instances and attributed events of every location.
+    slots : int, optional
+        How many partitions are worked on at a time.
+    memory : int, optional
+        Bytes for each of these; a process is not divided, however many it needs.
+    """
+    total = int(sizes.sum())
+    if total <= PARTITION_ROWS:
+        return undivided(process)
+    # as small as memory and caches like; but every partition has messages for every other one, so many cost more
+    capacity = max(
+        PARTITION_ROWS,
+        min(total // max(16, PER_SLOT * slots), 4 * PARTITION_ROWS),
+        total // max(N_PARTITIONS, PER_SLOT * slots),
+    )
+    if memory is not None:
+        capacity = max(PARTITION_ROWS, min(capacity, memory // ROW_BYTES))
+    division = whole_processes(sizes, process, capacity)
+    return Division(tuple(Partition(i, m) for i, m in enumerate(division)), process)
+
+
+def whole_processes(sizes: NDArray[np.int64], process: NDArray[np.int32], most: int) -> list[NDArray[np.int64]]:
+    """Divide locations into groups of whole processes, in the order of these, of at most so much together or of a single process.
+
+    Parameters
+    ----------
+    sizes : (n_locations,) int64
+        Size of every location.
+    process : (n_locations,) int32
+        Process of each.
+    most : int
+        Size of a group.
+
+    Returns
+    -------
+    list of (n,) int64
+        Their locations.
+    """
+    by_process = np.argsort(process, kind="stable")
+    starts = np.flatnonzero(np.diff(process[by_process], prepend=-1))
+    of_process = np.add.reduceat(sizes[by_process], starts) if starts.size else starts
+    bounds = np.append(starts, by_process.size)
+    return [by_process[bounds[some.start] : bounds[some.stop]] for some in bounded(of_process, most)]

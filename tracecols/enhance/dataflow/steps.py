@@ -1,0 +1,174 @@
+"""The words an analysis is declared in: steps, what they read and make, and the stages they run in.
+
+A step is a function that the decorator `step` declares: its parameters are the names of the values it reads, the decorator says in
+which stage it runs and what the values are called that it returns. Within a stage every step works on one slice of the trace,
+independently of all others:
+
+* `within`: one partition, which holds whole processes. It makes the tables within processes, and the rows that leave the partition.
+* `receive`: one partition and what was sent to it: the messages it receives.
+* `send`: one partition and what became of its sends: the messages it sends.
+* `bucket`: one range of collective operations, with their participants of all partitions.
+* `global`: the calls of all processes that one-sided communication, non-blocking collective operations, files and the start and end of MPI join.
+* `clocks`: once: the clock conditions of all others together.
+
+Root causes are found in further stages:
+
+* `causes`: once: all synchronisation points in order, and who waits for whom.
+* `spent`: one partition: its time by call path between these points.
+* `delays`: one partition, and what those did who waited for it.
+* `sweep`: once: from the end of the trace to its beginning.
+* `charges`: one partition: what its call paths are charged with.
+* `run`: once: what that means for the whole run.
+
+`model.tables.STEPS` lists the steps of tracecols; `model.model` runs them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+WITHIN, RECEIVE, SEND, BUCKET, GLOBAL, CLOCKS, CAUSES, SPENT, DELAYS, SWEEP, CHARGES, RUN = STAGES = (
+    "within", "receive", "send", "bucket", "global", "clocks", "causes", "spent", "delays", "sweep", "charges", "run",
+)  # fmt: skip
+"""In the order in which they run."""
+
+ANY = ""
+"""The stage of a step that works in any of them, on the slice it is asked for."""
+
+ONCE = (GLOBAL, CLOCKS, CAUSES, SWEEP, RUN)
+"""Those that run once, for the whole trace."""
+
+GIVEN = {
+    "facts": "`Facts`: what is known of the whole trace: definitions, call paths, communicators.",
+    "scans": "Results of the scan, by location.",
+    "members": "(n_members,) int64: rows of the locations of the slice, ascending.",
+    "only_global": "Whether the slice sees only the calls that join all processes.",
+    "partition": "Number of the partition.",
+    "division": "All partitions of the trace.",
+    "bucket": "A range of keys of collective operations.",
+    "spill": "Where columns are kept for other partitions; None keeps them in memory.",
+    "quirks": "Which peculiarities of the reference root causes have.",
+}
+"""Values that exist before any step runs, and what they are."""
+
+EVERY = "every_"
+"""A parameter of a step that begins so is the list of the values of all partitions, or buckets, in the order of their numbers."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Input(NamedTuple):
+    """A value that a step reads: that of its slice, or the list of those of all partitions or buckets."""
+
+    name: str
+    of_all: bool
+
+    @classmethod
+    def of(cls, parameter: str) -> Input:
+        """Return what the name of a parameter asks for."""
+        return cls(parameter.removeprefix(EVERY), parameter.startswith(EVERY))
+
+    def __str__(self) -> str:
+        return f"every {self.name}" if self.of_all else self.name
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an analysis.
+
+    Attributes
+    ----------
+    function : callable
+        Gets the values of `reads` in that order and returns what it makes: the value, or a tuple if there are several.
+    stage : str
+        One of `STAGES`, or `ANY`.
+    reads : tuple of Input
+        What other steps make, or what is in `GIVEN`.
+    makes : tuple of str
+        Names of the values it returns.
+    keeps : tuple of str
+        Those of them that steps of other stages or partitions read.
+    """
+
+    function: Callable[..., Any]
+    stage: str
+    reads: tuple[Input, ...]
+    makes: tuple[str, ...]
+    keeps: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return str(self.function.__name__)
+
+    @property
+    def doc(self) -> str:
+        """First line of the function's documentation."""
+        return (self.function.__doc__ or "").strip().split("\n")[0]
+
+
+def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Function], Function]:
+    """Declare a function as a step of an analysis; use as a decorator.
+
+    Parameters
+    ----------
+    stage : str
+        One of `STAGES`, or `ANY`.
+    *makes : str
+        Names of the values that the function returns.
+    keeps : tuple of str, optional
+        Those of them that steps of other stages or partitions read.
+    """
+
+    def declare(function: Function) -> Function:
+        reads = tuple(Input.of(name) for name in inspect.signature(function).parameters)
+        function.step = Step(function, stage, reads, makes, keeps)  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
+def collect(modules: Iterable[ModuleType]) -> tuple[Step, ...]:
+    """Return the steps that some modules declare, in an order in which they can run.
+
+    Parameters
+    ----------
+    modules : iterable of module
+
+    Raises
+    ------
+    ValueError
+        If two steps make the same value, no step makes a value that another reads, or steps read each other's values in a circle.
+    """
+    found = [
+        declared
+        for module in modules
+        for thing in vars(module).values()
+        if isinstance(declared := getattr(thing, "step", None), Step) and thing.__module__ == module.__name__
+    ]
+    found.sort(key=lambda s: ("", *STAGES).index(s.stage))
+    maker: dict[str, Step] = {}
+    for declared in found:
+        for name in declared.makes:
+            if name in maker or name in GIVEN:
+                raise ValueError(f"{name} is made twice: by {declared.name} and {maker.get(name, 'before any step')}")
+            maker[name] = declared
+    number = {id(declared): i for i, declared in enumerate(found)}
+    order: TopologicalSorter[int] = TopologicalSorter()
+    for declared in found:
+        order.add(number[id(declared)])
+        for name, _ in declared.reads:
+            if name not in GIVEN:
+                if name not in maker:
+                    raise ValueError(f"{declared.name} reads {name}, which no step makes")
+                order.add(number[id(declared)], number[id(maker[name])])
+    try:
+        return tuple(found[i] for i in order.static_order())
+    except CycleError as error:
+        names = " -> ".join(found[i].name for i in error.args[1])
+        raise ValueError(f"steps read each other's values in a circle: {names}") from error

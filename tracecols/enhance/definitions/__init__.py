@@ -1,0 +1,1 @@
+"""What the definitions of a trace say: regions, locations, communicators, topologies, the order of events."""

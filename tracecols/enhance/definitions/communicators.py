@@ -1,0 +1,116 @@
+"""Ranks in communicators to processes, and back.
+
+A communicator that a recording names but does not define is -1. It has no members that are known, so nothing is joined on it:
+a rank in it is no process, and each process has such a communicator of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.store import Store
+
+
+class Communicators:
+    """The communicators of a trace.
+
+    Parameters
+    ----------
+    store : Store
+    process : (n_locations,) int32
+        Process of every location.
+
+    Attributes
+    ----------
+    size : (n,) int64
+        Number of members; 1 for self, of an inter-communicator those of both groups (see `size_of`).
+    is_self : (n,) bool
+        Whether each process has one of its own (MPI_COMM_SELF).
+    """
+
+    def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
+        table = store.definitions["communicators"]
+        kind = np.array(table.column("kind").to_pylist(), object)
+        self.is_self = kind == "self"
+        self._is_inter = kind == "inter"
+        members, remote = table.column("members").to_pylist(), table.column("remote_members").to_pylist()
+        of = np.append(process, np.int32(-1))
+        self._start, self._members = self._flat(members, of)
+        self._remote_start, self._remote = self._flat(remote, of)
+        both = np.diff(self._start) + np.diff(self._remote_start)
+        self.size = np.where(self.is_self, 1, both).astype(np.int64)
+        self._n = len(members)
+        self._n_processes = int(process.max(initial=0)) + 1
+        owner = np.repeat(np.arange(self._n), np.diff(self._start))
+        self._keys = owner * self._n_processes + self._members
+        self._ranks = np.arange(self._members.size) - np.repeat(self._start[:-1], np.diff(self._start))
+
+    @staticmethod
+    def _flat(lists: list[list[int]], of: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        start = np.concatenate([[0], np.cumsum([len(v) for v in lists])]).astype(np.int64)
+        return start, of[np.array([m for v in lists for m in v], np.int64)].astype(np.int64)
+
+    def size_of(self, communicator: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the number of members of communicators; 0 for those that are not defined. (n,) int64."""
+        return pick(self.size, communicator, 0)
+
+    def members_of(self, communicator: int) -> NDArray[np.int64]:
+        """Return the processes of a communicator, of an inter-communicator those of both groups, in ascending order."""
+        return np.unique(
+            np.concatenate(
+                [
+                    self._members[self._start[communicator] : self._start[communicator + 1]],
+                    self._remote[self._remote_start[communicator] : self._remote_start[communicator + 1]],
+                ]
+            )
+        )
+
+    def channel(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Number communicators such that those each process has of its own are different for every process; (n,) int64.
+
+        These are MPI_COMM_SELF and its like, and those that are not defined.
+        """
+        is_own = (communicator < 0) | pick(self.is_self, communicator, 0)
+        if not is_own.any():
+            return communicator.astype(np.int64)
+        # number 0 of the communicators of their own is the undefined one
+        own = pick(np.cumsum(self.is_self), communicator, 0) * self._n_processes + process
+        return np.where(is_own, self._n + own, communicator)
+
+    def rank_of(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the rank of a process in a communicator; -1 if it is no member."""
+        at = lookup(self._keys, communicator.astype(np.int64) * self._n_processes + process)
+        rank = np.where(communicator >= 0, pick(self._ranks, at), -1)
+        return np.where(pick(self.is_self, communicator, 0), 0, rank)
+
+    def process_of(
+        self, communicator: NDArray[np.int32], rank: NDArray[np.int64], own: NDArray[np.int32]
+    ) -> NDArray[np.int64]:
+        """Return the process at a rank, seen from a process of the communicator; -1 if there is none.
+
+        In an inter-communicator a rank counts in the other group.
+        """
+        if not self._n:
+            return np.full(rank.size, -1, np.int64)
+        valid = (communicator >= 0) & (rank >= 0)
+        c = np.where(valid, communicator, 0)
+        start, n = self._start[c], np.diff(self._start)[c]
+        result = self._take(self._members, start, n, rank)
+        if self._is_inter.any():
+            across = self._is_inter[c] & (self.rank_of(c.astype(np.int32), own) >= 0)
+            there = self._take(self._remote, self._remote_start[c], np.diff(self._remote_start)[c], rank)
+            result = np.where(across, there, result)
+        result = np.where(self.is_self[c], np.where(rank == 0, own, -1), result)
+        return np.where(valid, result, -1)
+
+    @staticmethod
+    def _take(
+        members: NDArray[np.int64], start: NDArray[np.int64], n: NDArray[np.int64], rank: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        if not members.size:
+            return np.full(rank.size, -1, np.int64)
+        inside = (rank >= 0) & (rank < n)
+        return np.where(inside, members[np.where(inside, start + rank, 0)], -1)

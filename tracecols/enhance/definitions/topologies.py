@@ -1,0 +1,305 @@
+"""Cartesian topologies: where locations stand on a grid (2004 paper on virtual topologies, section 3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.definitions.locations import Locations
+from tracecols.errors import AnalysisError
+from tracecols.given.arguments import is_whole_number, show
+from tracecols.given.files import read_json
+from tracecols.given.quantities import counted
+from tracecols.store import Store
+
+ARTIFICIAL = "Process x Thread"
+"""The topology of processes and their threads, as Score-P calls it."""
+
+ARTIFICIAL_NAMES = ("process x thread", "process/thread")
+
+KEYS = ("name", "sizes", "coordinates", "order", "dimensions", "periodic", "locations")
+"""What a description of a topology by hand may hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """A grid and the locations that stand on it; positions may be empty, or hold several locations.
+
+    Attributes
+    ----------
+    name : str
+    dimensions : tuple of str
+        Their names.
+    sizes : tuple of int
+        Their sizes; 0 unknown.
+    periodic : tuple of bool
+        Whether a dimension wraps around.
+    location : (n,) int32
+        Locations that stand anywhere, in ascending order.
+    coordinates : (n, n_dimensions) int64
+        Where they stand.
+    is_artificial : bool
+        Whether it only counts processes and threads: a recorder made it up, not the program.
+    communicator : int
+        Communicator of the trace it was made for; -1 none, or not known any more.
+    """
+
+    name: str
+    dimensions: tuple[str, ...]
+    sizes: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    location: NDArray[np.int32]
+    coordinates: NDArray[np.int64]
+    is_artificial: bool = False
+    communicator: int = -1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes; of a dimension whose size is not known, as far as locations stand."""
+        reach = self.coordinates.max(0).tolist() if self.location.size else [0] * len(self.sizes)
+        return tuple(size or at + 1 for size, at in zip(self.sizes, reach, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain lists: what `given_topology` reads, and whether it is artificial."""
+        return {
+            "name": self.name,
+            "dimensions": list(self.dimensions),
+            "sizes": list(self.sizes),
+            "periodic": list(self.periodic),
+            "locations": self.location.tolist(),
+            "coordinates": self.coordinates.tolist(),
+            "is_artificial": self.is_artificial,
+        }
+
+    def of_locations(self, numbers: NDArray[np.int64]) -> Topology:
+        """Return the same topology for locations that have other numbers; (n_locations,) int64, the number of each."""
+        location = numbers[self.location]
+        order = np.argsort(location, kind="stable")
+        return replace(self, location=location[order].astype(np.int32), coordinates=self.coordinates[order])
+
+    def __repr__(self) -> str:
+        grid = " x ".join(f"{n or '?'}" for n in self.sizes)
+        return f"<Topology {self.name!r}: {grid} ({', '.join(self.dimensions)}), {counted(self.location.size, 'location')}>"
+
+
+def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology], int]:
+    """Read the topologies of a trace; the one of processes and threads is made if a trace has none.
+
+    Parameters
+    ----------
+    store : Store
+    locations : Locations
+        Locations of the trace.
+
+    Returns
+    -------
+    list of Topology
+        In the order of their definitions.
+    int
+        Positions that do not fit and are left out: on no grid, with another number of coordinates, or beside the grid; of
+        several positions of a location the first counts. What no location is known for (MPI_COMM_SELF) is left out, too.
+    """
+    table = store.definitions["topologies"].to_pydict()
+    positions = store.definitions["topology_coordinates"].to_pydict()
+    n_locations = store.definitions["locations"].num_rows
+    of: list[dict[int, list[int]]] = [{} for _ in table["name"]]
+    misplaced = 0
+    for number, location, at in zip(
+        positions["topology"], positions["location"], positions["coordinates"], strict=True
+    ):
+        sizes = table["sizes"][number] if 0 <= number < len(of) else []
+        if location < 0:
+            continue
+        fits = 0 < len(at) == len(sizes) and all(0 <= x < (n or x + 1) for x, n in zip(at, sizes, strict=True))
+        if fits and location < n_locations and location not in of[number]:
+            of[number][location] = at
+        else:
+            misplaced += 1
+    found = [
+        make_topology(
+            name, dimensions, sizes, [bool(p) for p in periodic], sorted(of[i].items()),
+            name.lower() in ARTIFICIAL_NAMES, communicator,
+        )
+        for i, (name, dimensions, sizes, periodic, communicator) in enumerate(
+            zip(*(table[c] for c in ("name", "dimensions", "sizes", "periodic", "communicator")), strict=True)
+        )
+    ]  # fmt: skip
+    if not any(t.is_artificial for t in found):
+        found.append(_process_thread(locations))
+    return found, misplaced
+
+
+def make_topology(
+    name: str, dimensions: Sequence[str], sizes: Sequence[int], periodic: Sequence[bool],
+    positions: Sequence[tuple[int, Sequence[int]]], is_artificial: bool = False, communicator: int = -1,
+) -> Topology:  # fmt: skip
+    """Make a topology from locations in ascending order and their coordinates.
+
+    Parameters
+    ----------
+    name : str
+        Name of the topology.
+    dimensions : sequence of str
+        Names of the dimensions.
+    sizes : sequence of int
+        Sizes of the dimensions; 0 unknown.
+    periodic : sequence of bool
+        Which dimensions wrap around.
+    positions : sequence of (int, sequence of int)
+        Locations in ascending order, with a coordinate per dimension.
+    is_artificial : bool, optional
+        Whether it only counts processes and threads.
+    communicator : int, optional
+        Row of the communicator it lies on; -1 none.
+    """
+    names = tuple(given or f"dimension {i}" for i, given in enumerate(dimensions))
+    location = np.array([location for location, _ in positions], np.int32)
+    coordinates = np.array([list(at) for _, at in positions], np.int64).reshape(len(positions), len(names))
+    return Topology(name, names, tuple(sizes), tuple(periodic), location, coordinates, is_artificial, communicator)
+
+
+def _process_thread(locations: Locations) -> Topology:
+    """Count processes and their threads."""
+    cpus = np.flatnonzero(locations.is_cpu)
+    coordinates = zip(locations.process[cpus].tolist(), locations.thread[cpus].tolist(), strict=True)
+    positions = list(zip(cpus.tolist(), coordinates, strict=True))
+    sizes = [max((at[d] for _, at in positions), default=-1) + 1 for d in range(2)]
+    return make_topology(ARTIFICIAL, ("Process", "Thread"), sizes, (False, False), positions, True)
+
+
+def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thread: NDArray[np.int32]) -> Topology:
+    """Make a topology that is given by hand, for a trace that has none.
+
+    Parameters
+    ----------
+    description : mapping
+        `sizes`, one per dimension; `coordinates`, one list per rank, None for a rank that stands nowhere; and optionally
+
+        * `name`,
+        * `dimensions`, their names,
+        * `periodic`, one truth value per dimension,
+        * `order` instead of coordinates: `"C"` if ranks fill the grid with the last coordinate running fastest, as
+          MPI_Cart_create does, `"F"` if with the first,
+        * `locations`, whose coordinates are given instead of the ranks': numbers as in `Trace.locations`.
+
+        A rank stands for the first thread of its process.
+    rank, thread : (n_locations,) int32
+        Of every location.
+
+    Raises
+    ------
+    AnalysisError
+        If the description contradicts itself or the trace.
+    """
+    name = _name_of(description)
+
+    def refuse(what: str, do: str) -> AnalysisError:
+        return AnalysisError(f"topology {name!r}: {what}\n  {do}")
+
+    unknown = sorted(map(str, set(description) - {*KEYS, "is_artificial"}))
+    if unknown:
+        raise refuse(f"no key is called {', '.join(key[:40] for key in unknown[:5])}", f"there are {', '.join(KEYS)}")
+    sizes = description.get("sizes")
+    if sizes is None or not _are_numbers(sizes) or len(sizes) == 0 or min(sizes) < 1 or max(sizes) >= 1 << 31:
+        raise refuse(
+            f"the sizes {show(sizes)} are not positive numbers, one per dimension", 'give them as "sizes": [4, 2]'
+        )
+    sizes, n = list(sizes), len(sizes)
+    dimensions = description.get("dimensions") or [""] * n
+    periodic = description.get("periodic") or [False] * n
+    for key, values in (("dimensions", dimensions), ("periodic", periodic)):
+        if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != n:
+            raise refuse(f"{key} {show(values)} does not fit {n} sizes", "give one value per dimension")
+    first = {int(rank[i]): int(i) for i in np.lexsort((-thread, rank)).tolist()}
+    ranks = sorted(r for r in first if r >= 0)
+    locations = description.get("locations")
+    if locations is None:
+        locations, what = [first[r] for r in ranks], "ranks"
+    else:
+        what = "locations"
+        if not _are_numbers(locations) or not all(0 <= i < rank.size for i in locations):
+            raise refuse(
+                f"locations are numbers from 0 to {rank.size - 1}", "they are those of the trace, in its order"
+            )
+        if len(set(locations)) != len(locations):
+            raise refuse("a location is listed twice", "a location stands at one position")
+    coordinates, order = description.get("coordinates"), description.get("order")
+    if (coordinates is None) == (order is None):
+        raise refuse(
+            "neither or both of coordinates and order are given", 'give "coordinates", one list per rank, or "order": "C" or "F"'
+        )  # fmt: skip
+    if coordinates is None:
+        if order not in ("C", "F"):
+            raise refuse(
+                f"the order {show(order)} is neither 'C' nor 'F'", "C: the last coordinate runs fastest; F: the first"
+            )
+        room = math.prod(sizes)
+        if room != len(locations):
+            raise refuse(
+                f"{' x '.join(map(str, sizes))} positions for {len(locations)} {what}",
+                "an order fills the whole grid; give coordinates if positions stay empty",
+            )
+        coordinates = np.stack(np.unravel_index(np.arange(room), sizes, order=order), axis=1).tolist()
+    if not isinstance(coordinates, Sequence) or len(coordinates) != len(locations):
+        n_given = len(coordinates) if isinstance(coordinates, Sequence) else "no list of"
+        raise refuse(
+            f"{n_given} coordinates for {len(locations)} {what}", f"give one list, or null, for each of the {what}"
+        )
+    positions = []
+    for i, at in enumerate(coordinates):
+        if at is None:
+            continue
+        if not _are_numbers(at) or len(at) != n or not all(0 <= x < size for x, size in zip(at, sizes, strict=True)):
+            raise refuse(
+                f"{what[:-1]} {locations[i] if what == 'locations' else ranks[i]} stands at {show(at)}",
+                f"coordinates count from 0, below the sizes {sizes}",
+            )
+        positions.append((int(locations[i]), [int(x) for x in at]))
+    return make_topology(name, [str(d) for d in dimensions], sizes, [bool(p) for p in periodic], sorted(positions))
+
+
+def load_descriptions(file: Path) -> list[Any]:
+    """Read one or several descriptions of topologies from a JSON file.
+
+    Parameters
+    ----------
+    file : Path
+        A JSON file.
+
+    Raises
+    ------
+    AnalysisError
+        If it cannot be read or is no JSON.
+    """
+    try:
+        found = read_json(file)
+    except OSError as error:
+        raise AnalysisError(f"cannot read {file}: {error.strerror or error}\n  give a JSON file") from error
+    except (ValueError, RecursionError) as error:
+        # of a list that is nested too deeply the parser gives up
+        raise AnalysisError(
+            f'{file} is no JSON: {error}\n  describe a topology as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
+        ) from error
+    return found if isinstance(found, list) else [found]
+
+
+def _name_of(description: Any) -> str:
+    if not isinstance(description, Mapping):
+        raise AnalysisError(
+            f'a topology is no {type(description).__name__}\n  describe it as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
+        )
+    name = description.get("name", "by hand")
+    return name if isinstance(name, str) else show(name)
+
+
+def _are_numbers(values: Any) -> bool:
+    """Whether something is a list of whole numbers."""
+    if isinstance(values, np.ndarray):
+        return values.ndim == 1 and values.dtype.kind in "iu"
+    return isinstance(values, Sequence) and not isinstance(values, str) and all(map(is_whole_number, values))

@@ -1,0 +1,1 @@
+"""MPI: messages, collective operations, windows, files."""

@@ -1,0 +1,278 @@
+"""Match the participants of MPI collective operations (thesis 3.8, 3.9).
+
+One equality join on (communicator, k), where k numbers the collective operations of a process on it. With several partitions
+each puts its participants in that order (`outgoing_members`), so that a range of operations is a slice of every partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, pick
+from tracecols.enhance.dataflow.grouping import Segments, combine, number, number_chronologically, occurrence
+from tracecols.enhance.dataflow.outgoing import OutgoingRows
+from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, EVERYTHING, Bucket, Division
+from tracecols.enhance.dataflow.spill import Spill
+from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, WITHIN, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.numbering import Numbered
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
+
+MEMBER = (
+    "key", "communicator", "rank", "location", "begin", "end", "begin_time", "end_time", "sent", "received", "root", "op",
+    "enter", "exit", "enter_time", "exit_time", "call_path",
+)  # fmt: skip
+"""What a partition states of its participants."""
+
+_RELATIVE = {
+    "begin": "end", "enter": "end", "exit": "end", "begin_time": "end_time", "enter_time": "end_time", "exit_time": "end_time",
+}  # fmt: skip
+
+_K = 32
+"""Bits of a key for the number of an operation among those of its communicator."""
+
+
+class OutgoingMembers:
+    """The participants of collective operations in a partition.
+
+    Attributes
+    ----------
+    members : OutgoingRows
+        `MEMBER`; with more than one partition in the order of the keys, which number communicators and in each its operations.
+    communicator, size, first, stop : (n,) int64
+        Communicators that are used, by their numbers; how many participants the partition has on each; the number of the first
+        of its operations, and one more than that of the last.
+    """
+
+    def __init__(
+        self, facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances,
+        division: Division, spill: Spill | None,
+    ) -> None:  # fmt: skip
+        comm = facts.communicators
+        columns = ["op", "communicator", "root", "sent", "received"]
+        e = attributed_events(facts, scans, members, calls, "collectives", columns)
+        # the begin of an operation is the event before its end in the same call
+        is_begin, is_end = e.kind == K.MPI_COLLECTIVE_BEGIN, e.kind == K.MPI_COLLECTIVE_END
+        end = np.flatnonzero(is_end)
+        if (is_begin | is_end).all():
+            before = end - 1
+        else:
+            blocking = np.flatnonzero(is_begin | is_end)
+            before = np.concatenate([[-1], blocking[:-1]])[is_end[blocking]]
+        call = e.call[end]
+        begun = (
+            (before >= 0) & is_begin[before] & (e.call[before] == call) & (e.location[before] == e.location[end])
+            if end.size
+            else np.zeros(0, bool)
+        )
+        begin_time = (
+            np.where(begun, e.time[before], pick(calls.enter_time, call)) if end.size else np.zeros(0, np.int64)
+        )
+        begin_row = np.where(begun, e.row[before], pick(calls.enter, call)) if end.size else begin_time
+        location, end_time = e.location[end], e.time[end]
+        process = facts.process[location] if end.size else np.zeros(0, np.int32)
+        communicator = e.communicator[end]
+        channel = comm.channel(communicator, process)
+        # threads of one process may take part one after the other
+        threads = np.flatnonzero(location[1:] != location[:-1])
+        of_process = combine(process, channel)
+        if (process[threads] == process[threads + 1]).any():
+            by_time = facts.order.argsort(e.row[end], end_time, process)
+            k = np.empty(end.size, np.int64)
+            k[by_time] = occurrence(of_process[by_time])
+        else:
+            k = occurrence(of_process)
+        k = facts.numbering.number(Numbered.COLLECTIVE, k, process, communicator)
+        key = channel << _K | k
+        if len(division) > 1:
+            order = np.argsort(key, kind="stable")
+            key, end, call, begin_row, begin_time, end_time = (
+                column[order] for column in (key, end, call, begin_row, begin_time, end_time)
+            )
+            communicator, process, location = communicator[order], process[order], location[order]
+        rows = Columns(
+            end.size,
+            {
+                "key": key,
+                "communicator": communicator,
+                "rank": lambda: comm.rank_of(communicator, process).astype(np.int32),
+                "location": location,
+                "begin": begin_row,
+                "end": partial(np.take, e.row, end),
+                "begin_time": begin_time,
+                "end_time": end_time,
+                "sent": partial(np.take, e.sent, end),
+                "received": partial(np.take, e.received, end),
+                "root": partial(np.take, e.root, end),
+                "op": partial(np.take, e.op, end),
+                "enter": partial(pick, calls.enter, call),
+                "exit": partial(pick, calls.exit, call),
+                "enter_time": partial(pick, calls.enter_time, call),
+                "exit_time": partial(pick, calls.exit_time, call),
+                "call_path": partial(pick, calls.call_path, call),
+            },
+        )
+        self.members = OutgoingRows(rows, MEMBER, spill, _RELATIVE)
+        group, first = number(channel)
+        of = Segments(group, first.size)
+        self.communicator, self.size, self.first, self.stop = channel[first], of.count(), of.min(k), of.max(k) + 1
+
+
+@step(WITHIN, "outgoing_members", keeps=("outgoing_members",))
+def outgoing_members(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances, division: Division,
+    spill: Spill | None,
+) -> OutgoingMembers:  # fmt: skip
+    """Find the participants of collective operations in a partition, and put them in the order of the operations."""
+    return OutgoingMembers(facts, scans, members, call_instances, division, spill)
+
+
+def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
+    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each.
+
+    Parameters
+    ----------
+    outgoing : sequence of OutgoingMembers
+        Participants, by partition.
+    """
+    if len(outgoing) == 1:
+        return [EVERYTHING]
+    channel = np.concatenate([p.communicator for p in outgoing])
+    group, first = number(channel)
+    of = Segments(group, first.size)
+    size = of.sum(np.concatenate([p.size for p in outgoing]))
+    # the operations of a trace slice are not numbered from 0
+    starts, stops = (
+        of.min(np.concatenate([p.first for p in outgoing])),
+        of.max(np.concatenate([p.stop for p in outgoing])),
+    )
+    bounds, filled = [0], 0
+    for c in np.argsort(channel[first]).tolist():
+        start, stop = int(starts[c]), int(stops[c])
+        step = max(1, BUCKET_ROWS * (stop - start) // int(size[c]))
+        for k in range(start, stop, step):
+            n = int(size[c]) * min(step, stop - k) // (stop - start)
+            if filled and filled + n > BUCKET_ROWS:
+                bounds.append(int(channel[first[c]]) << _K | k)
+                filled = 0
+            filled += n
+    edges = pairwise([*bounds, EVERYTHING.high])
+    return [Bucket(number, low, high) for number, (low, high) in enumerate(edges)]
+
+
+@step(BUCKET, "collectives", "collective_members")
+def match_collectives(
+    facts: Facts, bucket: Bucket, every_outgoing_members: Sequence[OutgoingMembers]
+) -> tuple[CompoundTable, CompoundTable]:
+    """Build the tables of the collective operations in a range of keys, and of their participants."""
+    several = len(every_outgoing_members) > 1
+    spans = [
+        o.members.between("key", bucket.low, bucket.high) if several else (0, o.members.n)
+        for o in every_outgoing_members
+    ]
+
+    def member(name: str) -> NDArray[Any]:
+        return joined([o.members.rows(name, *span) for o, span in zip(every_outgoing_members, spans, strict=True)])
+
+    # operations are numbered by the time of their first end
+    end_time, communicator, op, root = member("end_time"), member("communicator"), member("op"), member("root")
+    instance, head = number_chronologically(member("key"), end_time)
+    segments = Segments(instance, head.size)
+    size = facts.communicators.size_of(communicator[head])
+    n_members = segments.count()
+    counts = {
+        "collective operations that lack participants": int((n_members < size).sum()),
+        "collective operations whose participants disagree": int((segments.max(op) != segments.min(op)).sum()),
+        "participants of collective operations on undefined communicators": int((communicator < 0).sum()),
+    }
+    table = CompoundTable(
+        COLLECTIVES,
+        head.size,
+        {
+            "communicator": communicator[head],
+            "op": op[head],
+            "n_members": n_members.astype(np.int32),
+            "size": size.astype(np.int32),
+            "root": root[head],
+            "latest_begin_time": lambda: segments.max(member("begin_time")),
+            "latest_location": lambda: pick(member("location"), table.latest_member),
+            "latest_end": lambda: pick(member("end"), table.latest_member),
+            "latest_member": lambda: latest_member(segments, member("begin_time"), member("rank")),
+            "earliest_end_time": lambda: segments.min(end_time),
+            "sent": lambda: segments.sum(member("sent")),
+            "received": lambda: segments.sum(member("received")),
+            "first_end": lambda: segments.min(member("end")),
+        },
+        counts,
+    )
+    members = CompoundTable(
+        COLLECTIVE_MEMBERS,
+        instance.size,
+        {
+            **{name: partial(member, name) for name in MEMBER},
+            "collective": instance,
+            "end_time": end_time,
+            "is_root": lambda: (root >= 0) & (members.rank == root),
+            "op": op,
+        },
+    )
+    return table, members
+
+
+def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Find the participant of each operation that begins last, of equals that of the lowest rank; (n_operations,) int64.
+
+    Parameters
+    ----------
+    segments : Segments
+        The participants of each operation.
+    begin_time : (n,) int64
+        When each participant begins, in ticks.
+    rank : (n,) int32
+        Its rank in the communicator.
+    """
+    of = segments.group
+    is_last = begin_time == segments.max(begin_time)[of]
+    lowest = segments.min(np.where(is_last, rank, np.iinfo(np.int32).max))[of]
+    chosen = np.where(is_last & (rank == lowest), np.arange(of.size), of.size)
+    found: NDArray[np.int64] = segments.min(chosen)
+    return found
+
+
+@step(GLOBAL, "startups")
+def find_startups(facts: Facts, call_instances: CallInstances) -> CompoundTable:
+    """Build the table of processes in MPI_Init and MPI_Finalize."""
+    region = (
+        facts.call_paths.region[call_instances.call_path] if call_instances.call_path.size else np.zeros(0, np.int32)
+    )
+    is_init, is_finalize = facts.regions.is_init[region], facts.regions.is_finalize[region]
+    rows = np.flatnonzero(is_init | is_finalize)
+    enter, leave, init = call_instances.enter_time[rows], call_instances.exit_time[rows], is_init[rows]
+    latest, earliest = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
+    for which in (init, ~init):
+        if which.any():
+            latest[which], earliest[which] = enter[which].max(), leave[which].min()
+    return CompoundTable(
+        STARTUPS,
+        rows.size,
+        {
+            "is_init": init,
+            "location": call_instances.location[rows],
+            "enter": call_instances.enter[rows],
+            "exit": call_instances.exit[rows],
+            "enter_time": enter,
+            "exit_time": leave,
+            "latest_enter_time": latest,
+            "earliest_exit_time": earliest,
+            "call_path": call_instances.call_path[rows],
+        },
+    )

@@ -1,0 +1,173 @@
+"""MPI file I/O: what is read and written, and who takes part in collective operations on a file.
+
+Recordings tell by the handle of a file which communicator it belongs to. A call whose handle is not recorded is nobody's: only
+that it was made is known.
+
+Scope: all locations at once. Equality joins on (handle, k), where k numbers the collective operations of a process on a handle, and on
+(location, handle, matching) for an operation and its completion.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
+from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances
+from tracecols.enhance.scan.numbering import Numbered
+from tracecols.enhance.threads.created import enclosing_calls
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import FILE_MEMBERS, FILE_OPERATIONS
+from tracecols.store.arrow import to_numpy
+
+NON_BLOCKING, COLLECTIVE = 1, 2
+"""Bits of the flags of an operation."""
+
+MANAGES = mask_of((K.IO_CREATE_HANDLE, K.IO_DESTROY_HANDLE))
+"""Kinds whose calls are collective for the communicator of the handle."""
+
+ENDS = mask_of((K.IO_OPERATION_COMPLETE, K.IO_OPERATION_CANCELLED))
+
+READ = ("row", "kind", "handle", "mode", "operation_flags", "result", "matching")
+
+UNKNOWN = "collective calls for files whose handle is not recorded: waiting in them is not known"
+"""What is counted of calls that cannot be joined."""
+
+
+@step(GLOBAL, "file_operations", "file_members")
+def match_file_operations(
+    facts: Facts, members: NDArray[np.int64], call_instances: CallInstances
+) -> tuple[CompoundTable, CompoundTable]:
+    """Build the tables of operations on files of MPI, and of the participants of collective calls for them."""
+    found = _events(facts, members, call_instances)
+    row, kind, handle, flags, location, call = (
+        found[n] for n in ("row", "kind", "handle", "operation_flags", "location", "call")
+    )
+    first = np.flatnonzero(are_collective(kind, flags) & (call >= 0))
+    first = first[np.unique(call[first], return_index=True)[1]]
+    return _operations(facts, call_instances, found), _members(
+        facts, call_instances, *(x[first] for x in (row, handle, location, call))
+    )
+
+
+def are_collective(kind: NDArray[np.int64], flags: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say which events are those of collective calls for a file; (n,) bool.
+
+    Parameters
+    ----------
+    kind : (n,) int
+        Event kinds.
+    flags : (n,) int64
+        `operation_flags` of the events.
+    """
+    is_begin = kind == K.IO_OPERATION_BEGIN
+    found: NDArray[np.bool_] = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
+    return found
+
+
+def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> dict[str, NDArray[np.int64]]:
+    """Read the events on handles that have a communicator, with the calls for files that hold them; -1 none."""
+    store = facts.store
+    communicator = np.append(to_numpy(store.definitions["io_handles"].column("communicator")), -1)
+    of_files = (
+        facts.regions.is_file[facts.call_paths.region[calls.call_path]] if calls.enter.size else np.zeros(0, bool)
+    )
+    parts: dict[str, list[NDArray[np.int64]]] = {n: [np.zeros(0, np.int64)] for n in (*READ, "location", "call")}
+    for i in members.tolist():
+        if not of_files[calls.start[i] : calls.start[i + 1]].any() or not store.n_rows("io", i):
+            continue
+        side = store.read("io", i, list(READ))
+        mine = communicator[side["handle"]] >= 0
+        row = side["row"][mine].astype(np.int64)
+        for name in READ:
+            parts[name].append(side[name][mine].astype(np.int64))
+        parts["location"].append(np.full(row.size, i, np.int64))
+        parts["call"].append(enclosing_calls(calls, i, row, of_files))
+    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+
+
+def pair_operations(kind: NDArray[np.integer], key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the events that begin operations on files, and those that end them; (m,) int64 each, operations that do not end left out.
+
+    Parameters
+    ----------
+    kind : (n,) int
+        Event kinds, by location in their order.
+    key : (n,) int64
+        Location, handle and matching number of each.
+    """
+    is_begin = kind == K.IO_OPERATION_BEGIN
+    partner = pair_with_previous(key, is_begin, ENDS[kind])
+    begin = np.flatnonzero(is_begin & (partner >= 0))
+    return begin, partner[begin]
+
+
+def _operations(facts: Facts, calls: CallInstances, e: dict[str, NDArray[np.int64]]) -> CompoundTable:
+    """Join operations with their completions."""
+    begin, end = pair_operations(e["kind"], combine(e["location"], e["handle"], e["matching"]))
+    partner = np.full(e["kind"].size, -1, np.int64)
+    partner[begin] = end
+    at = np.flatnonzero((e["kind"] == K.IO_OPERATION_BEGIN) & (e["call"] >= 0))
+    call, end = e["call"][at], partner[at]
+    return CompoundTable(
+        FILE_OPERATIONS,
+        at.size,
+        {
+            "event": e["row"][at],
+            "handle": e["handle"][at].astype(np.int32),
+            "location": e["location"][at].astype(np.int32),
+            "mode": e["mode"][at].astype(np.int16),
+            "is_collective": e["operation_flags"][at] & COLLECTIVE > 0,
+            "end": pick(e["row"], end),
+            "bytes": pick(e["result"], end),
+            "enter_time": calls.enter_time[call],
+            "exit_time": calls.exit_time[call],
+            "call_path": calls.call_path[call],
+        },
+    )
+
+
+def _members(
+    facts: Facts, calls: CallInstances, row: NDArray[np.int64], handle: NDArray[np.int64], location: NDArray[np.int64],
+    call: NDArray[np.int64],
+) -> CompoundTable:  # fmt: skip
+    """Join the k-th collective calls of all processes for a handle."""
+    communicator = pick(to_numpy(facts.store.definitions["io_handles"].column("communicator")), handle)
+    enter, leave = calls.enter_time[call], calls.exit_time[call]
+    process = facts.process[location].astype(np.int64) if location.size else location
+    channel = facts.communicators.channel(communicator, process.astype(np.int32))
+    k = np.empty(row.size, np.int64)
+    order = facts.order.argsort(calls.enter[call], enter, process)
+    k[order] = occurrence(combine(process, channel, handle)[order])
+    k = facts.numbering.number(Numbered.FILE, k, process, handle)
+    operation, head = number(combine(channel, handle, k))
+    of = Segments(operation, head.size)
+    size = facts.communicators.size_of(communicator[head])
+    complete = of.count() == size
+    collective = np.append(facts.regions.is_collective_file, False)
+    regions = facts.call_paths.region[calls.call_path] if calls.enter.size else np.zeros(0, np.int32)
+    n_calls = int(collective[regions].sum()) if facts.locations.n_processes > 1 else 0
+    n_known = int(collective[regions[call]].sum())
+    return CompoundTable(
+        FILE_MEMBERS,
+        row.size,
+        {
+            "operation": operation,
+            "handle": handle.astype(np.int32),
+            "communicator": communicator.astype(np.int32),
+            "location": location.astype(np.int32),
+            "event": row,
+            "enter_time": enter,
+            "exit_time": leave,
+            "latest_enter_time": np.where(complete, of.max(enter), -1)[operation],
+            "earliest_exit_time": np.where(complete, of.min(leave), -1)[operation],
+            "call_path": calls.call_path[call],
+        },
+        {
+            "collective operations on files that lack participants": int((of.count() < size).sum()),
+            UNKNOWN: max(n_calls - n_known, 0),
+        },
+    )

@@ -1,0 +1,546 @@
+"""Match sends with receives, and both with the calls that start and complete them (thesis 3.7, 3.11).
+
+One equality join on (source, destination, communicator, tag, k), where k numbers sends in order and receives in the order in
+which they were posted. The rows of sends go to the partition that receives them (`outgoing_messages`), which matches them
+(`match_messages`); what they matched comes back to the senders (`gather_sent`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick
+from tracecols.enhance.dataflow.grouping import (
+    Segments,
+    combine,
+    join_occurrences,
+    mask_of,
+    number,
+    occurrence,
+    pair_with_previous,
+)
+from tracecols.enhance.dataflow.outgoing import OutgoingRows
+from tracecols.enhance.dataflow.partitions import Division
+from tracecols.enhance.dataflow.spill import Spill
+from tracecols.enhance.dataflow.steps import RECEIVE, SEND, WITHIN, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.numbering import Numbered
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
+from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
+from tracecols.schema.compound import SENDS as SENDS_TABLE
+
+SENDS = mask_of((K.MPI_SEND, K.MPI_ISEND))
+RECEIVES = mask_of((K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV))
+STARTS = mask_of((K.MPI_ISEND, K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
+ENDS = mask_of((K.MPI_ISEND_COMPLETE, K.MPI_IRECV, K.MPI_IMRECV, K.MPI_REQUEST_CANCELLED))
+PROBES = mask_of((K.MPI_PROBE,))
+POSTS = mask_of((K.MPI_MRECV, K.MPI_IMRECV_REQUEST))
+REQUESTED = mask_of((K.MPI_IRECV, K.MPI_IMRECV))
+
+CALL = ("enter", "exit", "enter_time", "exit_time", "call_path")
+SEND_HALF = (
+    "send", "send_done", "send_location", "source_process", "destination_process", "communicator", "destination", "tag", "length",
+    "send_time", *(f"{role}_{name}" for role in ("send", "send_done") for name in CALL),
+)  # fmt: skip
+"""What a receiver gets of a send."""
+KEY = ("source_process", "destination_process", "communicator", "tag")
+RECV_HALF = (
+    "recv", "recv_post", "recv_location", "source", "recv_time",
+    *(f"{role}_{name}" for role in ("recv_post", "recv") for name in CALL),
+)  # fmt: skip
+"""What a sender gets of a receive."""
+RELATIVE = {
+    f"{role}_{name}": f"{event}_time" if name.endswith("time") else event
+    for event, roles in (("send", ("send", "send_done")), ("recv", ("recv_post", "recv")))
+    for role in roles
+    for name in ("enter", "exit", "enter_time", "exit_time")
+} | {"send_done": "send", "recv_post": "recv"}
+"""Calls, and the events that complete or post a message, are close to its event."""
+
+
+def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
+    """Return the columns of the call instance an event stands in.
+
+    Parameters
+    ----------
+    calls : CallInstances
+        Call instances of the partition.
+    role : str
+        What the names of the columns begin with: `send`, `recv`, ...
+    call : (n,) int64
+        Number of the call instance of each event; -1 none.
+    """
+    values = calls.enter, calls.exit, calls.enter_time, calls.exit_time, calls.call_path
+    return {f"{role}_{name}": partial(pick, v, call) for name, v in zip(CALL, values, strict=True)}
+
+
+def _pairs(key: NDArray[np.int64], first: NDArray[np.bool_], second: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Pair neighbours of the same key; what is neither costs nothing."""
+    result = np.full(key.size, -1, np.int64)
+    chosen = np.flatnonzero(first | second)
+    if chosen.size:
+        partner = pair_with_previous(key[chosen], first[chosen], second[chosen])
+        result[chosen] = pick(chosen, partner)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class PointToPoint:
+    """The point-to-point events of some processes, and which of them belong together.
+
+    Attributes
+    ----------
+    events : Columns
+        `attributed_events` of p2p, by process in order of time.
+    process : (n,) int32
+        Process of each.
+    partner : (n,) int64
+        Of what starts a request what completes it, and the other way round; -1 none.
+    cancelled : (n,) bool
+        Starts of requests that were cancelled.
+    probe : (n,) int64, optional
+        The matching probe before each event that posts the receive of the message it found; -1 none.
+    """
+
+    events: Columns
+    process: NDArray[np.int32]
+    partner: NDArray[np.int64]
+    cancelled: NDArray[np.bool_]
+    probe: NDArray[np.int64] | None
+
+
+@step(WITHIN, "point_to_point")
+def pair_requests(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+) -> PointToPoint:
+    """Find the point-to-point events of some processes, and which belong to one request."""
+    columns = ["peer", "communicator", "tag", "length", "request", "message"]
+    e = attributed_events(facts, scans, members, call_instances, "p2p", columns)
+    of_process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
+    # events of a process in order of time; threads of one process may share channels and requests
+    changes = np.flatnonzero(e.location[1:] != e.location[:-1])
+    if (of_process[changes] == of_process[changes + 1]).any():
+        order = facts.order.argsort(e.row, e.time, of_process)
+        e = e.take(order)
+        of_process = of_process[order]
+    return pair_events(e, of_process)
+
+
+def pair_events(e: Columns, process: NDArray[np.int32]) -> PointToPoint:
+    """Find which point-to-point events belong to one request.
+
+    Parameters
+    ----------
+    e : Columns
+        `kind`, `request` and `message` of the events, by process in order of time.
+    process : (n,) int32
+        Process of each.
+    """
+    kind = e.kind
+    starts, ends = STARTS[kind], ENDS[kind]
+    partner = _pairs(combine(process, e.request), starts, ends)
+    cancelled = starts & (partner >= 0) & (pick(kind, partner, 0) == K.MPI_REQUEST_CANCELLED)
+    # a matched probe knows the envelope of the message that a later call receives
+    posts = POSTS[kind]
+    probe = _pairs(combine(process, e.message), PROBES[kind], posts) if posts.any() else None
+    return PointToPoint(e, process, partner, cancelled, probe)
+
+
+class PostedReceives(NamedTuple):
+    """The receives of some processes in the order in which they were posted; numbers of events, (n,) int64 each.
+
+    Attributes
+    ----------
+    receive : (n,) int64
+        The events that receive, or complete a receive.
+    post : (n,) int64
+        The events that post them: requests, or the receives themselves.
+    envelope : (n,) int64
+        The events that know source, communicator and tag: the receives, or matching probes.
+    matching : (n,) int64
+        The events that take the messages, ascending: requests, matching probes, or the receives themselves.
+    """
+
+    receive: NDArray[np.int64]
+    post: NDArray[np.int64]
+    envelope: NDArray[np.int64]
+    matching: NDArray[np.int64]
+
+
+def posted_receives(p2p: PointToPoint) -> PostedReceives:
+    """Put the receives of some processes in the order in which they were posted.
+
+    Parameters
+    ----------
+    p2p : PointToPoint
+        Point-to-point events of the processes.
+    """
+    kind = p2p.events.kind
+    receives = np.flatnonzero(RECEIVES[kind])
+    # where a receive was posted: by its request, by the probe that found the message, or by itself
+    post = np.where(REQUESTED[kind[receives]], p2p.partner[receives], receives)
+    post = np.where(post >= 0, post, receives)
+    envelope, matching = receives, post
+    if p2p.probe is not None:
+        found_by = p2p.probe[post]
+        envelope = np.where(found_by >= 0, found_by, receives)
+        matching = np.where(found_by >= 0, found_by, post)
+    order = np.argsort(matching, kind="stable")
+    return PostedReceives(receives[order], post[order], envelope[order], matching[order])
+
+
+@step(WITHIN, "sends")
+def list_sends(point_to_point: PointToPoint, call_instances: CallInstances) -> CompoundTable:
+    """Build the table of all sends, cancelled or not."""
+    e = point_to_point.events
+    every = np.flatnonzero(SENDS[e.kind])
+    every = every[np.argsort(e.row[every], kind="stable")]
+    return CompoundTable(
+        SENDS_TABLE,
+        every.size,
+        {
+            "send": partial(np.take, e.row, every),
+            "location": partial(np.take, e.location, every),
+            "communicator": partial(np.take, e.communicator, every),
+            "destination": partial(np.take, e.peer, every),
+            "tag": partial(np.take, e.tag, every),
+            "length": partial(np.take, e.length, every),
+            "send_time": partial(np.take, e.time, every),
+            "is_cancelled": partial(np.take, point_to_point.cancelled, every),
+            "call_path": partial(pick, call_instances.call_path, e.call[every]),
+        },
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OutgoingMessages:
+    """The sends and receives of a partition: what it sends to others, and what it waits for.
+
+    Attributes
+    ----------
+    sends : OutgoingRows
+        `SEND_HALF` of the sends that were not cancelled, by the partition that receives them.
+    start : (n_partitions + 1,) int64
+        Rows that each partition gets; nobody gets what stands behind the last.
+    receives : OutgoingRows
+        `RECV_HALF` and `KEY` of the receives, in the order in which they were posted.
+    n_cancelled : int
+    """
+
+    sends: OutgoingRows
+    start: NDArray[np.int64]
+    receives: OutgoingRows
+    n_cancelled: int
+
+
+@step(WITHIN, "outgoing_messages", keeps=("outgoing_messages",))
+def outgoing_messages(
+    facts: Facts, division: Division, spill: Spill | None, point_to_point: PointToPoint, call_instances: CallInstances
+) -> OutgoingMessages:
+    """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their posts."""
+    e, of_process, partner, cancelled = (
+        point_to_point.events,
+        point_to_point.process,
+        point_to_point.partner,
+        point_to_point.cancelled,
+    )
+    kind = e.kind
+    receives, post, envelope, _ = posted_receives(point_to_point)
+    c = facts.communicators
+    sends = np.flatnonzero(SENDS[kind] & ~cancelled)
+    destination = c.process_of(e.communicator[sends], e.peer[sends], of_process[sends])
+    n = len(division)
+    start = np.array([0, sends.size])
+    if n > 1:
+        # in the order of the partitions that get them
+        to = np.where(destination >= 0, division.of_process[destination], n).astype(np.min_scalar_type(n))
+        start = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=n)[:n])])
+        order = np.argsort(to, kind="stable")
+        sends, destination = sends[order], destination[order]
+    done = np.where(kind[sends] == K.MPI_ISEND, partner[sends], sends)
+    columns = Columns(
+        sends.size,
+        {
+            "send": partial(np.take, e.row, sends),
+            "send_done": partial(pick, e.row, done),
+            "send_location": partial(np.take, e.location, sends),
+            "source_process": partial(np.take, of_process, sends),
+            "destination_process": destination,
+            "communicator": partial(np.take, e.communicator, sends),
+            "destination": partial(np.take, e.peer, sends),
+            "tag": partial(np.take, e.tag, sends),
+            "length": partial(np.take, e.length, sends),
+            "send_time": partial(np.take, e.time, sends),
+            **call_columns(call_instances, "send", e.call[sends]),
+            **call_columns(call_instances, "send_done", pick(e.call, done)),
+        },
+    )
+    outgoing = OutgoingRows(columns, SEND_HALF, spill, RELATIVE)
+    columns = Columns(
+        receives.size,
+        {
+            "recv": partial(np.take, e.row, receives),
+            "recv_post": partial(np.take, e.row, post),
+            "recv_location": partial(np.take, e.location, receives),
+            "source": partial(np.take, e.peer, envelope),
+            "recv_time": partial(np.take, e.time, receives),
+            "source_process": c.process_of(e.communicator[envelope], e.peer[envelope], of_process[receives]),
+            "destination_process": partial(np.take, of_process, receives),
+            "communicator": partial(np.take, e.communicator, envelope),
+            "tag": partial(np.take, e.tag, envelope),
+            **call_columns(call_instances, "recv_post", e.call[post]),
+            **call_columns(call_instances, "recv", e.call[receives]),
+        },
+    )
+    received = OutgoingRows(columns, [*KEY, *RECV_HALF], spill, RELATIVE)
+    return OutgoingMessages(outgoing, start, received, int(cancelled.sum()))
+
+
+class MatchResult:
+    """The receives that the sends to a partition matched.
+
+    Parameters
+    ----------
+    receives : OutgoingRows
+        Receives of the partition.
+    matched : (n,) int64
+        For each send its receive, -1 if it was never received.
+    start : (n_partitions + 1,) int64
+        First of the sends of each partition.
+    spill : Spill, optional
+        Keeps the columns, for senders that ask when the receives are no longer there.
+    """
+
+    def __init__(
+        self, receives: OutgoingRows, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None
+    ) -> None:
+        def column(name: str) -> NDArray[Any]:
+            return pick(receives.rows(name), matched)
+
+        self._start = start
+        columns = Columns(matched.size, {name: partial(column, name) for name in RECV_HALF})
+        self._kept: ColumnSource = columns if spill is None else spill.keep(columns, RELATIVE)
+
+    def column(self, name: str, sender: int) -> NDArray[Any]:
+        """Return a column of the receives of what a partition sent; null where there is none."""
+        return self._kept.rows(name, int(self._start[sender]), int(self._start[sender + 1]))
+
+
+class LateCalls:
+    """The calls of a partition that wait for late senders.
+
+    Attributes
+    ----------
+    enter : (n,) int64
+        Their ENTERs, ascending.
+    wait : (n,) int64
+        The longest wait in each, in ticks, but not beyond the end of the call.
+    """
+
+    def __init__(self, messages: CompoundTable) -> None:
+        m = messages
+        wait = np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time
+        late = np.flatnonzero((wait > 0) & (m.recv_enter >= 0))
+        group, first = number(m.recv_enter[late])
+        longest = Segments(group, first.size).max(wait[late])
+        enter = m.recv_enter[late][first]
+        order = np.argsort(enter)
+        self.enter, self.wait = enter[order], longest[order]
+
+    def at(self, enter: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how long the calls with given ENTERs wait; 0 for all others."""
+        if not self.enter.size:
+            return np.zeros(enter.size, np.int64)
+        at = np.minimum(np.searchsorted(self.enter, enter), self.enter.size - 1)
+        return np.where(self.enter[at] == enter, self.wait[at], 0)
+
+
+@step(RECEIVE, "late_calls", keeps=("late_calls",))
+def find_late_calls(messages: CompoundTable) -> LateCalls:
+    """Find the calls of a partition that wait for late senders."""
+    return LateCalls(messages)
+
+
+def _one_before_is_lacking(
+    facts: Facts, group: NDArray[Any], row: NDArray[np.int64], time: NDArray[np.int64], lacks: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Say for each send whether one of the same group that was sent before it is never received."""
+    numbers, heads = number(group.astype(np.int64))
+    lacking = np.flatnonzero(lacks)
+    lacking = lacking[facts.order.argsort(row[lacking], time[lacking])][::-1]
+    first = np.full(heads.size, -1, np.int64)
+    first[numbers[lacking]] = lacking
+    at = first[numbers]
+    return (at >= 0) & facts.order.precedes(row[at], time[at], row, time)
+
+
+@step(RECEIVE, "messages", "receives", "match_result", keeps=("match_result",))
+def match_messages(
+    facts: Facts, partition: int, every_outgoing_messages: Sequence[OutgoingMessages], spill: Spill | None
+) -> tuple[CompoundTable, CompoundTable, MatchResult]:
+    """Build the tables of the messages a partition receives and of all its receives, and find what every send matched."""
+    own = every_outgoing_messages[partition]
+    receives = own.receives
+    spans = [(int(o.start[partition]), int(o.start[partition + 1])) for o in every_outgoing_messages]
+
+    def sent(name: str) -> NDArray[Any]:
+        return joined([o.sends.rows(name, *span) for o, span in zip(every_outgoing_messages, spans, strict=True)])
+
+    n = sum(stop - start for start, stop in spans)
+    columns = [np.concatenate([sent(name), receives.rows(name)]) for name in KEY]
+    key = combine(*columns)
+    if facts.numbering:
+        key = combine(key, _numbers(facts, key, columns, n))
+    match = join_occurrences(key[:n], key[n:])
+    recv = receives.rows("recv")
+    r = np.flatnonzero(match >= 0)
+    r = r[np.argsort(recv[r], kind="stable")]
+    s = match[r]
+    matched = np.full(n, -1, np.int64)
+    matched[s] = r
+
+    def sent_in_order(name: str) -> NDArray[Any]:
+        return sent(name)[s]
+
+    def received(name: str) -> NDArray[Any]:
+        return receives.rows(name)[r]
+
+    def unreceived_before() -> NDArray[np.bool_]:
+        return _one_before_is_lacking(facts, sent("destination_process"), sent("send"), sent("send_time"), matched < 0)[
+            s
+        ]
+
+    made: dict[str, Column] = {
+        **{name: partial(sent_in_order, name) for name in SEND_HALF},
+        **{name: partial(received, name) for name in RECV_HALF},
+        "unreceived_before": unreceived_before,
+    }
+    table = CompoundTable(MESSAGES, r.size, made)
+    table.counts = {
+        "sends without receive": n - r.size + own.sends.n - int(own.start[-1]),
+        "receives without send": int(receives.n - r.size),
+        "cancelled requests": own.n_cancelled,
+        "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
+    }
+    bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
+    every = all_receives(facts, table, receives, np.flatnonzero(match < 0))
+    return table, every, MatchResult(receives, matched, bounds, spill)
+
+
+def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any]], n_sends: int) -> NDArray[np.int64]:
+    """Return the numbers of sends, and after them of receives, among those of their channel in the whole trace."""
+    source, destination, communicator, tag = columns
+    k = np.concatenate([occurrence(key[:n_sends]), occurrence(key[n_sends:])])
+    sends, receives = slice(n_sends), slice(n_sends, None)
+    return np.concatenate([
+        facts.numbering.number(what, k[side], *(c[side] for c in (own, other, communicator, tag)))
+        for what, side, own, other in (
+            (Numbered.SEND, sends, source, destination), (Numbered.RECEIVE, receives, destination, source),
+        )
+    ])  # fmt: skip
+
+
+def all_receives(
+    facts: Facts, messages: CompoundTable, receives: OutgoingRows, unmatched: NDArray[np.int64]
+) -> CompoundTable:
+    """Build the table of the receives of a partition: those of its messages, and those that found no send.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    messages : CompoundTable
+        Messages that the partition receives.
+    receives : OutgoingRows
+        Receives of the partition.
+    unmatched : (n,) int64
+        Which of them found no send.
+    """
+    recv = np.concatenate([messages.recv, receives.rows("recv")[unmatched]])
+    # where all found their sends the columns of the messages serve
+    order = np.argsort(recv, kind="stable") if unmatched.size else None
+
+    def both(name: str, of_unmatched: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+        own = messages[name]
+        return own if order is None else np.concatenate([own, of_unmatched()]).astype(own.dtype, copy=False)[order]
+
+    def column(name: str) -> NDArray[Any]:
+        return both(name, lambda: receives.rows(name)[unmatched])
+
+    def recorded_length() -> NDArray[np.int64]:
+        """Look up what the receives themselves say; O(n) in the location's receives, but only where some found no send."""
+        rows, location = receives.rows("recv")[unmatched], receives.rows("recv_location")[unmatched]
+        length = np.empty(rows.size, np.int64)
+        for of in np.unique(location).tolist():
+            side, mine = facts.store.read("p2p", of, ["row", "length"]), location == of
+            length[mine] = side["length"][np.searchsorted(side["row"], rows[mine])]
+        return length
+
+    def is_matched() -> NDArray[np.bool_]:
+        found = np.arange(recv.size) < len(messages)
+        return found if order is None else found[order]
+
+    return CompoundTable(
+        RECEIVES_TABLE,
+        recv.size,
+        {
+            "recv": recv if order is None else recv[order],
+            "location": partial(column, "recv_location"),
+            **{name: partial(column, name) for name in ("communicator", "source", "tag", "recv_time")},
+            "length": partial(both, "length", recorded_length),
+            "is_matched": is_matched,
+            "call_path": partial(column, "recv_call_path"),
+        },
+    )
+
+
+@step(SEND, "sent_messages")
+def gather_sent(
+    facts: Facts,
+    partition: int,
+    outgoing_messages: OutgoingMessages,
+    every_match_result: Sequence[MatchResult],
+    late_calls: LateCalls,
+) -> CompoundTable:
+    """Build the table of the messages a partition sends, from its sends and what they matched elsewhere."""
+    sends = outgoing_messages.sends
+    n_nowhere = sends.n - int(outgoing_messages.start[-1])
+
+    def matched(name: str) -> NDArray[Any]:
+        return joined([result.column(name, partition) for result in every_match_result])
+
+    recv = matched("recv")
+    send = sends.rows("send", 0, recv.size)
+    s = np.flatnonzero(recv >= 0)
+    s = s[np.argsort(send[s], kind="stable")]
+
+    def sent(name: str) -> NDArray[Any]:
+        return sends.rows(name, 0, recv.size)[s]
+
+    def received(name: str) -> NDArray[Any]:
+        return matched(name)[s]
+
+    def unreceived_before() -> NDArray[np.bool_]:
+        lacks = np.concatenate([recv < 0, np.ones(n_nowhere, bool)])
+        return _one_before_is_lacking(
+            facts, sends.rows("send_location"), sends.rows("send"), sends.rows("send_time"), lacks
+        )[s]
+
+    columns: dict[str, Column] = {
+        **{name: partial(sent, name) for name in SEND_HALF},
+        **{name: partial(received, name) for name in RECV_HALF},
+        "unreceived_before": unreceived_before,
+    }
+    table = CompoundTable(
+        SENT_MESSAGES, s.size, {**columns, "send_done_late": lambda: late_calls.at(table.send_done_enter)}
+    )
+    return table

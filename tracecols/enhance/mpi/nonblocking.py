@@ -1,0 +1,110 @@
+"""Non-blocking collective operations: who starts one, and who completes it in which call.
+
+Scope: all locations at once. Equality joins on the request of a process, and on (communicator, k), where k numbers the non-blocking operations
+that a process starts on it: MPI does not match them with blocking ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
+from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.numbering import Numbered
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import NONBLOCKING_MEMBERS
+
+KINDS = (K.NON_BLOCKING_COLLECTIVE_REQUEST, K.NON_BLOCKING_COLLECTIVE_COMPLETE)
+
+
+@step(GLOBAL, "nonblocking_members")
+def match_nonblocking(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+) -> CompoundTable:
+    """Build the table of participants of non-blocking collective operations."""
+    by_kind = facts.store.manifest["events_by_kind"]
+    if not any(by_kind.get(str(int(k)), 0) for k in KINDS):
+        return CompoundTable.empty(NONBLOCKING_MEMBERS)
+    columns = ["op", "communicator", "root", "sent", "received", "request"]
+    e = attributed_events(facts, scans, members, call_instances, "collectives", columns)
+    e = e.take(np.flatnonzero(mask_of(KINDS)[e.kind]))
+    process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
+    order = facts.order.argsort(e.row, e.time, process)
+    e, process = e.take(order), process[order]
+    n_started = int((e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST).sum())
+    start, done = pair_requests(e.kind, e.request, process)
+    communicator, process = e.communicator[done], process[start]
+    channel = facts.communicators.channel(communicator, process)
+    k = occurrence(combine(process, channel)) if start.size else start
+    k = facts.numbering.number(Numbered.NONBLOCKING, k, process, communicator)
+    operation, head = number(combine(channel, k)) if start.size else (start, start)
+    of = Segments(operation, head.size)
+    # an operation that is started outside of any call, or before a trace slice, begins at its event
+    begin = np.where(e.call[start] >= 0, pick(call_instances.enter_time, e.call[start]), e.time[start])
+    rank = facts.communicators.rank_of(communicator, process)
+    is_root = (e.root[done] >= 0) & (rank == e.root[done])
+    complete = of.count() == facts.communicators.size_of(communicator[head])
+    never = np.iinfo(np.int64).min
+    latest, root, senders = (
+        np.where(complete, of.max(np.where(mask, begin, never)), never)
+        for mask in (np.ones(start.size, bool), is_root, (e.sent[done] > 0) & ~is_root)
+    )
+    # waiting is that of the call that completes an operation
+    held = np.flatnonzero(e.call[done] >= 0)
+    call, done, operation = e.call[done][held], done[held], operation[held]
+    return CompoundTable(
+        NONBLOCKING_MEMBERS,
+        held.size,
+        {
+            "operation": operation,
+            "communicator": e.communicator[done],
+            "op": e.op[done],
+            "location": e.location[done],
+            "is_root": is_root[held],
+            "sent": e.sent[done],
+            "received": e.received[done],
+            "begin": e.row[start][held],
+            "begin_time": begin[held],
+            "latest_begin_time": np.maximum(latest, -1)[operation],
+            "root_begin_time": np.maximum(root, -1)[operation],
+            "latest_sender_begin_time": np.maximum(senders, -1)[operation],
+            "done_enter": call_instances.enter[call],
+            "done_enter_time": call_instances.enter_time[call],
+            "done_exit_time": call_instances.exit_time[call],
+            "done_call_path": pick(call_instances.call_path, call),
+        },
+        {
+            "non-blocking collective operations that are never completed": n_started - start.size,
+            "non-blocking collective operations that lack participants": int((~complete).sum()),
+        },
+    )
+
+
+def pair_requests(
+    kind: NDArray[np.uint8], request: NDArray[np.int64], process: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the events that start non-blocking collective operations, in their order, and the events that complete them.
+
+    Parameters
+    ----------
+    kind : (n,) uint8
+        `KINDS`, by process in order of time.
+    request : (n,) int64
+    process : (n,) int32
+
+    Returns
+    -------
+    start, done : (m,) int64
+        Numbers of events; operations that are never completed are left out.
+    """
+    is_start = kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
+    partner = pair_with_previous(combine(process, request), is_start, ~is_start)
+    start = np.flatnonzero(is_start & (partner >= 0))
+    return start, partner[start]

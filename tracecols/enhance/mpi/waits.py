@@ -1,0 +1,310 @@
+"""Who waits in MPI, for how long and until when: the rules of Scalasca that wait-state patterns and root causes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.region_rules import RegionRule, either, in_role, is_in, named
+from tracecols.schema.enums import COLLECTIVE_OPS
+
+MPI = named(".*", "mpi")
+TEST = named("mpi_test(all|any|some)?", "mpi")
+WAIT_FOR_SEVERAL = named("mpi_wait(all|some)", "mpi")
+WAIT_FOR_ONE = named("mpi_wait(any)?", "mpi")
+BLOCKING_SEND = named("mpi_s?send", "mpi")
+
+BARRIER = ("barrier",)
+ONE_TO_N = ("bcast", "scatter", "scatterv")
+N_TO_ONE = ("reduce", "gather", "gatherv")
+N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
+SCAN = ("scan", "exscan")
+HANDLES = COLLECTIVE_OPS[COLLECTIVE_OPS.index("create_handle") :]
+"""Operations that create or free communicators and the like, and that start and end MPI. Score-P records them from version 8 on."""
+
+CRITICAL = in_role(["critical", "critical_sblock"], "openmp")
+OPENMP = named(".*", "openmp")
+MUTEX = named("pthread_mutex_(lock|trylock)", "pthread")
+CONDITION = named("pthread_cond_(timedwait|wait)", "pthread")
+LOCKING = either(OPENMP, MUTEX, CONDITION)
+
+EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
+    """Choose in each call the element with the largest severity; of equals the first, or the last.
+
+    Parameters
+    ----------
+    call : (n,) int64
+        ENTER row of the call.
+    severity : (n,) int64
+        Ticks.
+    last : bool
+        Whether of equals the last counts.
+    """
+    index = np.arange(call.size)
+    order = np.lexsort((-index if last else index, -severity, call))
+    first = np.concatenate([[True], call[order][1:] != call[order][:-1]]) if call.size else np.zeros(0, bool)
+    return np.sort(order[first])
+
+
+def wait_for_senders(
+    facts: Facts, m: CompoundTable, calls: RegionRule = MPI, never: RegionRule = TEST, once: RegionRule | None = WAIT_FOR_SEVERAL,
+    clipped: bool = True,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:  # fmt: skip
+    """Find the receives that wait because their messages are sent late, in a table of messages.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    m : CompoundTable
+        `messages`.
+    calls, never : callable
+        Region rules: in which calls receives wait, and in which of those they do not.
+    once : callable, optional
+        Region rule: calls in which only the longest wait counts, the first of equals.
+    clipped : bool
+        Whether waiting ends with the call at the latest.
+
+    Returns
+    -------
+    wait : (n,) int64
+        From the ENTER of the receiving call to that of the sending call.
+    waits : (n,) bool
+        Whether it counts.
+    """
+    late = m.send_enter_time
+    if clipped:
+        late = np.minimum(late, m.recv_exit_time)
+    wait = np.where(m.recv_enter >= 0, late - m.recv_enter_time, 0)
+    waits = (wait > 0) & is_in(facts, m.recv_call_path, calls) & ~is_in(facts, m.recv_call_path, never)
+    if once is not None:
+        rows = np.flatnonzero(waits & is_in(facts, m.recv_call_path, once))
+        waits[rows] = False
+        waits[rows[largest_per_call(m.recv_enter[rows], wait[rows])]] = True
+    return wait, waits
+
+
+def wait_for_receivers(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the sends that wait because their receives are posted late, in a table of sent messages.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    m : CompoundTable
+        `sent_messages`.
+
+    Returns
+    -------
+    wait : (n,) int64
+        From the ENTER of the call that completes the send to that of the call that posts the receive, if the former did not end before.
+    waits : (n,) bool
+        Whether it counts: of several of one call the largest, and none where the call has a late sender to wait for.
+    """
+    call_path = m.send_done_call_path
+    wait = np.where(m.send_done_exit_time > m.recv_post_enter_time, m.recv_post_enter_time - m.send_done_enter_time, 0)
+    done = (m.send_done_enter >= 0) & (wait > 0)
+    waits = done & (is_in(facts, call_path, BLOCKING_SEND) | is_in(facts, call_path, WAIT_FOR_ONE))
+    # a call that waits for several operations waits for a late sender first
+    rows = np.flatnonzero(done & is_in(facts, call_path, WAIT_FOR_SEVERAL))
+    rows = rows[m.send_done_late[rows] == 0]
+    waits[rows[largest_per_call(m.send_done_enter[rows], wait[rows], last=True)]] = True
+    return wait, waits
+
+
+def wait_for_locks(
+    facts: Facts, m: CompoundTable, calls: RegionRule = LOCKING
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the acquisitions that wait until the owner before releases the lock, in a table of acquisitions.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    m : CompoundTable
+        `lock_acquisitions`.
+    calls : callable, optional
+        Region rule: in which calls they wait.
+
+    Returns
+    -------
+    wait : (n,) int64
+        From entering the call that acquires to the release; order 0 means no acquisition.
+    waits : (n,) bool
+        Whether it counts.
+    """
+    wait = np.where(m.has_previous & (m.acquisition > 1), m.previous_release_time - m.enter_time, 0)
+    return wait, (wait > 0) & (m.enter >= 0) & is_in(facts, m.call_path, calls)
+
+
+def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the joins that wait for threads to end, in a table of created threads.
+
+    Parameters
+    ----------
+    m : CompoundTable
+        `created_threads`.
+
+    Returns
+    -------
+    until : (n,) int64
+        When the thread ends, or the call that joins.
+    waits : (n,) bool
+        Whether that is behind the begin of the call.
+    """
+    until = np.minimum(m.join_exit_time, m.end_time)
+    return until, (m.end >= 0) & (m.join_enter >= 0) & (until > m.join_enter_time)
+
+
+def of_operations(collectives: CompoundTable, m: CompoundTable, ops: Iterable[str]) -> NDArray[np.bool_]:
+    """Say which participants take part in some operations on communicators of two or more; (n_members,) bool.
+
+    Parameters
+    ----------
+    collectives : CompoundTable
+        Operations of the slice.
+    m : CompoundTable
+        `collective_members`.
+    ops : iterable of str
+        Of `CollectiveOp`.
+    """
+    wanted = np.isin(collectives.op, [COLLECTIVE_OPS.index(o) for o in ops]) & (collectives.size > 1)
+    result: NDArray[np.bool_] = wanted[m.collective]
+    return result
+
+
+class Participants:
+    """Some participants of collective operations, and reductions over those of each operation.
+
+    Parameters
+    ----------
+    m : CompoundTable
+        `collective_members`.
+    row : (n,) int64
+        Rows of the participants.
+    by_call : bool
+        Whether they begin and end with their calls, as for EXPERT, or with the operation.
+
+    Attributes
+    ----------
+    row, begin, end, sent, received : (n,) int64
+    is_root : (n,) bool
+    rank : (n,) int32
+    segments : Segments
+        By instance.
+    """
+
+    def __init__(self, m: CompoundTable, row: NDArray[np.int64], by_call: bool = False) -> None:
+        self.row, self.by_call = row, by_call
+        _, instance = np.unique(m.collective[row], return_inverse=True)
+        self.segments = Segments(instance, int(instance.max(initial=-1)) + 1)
+        begin, end = (m.enter_time, m.exit_time) if by_call else (m.begin_time, m.end_time)
+        self.begin, self.end = begin[row], end[row]
+        self.sent, self.received = m.sent[row], m.received[row]
+        self.is_root, self.rank = m.is_root[row], m.rank[row]
+
+    def wait(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Time from begin to some time, but not beyond the end; for EXPERT also beyond."""
+        return (until if self.by_call else np.minimum(until, self.end)) - self.begin
+
+    def completion(self, waited: NDArray[np.int64], earliest_end: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Time to the end from the earliest end, but not from before waiting has ended; for EXPERT always from there."""
+        return self.end - (earliest_end if self.by_call else np.maximum(earliest_end, np.minimum(waited, self.end)))
+
+    def max(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Largest value of each member's instance."""
+        return self.segments.max(values)[self.segments.group]
+
+    def min(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Smallest value of each member's instance."""
+        return self.segments.min(values)[self.segments.group]
+
+    def any(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether a mask holds for any member of each member's instance."""
+        return self.segments.any(mask)[self.segments.group]
+
+    def latest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Latest begin of some members of each member's instance; where there are none, the member's own begin: no wait."""
+        return np.where(self.any(among), self.max(np.where(among, self.begin, EARLY)), self.begin)
+
+    def earliest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Earliest begin of some members of each member's instance; where there are none, the member's own begin: no wait."""
+        return np.where(self.any(among), self.min(np.where(among, self.begin, LATE)), self.begin)
+
+    def latest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Find of each member's instance the one of some members that begins last, of equals that of the lowest rank; -1 none."""
+        return self._lowest(among & (self.begin == self.latest_begin(among)))
+
+    def earliest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Find of each member's instance the one of some members that begins first, of equals that of the lowest rank; -1 none."""
+        return self._lowest(among & (self.begin == self.earliest_begin(among)))
+
+    def _lowest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Find of each member's instance the one of some members that has the lowest rank; -1 none."""
+        n = self.begin.size
+        lowest = self.min(np.where(among, self.rank, np.iinfo(np.int32).max))
+        found = self.min(np.where(among & (self.rank == lowest), np.arange(n), n))
+        return np.where(found < n, found, -1)
+
+
+def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find for whom ranks of scans wait: the last of the ranks up to their own that send, of equals that of the lowest rank.
+
+    Parameters
+    ----------
+    c : Participants
+        Those of scans.
+
+    Returns
+    -------
+    until : (n,) int64
+        When it begins; the member's own begin where no rank up to its own sends.
+    cause : (n,) int64
+        Which of the participants it is, itself where there is none.
+    """
+    n = c.row.size
+    order = np.lexsort((c.rank, c.segments.group))
+    # a running maximum over ranks; ranks of begin times keep the numbers small, n + 1 more with every operation
+    times, step = np.unique(np.where(c.sent > 0, c.begin, EARLY), return_inverse=True)
+    base = c.segments.group[order] * (n + 1)
+    running = np.maximum.accumulate(step[order] + base)
+    latest = np.empty(n, np.int64)
+    latest[order] = times[running - base] if n else 0
+    # the running maximum never decreases: where it first has its value is whom it is of
+    cause = np.empty(n, np.int64)
+    cause[order] = order[np.searchsorted(running, running)]
+    is_known = latest != EARLY
+    return np.where(is_known, latest, c.begin), np.where(is_known, cause, np.arange(n))
+
+
+def synchronised(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Find until when members of n-to-n operations wait.
+
+    Parameters
+    ----------
+    c : Participants
+        Those of n-to-n operations.
+
+    Returns
+    -------
+    until : (n,) int64
+        The latest begin: of all if all were inside at the same time, else of those that send.
+    earliest_end : (n,) int64
+        Of those that take part.
+    takes_part : (n,) bool
+    """
+    latest, earliest = c.max(c.begin), c.min(c.end)
+    overlap = earliest > latest
+    late_sender = c.latest_begin(c.sent > 0)
+    until = np.where(overlap, latest, late_sender)
+    takes_part = overlap | ((c.received > 0) & (c.begin < late_sender)) | ((c.sent > 0) & (c.begin == late_sender))
+    takes_part &= c.any((c.sent > 0) | (c.received > 0))
+    return until, c.min(np.where(takes_part, c.end, LATE)), takes_part

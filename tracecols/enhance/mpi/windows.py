@@ -1,0 +1,495 @@
+"""One-sided communication: collective operations on windows, and the epochs of general active target synchronisation.
+
+Scope: all locations at once. Equality joins on (window, k), and on (window, origin, target, k) for access and exposure epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import (
+    Segments,
+    combine,
+    join_occurrences,
+    latest_before,
+    lookup,
+    mask_of,
+    number,
+    occurrence,
+    pair_with_previous,
+    ranges,
+)
+from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.numbering import Numbered
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import EPOCHS, LOCK_EPOCHS, RMA_OPERATIONS, WINDOW_MEMBERS
+from tracecols.schema.enums import GROUPS_OF_LOCATIONS
+from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
+
+START, COMPLETE, POST, WAIT, TEST = range(5)
+_ROLES = {
+    "mpi_win_start": START,
+    "mpi_win_complete": COMPLETE,
+    "mpi_win_post": POST,
+    "mpi_win_wait": WAIT,
+    "mpi_win_test": TEST,
+}
+SYNCHRONIZES = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC, K.RMA_REQUEST_LOCK, K.RMA_RELEASE_LOCK))
+"""Kinds that begin or end an epoch."""
+
+LOCKS = mask_of((K.RMA_REQUEST_LOCK, K.RMA_ACQUIRE_LOCK, K.RMA_RELEASE_LOCK))
+"""Kinds that tell of locks."""
+
+NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
+
+
+@step(GLOBAL, "window_members")
+def match_window_collectives(
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    members: NDArray[np.int64],
+    call_instances: CallInstances,
+    rma_operations: CompoundTable,
+) -> CompoundTable:
+    """Build the table of processes that create, free or fence a window together."""
+    e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "op", "root", "sent", "received"])
+    # nothing is joined on a window that is not defined
+    undefined = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC))[e.kind] & (e.window < 0)
+    end = np.flatnonzero((e.kind == K.RMA_COLLECTIVE_END) & (e.window >= 0))
+    location, window, call = e.location[end], e.window[end], e.call[end]
+    process = facts.process[location] if location.size else np.zeros(0, np.int32)
+    by_time = facts.order.argsort(e.row[end], e.time[end], process)
+    k = np.empty(end.size, np.int64)
+    k[by_time] = occurrence(combine(process, window)[by_time])
+    k = facts.numbering.number(Numbered.WINDOW, k, process, window)
+    communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
+    # on MPI_COMM_SELF each process has a window of its own
+    channel = facts.communicators.channel(pick(communicator, window), process)
+    instance, head = number(combine(window, channel, k) if end.size else k)
+    n = head.size
+    segments = Segments(instance, n)
+    enter = pick(call_instances.enter_time, call)
+    call_path = pick(call_instances.call_path, call)
+    rank = facts.order.rank(e.row[end], e.time[end])
+    first = np.empty(n, np.int64)
+    order = np.argsort(rank)[::-1]
+    first[instance[order]] = order
+    size = facts.communicators.size_of(communicator[window[head]])
+    complete = segments.count() == size
+    rank_of = facts.communicators.rank_of(communicator[window], process)
+    root = e.root[end].astype(np.int64)
+    is_root = (root >= 0) & (rank_of == root)
+    never = np.iinfo(np.int64).min
+    last_access = _last_accesses(facts, rma_operations, process, window, k, e.row[end])
+    return CompoundTable(
+        WINDOW_MEMBERS,
+        end.size,
+        {
+            "operation": instance,
+            "window": window,
+            "op": e.op[end].astype(np.int16),
+            "is_root": is_root,
+            "location": location,
+            "end": e.row[end],
+            "enter_time": enter,
+            "exit_time": pick(call_instances.exit_time, call),
+            "latest_enter_time": np.where(complete, segments.max(enter), -1)[instance],
+            "root_enter_time": np.maximum(segments.max(np.where(is_root & complete[instance], enter, never)), -1)[
+                instance
+            ],
+            "last_access_time": last_access,
+            "call_path": call_path,
+            "first_call_path": call_path[first][instance],
+        },
+        {
+            "operations on windows that lack participants": int((~complete).sum()),
+            "operations on undefined windows": int(undefined.sum()),
+        },
+    )
+
+
+def _last_accesses(
+    facts: Facts, operations: CompoundTable, process: NDArray[np.int32], window: NDArray[np.int32], k: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> NDArray[np.int64]:  # fmt: skip
+    """Find when others last accessed each participant of an operation on a window since the operation before; -1 never.
+
+    Parameters
+    ----------
+    process, window, k, end : (n,)
+        Of every participant; the number of the operation on the window, and the event that ends it.
+    """
+    result = np.full(end.size, -1, np.int64)
+    known = np.flatnonzero(operations.is_fenced & (operations.target >= 0) & (operations.exit_time >= 0))
+    if not end.size or not known.size:
+        return result
+    origin = facts.process[operations.location[known]].astype(np.int64)
+    of, target = operations.window[known].astype(np.int64), operations.target[known].astype(np.int64)
+    n = end.size
+    key = combine(np.concatenate([process, origin]), np.concatenate([window, of]))
+    before = latest_before(key[:n], end, key[n:], operations.event[known])
+    first = facts.numbering.number(Numbered.WINDOW, np.zeros(known.size, np.int64), origin, of)
+    number_of = np.where(before >= 0, pick(k, before) + 1, first)
+    remote = origin != target
+    keys = combine(
+        np.concatenate([process, target[remote]]),
+        np.concatenate([window, of[remote]]),
+        np.concatenate([k, number_of[remote]]),
+    )
+    at = lookup(keys[:n], keys[n:])
+    np.maximum.at(result, at[at >= 0], operations.exit_time[known][remote][at >= 0])
+    return result
+
+
+@step(GLOBAL, "rma_operations")
+def list_rma_operations(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+) -> CompoundTable:
+    """Build the table of accesses to windows between hosts; what devices copy stands in `copies`."""
+    e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "sent", "received"])
+    of_hosts = np.append(host_windows(facts), True)
+    at = np.flatnonzero(mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))[e.kind] & of_hosts[e.window])
+    at = at[~facts.locations.is_device[e.location[at]]]
+    location = e.location[at]
+    own = facts.process[location] if location.size else np.zeros(0, np.int32)
+    communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), e.window[at])
+    target = facts.communicators.process_of(communicator, e.remote[at].astype(np.int64), own)
+    # what follows a collective operation on its window belongs to fences, not to other epochs
+    sync = np.flatnonzero(SYNCHRONIZES[e.kind] & (e.window >= 0))
+    both = np.concatenate([sync, at])
+    key = combine(e.location[both], e.window[both]) if both.size else both
+    last = latest_before(key[: sync.size], e.row[sync], key[sync.size :], e.row[at])
+    is_fenced = pick(e.kind[sync].astype(np.int64), last) == K.RMA_COLLECTIVE_END
+    none = np.zeros(at.size, np.int64)
+    is_fenced |= (last < 0) & (facts.numbering.number(Numbered.FENCED, none, location, e.window[at]) > 0)
+    return CompoundTable(
+        RMA_OPERATIONS,
+        at.size,
+        {
+            "event": e.row[at],
+            "window": e.window[at].astype(np.int32),
+            "location": location,
+            "target": target.astype(np.int32),
+            "sent": np.maximum(e.sent[at], 0),
+            "received": np.maximum(e.received[at], 0),
+            "enter_time": pick(call_instances.enter_time, e.call[at]),
+            "exit_time": pick(call_instances.exit_time, e.call[at]),
+            "call_path": pick(call_instances.call_path, e.call[at]).astype(np.int32),
+            "is_fenced": is_fenced,
+        },
+    )
+
+
+def host_windows(facts: Facts) -> NDArray[np.bool_]:
+    """Say which windows are none of devices; (n_windows,) bool.
+
+    Parameters
+    ----------
+    facts : Facts
+        What every step knows of the whole trace.
+    """
+    d = facts.store.definitions
+    members = d["communicators"].column("members").to_pylist()
+    streams = set(np.flatnonzero(facts.locations.is_device).tolist())
+    has_streams = [not streams.isdisjoint(m) for m in members]
+    of = d["windows"].column("communicator").to_pylist()
+    return np.array([not (0 <= c < len(members) and has_streams[c]) for c in of], bool)
+
+
+@step(GLOBAL, "lock_epochs")
+def match_lock_epochs(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+) -> CompoundTable:
+    """Build the table of passive access epochs: the k-th request and the k-th release of an origin at a target."""
+    e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "lock", "lock_type"])
+    held = np.flatnonzero((e.window >= 0) & (e.call >= 0) & LOCKS[e.kind])
+    region = facts.call_paths.region[call_instances.call_path[e.call[held]]]
+    lock, unlock, is_shared = pair_locks(facts.regions, e.take(held), region)
+    remote = np.where(is_shared, -1, e.remote[held].astype(np.int64))
+    which = np.where(is_shared, e.lock[held], 0)
+    which, remote, unlock, lock = which[lock], remote[lock], held[unlock], held[lock]
+    window, location = e.window[lock], e.location[lock]
+    own = facts.process[location] if location.size else np.zeros(0, np.int32)
+    communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), window)
+    target = facts.communicators.process_of(communicator, remote, own)
+    is_exclusive = e.lock_type[lock] == 0
+    release = e.time[unlock]
+    # the last release before one's own that excludes it: of anybody, or of exclusive locks for a shared one
+    of_lock = combine(window, target, which) if lock.size else np.zeros(0, np.int64)
+    previous = np.full(lock.size, -1, np.int64)
+    for mask, others in ((is_exclusive, np.ones(lock.size, bool)), (~is_exclusive, is_exclusive)):
+        to, of = np.flatnonzero(mask), np.flatnonzero(others)
+        found = latest_before(of_lock[of], release[of], of_lock[to], release[to] - 1)
+        previous[to] = pick(release[of], found)
+    return CompoundTable(
+        LOCK_EPOCHS,
+        lock.size,
+        {
+            "window": window.astype(np.int32),
+            "location": location,
+            "target": target.astype(np.int32),
+            "lock": which,
+            "is_exclusive": is_exclusive,
+            **{
+                f"{role}_{column}": values[e.call[at]]
+                for role, at in (("lock", lock), ("unlock", unlock))
+                for column, values in (
+                    ("enter", call_instances.enter), ("enter_time", call_instances.enter_time), ("exit_time", call_instances.exit_time),
+                    ("call_path", call_instances.call_path),
+                )
+            },
+            "release_time": release,
+            "previous_release_time": previous,
+        },
+    )  # fmt: skip
+
+
+def pair_locks(
+    regions: Regions, e: Columns, region: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the events that take locks of windows, and those that release them.
+
+    Parameters
+    ----------
+    regions : Regions
+    e : Columns
+        `kind`, `location`, `window`, `remote` and `lock` of events of `LOCKS`, by location in their order.
+    region : (n,) int32
+        Of the call of each.
+
+    Returns
+    -------
+    lock, unlock : (m,) int64
+        Numbers of events; locks that are never released are left out.
+    is_shared : (n,) bool
+        Events of locks that no process owns, those of SHMEM.
+    """
+    # locks of SHMEM are nobody's: they are told apart by their numbers, and told of when they are taken
+    is_shared = np.append(regions.paradigm == "shmem", False)[region]
+    takes = (e.kind == K.RMA_REQUEST_LOCK) | ((e.kind == K.RMA_ACQUIRE_LOCK) & is_shared)
+    gives = e.kind == K.RMA_RELEASE_LOCK
+    mine = np.flatnonzero((takes | gives) & ((e.remote >= 0) | is_shared))
+    of = is_shared[mine]
+    key = combine(
+        e.location[mine],
+        e.window[mine],
+        np.where(of, -1, e.remote[mine].astype(np.int64)),
+        np.where(of, e.lock[mine], 0),
+    )
+    partner = pair_with_previous(key, takes[mine], gives[mine])
+    lock = np.flatnonzero(takes[mine] & (partner >= 0))
+    return mine[lock], mine[partner[lock]], is_shared
+
+
+@step(GLOBAL, "epochs")
+def match_epochs(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+) -> CompoundTable:
+    """Build the table of access epochs, one row per exposure epoch that they access."""
+    e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "group", "level"])
+    sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
+    call = e.call[sync]
+    region = facts.call_paths.region[call_instances.call_path[call]] if sync.size else np.zeros(0, np.int32)
+    (start, complete), (post, wait) = pair_epochs(
+        facts.regions, region, e.level[sync], combine(e.location[sync], e.window[sync])
+    )
+    access, exposure = _meet(facts, e, sync, start, post)
+    start, complete, post, wait = sync[start], sync[complete], sync[post], sync[wait]
+
+    n_expected = GroupMembers(facts.store, facts.process).size[e.group[post]]
+    is_complete = (np.bincount(exposure, minlength=post.size) == n_expected)[exposure]
+    rank = facts.order.rank(e.row[sync], e.time[sync])
+    position = np.zeros(e.row.size, np.int64)
+    position[sync] = rank
+    # the access epochs of an exposure in the order in which they were completed
+    order = np.lexsort((position[complete][access], exposure))
+    access, exposure, is_complete = access[order], exposure[order], is_complete[order]
+    last = position[wait]
+    np.maximum.at(last, exposure, position[complete][access])
+
+    times: dict[str, NDArray[Any]] = {
+        name: values[e.call[at]]
+        for name, at, values in (
+            ("start_enter", start, call_instances.enter_time), ("start_exit", start, call_instances.exit_time), ("start_path", start, call_instances.call_path),
+            ("complete_enter", complete, call_instances.enter_time), ("complete_exit", complete, call_instances.exit_time),
+            ("complete_path", complete, call_instances.call_path), ("post_enter", post, call_instances.enter_time),
+            ("wait_enter", wait, call_instances.enter_time), ("wait_exit", wait, call_instances.exit_time), ("wait_path", wait, call_instances.call_path),
+        )
+    }  # fmt: skip
+    epoch, access_call = _accesses(e, start, complete)
+    posted = times["post_enter"][exposure]
+    held_by, held_enter, held_path = _held(call_instances, times, access, posted, epoch, access_call)
+    last_access = np.full(start.size, -1, np.int64)
+    np.maximum.at(last_access, epoch, call_instances.exit_time[access_call])
+    return CompoundTable(
+        EPOCHS,
+        access.size,
+        {
+            "window": e.window[start][access],
+            "origin": e.location[start][access],
+            "target": e.location[post][exposure],
+            "exposure": exposure,
+            "post_enter_time": posted,
+            "wait_enter_time": times["wait_enter"][exposure],
+            "wait_exit_time": times["wait_exit"][exposure],
+            "wait_call_path": times["wait_path"][exposure],
+            "start_enter_time": times["start_enter"][access],
+            "complete_enter_time": times["complete_enter"][access],
+            "complete_call_path": times["complete_path"][access],
+            "last_access_time": last_access[access],
+            "held_by": held_by.astype(np.int8),
+            "held_time": posted - held_enter,
+            "held_call_path": held_path,
+            "posted_in": held_enter,
+            "is_complete": is_complete,
+            "completed_by": last[exposure],
+        },
+        {"exposure epochs that lack access epochs": int(post.size - np.unique(exposure[is_complete]).size)},
+    )
+
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Numbers of the events that begin epochs, and of those that end them."""
+
+
+def pair_epochs(
+    regions: Regions, region: NDArray[np.int32], level: NDArray[np.int64], key: NDArray[np.int64]
+) -> tuple[Pairs, Pairs]:
+    """Find the synchronisations with groups that begin access epochs and exposure epochs, and those that end them.
+
+    Parameters
+    ----------
+    regions : Regions
+    region : (n,) int32
+        Of the call of every synchronisation, by location in their order.
+    level : (n,) int64
+        What each synchronises.
+    key : (n,) int64
+        Location and window of each.
+
+    Returns
+    -------
+    access, exposure : pair of (m,) int64
+        Epochs that do not end are left out.
+    """
+    role_of = np.array([_ROLES.get(n, -1) for n in regions.lower] + [-1], np.int64)
+    role = role_of[region]
+    # a test that has not completed the epoch does not end it
+    role = np.where((role == TEST) & (level <= 0), -1, np.where(role == TEST, WAIT, role))
+
+    def pairs(first: int, second: int) -> Pairs:
+        partner = pair_with_previous(key, role == first, role == second)
+        begin = np.flatnonzero((role == first) & (partner >= 0))
+        return begin, partner[begin]
+
+    return pairs(START, COMPLETE), pairs(POST, WAIT)
+
+
+class GroupMembers:
+    """The members of groups of locations; groups of something else have none.
+
+    Parameters
+    ----------
+    store : Store
+    process : (n_locations,) int32
+        Process of every location.
+
+    Attributes
+    ----------
+    size : (n_groups + 1,) int64
+        Number of members; the last for no group.
+    """
+
+    def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
+        groups = store.definitions["groups"]
+        kinds, members = groups.column("type").to_pylist(), groups.column("members").to_pylist()
+        found = [m if kind in GROUPS_OF_LOCATIONS else [] for kind, m in zip(kinds, members, strict=True)]
+        self.size = np.array([len(m) for m in found] + [0], np.int64)
+        self._start = np.concatenate([[0], np.cumsum(self.size[:-1])]).astype(np.int64)
+        self._process = pick(process, np.array([m for group in found for m in group], np.int64)).astype(np.int64)
+
+    def each(self, group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return for every member of some groups the number of the group among these, and the process of the member."""
+        n = np.where(group >= 0, self.size[group], 0)
+        at = ranges(self._start[np.where(group >= 0, group, 0)], n)
+        return np.repeat(np.arange(group.size), n), self._process[at]
+
+
+def _meet(
+    facts: Facts, e: Columns, sync: NDArray[np.int64], start: NDArray[np.int64], post: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Join the k-th access epoch of an origin at a target with the target's k-th exposure epoch for that origin."""
+    members = GroupMembers(facts.store, facts.process)
+    access, target = members.each(e.group[sync[start]].astype(np.int64))
+    exposure, origin = members.each(e.group[sync[post]].astype(np.int64))
+    own_access = pick(facts.process[e.location[sync[start]]], access).astype(np.int64)
+    own_exposure = pick(facts.process[e.location[sync[post]]], exposure).astype(np.int64)
+    window = np.concatenate([e.window[sync[start]][access], e.window[sync[post]][exposure]]).astype(np.int64)
+    n = access.size
+    key = combine(window, np.concatenate([own_access, origin]), np.concatenate([target, own_exposure]))
+    if facts.numbering:
+        numbers = [
+            facts.numbering.number(Numbered.ACCESS, occurrence(key[:n]), own_access, target, window[:n]),
+            facts.numbering.number(Numbered.EXPOSURE, occurrence(key[n:]), own_exposure, origin, window[n:]),
+        ]
+        key = combine(key, np.concatenate(numbers))
+    left = join_occurrences(key[:n], key[n:])
+    right = np.flatnonzero(left >= 0)
+    return access[left[right]], exposure[right]
+
+
+def _accesses(
+    e: Columns, start: NDArray[np.int64], complete: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the calls that access a window, and the access epoch of each."""
+    is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
+    epochs, found = [], []
+    for window in np.unique(e.window[start]).tolist():
+        mine = np.flatnonzero(e.window[start] == window)
+        mine = mine[np.argsort(e.row[start[mine]])]
+        # a get that does not say its window belongs to the epoch it stands in
+        at = np.flatnonzero(is_access & ((e.window == window) | (e.window < 0)))
+        before = np.searchsorted(e.row[start[mine]], e.row[at]) - 1
+        inside = (before >= 0) & (e.row[at] < e.row[complete[mine]][before])
+        epochs.append(mine[before[inside]])
+        found.append(e.call[at[inside]])
+    nothing = np.zeros(0, np.int64)
+    return np.concatenate([*epochs, nothing]), np.concatenate([*found, nothing])
+
+
+def _held(
+    calls: CallInstances, times: dict[str, NDArray[Any]], access: NDArray[np.int64], posted: NDArray[np.int64],
+    epoch: NDArray[np.int64], call: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:  # fmt: skip
+    """Find the first call of each access epoch that was going on when the target posted: what, its ENTER, its call path."""
+    by = np.full(access.size, NOTHING, np.int64)
+    enter, path = posted.copy(), np.full(access.size, -1, np.int32)
+
+    def hold(what: int, rows: NDArray[np.int64], since: NDArray[np.int64], on: NDArray[np.int32]) -> None:
+        by[rows], enter[rows], path[rows] = what, since, on
+
+    # in reverse order: what comes first in the epoch has the last word
+    for what, name in ((BY_COMPLETE, "complete"), (BY_ACCESS, ""), (BY_START, "start")):
+        if what == BY_ACCESS:
+            order = np.lexsort((calls.enter_time[call], epoch))[::-1]
+            first = np.searchsorted(-epoch[order], -access)
+            n = np.searchsorted(-epoch[order], -access, "right") - first
+            row = np.repeat(np.arange(access.size), n)
+            at = call[order[ranges(first, n)]]
+            going_on = (calls.enter_time[at] <= posted[row]) & (posted[row] <= calls.exit_time[at])
+            hold(what, row[going_on], calls.enter_time[at[going_on]], calls.call_path[at[going_on]])
+        else:
+            since, until = times[f"{name}_enter"][access], times[f"{name}_exit"][access]
+            row = np.flatnonzero((since <= posted) & (posted <= until))
+            hold(what, row, since[row], times[f"{name}_path"][access[row]])
+    return by, enter, path

@@ -1,0 +1,376 @@
+"""One call tree for all locations (thesis 3.21 to 3.26): identical paths on different locations are one call path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import joined_column, merged, pick
+from tracecols.enhance.definitions.order import EventOrder
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.scan.paths import path_names
+from tracecols.enhance.scan.periods import Divider, divide_intervals
+from tracecols.enhance.scan.scan import FOREIGN, LocationScan
+from tracecols.errors import AnalysisError
+from tracecols.kernels import stacks, trees
+
+TABLE_SIZE = 16
+"""Call paths in phases are found in a table where it has at most so many entries for each of them; 8 B each."""
+
+MOST_LABELS = 1 << 25
+"""Call paths in bins of time, at most: 50 B each."""
+
+
+@dataclass
+class CallPaths:
+    """The merged call tree, in depth-first order; siblings in the order they were first visited.
+
+    Attributes
+    ----------
+    parent : (n,) int32
+        -1 for roots.
+    region : (n,) int32
+    call_site : (n,) int32
+        Where the region is called; -1 not known.
+    depth : (n,) int32
+        0 for roots.
+    representative : (n,) int64
+        Row of the least recent ENTER with this call path (cnodeptr, thesis 3.26); ties go to the lower location.
+    end : (n,) int64
+        One past the last call path below; the subtree of i is i .. end[i] - 1.
+    creation : (n,) int64
+        All call paths in the order they are met when going through the locations one after the other.
+    numbers : list of (n_location,) int64
+        By location: number of each of its own call paths.
+    """
+
+    parent: NDArray[np.int32]
+    region: NDArray[np.int32]
+    call_site: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    representative: NDArray[np.int64]
+    end: NDArray[np.int64]
+    creation: NDArray[np.int64]
+    numbers: list[NDArray[np.int64]]
+
+    @property
+    def met(self) -> NDArray[np.int32]:
+        """Where each call path stands in `creation`; (n,) int32."""
+        found = np.empty(len(self), np.int32)
+        found[self.creation] = np.arange(len(self), dtype=np.int32)
+        return found
+
+    def __len__(self) -> int:
+        return self.parent.size
+
+    @property
+    def whole(self) -> CallPaths:
+        """The call paths of the whole time; these, where they are not divided into periods."""
+        return self
+
+    @property
+    def divider(self) -> Divider | None:
+        """What divides the time into periods; None if nothing does."""
+        return None
+
+    def path_of(self, labels: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return which call paths of the whole time some are."""
+        return labels.astype(np.int64)
+
+    def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return call paths of the whole time in the periods of others."""
+        return path.astype(np.int64)
+
+    def outside(self, path: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return call paths of the whole time outside of all periods."""
+        return np.asarray(path, np.int64)
+
+    def at(self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return call paths in the bin of a time; the same where time is not divided into bins."""
+        return labels.astype(np.int64)
+
+    def divide(
+        self, labels: NDArray[np.signedinteger[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Divide intervals at the edges of bins: the interval of every part, its call path there, and its ticks, which are not negative.
+
+        Where time is not divided into bins an interval is one part.
+
+        Parameters
+        ----------
+        labels : (n,) int
+            Call paths.
+        begin, end : (n,) int64
+            Ticks.
+        """
+        return np.arange(labels.size), labels.astype(np.int64), np.maximum(end - begin, 0)
+
+    def names(self, region_names: Sequence[str]) -> list[str]:
+        """Return the paths as text, region names from the root joined by slashes (`path_names`)."""
+        return self.paths_of(region_names)
+
+    def paths_of(
+        self, region_names: Sequence[str] | NDArray[np.object_], call_paths: Iterable[int] | None = None
+    ) -> list[str]:
+        """Return the paths of some call paths, without writing out the others."""
+        return path_names(self.parent, [region_names[r] for r in self.region.tolist()], call_paths)
+
+
+@dataclass
+class PeriodCallPaths(CallPaths):
+    """The call paths of a trace by period: one for each period in which it occurs, and one outside of all.
+
+    Of their tree they have what belongs to each of them; what is above and below others is asked of `whole`. `numbers` are those
+    of the locations' call paths here.
+
+    Attributes
+    ----------
+    all_periods : CallPaths
+        The call paths of the whole time.
+    label_path : (n,) int32
+        Which of them each is.
+    period : (n,) int32
+        Its period, -1 outside.
+    key : (n,) int64
+        Ascending: (period + 1) * n_paths + path. Empty where there are all of them.
+    by : Divider
+    """
+
+    all_periods: CallPaths
+    label_path: NDArray[np.int32]
+    period: NDArray[np.int32]
+    key: NDArray[np.int64]
+    by: Divider
+
+    @classmethod
+    def of(cls, whole: CallPaths, scans: Sequence[LocationScan], regions: Regions, by: Divider) -> PeriodCallPaths:
+        """Make them of the call paths of the whole time and the periods in which locations have them.
+
+        Parameters
+        ----------
+        whole : CallPaths
+        scans : sequence of LocationScan
+            Results of the scan, by location.
+        regions : Regions
+            Regions of the trace.
+        by : Divider
+        """
+        n = len(whole)
+        keys = [
+            np.where(path >= 0, (scan.node_period.astype(np.int64) + 1) * n + path, -1)
+            for path, scan in zip(whole.numbers, scans, strict=True)
+        ]
+        if by.by_time:
+            n_labels = (by.edges.size + 2) * n
+            if n_labels > MOST_LABELS:
+                raise AnalysisError(
+                    f"{by.edges.size + 1:,} bins of {n:,} call paths are too many\n  give fewer bins, or a piece of the trace"
+                )
+            key = np.arange(n_labels)
+            numbers, kept = keys, np.zeros(0, np.int64)
+        else:
+            found = _distinct(np.concatenate([*keys, np.zeros(0, np.int64)]))
+            found = found[found >= 0]
+            # where times of a period are charged besides: idle time to OpenMP regions, tasks to what is above them
+            tasks = np.flatnonzero(whole.region == regions.tasks)
+            above = np.full(n, -1, np.int64)
+            above[tasks] = np.where(whole.parent[tasks] >= 0, whole.parent[tasks], tasks)
+            key = kept = np.arange(n)
+            if found.size:
+                targets = above, outermost_openmp(whole, regions, whole.creation), outermost_openmp(whole, regions)
+                charged = [(target[found % n], found - found % n) for target in targets]
+                more = [period[path >= 0] + path[path >= 0] for path, period in charged]
+                key = kept = _distinct(np.concatenate([key, found, *(_distinct(k) for k in more)]))
+            numbers = [np.where(k >= 0, np.searchsorted(key, k), -1) for k in keys]
+        path = (key % n if n else key).astype(np.int32)
+        period = ((key // n if n else key) - 1).astype(np.int32)
+        size = np.arange(key.size)
+        return cls(
+            np.full(key.size, -1, np.int32), whole.region[path], whole.call_site[path], whole.depth[path],
+            whole.representative[path], size + 1, size, numbers, whole, path, period, kept, by,
+        )  # fmt: skip
+
+    @property
+    def whole(self) -> CallPaths:
+        """The call paths of the whole time."""
+        return self.all_periods
+
+    @property
+    def divider(self) -> Divider:
+        """What divides the time into periods."""
+        return self.by
+
+    def path_of(self, labels: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return which call paths of the whole time some are; null stays."""
+        return pick(self.label_path, labels).astype(np.int64)
+
+    def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return call paths of the whole time in some periods, or outside of all where they do not occur there; null stays; (n,) int64.
+
+        Parameters
+        ----------
+        path, period : (n,) int
+        """
+        n = len(self.all_periods)
+        key = (period.astype(np.int64) + 1) * n + path
+        if (places := self._places) is not None:
+            key = places[key]
+        elif self.key.size:
+            at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
+            # all occur outside, and those are the first
+            key = np.where(self.key[at] == key, at, path)
+        return np.where(path >= 0, key, -1)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64] | None:
+        """What `label` returns for every key up to the last one, where that takes little memory: a tenth of the time of a search.
+
+        No key that is asked for exceeds the last period, which has a call path.
+        """
+        n = len(self.all_periods)
+        n_keys = (int(self.period.max(initial=-1)) + 2) * n
+        if n_keys > TABLE_SIZE * self.key.size:
+            return None
+        places = np.tile(np.arange(n), n_keys // n) if n else np.zeros(0, np.int64)
+        places[self.key] = np.arange(self.key.size)
+        return places
+
+    def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+        """Return call paths of the whole time in the periods of others."""
+        return self.label(path.astype(np.int64), pick(self.period, like))
+
+    def at(self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return call paths in the bin of a time; the same where time is not divided into bins."""
+        if not self.by.by_time:
+            return labels.astype(np.int64)
+        return self.label(self.path_of(labels), np.searchsorted(self.by.edges, time, "right"))
+
+    def divide(
+        self, labels: NDArray[np.signedinteger[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Divide intervals at the edges of bins: the interval of every part, its call path there, and its ticks."""
+        if not self.by.by_time:
+            return super().divide(labels, begin, end)
+        row, bins, ticks = divide_intervals(self.by.bounds, begin, end)
+        return row, self.label(self.path_of(labels)[row], bins), ticks
+
+
+def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return different values in order; of many, in a third of the time of `numpy.unique`."""
+    values = np.sort(values)
+    return values[np.append(True, values[1:] != values[:-1])] if values.size else values
+
+
+def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Go through call paths in some order; those deeper than an outermost OpenMP call path before them belong to it.
+
+    Parameters
+    ----------
+    tree : CallPaths
+        Of the whole time.
+    regions : Regions
+        Regions of the trace.
+    order : (n,) int64, optional
+        All call paths; depth first by default.
+
+    Returns
+    -------
+    (n,) int64
+        -1 for those that belong to none.
+    """
+    order = np.arange(len(tree)) if order is None else order
+    outermost = (regions.paradigm == "openmp") & np.isin(regions.role, ["parallel", "wrapper", "function"])
+    root = np.full(len(tree), -1, np.int64)
+    nowhere = int(np.iinfo(np.int32).max)
+    level, current = nowhere, -1
+    for i, depth, opens in zip(
+        order.tolist(), tree.depth[order].tolist(), outermost[tree.region[order]].tolist(), strict=True
+    ):
+        if depth <= level:
+            level, current = (depth, i) if opens else (nowhere, -1)
+        root[i] = current
+    return root
+
+
+def merge_call_paths(
+    scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder, process: NDArray[np.int32]
+) -> CallPaths:
+    """Merge the call paths of all locations: those with the same region, and call site, below the same merged parent are one.
+
+    Call paths that only stand for a period are left out, so that those of all periods are one. What stands below the program of its process stands below that of the first location of the process that records one.
+    O(n) in the number of call paths of all locations, not of events, and O(m log m) in that of merged ones.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+        Results of the scan, by location.
+    regions : Regions
+        Regions of the trace.
+    order_of : EventOrder
+        Order of events across locations.
+    process : (n_locations,) int32
+        Process of each location.
+    """
+    counts = np.array([len(s.paths) for s in scans], np.int64)
+    paths = merged(s.paths for s in scans)
+    start = np.concatenate([[0], np.cumsum(counts)])
+    n = int(start[-1])
+    local, row, time = (joined_column(paths, name, np.int64) for name in ("parent", "row", "time"))
+    entry, time = joined_column(paths, "entry", np.int32), order_of.time(row, time)
+    above = np.repeat(start[:-1], counts)
+    above += local
+    above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
+    # few stand below those of other locations
+    elsewhere = np.flatnonzero((local < -1) & (local != stacks.ROOT_IN_TEAM))
+    inherited = local[elsewhere]
+    in_program = np.flatnonzero(inherited == stacks.IN_PROGRAM)
+    if in_program.size:
+        programs = {
+            p: FOREIGN - (i << 32 | scans[i].program)
+            for i, p in reversed([*enumerate(process.tolist())])
+            if scans[i].program >= 0
+        }
+        location = np.searchsorted(start, elsewhere[in_program], "right") - 1
+        inherited[in_program] = [programs.get(p, -1) for p in process[location].tolist()]
+    code = np.where(inherited < -1, FOREIGN - inherited, -1)
+    above[elsewhere] = np.where(code >= 0, start[code >> 32] + (code & 0xFFFFFFFF), -1)
+    tie = order_of.tie_order(row)
+    del local
+
+    number = np.full(n, -1, np.int64)
+    # of memory that is not written there are no pages: merged ones are few
+    parent, merged_entry, chosen = (np.empty(n, np.int64) for _ in range(3))
+    table = np.zeros(1 << (2 * n).bit_length(), np.int64)
+    n_merged = trees.merge_call_paths(
+        start, start[:-1].copy(), above, entry, time, tie, row, number, parent, merged_entry, chosen, table
+    )
+    parent, merged_entry, chosen = parent[:n_merged], merged_entry[:n_merged], chosen[:n_merged]
+    siblings = np.lexsort((row[chosen], tie[chosen], time[chosen], parent))
+    size, position, following = np.ones(n_merged, np.int64), np.empty(n_merged, np.int64), np.empty(n_merged, np.int64)
+    depth = np.empty(n_merged, np.int32)
+    trees.number_depth_first(parent, siblings, size, position, following, depth)
+
+    order = np.empty(n_merged, np.int64)
+    order[position] = np.arange(n_merged)
+    # call paths in the order in which they are met first
+    met = np.full(n_merged, n, np.int64)
+    real = np.flatnonzero(entry >= 0)[::-1]
+    met[position[number[real]]] = real
+    entered = merged_entry[order]
+    numbers = pick(position, np.where(entry >= 0, number, -1))
+    return CallPaths(
+        pick(position, parent[order]).astype(np.int32),
+        regions.of_entry[entered],
+        np.where(entered >= len(regions), entered - len(regions), -1).astype(np.int32),
+        depth[order],
+        row[chosen[order]],
+        np.arange(n_merged) + size[order],
+        np.argsort(met),
+        [numbers[a:b] for a, b in pairwise(start.tolist())],
+    )

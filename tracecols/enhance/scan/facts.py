@@ -1,0 +1,108 @@
+"""What is known of a whole trace: its definitions, and once all locations are scanned its call tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.definitions.communicators import Communicators
+from tracecols.enhance.definitions.locations import Locations
+from tracecols.enhance.definitions.order import EventOrder
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.definitions.topologies import Topology, read_topologies
+from tracecols.enhance.scan.call_paths import CallPaths
+from tracecols.enhance.scan.numbering import Numbering
+from tracecols.once import once
+from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
+
+
+@dataclass(frozen=True, eq=False)
+class Definitions:
+    """The definitions of a trace as columns; small, and the same for all steps.
+
+    Attributes
+    ----------
+    store : Store
+    regions : Regions
+    locations : Locations
+        What every location is: a thread of a process, its master or a worker, or a stream of a device.
+    first_rows : (n_locations,) int64
+        Row of the first event of every location.
+    communicators : Communicators
+    order : EventOrder
+    numbering : Numbering
+        Of a trace slice, the numbers that its operations have in the whole trace.
+    topologies : tuple of Topology
+        Those of the trace, and in front of them those given by hand.
+    misplaced : int
+        Positions that do not fit their topology.
+    """
+
+    store: Store
+    regions: Regions
+    locations: Locations
+    first_rows: NDArray[np.int64]
+    communicators: Communicators
+    order: EventOrder
+    numbering: Numbering
+    topologies: tuple[Topology, ...]
+    misplaced: int
+
+    @classmethod
+    def of(cls, store: Store) -> Definitions:
+        """Read the definitions of a store."""
+        locations = Locations.of(store)
+        first_rows = to_numpy(store.definitions["locations"].column("first_row"))
+        topologies, misplaced = read_topologies(store, locations)
+        return cls(
+            store, Regions(store), locations, first_rows, Communicators(store, locations.process),
+            EventOrder(store, first_rows), Numbering.of(store), tuple(topologies), misplaced,
+        )  # fmt: skip
+
+    @property
+    def process(self) -> NDArray[np.int32]:
+        """Process of every location; (n_locations,) int32."""
+        return self.locations.process
+
+    @property
+    def n_locations(self) -> int:
+        """Number of locations."""
+        return len(self.locations)
+
+    @property
+    def resolution(self) -> int:
+        """Ticks per second."""
+        return int(self.store.manifest["clock"]["resolution"])
+
+
+@dataclass(frozen=True, eq=False)
+class Facts(Definitions):
+    """What steps know of the whole trace; small and picklable.
+
+    Attributes
+    ----------
+    call_paths : CallPaths
+        The call tree of all locations.
+    """
+
+    call_paths: CallPaths
+
+    @classmethod
+    def with_call_paths(cls, definitions: Definitions, call_paths: CallPaths) -> Facts:
+        """Add the call tree to the definitions."""
+        return cls(
+            **{name: getattr(definitions, name) for name in Definitions.__dataclass_fields__}, call_paths=call_paths
+        )
+
+    @once
+    def memo(self) -> WeakKeyDictionary[Any, Any]:
+        """What was computed of the facts, by the function that did, as long as that exists."""
+        return WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}

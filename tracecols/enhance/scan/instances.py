@@ -1,0 +1,504 @@
+"""What the scans of some locations found, put together: call instances, and attributed events with the columns of their side tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, joined_column, merged, pick
+from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of, number
+from tracecols.enhance.dataflow.steps import ANY, WITHIN, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.scan import (
+    ACTION,
+    FIRST_STATE,
+    GROUP,
+    LocationScan,
+    ScanBuffers,
+    charges_of,
+    flush_stops_of,
+    inherited,
+    next_events,
+    runs_of,
+    scan_batch,
+)
+from tracecols.enhance.scan.teams import Teams
+from tracecols.kernels import arrays, stacks
+from tracecols.kernels.actions import FLUSH, PUSH
+from tracecols.schema import KINDS
+from tracecols.schema.compound import PROFILE, REGION_INSTANCES
+
+WALKED = 1 << 16
+"""Events that `walk_stacks` looks at together: what is written for them stays in the cache, and 0.2 ms of Python for each time are 3 ns per event."""
+
+
+class CallInstances:
+    """The call instances of some locations, one location after the other.
+
+    Attributes
+    ----------
+    location : (n,) int32
+    call_path : (n,) int32
+        In the merged call tree.
+    enter, exit : (n,) int64
+        Rows of ENTER and EXIT; -1 where it was never left.
+    enter_time, exit_time : (n,) int64
+        Ticks.
+    tasks : (n,) int64
+        Ticks of explicit tasks completed inside.
+    begin : (n,) int64
+        Team begin (`Teams`) the thread was in; -1 none.
+    start : (n_locations + 1,) int64
+        First call instance of each location.
+    """
+
+    def __init__(
+        self, facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, teams: Teams
+    ) -> None:
+        numbers = facts.call_paths.numbers
+        chosen = members.tolist()
+        slices = [scans[i].global_calls if only_global else scans[i].calls for i in chosen]
+        sources = merged(slices)
+        column = partial(joined_column, sources)
+        counts = np.zeros(len(scans), np.int64)
+        counts[members] = [len(rows) for rows in slices]
+        self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
+        # of those that concern the whole trace: location and number there, ascending
+        self._global: NDArray[np.int64] | None = None
+        if only_global:
+            of_location = joined([scans[i].global_numbers for i in chosen]) if chosen else np.zeros(0, np.int64)
+            self._global = (self.location.astype(np.int64) << 32) | of_location
+
+        # numbers of the locations' own call paths in the merged tree, and of their team begins among all
+        own = joined([numbers[i] for i in chosen]) if chosen else np.zeros(0, np.int64)
+        sizes = np.zeros(len(scans), np.int64)
+        sizes[members] = [numbers[i].size for i in chosen]
+        self.call_path = own[(np.cumsum(sizes) - sizes)[self.location] + column("node", np.int32)]
+        team = column("team", np.int64)
+        self.begin = np.where(team >= 0, team + teams.begin_start[self.location], -1)
+        self.enter, self.exit = column("enter", np.int64), column("exit", np.int64)
+        self.enter_time, self.exit_time = column("enter_time", np.int64), column("exit_time", np.int64)
+        self.tasks: NDArray[np.int64] = np.broadcast_to(np.int64(0), self.enter.shape)
+        if any("tasks" in source.names for source in sources):
+            self.tasks = joined(
+                [s.column("tasks") if "tasks" in s.names else np.zeros(len(s), np.int64) for s in sources]
+            )
+
+    def number(self, location: NDArray[np.int32], call: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Turn locations' own numbers of call instances into numbers here; -1 stays; (n,) int64."""
+        if self._global is None:
+            own = self.start[location] + call
+        else:
+            own = np.searchsorted(self._global, (location.astype(np.int64) << 32) | call)
+        return np.where(call >= 0, own, -1)
+
+    def columns_of(self, role: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Return the columns of a compound table that describe the call instance of one role.
+
+        Parameters
+        ----------
+        role : str
+            Prefix of their names, such as `create`.
+        number : (n,) int64
+            Call instances; -1 where there is none.
+
+        Returns
+        -------
+        dict of str to (n,) array
+            `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), all int64, and `ROLE_call_path`, int32; -1 is null.
+        """
+        return {
+            f"{role}_enter": pick(self.enter, number),
+            f"{role}_exit": pick(self.exit, number),
+            f"{role}_enter_time": pick(self.enter_time, number),
+            f"{role}_exit_time": pick(self.exit_time, number),
+            f"{role}_call_path": pick(self.call_path, number).astype(np.int32),
+        }
+
+
+@step(ANY, "team_instances")
+def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> Teams:
+    """Find the team instances of some locations; none where only calls count that concern the whole trace."""
+    return Teams(facts.store, facts.locations, np.zeros(0, np.int64) if only_global else members)
+
+
+@step(ANY, "call_instances")
+def call_instances(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, team_instances: Teams
+) -> CallInstances:
+    """Put the call instances of some locations together."""
+    return CallInstances(facts, scans, members, only_global, team_instances)
+
+
+def attributed_events(
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    members: NDArray[np.int64],
+    calls: CallInstances,
+    family: str,
+    columns: Sequence[str],
+) -> Columns:
+    """Join the events of a family with the columns of its side table.
+
+    The scan of a location attributes every event that has a row in a side table, in the order of the events, and the side table
+    has one row for each of them in the same order. So the events of one family, in the order of the scan, are the rows of its
+    side table: the k-th of the one belongs to the k-th of the other.
+
+    Parameters
+    ----------
+    facts, scans, members, calls
+        Of the slice.
+    family : str
+        Side table.
+    columns : sequence of str
+        Which of its columns.
+
+    Returns
+    -------
+    Columns
+        `location` int32, `row` int64, `kind` uint8, `time` int64 (ticks), `call` int64 (number in `calls`, -1 none) and `columns`, in
+        the order of the event table.
+
+    Raises
+    ------
+    StoreError
+        If a side table has other rows than its location has events of the family.
+    """
+    of_family = mask_of(k.number for k in KINDS if k.family == family)
+    side, counts = facts.store.read_together(family, members, ["row", "kind", *columns])
+    location = np.repeat(members.astype(np.int32), counts)
+    time, call = np.empty(location.size, np.int64), np.empty(location.size, np.int64)
+    filled = np.flatnonzero(counts)
+    stops = np.cumsum(counts[filled])
+    sizes = np.array([scans[i].n_attributed for i in members[filled].tolist()], np.int64)
+    for some in bounded(sizes, GROUP):
+        own = [scans[i] for i in members[filled[some]].tolist()]
+        events = merged(scan.events for scan in own)
+        kind = joined_column(events, "kind", np.uint8)
+        mine = np.flatnonzero(of_family[kind])
+        here = slice(int(stops[some][0] - counts[filled[some.start]]), int(stops[some][-1]))
+        expected = side["kind"][here]
+        found = np.diff(np.searchsorted(mine, np.cumsum(sizes[some])), prepend=0)
+        if not (np.array_equal(found, counts[filled[some]]) and np.array_equal(kind[mine], expected)):
+            raise facts.store.damaged(
+                f"location {_first_that_differs(own, of_family, expected, counts[filled[some]])}: "
+                f"the kinds of its events are not those in the table {family}"
+            )
+        time[here] = joined_column(events, "time", np.int64)[mine]
+        call[here] = calls.number(location[here], joined_column(events, "call", np.int64)[mine])
+    return Columns(time.size, {**side, "location": location, "time": time, "call": call})
+
+
+def _first_that_differs(
+    scans: Sequence[LocationScan], of_family: NDArray[np.bool_], expected: NDArray[np.uint8], counts: NDArray[np.int64]
+) -> int:
+    """Return the first location whose events of a family have other kinds than its side table."""
+    for scan, kind_in_table in zip(scans, np.split(expected, np.cumsum(counts)[:-1]), strict=True):
+        kind = scan.events.column("kind")
+        if not np.array_equal(kind[of_family[kind]], kind_in_table):
+            return scan.location
+    raise AssertionError("no location differs")
+
+
+@step(ANY, "profile")
+def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
+    """Add up exclusive time and visits per call path and location."""
+    numbers = facts.call_paths.numbers
+    location = np.repeat(np.arange(facts.n_locations), [n.size for n in numbers])
+    call_path = np.concatenate([*numbers, np.zeros(0, np.int64)])
+    paths = merged(s.paths for s in scans)
+    exclusive, visits = (joined_column(paths, name, np.int64) for name in ("exclusive", "visits"))
+    is_inherited = inherited(scans)
+    # a thread that inherits one call path from several masters has it several times
+    if call_path.size and call_path.min() < 0:
+        # what stands for a period, and is none
+        real = call_path >= 0
+        call_path, location, is_inherited = call_path[real], location[real], is_inherited[real]
+        exclusive, visits = exclusive[real], visits[real]
+    group, first = number(combine(location, call_path))
+    segments = Segments(group, first.size)
+    return CompoundTable(
+        PROFILE,
+        first.size,
+        {
+            "call_path": call_path[first].astype(np.int32),
+            "location": location[first].astype(np.int32),
+            "exclusive": segments.sum(exclusive),
+            "visits": segments.sum(visits),
+            "inherited": segments.any(is_inherited),
+        },
+    )
+
+
+def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find where to charge what has no call path of its own: the outermost call path in which the master of the process is longest.
+
+    Parameters
+    ----------
+    facts, scans
+        Of the trace.
+    chosen : (n,) int64
+        Locations, those of devices and counters for instance.
+
+    Returns
+    -------
+    (n_locations,) int64
+        -1 for locations that are not chosen, and where neither the master nor the location itself has a call path.
+    """
+    labels, master = facts.call_paths, facts.locations.master
+    tree = labels.whole
+    roots = np.flatnonzero(tree.parent < 0)
+    result = np.full(facts.n_locations, -1, np.int64)
+    found: dict[int, int] = {}
+    for i in chosen.tolist():
+        for source in (int(master[i]), i):
+            if source < 0 or result[i] >= 0:
+                continue
+            if source not in found:
+                path = tree.numbers[source]
+                real = path >= 0
+                total = np.zeros(roots.size, np.int64)
+                np.add.at(total, np.searchsorted(roots, path[real], "right") - 1, scans[source].exclusive[real])
+                found[source] = int(labels.outside(roots[total.argmax()])) if path.size else -1
+            result[i] = found[source]
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class WalkedEvents:
+    """Events of some locations, one location after the other, with the call path at each of them.
+
+    Attributes
+    ----------
+    locations : (n_locations,) int64
+        Rows of the locations: one, or several with all of their events.
+    bounds : (n_locations + 1,) int64
+        Where the events of each begin.
+    row : (n_locations,) int64
+        Row of the first event of each here.
+    is_end : bool
+        Whether these are their last events.
+    time, kind, region : (n,)
+        As stored.
+    node : (n,) int32
+        Number of the call path within the location, -1 is null. It is written to again.
+    """
+
+    locations: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    row: NDArray[np.int64]
+    is_end: bool
+    time: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    region: NDArray[np.int32]
+    node: NDArray[np.int32]
+
+
+def walk_stacks(
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, locations: NDArray[np.int64],
+    flush_stops: Sequence[NDArray[np.int64]] | None = None,
+) -> Iterator[WalkedEvents]:  # fmt: skip
+    """Go through the events of some locations once more, with the call path at each of them.
+
+    Parameters
+    ----------
+    facts, scans
+        Of the trace.
+    teams : Teams
+        With those of the locations.
+    locations : (n,) int64
+        Rows of the locations, ascending.
+    flush_stops : sequence of (n_flushes,) int64, optional
+        When their buffer flushes end, as `scan.flush_stops_of` returns it.
+
+    Yields
+    ------
+    WalkedEvents
+        At most `WALKED` events, of each location in order; also of those without events.
+    """
+    stops = flush_stops_of(facts.store, locations) if flush_stops is None else flush_stops
+    buffers, pointers = ScanBuffers.make(), arrays.empty(stacks.Pointers, WALKED)
+    for some in bounded(facts.store.n_events[locations], WALKED):
+        again = [
+            _scan_again(facts, scans, teams, i, of) for i, of in zip(locations[some].tolist(), stops[some], strict=True)
+        ]
+        for run in runs_of(again):
+            is_end = False
+            while not is_end:
+                columns, sizes = next_events(run)
+                n_read = int(sizes.sum())
+                for at in range(0, max(n_read, 1), WALKED):
+                    time, kind, region = (columns[name][at : at + WALKED] for name in ("time", "kind", "region"))
+                    here = arrays.first(pointers, time.size)
+                    if len(run) == 1:
+                        sizes = np.array([time.size])
+                    row = np.array([scan.first_row + scan.at for scan in run])
+                    is_end = run[0].at + sizes[0] == run[0].n
+                    scan_batch(run, {"time": time, "kind": kind, "region": region}, sizes, buffers, is_end, here)
+                    yield WalkedEvents(
+                        np.array([scan.location for scan in run]), np.append(0, np.cumsum(sizes)), row, is_end, time, kind, region,
+                        here.call_path,
+                    )  # fmt: skip
+            buffers.forget_ended(FIRST_STATE)
+
+
+def _scan_again(
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int, flush_stops: NDArray[np.int64] | None = None
+) -> LocationScan:  # fmt: skip
+    """Return a new scan of a location that has been scanned, ready to begin."""
+    before = scans[location]
+    scan = LocationScan(
+        facts.store, facts.regions, teams, facts.order, location, before.first_row, flush_stops, divider=before.divider
+    )  # fmt: skip
+    scan.enter_threads()
+    scan.inherit(scans)
+    return scan
+
+
+@dataclass(frozen=True, eq=False)
+class LocationStacks:
+    """Where the region stack of a location stands at each of its events.
+
+    Attributes
+    ----------
+    time, kind, region : (n_events,)
+        As stored.
+    enterptr, exitptr : (n_events,) int64
+        Rows; -1 is null.
+    node : (n_events,) int32
+        Call path, numbered within the location; -1 is null.
+    numbers : (n_nodes,) int64
+        Number of each of these call paths in the merged tree.
+    """
+
+    time: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    region: NDArray[np.int32]
+    enterptr: NDArray[np.int64]
+    exitptr: NDArray[np.int64]
+    node: NDArray[np.int32]
+    numbers: NDArray[np.int64]
+
+    def call_path(self, rows: slice = slice(None)) -> NDArray[np.int64]:
+        """Return the call paths of some events; (n,) int64, -1 is null."""
+        return pick(self.numbers, self.node[rows])
+
+    def is_enter(self, rows: slice = slice(None)) -> NDArray[np.bool_]:
+        """Say which of some events enter a region: EXIT or not, a call path begins there; (n,) bool."""
+        return (ACTION[self.kind[rows]] == PUSH) | (self.exitptr[rows] >= 0)
+
+
+def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> LocationStacks:
+    """Go through the events of a location once more, for where its region stack stands at each.
+
+    Parameters
+    ----------
+    facts, scans
+        Of the trace.
+    teams : Teams
+        With those of the location.
+    location : int
+        Row of the location.
+
+    Returns
+    -------
+    LocationStacks
+        33 B per event of the location.
+    """
+    scan = _scan_again(facts, scans, teams, location)
+    columns = facts.store.read("events", location)
+    n = columns["time"].size
+    enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
+    if n:
+        scan_batch([scan], columns, np.array([n]), ScanBuffers.make(), True, stacks.Pointers(enterptr, exitptr, node))
+    time, kind, region = (columns[name] for name in ("time", "kind", "region"))
+    return LocationStacks(time, kind, region, enterptr, exitptr, node, facts.call_paths.numbers[location])
+
+
+def scan_charges(
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Go through the events of a location once more, for which call paths its time is charged to, and when it was spent.
+
+    The charges of a call path add up to its exclusive time (`profile`). The time of explicit tasks, which that has twice, is charged once:
+    to the call paths below TASKS, and outside of all regions of the task to the call path on which it was scheduled.
+
+    Parameters
+    ----------
+    facts, scans
+        Of the trace, which is not divided into periods.
+    teams : Teams
+        With those of the location.
+    location : int
+        Row of the location.
+
+    Returns
+    -------
+    begin, end : (n,) int64
+        Ticks. Where times decrease the end may be the earlier.
+    call_path : (n,) int64
+    """
+    scan = _scan_again(facts, scans, teams, location)
+    columns = facts.store.read("events", location)
+    n = columns["time"].size
+    charges = charges_of(n + int((ACTION[columns["kind"]] == FLUSH).sum()) + 1)
+    if n:
+        scan_batch([scan], columns, np.array([n]), ScanBuffers.make(), True, charges=charges)
+    begin, end, node = (column[: charges.n[0]] for column in charges[:3])
+    # a task that enters no region has no call path
+    charged = node >= 0
+    return begin[charged], end[charged], facts.call_paths.numbers[location][node[charged]]
+
+
+def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> dict[str, NDArray[Any]]:
+    """Return `scan_location` as columns.
+
+    Parameters
+    ----------
+    facts, scans
+        Of the trace.
+    teams : Teams
+        With those of the location.
+    location : int
+        Row of the location.
+
+    Returns
+    -------
+    dict of str to (n_events,) array
+        `time`, `kind`, `region` as stored, int64 rows `enterptr` and `exitptr`, and `call_path`, int64; -1 is null.
+    """
+    found = scan_location(facts, scans, teams, location)
+    names = ("time", "kind", "region", "enterptr", "exitptr")
+    return {**{name: getattr(found, name) for name in names}, "call_path": found.call_path()}
+
+
+@step(WITHIN, "region_instances")
+def region_instances(
+    facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
+) -> CompoundTable:
+    """Build the table of the executions of regions on some locations; 48 B per instance."""
+    found: dict[str, list[NDArray[Any]]] = {c.name: [np.zeros(0, c.dtype)] for c in REGION_INSTANCES.columns}
+    for location in np.asarray(members).tolist():
+        at_events = scan_location(facts, scans, team_instances, location)
+        first = scans[location].first_row
+        at = np.flatnonzero(at_events.is_enter())
+        leave = at_events.exitptr[at]
+        here: dict[str, NDArray[Any]] = {
+            "location": np.full(at.size, location, np.int32),
+            "enter": first + at,
+            "exit": leave,
+            "region": at_events.region[at],
+            "call_path": pick(at_events.numbers, at_events.node[at]).astype(np.int32),
+            "enter_time": at_events.time[at],
+            "exit_time": pick(at_events.time, np.where(leave >= 0, leave - first, -1)),
+        }
+        for name, values in here.items():
+            found[name].append(values)
+    table = {name: joined([a for a in arrays if a.size] or arrays[:1]) for name, arrays in found.items()}
+    return CompoundTable(REGION_INSTANCES, table["enter"].size, table)

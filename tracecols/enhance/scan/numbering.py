@@ -1,0 +1,114 @@
+"""The numbers of operations, which join those of several processes: the k-th of one belongs to the k-th of the others.
+
+A trace slice holds only some of the operations. So that they are joined as in the whole trace, the manifest of a slice says
+which numbers its operations have there (`slices.numbering` finds them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import combine, latest_before
+from tracecols.enhance.definitions.locations import PIECE_NUMBERS
+from tracecols.store import Store
+
+N_COLUMNS = 7
+"""Of a row: what is counted, its key (four columns), a position in the slice, the number in the whole trace."""
+
+_LARGEST = 1 << 31
+"""Numbers are less than this."""
+
+
+class Numbered(IntEnum):
+    """What is counted, and by what key: the process and up to three other numbers."""
+
+    SEND = 0
+    """(source, destination, communicator, tag), sends that were not cancelled."""
+    RECEIVE = 1
+    """(destination, source, communicator, tag), receives in the order in which they were posted."""
+    COLLECTIVE = 2
+    """(process, communicator), blocking collective operations."""
+    NONBLOCKING = 3
+    """(process, communicator), non-blocking collective operations in the order in which they were started."""
+    WINDOW = 4
+    """(process, window), collective operations on a window: fences, MPI_Win_create, operations of SHMEM."""
+    FILE = 5
+    """(process, handle), collective calls for a file."""
+    ACCESS = 6
+    """(origin, target, window), access epochs."""
+    EXPOSURE = 7
+    """(target, origin, window), exposure epochs."""
+    FENCED = 8
+    """(location, window): 1 if the last synchronisation before the slice was collective; nothing is counted."""
+
+
+class Numbering:
+    """The numbers that the operations of a trace slice have in the whole trace.
+
+    Parameters
+    ----------
+    rows : (n, 7) int64
+        `Numbered`, key (four columns, the last 0 where it has fewer), position, number: the operation at this position, of
+        those of the same key in the slice, has this number in the whole trace; the operations after it count on from there.
+        Operations before the first position of their key, and those of other keys, have their position as number.
+    """
+
+    def __init__(self, rows: NDArray[np.int64]) -> None:
+        self.rows = rows
+        self._of: Mapping[int, NDArray[np.int64]] = {
+            what: rows[rows[:, 0] == what] for what in np.unique(rows[:, 0]).tolist()
+        }
+
+    @classmethod
+    def of(cls, store: Store) -> Numbering:
+        """Read the numbers from the manifest of a trace slice; there are none in that of a whole trace.
+
+        Raises
+        ------
+        StoreError
+            If the manifest does not hold numbers in their place.
+        """
+        text = str(store.manifest["source"].get(PIECE_NUMBERS, ""))
+        try:
+            values = np.array(text.replace(":", " ").split(), np.int64)
+            rows = values.reshape(-1, N_COLUMNS)
+        except (ValueError, OverflowError) as error:
+            raise store.damaged(f"manifest.json, {PIECE_NUMBERS}: no rows of {N_COLUMNS} whole numbers") from error
+        if rows.size and (np.abs(rows[:, 5:]).max() >= _LARGEST or rows[:, 5].min() < 0):
+            raise store.damaged(f"manifest.json, {PIECE_NUMBERS}: there are no such positions or numbers")
+        return cls(rows)
+
+    def __str__(self) -> str:
+        return " ".join(":".join(map(str, row)) for row in self.rows.tolist())
+
+    def __bool__(self) -> bool:
+        return bool(self.rows.size)
+
+    def number(self, what: Numbered, position: NDArray[np.int64], *key: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the numbers of operations in the whole trace.
+
+        Parameters
+        ----------
+        what : Numbered
+        position : (n,) int64
+            Numbers of the operations among those with the same key in this trace.
+        *key : (n,) int
+            Columns of the key.
+
+        Returns
+        -------
+        (n,) int64
+            `position` itself in whole traces; O(n log n) in slices.
+        """
+        rows = self._of.get(what)
+        if rows is None or not position.size:
+            return position
+        m = len(rows)
+        group = combine(*(np.concatenate([rows[:, 1 + i], column.astype(np.int64)]) for i, column in enumerate(key)))
+        at = latest_before(group[:m], rows[:, 5], group[m:], position)
+        return position + pick(rows[:, 6] - rows[:, 5], at, 0)

@@ -1,0 +1,1187 @@
+"""The pass over each location's events: call paths, profile, and the call instances and attributed events that joins need.
+
+Scope: one location; the only thing it needs of another is the call path a thread inherits from the one that forked it
+(thesis 3.20). A location that meets a team whose master has not come that far stops there and is taken up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, ColumnSlice, ColumnSource, joined, joined_column, merged, pick
+from tracecols.enhance.dataflow.grouping import mask_of, pair_nested, ranges
+from tracecols.enhance.dataflow.partitions import whole_processes
+from tracecols.enhance.dataflow.spill import Spill
+from tracecols.enhance.definitions.locations import Locations
+from tracecols.enhance.definitions.order import EventOrder
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.scan.periods import WHOLE, Divider
+from tracecols.enhance.scan.tasks import TaskEvents
+from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
+from tracecols.errors import StoreError
+from tracecols.kernels import actions, arrays, stacks
+from tracecols.kernels.actions import action_table
+from tracecols.schema import KINDS, NAMES, EventKind
+from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
+
+BATCH = 1 << 20
+"""Events per kernel call."""
+
+WAVE = 1 << 26
+"""Events of processes that are scanned together, so that not all need memory at a time; a process stays whole."""
+
+TEAMS = 1 << 20
+"""Events of processes whose teams are found by one task: at most 64 tasks for a wave of processes that are smaller."""
+
+GROUP = 1 << 16
+"""Events of locations that one thread scans one after the other: small ones share row groups and buffers, what they found is kept
+together, and they cost less than a task each."""
+
+SMALL = 1 << 11
+"""Events of a location below which its scan takes longer in Python than in kernels (160 us, and 85 ns per event). Threads would wait
+for each other's interpreter lock: for 10,000 locations of 200 events two took 2.1 s, where one takes 1.7."""
+
+CHAIN = 64
+"""Call paths that stand above those of a stack, at most: of the program and of explicit tasks."""
+
+LARGE_TABLE = 1 << 14
+"""Entries of a hash table of call paths that is not used again: all locations would need memory like the one with most call paths."""
+
+JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
+"""Kinds whose call instances are joined with those of all processes at once."""
+
+SIDE_FAMILIES = ("p2p", "collectives", "locks", "rma")
+"""Side tables of events with attributes, besides those of threads, tasks and metrics."""
+
+CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}
+"""Columns of call instances that are close to another one (see `ColumnSpill.keep`)."""
+
+FOREIGN = -2
+"""Codes below refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
+
+
+ACTION = action_table(
+    actions.PUSH, actions.POP, actions.ON_OFF, actions.FLUSH, actions.FORK, actions.JOIN, actions.TEAM_BEGIN, actions.TEAM_END,
+    actions.TASK_SWITCH, actions.TASK_COMPLETE, actions.ATTRIBUTE, actions.ATTRIBUTE_CALL,
+)  # fmt: skip
+"""What kinds of events do to the scan of a location."""
+
+ATTRIBUTED: NDArray[np.bool_] = mask_of(
+    actions.kinds_that(
+        actions.FORK, actions.JOIN, actions.TEAM_BEGIN, actions.TEAM_END, actions.TASK_SWITCH, actions.TASK_COMPLETE,
+        actions.ATTRIBUTE, actions.ATTRIBUTE_CALL,
+    )
+)  # fmt: skip
+"""Kinds of attributed events; (256,) bool."""
+
+IS_OF_TEAM = IS_FORK | IS_JOIN
+"""Kinds of events that begin and end teams; (256,) bool."""
+
+FORKER_ACTION = ACTION.copy()
+FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = actions.TEAM_BEGIN, actions.TEAM_END
+"""Of a thread whose FORKs begin teams, where no other events do."""
+
+
+FIRST_STATE = np.zeros(stacks.N_STATE, np.int64)
+"""What a scan begins with."""
+FIRST_STATE[[stacks.TOP, stacks.BASE, stacks.PROGRAM, stacks.FIRST_BAD_EXIT]] = -1
+FIRST_STATE[[stacks.PERIOD, stacks.PERIOD_FRAME, stacks.TEAM_PERIOD]] = -1
+FIRST_STATE[stacks.FLUSHED], FIRST_STATE[stacks.HOME] = np.iinfo(np.int64).min, stacks.NO_PARENT
+FIRST_STATE[stacks.FREE] = stacks.NOT_BEGUN
+
+
+OWN = [stacks.N_NODES, stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.N_PHASES]
+"""What of its state says how much of the buffers is a location's, in the order of `ScanBuffers.filled`."""
+
+NOTED = [
+    stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.PROGRAM, stacks.BAD_EXITS, stacks.OPEN, stacks.DISORDERED, stacks.N_NESTED,
+]  # fmt: skip
+"""What of the state of a location is noted when it ends (`LocationScan.note`)."""
+
+NOTHING = np.zeros(0, np.int64)
+"""Where a location has nothing of a kind; nobody writes to it."""
+
+NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
+"""Where no pointer columns are asked for."""
+
+
+def charges_of(n: int) -> stacks.Charges:
+    """Return room for so many charges of exclusive time.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    """
+    begin, end, node = (np.empty(n, np.int64) for _ in range(3))
+    return stacks.Charges(begin, end, node, np.zeros(1, np.int64))
+
+
+NO_CHARGES = charges_of(0)
+"""Where it is not asked for when exclusive time was spent."""
+
+
+def tasks_of(n: int) -> stacks.Tasks:
+    """Return tasks of which none has begun.
+
+    Parameters
+    ----------
+    n : int
+        How many; the first is the implicit one.
+    """
+    found = arrays.zeros(stacks.Tasks, n)
+    found.top[:] = found.stub[:] = found.gap[:] = -1
+    return found
+
+
+ONE_TASK = tasks_of(1)
+"""The implicit task of a location that never switches between tasks: nothing is written to it."""
+
+IN_PROGRAMS = tuple(str(int(kind)) for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN))
+"""Kinds of events of a program that is recorded, and whose threads are."""
+
+
+@dataclass
+class ForkSpans:
+    """The FORKs of some locations in order, location by location: their rows and times, those of their JOINs (row -1 if there is none),
+    call paths of both (-1); first FORK of each location, and behind the last one.
+    """
+
+    start: NDArray[np.int64]
+    fork_row: NDArray[np.int64]
+    join_row: NDArray[np.int64]
+    fork_time: NDArray[np.int64]
+    join_time: NDArray[np.int64]
+    node: NDArray[np.int32]
+    join_node: NDArray[np.int32]
+
+
+@dataclass
+class ScanBuffers:
+    """The arrays that the scans of locations work in, one after the other (`kernels.stacks`).
+
+    What call paths, call instances and attributed events the locations have that `ended` stays in front, until it is kept
+    (`keep_results`); that of the location which is scanned stands behind: `filled` says where (`stacks.scan_locations`).
+    """
+
+    frames: stacks.Frames
+    paths: stacks.CallPaths
+    table: NDArray[np.int32]
+    calls: stacks.CallInstances
+    attributed: stacks.AttributedEvents
+    team_stack: NDArray[np.int64]
+    chain: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2 * (64 + CHAIN), np.int64))
+    begin: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
+    end: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
+    ended: list[LocationScan] = field(default_factory=list)
+    filled: NDArray[np.int64] = field(default_factory=lambda: np.zeros(stacks.N_FILLED, np.int64))
+
+    @classmethod
+    def make(cls) -> ScanBuffers:
+        """Make small ones."""
+        return cls(
+            arrays.linked(stacks.Frames, 64),
+            arrays.zeros(stacks.CallPaths, 256),
+            np.zeros(512, np.int32),
+            arrays.zeros(stacks.CallInstances, 1 << 12),
+            arrays.zeros(stacks.AttributedEvents, 1 << 12),
+            np.full(16, -1, np.int64),
+        )
+
+    def grow(self, state: NDArray[np.int64]) -> None:
+        """Double those that are full, for the location with this state."""
+        n_paths, n_calls, n_attributed, n_phases = self.filled[: stacks.FREE_FRAME].tolist()
+        if state[stacks.FREE] == -1:
+            self.frames, state[stacks.FREE] = arrays.more_linked(self.frames)
+            self.chain = np.zeros(2 * (self.frames.below.size + CHAIN), np.int64)
+        if n_phases + state[stacks.N_PHASES] >= self.begin.size:
+            self.begin, self.end = (np.concatenate([a, np.zeros_like(a)]) for a in (self.begin, self.end))
+        is_full = 2 * (state[stacks.N_NODES] + state[stacks.ROOM]) > self.table.size
+        while 2 * (state[stacks.N_NODES] + state[stacks.ROOM]) > self.table.size:
+            self.table = np.zeros(2 * self.table.size, np.int32)
+        while n_paths + self.table.size // 2 > self.paths.parent.size:
+            self.paths = arrays.doubled(self.paths)
+        if is_full:
+            stacks.index_call_paths(arrays.behind(self.paths, n_paths), state[stacks.N_NODES], self.table)
+        if n_calls + state[stacks.N_CALLS] >= self.calls.node.size:
+            self.calls = arrays.doubled(self.calls)
+        if n_attributed + state[stacks.N_ATTRIBUTED] >= self.attributed.kind.size:
+            self.attributed = arrays.doubled(self.attributed)
+        if state[stacks.TEAM_DEPTH] + 1 >= self.team_stack.size:
+            self.team_stack = np.concatenate([self.team_stack, np.full_like(self.team_stack, -1)])
+
+    def periods(self, divider: Divider) -> stacks.Periods | None:
+        """Return what divides the time of locations, if anything does."""
+        if divider.mode is None:
+            return None
+        return stacks.Periods(divider.mode, divider.fits, divider.edges, self.chain, self.begin, self.end)
+
+    def forget_ended(self, state: NDArray[np.int64]) -> None:
+        """Forget what locations found that ended; that of the one that is scanned, with its state, moves to the front."""
+        columns = (self.paths, self.calls, self.attributed, (self.begin, self.end))
+        filled = self.filled[: stacks.FREE_FRAME].tolist()
+        for rows, n, n_own in zip(columns, filled, state[OWN].tolist(), strict=True):
+            for column in rows if n and n_own else ():
+                column[:n_own] = column[n : n + n_own]
+        self.ended = []
+        self.filled[: stacks.FREE_FRAME] = 0
+
+    def clear(self) -> None:
+        """Give up those of very many call paths."""
+        if self.table.size > LARGE_TABLE:
+            fresh = ScanBuffers.make()
+            self.frames, self.paths, self.table, self.chain = fresh.frames, fresh.paths, fresh.table, fresh.chain
+            self.filled[stacks.FREE_FRAME] = 0
+
+
+class BufferPool:
+    """Buffers that are used by one scan after the other: fresh memory costs as much as writing to it."""
+
+    def __init__(self) -> None:
+        self._free: list[ScanBuffers] = []
+
+    def take(self) -> ScanBuffers:
+        """Return buffers that no scan uses."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return ScanBuffers.make()
+
+    def give(self, buffers: ScanBuffers) -> None:
+        """Take buffers back."""
+        buffers.clear()
+        self._free.append(buffers)
+
+
+def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return when the buffer flushes of some locations end, in their order; a (n_flushes,) int64 array of ticks for each.
+
+    Parameters
+    ----------
+    store : Store
+    locations : (n,) int64
+        Rows of locations, ascending.
+    """
+    control, counts = store.read_together("control", locations, ["kind", "stop_time"])
+    is_flush = control["kind"] == EventKind.BUFFER_FLUSH
+    before = np.append(0, np.cumsum(is_flush))[np.append(0, np.cumsum(counts))]
+    stop_time = control["stop_time"][is_flush]
+    return [stop_time[a:b] if a < b else NOTHING for a, b in pairwise(before.tolist())]
+
+
+RESULTS = (
+    "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "paths", "n_calls",
+    "n_attributed", "calls", "events", "global_numbers", "global_calls", "bad_exits", "open", "disordered", "thread_events", "divider",
+    "phase_begin", "phase_end", "nested",
+)  # fmt: skip
+"""Attributes of a `LocationScan` that later steps read."""
+
+
+class LocationScan:
+    """The pass over one location: `enter_threads`, then `advance_together` until `done`.
+
+    Attributes
+    ----------
+    paths : ColumnSlice
+        The location's call paths after the pass: `parent` (own number, -1, or a FOREIGN code), `entry` (`Regions.of_entry`), `row`
+        and `time` of the first ENTER, `exclusive` ticks, `visits`, and `period`, -1 outside. Call paths with a negative entry stand
+        for periods only: `stacks.FIRST_PERIOD` less the number.
+    calls : ColumnSlice
+        `CALL_INSTANCES`; without `tasks` where no explicit task was executed, by it or by those that it was scanned with.
+    events : ColumnSlice
+        `ATTRIBUTED_EVENTS`.
+    global_numbers : (n,) int64
+        The call instances that join all processes at once: one-sided communication, files, start and end of MPI.
+    global_calls : ColumnSlice
+        These.
+    thread_events : ThreadEvents
+        Its rows of the side table of threads that concern teams.
+    fork_rows : (n_forks,) int64
+        Those of FORKs, as long as it is not `done`.
+    n_calls, n_attributed : int
+        How many call instances and attributed events there are.
+    first_time, last_time : int
+        Ticks of the first and last event.
+    program : int
+        The call path of the program the location records; negative if it records none.
+    bad_exits, open : int
+        EXITs that do not match their ENTER; region instances that never end.
+    disordered : int
+        ENTERs and EXITs whose time lies before that of an event before them, or before the end of a buffer flush.
+    phase_begin, phase_end : (n_phases,) int64
+        Ticks of the phases of the location.
+    nested : int
+        Instances that would begin a phase, but stand in one.
+    """
+
+    def __init__(
+        self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
+        flush_stops: NDArray[np.int64] | None = None, is_device: bool = False, divider: Divider = WHOLE,
+    ) -> None:  # fmt: skip
+        self.divider = divider
+        self.store, self.regions, self.order, self.location = store, regions, order, location
+        self.thread_events, self.fork_rows = teams.events[location], teams.fork_rows_of(location)
+        self.n = store.n_rows("events", location)
+        self.done = False
+        self.at = 0
+        self._master, self._fork = teams.masters_of(location)
+        self._forker = int(teams.forker[location])
+        self._spans: ForkSpans | None = None
+        self._interval_start = self._interval_stop = self._last_join = NOTHING
+        self._n_over = 0
+        self.depends = self._parents = self._programs = self._team_periods = NOTHING
+        self._known = self._master.size
+        if self._known:
+            # none of them is known: NO_PARENT, and no period
+            unknown = np.empty((3, self._known), np.int64)
+            unknown.fill(stacks.NO_PARENT)
+            self._parents, self._programs, self._team_periods = unknown
+            is_other = self._master >= 0
+            if is_other.any():
+                self.depends, self._known = np.unique(self._master[is_other]), int(is_other.argmax())
+        self.state = FIRST_STATE.copy()
+        self.first_row = first_row
+        self.published = NOTHING, NOTHING, NOTHING
+        self.phase_begin = self.phase_end = NOTHING
+        self.first_time = self.last_time = 0
+        self.program = -1
+        self.buffers: ScanBuffers | None = None
+        self.is_device = is_device
+        self._stop_times = flush_stops_of(store, np.array([location]))[0] if flush_stops is None else flush_stops
+        tasks = TaskEvents.of(store, location)
+        self._task_slots = tasks.slot
+        sites = store.read("enter_sites", location) if store.n_rows("enter_sites", location) else None
+        self._site_rows = sites["row"] - first_row if sites else NOTHING
+        self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
+        self.tasks = ONE_TASK if not tasks.slot.size else tasks_of(tasks.n_tasks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep what the pass found; what it worked with stays where it was."""
+        if not self.done:
+            raise TypeError("a scan that is not done cannot be pickled")
+        return {name: getattr(self, name) for name in RESULTS}
+
+    def enter_threads(self) -> None:
+        """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference has it.
+
+        Programs that are not recorded have none; a location that records the program is its main thread.
+        """
+        recorded = self.store.manifest["events_by_kind"]
+        if not all(kind in recorded for kind in IN_PROGRAMS):
+            return
+        if not self.store.n_rows("threads", self.location):
+            return
+        threads = self.store.read("threads", self.location, ["row", "kind"])
+        rows = threads["row"][threads["kind"] == EventKind.THREAD_BEGIN]
+        if not rows.size:
+            return
+        if (self.store.read("control", self.location, ["kind"])["kind"] == EventKind.PROGRAM_BEGIN).any():
+            return
+        at = int(rows[0]) - self.first_row
+        time = self.store.read("events", self.location, ["time"], at, at + 1)["time"]
+        self.state[[stacks.THREAD_ROW, stacks.THREAD_TIME]] = int(rows[0]), int(time[0])
+        self.state[[stacks.BASE, stacks.HOME]] = 0
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with every step."""
+        return self.at + self._known + self.done
+
+    @property
+    def forks_teams(self) -> bool:
+        """Whether its FORKs begin teams, where no other events do."""
+        return self._forker == self.location
+
+    def meanings(self) -> stacks.Meanings:
+        """Return what its events mean, which is the same for all locations that fork teams, or do not, and are devices, or are not."""
+        regions, fits = self.regions, self.divider.fits
+        # whatever runs on a stream of a device is joined with the host
+        flags = regions.flags | np.uint8(stacks.IS_CALL) if self.is_device else regions.flags
+        flags = flags | fits[0].astype(np.uint8) * np.uint8(stacks.IS_PHASE) if fits.size else flags
+        action = FORKER_ACTION if self.forks_teams else ACTION
+        return stacks.Meanings(action, regions.of_entry, flags, np.int32(regions.tasks), np.int32(regions.threads))
+
+    def side_values(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Return what its side tables say, in the order of `stacks.LocationSides` without `n_known`; `time` is that of its next events."""
+        return (
+            self._stop_times, self._task_slots, self._parents, self._programs, *self._team_intervals(time), self._team_periods,
+        )  # fmt: skip
+
+    @property
+    def n_known(self) -> int:
+        """How many of its begins in teams are known (`inherit`)."""
+        return self._known
+
+    def wait(self, n: int, buffers: ScanBuffers, tasks: stacks.Tasks) -> None:
+        """Note that `n` more events are scanned, and in what the scan goes on later."""
+        self.at += n
+        self.buffers, self.tasks = buffers, tasks
+
+    def note(
+        self, n_calls: int, n_attributed: int, program: int, bad_exits: int, n_open: int, disordered: int, nested: int
+    ) -> None:
+        """Note what was found once all events are scanned (`NOTED`); all else stays in the buffers until it is kept."""
+        self.n_calls, self.n_attributed, self.program = n_calls, n_attributed, program
+        self.bad_exits, self.open, self.disordered, self.nested = bad_exits, n_open, disordered, nested
+
+    def _team_intervals(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find the rows between which this thread belongs to the teams another one forks, as far as a batch tells."""
+        spans = self._spans
+        if spans is None or not time.size:
+            return self._interval_start, self._interval_stop
+        base = int(self.state[stacks.ROW])
+        time = self.order.times_of(base, time)
+        start, stop = self._interval_start, self._interval_stop
+        # teams that were joined before this batch are over; nested ones are joined before those around them
+        low = int(np.searchsorted(self._last_join, time[0]))
+        high = int(np.searchsorted(spans.fork_time, time[-1], "right"))
+        stop[self._n_over : low] = 0
+        self._n_over = max(low, self._n_over)
+        for bounds, row, at in (
+            (start, spans.fork_row[low:high], spans.fork_time[low:high]),
+            (stop, spans.join_row[low:high], spans.join_time[low:high]),
+        ):
+            # at the same time as a FORK or JOIN the forking thread, which is the master, goes first
+            bound = np.searchsorted(time, at)
+            n = np.searchsorted(time, at, "right") - bound
+            of = np.flatnonzero((n > 0) & self.order.is_listed(row))
+            if of.size:
+                n = n[of]
+                k = np.repeat(np.arange(of.size), n)
+                tied = base + ranges(bound[of], n)
+                before = self.order.tie_order(tied) < self.order.tie_order(row[of])[k]
+                bound[of] += np.bincount(k[before], minlength=of.size)
+            bounds[low:high] = np.where(row >= 0, base + bound, np.iinfo(np.int64).max)
+        return start, stop
+
+    def inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> bool:
+        """Look up the call paths of teams whose masters have come far enough by now; return whether the location can go on.
+
+        Parameters
+        ----------
+        others : mapping or sequence of LocationScan
+            By location: what can be inherited.
+        give_up : bool, optional
+            Go on without what is not known.
+        """
+        if self._forker not in (-1, self.location):
+            if self._spans is None and others[self._forker].done:
+                self._spans = fork_spans([others[self._forker]], self.order)
+                self._last_join = np.maximum.accumulate(self._spans.join_time)
+                n = self._spans.fork_row.size
+                self._interval_start, self._interval_stop = (np.full(n, np.iinfo(np.int64).max) for _ in range(2))
+                self._n_over = 0
+                at = self._spans.node.astype(np.int64)
+                inherited = FOREIGN - (self._forker << 32 | np.maximum(at, 0))
+                self._parents = np.where(at >= 0, inherited, stacks.ROOT_IN_TEAM)
+                self._programs = np.full(self._parents.size, stacks.NO_PARENT, np.int64)
+                self._team_periods = np.full(self._parents.size, -1, np.int64)
+                if not self.divider.by_time:
+                    self._team_periods = pick(others[self._forker].node_period, at).astype(np.int64)
+                self._known = self._parents.size
+            return self._spans is not None or give_up
+        if self._known == self._master.size:
+            return True
+        unknown = slice(self._known, None)
+        master, fork = self._master[unknown], self._fork[unknown]
+        parents, programs, periods = self._parents[unknown], self._programs[unknown], self._team_periods[unknown]
+        forked = np.zeros(master.size, bool)
+        for m in self.depends.tolist():
+            nodes, its_programs, its_periods = others[m].published
+            mine = np.flatnonzero((master == m) & (fork < nodes.size))
+            forked[mine] = True
+            node, program = nodes[fork[mine]], its_programs[fork[mine]]
+            program[node < 0] = stacks.NO_PARENT
+            programs[mine] = np.where(program >= 0, FOREIGN - (m << 32 | np.maximum(program, 0)), program)
+            parents[mine] = np.where(node >= 0, FOREIGN - (m << 32 | np.maximum(node, 0)), stacks.ROOT_IN_TEAM)
+            periods[mine] = its_periods[fork[mine]]
+        lacking = np.flatnonzero((master >= 0) & ~forked)
+        n = int(lacking[0]) if lacking.size and not give_up else master.size
+        self._known += n
+        return True
+
+    def entries(self, region: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Put the call sites of the batch that begins at event `at` in place of the regions they enter."""
+        if not self._site_rows.size:
+            return region
+        low, high = np.searchsorted(self._site_rows, [self.at, self.at + region.size])
+        result = region.copy()
+        at, entry = self._site_rows[low:high] - self.at, len(self.regions) + self._sites[low:high]
+        entered = self.regions.of_entry[entry]
+        if (entered != region[at]).any() or (entered < 0).any():
+            raise self.damaged("an event enters another region than its call site in the table enter_sites")
+        result[at] = entry
+        return result
+
+    def damaged(self, what: str) -> StoreError:
+        """Make the error about something that contradicts itself on the location."""
+        return self.store.damaged(f"location {self.location}: {what}")
+
+    @property
+    def expected(self) -> tuple[int, int, int, int]:
+        """How many buffer flushes, switches of tasks, begins in teams and forks its side tables have; -1 where they do not tell."""
+        n_begins = self._parents.size if self._forker in (-1, self.location) else -1
+        return self._stop_times.size, self._task_slots.size, n_begins, self.fork_rows.size
+
+    @property
+    def node_parent(self) -> NDArray[np.int64]:
+        """Parents of its call paths."""
+        return self.paths.column("parent")
+
+    @property
+    def node_entry(self) -> NDArray[np.int32]:
+        """Entries of its call paths."""
+        return self.paths.column("entry")
+
+    @property
+    def node_row(self) -> NDArray[np.int64]:
+        """Rows of the first ENTER of its call paths."""
+        return self.paths.column("row")
+
+    @property
+    def node_time(self) -> NDArray[np.int64]:
+        """Ticks of the first ENTER of its call paths."""
+        return self.paths.column("time")
+
+    @property
+    def node_period(self) -> NDArray[np.int32]:
+        """Periods of its call paths."""
+        return self.paths.column("period")
+
+    @property
+    def exclusive(self) -> NDArray[np.int64]:
+        """Exclusive ticks of its call paths."""
+        return self.paths.column("exclusive")
+
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """Visits of its call paths."""
+        return self.paths.column("visits")
+
+    def finish(
+        self, global_numbers: NDArray[np.int64], paths: ColumnSlice, calls: ColumnSlice, events: ColumnSlice,
+        global_calls: ColumnSlice,
+    ) -> None:  # fmt: skip
+        """Take what is kept of it, and let go of what the pass worked with."""
+        self.paths, self.calls, self.events = paths, calls, events
+        self.global_calls, self.global_numbers = global_calls, global_numbers
+        self.done = True
+        del self.tasks, self._master, self._fork, self._parents, self._programs, self._team_periods, self.fork_rows
+        del self._stop_times, self._task_slots, self.state
+        self.buffers = None
+        self._spans = None
+        self._interval_start = self._interval_stop = self._last_join = NOTHING
+
+
+def publish(
+    scans: Sequence[LocationScan], attributed: stacks.AttributedEvents, n_attributed: NDArray[np.int64],
+    period: NDArray[np.int32], n_paths: NDArray[np.int64],
+) -> NDArray[np.int64]:  # fmt: skip
+    """Let threads that were forked on some locations know where: the call path of every FORK so far, and the program it belongs to.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    attributed : AttributedEvents
+        Of all of them, one location after the other.
+    n_attributed : (n_scans,) int64
+        How many each has.
+    period : (any,) int32
+        Periods of their call paths, one location after the other.
+    n_paths : (n_scans,) int64
+        How many of these each has.
+
+    Returns
+    -------
+    (n_scans,) int64
+        How many FORKs each has.
+    """
+    forks = np.flatnonzero(IS_FORK[attributed.kind])
+    of = np.searchsorted(np.cumsum(n_attributed), forks, "right")
+    n_forks = np.bincount(of, minlength=len(scans))
+    if not forks.size:
+        return n_forks
+    counts = n_forks.tolist()
+    for scan, n in zip(scans, counts, strict=True):
+        if n > scan.fork_rows.size:
+            raise scan.damaged(f"{n} forks among its events, {scan.fork_rows.size} in the table threads")
+    node = attributed.node[forks].astype(np.int64)
+    row = np.concatenate([scan.fork_rows[:n] for scan, n in zip(scans, counts, strict=True)])
+    program, since = np.array([scan.state[[stacks.PROGRAM, stacks.PROGRAM_ROW]] for scan in scans])[of].T
+    programs = np.where(row > since, program, stacks.NO_PARENT)
+    if scans[0].divider.by_time:
+        in_period = np.full(node.size, -1, np.int64)
+    else:
+        first = (np.cumsum(n_paths) - n_paths)[of]
+        in_period = pick(period, np.where(node >= 0, first + node, -1)).astype(np.int64)
+    start = 0
+    for scan, n in zip(scans, counts, strict=True):
+        here = slice(start, start + n)
+        # at once: threads look at it while this one goes on
+        scan.published = node[here], programs[here], in_period[here]
+        start += n
+    return n_forks
+
+
+def compare_with_sides(
+    scans: Sequence[LocationScan], kind: NDArray[np.uint8], n_attributed: NDArray[np.int64], n_forks: NDArray[np.int64]
+) -> None:
+    """Compare the events of some locations, after the pass, with the rows of their side tables.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    kind : (n,) uint8
+        Kinds of their attributed events, one location after the other.
+    n_attributed, n_forks : (n_scans,) int64
+        How many attributed events and FORKs each has.
+
+    Raises
+    ------
+    StoreError
+        If their numbers differ.
+    """
+    store, location = scans[0].store, np.array([scan.location for scan in scans])
+    expected = np.array([scan.expected for scan in scans])
+    states = np.array([scan.state for scan in scans])[:, [stacks.N_FLUSHES, stacks.N_SWITCHES, stacks.N_TEAMS]]
+    found = np.column_stack((states, n_forks))
+    for k, what in np.argwhere((found != expected) & (expected >= 0)).tolist():
+        name = ("buffer flushes", "switches of tasks", "begins in teams", "forks")[what]
+        raise scans[k].damaged(f"{found[k, what]} {name} among its events, {expected[k, what]} in their side table")
+    of_threads = np.array([scan.thread_events.row.size for scan in scans]) + expected[:, 1]
+    noted = n_attributed - of_threads - sum(store.counts(family)[location] for family in SIDE_FAMILIES)
+    metrics = [store.counts(table)[location] for table in store.tables if table.startswith("metrics_")]
+    values = sum(metrics, np.zeros(len(scans), np.int64))
+    stops = np.cumsum(n_attributed)
+    for k in np.flatnonzero(noted != values).tolist():
+        # a METRIC may have a source without a class, and then has no values
+        n = int(n_attributed[k])
+        n_metrics = int((kind[stops[k] - n : stops[k]] == EventKind.METRIC).sum())
+        classes = to_numpy(store.definition("metric_sources").column("metric_class"))
+        if noted[k] != n_metrics or n_metrics < values[k] or not (classes < 0).any():
+            raise scans[k].damaged(f"{n} events with attributes, {n - noted[k] + values[k]} rows in their side tables")
+
+
+def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | None = None) -> None:
+    """Check what the locations found that ended in the same buffers, and keep it together.
+
+    Parameters
+    ----------
+    buffers : ScanBuffers
+    spill : Spill
+        Where call instances and attributed events go that exceed the buffer pool.
+    waiting : LocationScan, optional
+        The location that is scanned in these buffers and has not ended.
+    """
+    scans = buffers.ended
+    if not scans:
+        return
+    states = np.array([scan.state for scan in scans])
+    n_paths, n_calls, n_attributed, n_phases = states[:, OWN].T
+    of_all = buffers.filled.tolist()
+    attributed = arrays.first(buffers.attributed, of_all[stacks.FILLED_ATTRIBUTED])
+    n_forks = publish(scans, attributed, n_attributed, buffers.paths.period, n_paths)
+    compare_with_sides(scans, attributed.kind, n_attributed, n_forks)
+    columns = arrays.first(buffers.calls, of_all[stacks.FILLED_CALLS])._asdict()
+    if not columns["tasks"].any():
+        del columns["tasks"]
+    calls = Columns(of_all[stacks.FILLED_CALLS], columns)
+    events = Columns(of_all[stacks.FILLED_ATTRIBUTED], attributed._asdict())
+    columns = arrays.first(buffers.paths, of_all[stacks.FILLED_PATHS])._asdict()
+    del columns["recent"]
+    paths = Columns(of_all[stacks.FILLED_PATHS], columns).copy()
+    phases = [edges[: of_all[stacks.FILLED_PHASES]].copy() for edges in (buffers.begin, buffers.end)]
+    first_path, first_call, first_event, first_phase = (
+        np.append(0, np.cumsum(n)) for n in (n_paths, n_calls, n_attributed, n_phases)
+    )
+    is_global, is_many = _global_calls(scans[0].regions, paths, calls, events, n_paths, n_calls, n_attributed)
+    numbers = np.flatnonzero(is_global)
+    chosen = calls.take(numbers)
+    kept: tuple[ColumnSource, ...] = (
+        paths, spill.keep(calls, CLOSE_TO, borrowed=True), spill.keep(events, borrowed=True), spill.keep(chosen) if is_many else chosen,
+    )  # fmt: skip
+    first_global = np.searchsorted(numbers, first_call)
+    firsts = first_path, first_call, first_event, first_global
+    bounds = zip(*(pairwise(first.tolist()) for first in firsts), strict=True)
+    numbers -= np.repeat(first_call[:-1], np.diff(first_global))
+    for scan, rows, of_phases in zip(scans, bounds, pairwise(first_phase.tolist()), strict=True):
+        if n_phases.any():
+            scan.phase_begin, scan.phase_end = (edges[slice(*of_phases)] for edges in phases)
+        slices = (ColumnSlice(source, *of_location) for source, of_location in zip(kept, rows, strict=True))
+        scan.finish(numbers[slice(*rows[-1])], *slices)
+    buffers.forget_ended(FIRST_STATE if waiting is None else waiting.state)
+
+
+def _global_calls(
+    regions: Regions, paths: Columns, calls: Columns, events: Columns, n_paths: NDArray[np.int64], n_calls: NDArray[np.int64],
+    n_attributed: NDArray[np.int64],
+) -> tuple[NDArray[np.bool_], bool]:  # fmt: skip
+    """Find the call instances that join all processes at once: one-sided communication, files, start and end of MPI.
+
+    Returns
+    -------
+    is_global : (n,) bool
+    is_many : bool
+        Whether there may be others than start and end of MPI among them.
+    """
+    kept = np.zeros(len(calls), bool)
+    startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[np.maximum(paths.entry, 0)]]
+    if startup.any():
+        kept = startup[np.repeat(np.cumsum(n_paths) - n_paths, n_calls) + calls.node]
+    joins = np.flatnonzero(JOINS_ALL[events.kind])
+    if joins.size:
+        of = np.searchsorted(np.cumsum(n_attributed), joins, "right")
+        call, first_call = events.call[joins], (np.cumsum(n_calls) - n_calls)[of]
+        kept[(call + first_call)[call >= 0]] = True
+    return kept, bool(joins.size)
+
+
+def advance_together(
+    scans: Sequence[LocationScan], others: Mapping[int, LocationScan] | Sequence[LocationScan], pool: BufferPool, spill: Spill,
+    give_up: bool = False,
+) -> None:  # fmt: skip
+    """Let locations advance one after the other; those that end share buffers.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    others : mapping or sequence of LocationScan
+        By location: what can be inherited.
+    pool : BufferPool
+    spill : Spill
+        Where call instances and attributed events go that exceed the buffer pool.
+    give_up : bool, optional
+        Go on without what is not known.
+    """
+    fresh = pool.take()
+    for run in runs_of(scans):
+        ready = [scan for scan in run if scan.inherit(others, give_up)]
+        while ready:
+            used = ready[0].buffers or fresh
+            n_ended = scan_rest(ready, used)
+            if n_ended < len(ready):
+                # it waits, and needs them until it goes on
+                keep_results(used, spill, ready[n_ended])
+                fresh = pool.take() if used is fresh else fresh
+            elif used is not fresh:
+                keep_results(used, spill)
+                pool.give(used)
+            ready = ready[n_ended + 1 :]
+    keep_results(fresh, spill)
+    pool.give(fresh)
+
+
+def runs_of(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
+    """Divide locations into runs of which kernels scan each at once: what events mean is the same, and all begin and end there.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    """
+    runs: list[list[LocationScan]] = []
+    kind = None
+    for scan in scans:
+        # a location that goes on, or does not fit into a batch, is a run of its own
+        before, kind = kind, (scan.is_device, scan.forks_teams, scan.location if scan.at or scan.n > BATCH else -1)
+        if kind == before:
+            runs[-1].append(scan)
+        else:
+            runs.append([scan])
+    return runs
+
+
+def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
+    """Scan the events of some locations until their ends, or until a team's master has to come first.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+        A run: one location, or several that have not begun.
+    buffers : ScanBuffers
+        What they work in.
+
+    Returns
+    -------
+    int
+        How many of them ended: all, or those before the first that has to wait.
+    """
+    while True:
+        columns, sizes = next_events(scans)
+        is_end = scans[0].at + sizes[0] == scans[0].n
+        k = scan_batch(scans, columns, sizes, buffers, is_end)
+        if k < len(scans):
+            n = int(scans[k].state[stacks.N_ATTRIBUTED])
+            first_path, _, first = buffers.filled[: stacks.FILLED_PHASES].tolist()
+            attributed = arrays.first(arrays.behind(buffers.attributed, first), n)
+            n_paths = scans[k].state[stacks.N_NODES]
+            publish([scans[k]], attributed, np.array([n]), buffers.paths.period[first_path:], np.array([n_paths]))
+        if is_end or k < len(scans):
+            return k
+
+
+def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+    """Read the next events of some locations.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+        A run: all events of several locations are read, of one location the next batch.
+
+    Returns
+    -------
+    columns : dict of str to (n,) array
+        `time`, `kind` and `region`, one location after the other; not checked.
+    sizes : (n_scans,) int64
+        How many each has.
+    """
+    store, one = scans[0].store, scans[0]
+    if len(scans) > 1:
+        return store.read_together("events", np.array([scan.location for scan in scans]), checked=False)
+    columns = store.read("events", one.location, None, one.at, one.at + BATCH, checked=False)
+    return columns, np.array([columns["time"].size])
+
+
+def scan_batch(
+    scans: Sequence[LocationScan], columns: Mapping[str, NDArray[Any]], sizes: NDArray[np.int64], buffers: ScanBuffers,
+    ends: bool, pointers: stacks.Pointers = NO_POINTERS, charges: stacks.Charges = NO_CHARGES,
+) -> int:  # fmt: skip
+    """Scan some events of locations, which follow each other.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+        A run: one location, or several that begin and end here.
+    columns : mapping of str to (n,) array
+        `time`, `kind` and `region` of the events, one location after the other.
+    sizes : (n_scans,) int64
+        How many each has.
+    buffers : ScanBuffers
+        What they work in, from now on.
+    ends : bool
+        Whether these are the last ones.
+    pointers : Pointers, optional
+        Filled, if given.
+    charges : Charges, optional
+        Filled, if given: of all events of one location.
+
+    Returns
+    -------
+    int
+        How many locations got to their last event here: all, or those before one that has to wait.
+    """
+    time, kind, region = columns["time"], columns["kind"], columns["region"]
+    bounds = np.append(0, np.cumsum(sizes))
+    rows = [slice(*of_location) for of_location in pairwise(bounds.tolist())]
+    states = _begin(scans, time, bounds)
+    sides, side_bounds, tasks = _sides(scans, [time[here] for here in rows])
+    entry = joined([scan.entries(region[here]) for scan, here in zip(scans, rows, strict=True)])
+    events, meanings, divider, b = stacks.Events(time, kind, entry), scans[0].meanings(), scans[0].divider, buffers
+    why, k, at = stacks.GROW, 0, 0
+    while True:
+        why, k, at = stacks.scan_locations(
+            k, at, events, bounds, states, meanings, sides, side_bounds, b.periods(divider), b.frames, b.paths, b.table,
+            b.calls, b.attributed, b.team_stack, tasks, pointers, charges, b.filled, ends,
+        )  # fmt: skip
+        if why != stacks.GROW:
+            break
+        b.grow(states[k])
+    if why == stacks.DAMAGED:
+        row, number = int(states[k, stacks.ROW]) + at, int(kind[bounds[k] + at])
+        raise scans[k].damaged(
+            f"event {row} is a {NAMES.get(number, number)} that enters region {entry[bounds[k] + at]}, or has no row in its side table"
+        )
+    for scan, here in zip(scans[:k], rows, strict=False):
+        scan.at += here.stop - here.start
+        scan.last_time = int(time[here.stop - 1]) if here.stop > here.start else 0
+    if why == stacks.BLOCKED:
+        first, stop = side_bounds[stacks.TASKS, k : k + 2].tolist()
+        scans[k].wait(at, buffers, arrays.first(arrays.behind(tasks, first), stop - first))
+    if ends:
+        for scan, state in zip(scans[:k], states[:k, NOTED].tolist(), strict=True):
+            scan.note(*state)
+        buffers.ended += scans[:k]
+    return k
+
+
+def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the states of the scans of some locations, (n_scans, N_STATE) int64, which are theirs from now on, ready for their next events."""
+    states = np.array([scan.state for scan in scans])
+    states[:, stacks.ROW] = [scan.first_row + scan.at for scan in scans]
+    is_new = np.flatnonzero(states[:, stacks.FREE] == stacks.NOT_BEGUN)
+    first_time = np.zeros(is_new.size, np.int64)
+    has_events = np.diff(bounds)[is_new] > 0
+    first_time[has_events] = time[bounds[:-1][is_new[has_events]]]
+    states[is_new, stacks.LAST] = first_time
+    divider = scans[0].divider
+    if divider.by_time:
+        states[is_new, stacks.PERIOD] = np.searchsorted(divider.edges, first_time, "right")
+    for k, t in zip(is_new.tolist(), first_time.tolist(), strict=True):
+        scans[k].first_time = t
+    for scan, state in zip(scans, states, strict=True):
+        scan.state = state
+    return states
+
+
+def _sides(
+    scans: Sequence[LocationScan], times: Sequence[NDArray[np.int64]]
+) -> tuple[stacks.LocationSides, NDArray[np.int64], stacks.Tasks]:
+    """Return what side tables say of the next events of some locations, where that of each begins (`stacks.scan_locations`), and their tasks."""
+    values = [*zip(*(scan.side_values(time) for scan, time in zip(scans, times, strict=True)), strict=True)]
+    tasks = [*zip(*(scan.tasks for scan in scans), strict=True)]
+    by_side = (values[0], values[1], values[2], values[4], tasks[0])
+    bounds = np.zeros((stacks.N_SIDES, len(scans) + 1), np.int64)
+    for stops, of_locations in zip(bounds[:, 1:], by_side, strict=True):
+        np.cumsum([of_location.size for of_location in of_locations], out=stops)
+    n_known = np.array([scan.n_known for scan in scans])
+    return stacks.LocationSides(n_known, *map(joined, values)), bounds, stacks.Tasks(*map(joined, tasks))
+
+
+def fork_spans(scans: Sequence[LocationScan], order: EventOrder) -> ForkSpans:
+    """Return the FORKs of some locations and their JOINs, after the pass.
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+    order : EventOrder
+        Order of events across locations.
+
+    Raises
+    ------
+    StoreError
+        If they do not follow each other as in the side table of threads.
+    """
+    events = merged(scan.events for scan in scans)
+    kind = joined_column(events, "kind", np.uint8)
+    mine = np.flatnonzero(IS_OF_TEAM[kind])
+    of = np.searchsorted(np.cumsum([scan.n_attributed for scan in scans]), mine, "right")
+    is_fork = IS_FORK[kind[mine]]
+    sides = [scan.thread_events for scan in scans]
+    side_kind, side_row = (np.concatenate([getattr(side, name) for side in sides]) for name in ("kind", "row"))
+    of_team = np.flatnonzero(IS_OF_TEAM[side_kind])
+    side_of = np.repeat(np.arange(len(scans)), [side.row.size for side in sides])[of_team]
+    row, is_side_fork = side_row[of_team], IS_FORK[side_kind[of_team]]
+    if not (np.array_equal(is_side_fork, is_fork) and np.array_equal(side_of, of)):
+        for k, scan in enumerate(scans):
+            if not np.array_equal(is_side_fork[side_of == k], is_fork[of == k]):
+                raise scan.damaged("its forks and joins do not follow each other as in the table threads")
+    join = pair_nested(is_fork, ~is_fork, of)[is_fork]
+    time, node = (
+        order.time(row, joined_column(events, "time", np.int64)[mine]),
+        joined_column(events, "node", np.int32)[mine],
+    )
+    of = of[is_fork]
+    last_time = np.array([scan.last_time for scan in scans], np.int64)
+    return ForkSpans(
+        np.searchsorted(of, np.arange(len(scans) + 1)),
+        row[is_fork],
+        pick(row, join),
+        time[is_fork],
+        np.where(join >= 0, pick(time, join), last_time[of]),
+        node[is_fork],
+        pick(node, join),
+    )
+
+
+def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
+    """Say which call paths of some locations begin with the one of a FORK elsewhere: what a worker does within a team.
+
+    O(n log depth).
+
+    Parameters
+    ----------
+    scans : sequence of LocationScan
+
+    Returns
+    -------
+    (n_nodes,) bool
+        Of the call paths of all of them, one location after the other.
+    """
+    size = np.array([len(scan.paths) for scan in scans], np.int64)
+    parent = joined_column(merged(scan.paths for scan in scans), "parent", np.int64)
+    # up to the root in steps that double
+    top = np.where(parent >= 0, parent + np.repeat(np.cumsum(size) - size, size), np.arange(parent.size))
+    while (top != top[top]).any():
+        top = top[top]
+    above = parent[top]
+    is_inherited: NDArray[np.bool_] = (above < -1) & (above != stacks.IN_PROGRAM)
+    return is_inherited
+
+
+def plan_processes(
+    members: NDArray[np.int64], n_events: NDArray[np.int64], process: NDArray[np.int32], size: int
+) -> list[NDArray[np.int64]]:
+    """Divide some locations into groups of whole processes (`partitions.whole_processes`).
+
+    Parameters
+    ----------
+    members : (n,) int64
+        Rows of locations.
+    n_events : (n_locations,) int64
+        Number of events of every location of the trace.
+    process : (n_locations,) int32
+        Process of each.
+    size : int
+        Events.
+    """
+    return [members[group] for group in whole_processes(n_events[members], process[members], size)]
+
+
+def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
+    """Put neighbours with few events together for one thread, and those with most events first.
+
+    Parameters
+    ----------
+    scans : list of LocationScan
+        In the order of their locations.
+    """
+    groups: list[list[LocationScan]] = []
+    sizes: list[int] = []
+    for scan in scans:
+        if sizes and sizes[-1] + scan.n <= GROUP:
+            groups[-1].append(scan)
+            sizes[-1] += scan.n
+        else:
+            groups.append([scan])
+            sizes.append(scan.n)
+    return [groups[k] for k in sorted(range(len(groups)), key=lambda k: -sizes[k])]
+
+
+def share_out(groups: list[list[LocationScan]]) -> list[list[list[LocationScan]]]:
+    """Give each group to a thread of its own, except those of locations with few events: one thread takes all of these.
+
+    Parameters
+    ----------
+    groups : list of list of LocationScan
+    """
+    is_small = [sum(scan.n for scan in group) < SMALL * len(group) for group in groups]
+    shared = [group for group, small in zip(groups, is_small, strict=True) if small]
+    alone = [[group] for group, small in zip(groups, is_small, strict=True) if not small]
+    return [shared, *alone] if shared else alone
+
+
+def scan_locations(
+    store: Store,
+    regions: Regions,
+    locations: Locations,
+    order: EventOrder,
+    first_rows: NDArray[np.int64],
+    jobs: int,
+    spill: Spill,
+    progress: Callable[[int, int], None] | None = None,
+    divider: Divider = WHOLE,
+    members: NDArray[np.int64] | None = None,
+) -> list[LocationScan]:
+    """Scan locations, wave by wave; those that inherit from others after them.
+
+    Parameters
+    ----------
+    store : Store
+    regions : Regions
+        Regions of the trace.
+    locations : Locations
+        Locations of the trace.
+    order : EventOrder
+        Order of events across locations.
+    first_rows : (n_locations,) int64
+        Row of the first event of each location.
+    jobs : int
+        Threads.
+    spill : Spill
+        Where call instances and attributed events go that exceed the buffer pool.
+    progress : callable, optional
+        Called with the number of events done and the number of all.
+    divider : Divider, optional
+        What divides the time of the locations into periods.
+    members : (n,) int64, optional
+        Rows of the locations of whole processes, ascending; all by default.
+
+    Returns
+    -------
+    list of LocationScan
+        In the order of the locations; the same for every number of jobs and division into waves.
+    """
+    n_events = store.n_events
+    chosen = np.arange(first_rows.size) if members is None else members
+    total, done = int(n_events[chosen].sum()), 0
+    found: dict[int, LocationScan] = {}
+    buffers = BufferPool()
+
+    def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
+        teams = Teams(store, locations, members)
+        scans = {
+            i: LocationScan(
+                store,
+                regions,
+                teams,
+                order,
+                i,
+                int(first_rows[i]),
+                stops,
+                bool(locations.is_device[i]),
+                divider,
+            )
+            for i, stops in zip(members.tolist(), flush_stops_of(store, members), strict=True)
+        }
+        for scan in scans.values():
+            scan.enter_threads()
+        return scans
+
+    with ThreadPoolExecutor(jobs) as pool:
+        # a wave is prepared while the one before it is scanned
+        waves = iter(plan_processes(chosen, n_events, locations.process, WAVE))
+
+        def prepare_next() -> list[Future[dict[int, LocationScan]]]:
+            return [
+                pool.submit(prepare, group)
+                for wave in islice(waves, 1)
+                for group in plan_processes(wave, n_events, locations.process, TEAMS)
+            ]
+
+        following = prepare_next()
+        while following:
+            wave = {i: scan for future in following for i, scan in future.result().items()}
+            following = prepare_next()
+            found.update(wave)
+
+            def report(n: int, before: int = done) -> None:
+                if progress is not None:
+                    progress(before + n, total)
+
+            def advance(scans: list[LocationScan], give_up: bool = False) -> None:
+                advance_together(scans, found, buffers, spill, give_up)
+
+            _scan_wave(list(wave.values()), advance, pool, report)
+            done += int(n_events[list(wave)].sum())
+    return [found[i] for i in chosen.tolist()]
+
+
+def _scan_wave(
+    scans: list[LocationScan], advance: Callable[..., None], pool: ThreadPoolExecutor, report: Callable[[int], None]
+) -> None:
+    """Scan some locations, and all that those need; `report` is told how many events are scanned."""
+
+    def advance_all(groups: list[list[LocationScan]]) -> None:
+        for group in groups:
+            advance(group)
+
+    waiting = scans
+    ready = [s for s in scans if not s.depends.size]
+    while waiting:
+        before = sum(s.progress for s in scans)
+        list(pool.map(advance_all, share_out(group_scans(ready))))
+        waiting = [s for s in waiting if not s.done]
+        if ready and sum(s.progress for s in scans) == before:
+            # the masters of these teams never fork: their threads have no call path above
+            for s in waiting:
+                advance([s], give_up=True)
+            waiting = [s for s in waiting if not s.done]
+        ready = waiting
+        report(sum(s.at for s in scans))

@@ -1,0 +1,1 @@
+"""Threads: OpenMP constructs, created threads, locks."""

@@ -1,0 +1,131 @@
+"""Team instances and the OpenMP constructs their threads execute together (thesis 3.13, 3.19).
+
+Within a process. One equality join on (team instance, role, k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracecols.enhance.dataflow.columns import CompoundTable, joined, pick
+from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, number_chronologically, occurrence
+from tracecols.enhance.dataflow.steps import WITHIN, step
+from tracecols.enhance.definitions.regions import CONSTRUCTS as ROLES
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances
+from tracecols.enhance.scan.scan import GROUP, LocationScan, fork_spans
+from tracecols.enhance.scan.teams import Teams
+from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
+
+
+@step(WITHIN, "teams")
+def match_teams(facts: Facts, scans: Sequence[LocationScan], team_instances: Teams) -> CompoundTable:
+    """Build the table of team instances; beside its columns stands `join_call_path`, that of the JOIN."""
+    n = team_instances.n_instances
+    master = pick(team_instances.location, team_instances.master).astype(np.int32)
+    fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))
+    call_path, join_call_path = (np.full(n, -1, np.int32) for _ in range(2))
+    by_master = np.argsort(master, kind="stable")
+    by_master = by_master[master[by_master] >= 0]
+    masters, first = np.unique(master[by_master], return_index=True)
+    first = np.append(first, by_master.size)
+    sizes = np.array([scans[i].n_attributed for i in masters.tolist()], np.int64)
+    for some in bounded(sizes, GROUP):
+        locations = masters[some]
+        spans = fork_spans([scans[i] for i in locations.tolist()], facts.order)
+        of = by_master[first[some.start] : first[some.stop]]
+        k = np.searchsorted(locations, master[of])
+        fork = spans.start[k] + team_instances.fork[of]
+        fork_row[of], join_row[of] = spans.fork_row[fork], spans.join_row[fork]
+        fork_time[of], join_time[of] = spans.fork_time[fork], spans.join_time[fork]
+        numbers = [facts.call_paths.numbers[i] for i in locations.tolist()]
+        first_node, number = np.cumsum([0, *(n.size for n in numbers)])[k], joined(numbers).astype(np.int32)
+        for into, node in ((call_path, spans.node[fork]), (join_call_path, spans.join_node[fork])):
+            into[of] = pick(number, np.where(node >= 0, first_node + node, -1))
+    head = np.zeros(n, np.int64)
+    head[team_instances.instance[::-1]] = np.arange(team_instances.instance.size)[::-1]
+    return CompoundTable(
+        TEAMS,
+        n,
+        {
+            "communicator": team_instances.communicator_of(team_instances.team[head]) if n else team_instances.team,
+            "master": master,
+            "fork": fork_row,
+            "join": join_row,
+            "fork_time": fork_time,
+            "join_time": join_time,
+            "call_path": call_path,
+            "join_call_path": join_call_path,
+            "n_threads": np.bincount(team_instances.instance, minlength=n).astype(np.int32),
+            "turn": team_instances.turn,
+            "team": team_instances.team_of_instance,
+        },
+        {
+            "teams that nobody forked": int((master < 0).sum()),
+            "threads that begin in undefined teams": team_instances.n_undefined,
+        },
+    )
+
+
+@step(WITHIN, "constructs", "construct_members")
+def match_constructs(
+    facts: Facts, call_instances: CallInstances, team_instances: Teams
+) -> tuple[CompoundTable, CompoundTable]:
+    """Build the tables of OpenMP constructs and of the threads in them; `role_number` is the place in ROLES."""
+    region = (
+        facts.call_paths.region[call_instances.call_path] if call_instances.call_path.size else np.zeros(0, np.int32)
+    )
+    role = facts.regions.construct[region]
+    rows = np.flatnonzero((role >= 0) & (call_instances.begin >= 0))
+    # calls are numbered in the order of their ENTER unless an attributed event came first; order them by row
+    rows = rows[np.argsort(call_instances.enter[rows], kind="stable")]
+    role = role[rows]
+    begin, enter = call_instances.begin[rows], call_instances.enter_time[rows]
+    team = team_instances.instance[begin] if begin.size else begin
+    k = occurrence(combine(begin, role))
+    instance, head = number_chronologically(combine(team, role, k), enter)
+    n = head.size
+    segments = Segments(instance, n)
+    n_members = segments.count()
+    n_threads = np.bincount(team_instances.instance, minlength=team_instances.n_instances)
+    names = np.array(ROLES, object)
+    table = CompoundTable(
+        CONSTRUCTS,
+        n,
+        {
+            "team": team[head],
+            "region": region[rows][head],
+            "role": lambda: names[role[head]],
+            "role_number": role[head],
+            "n_members": n_members.astype(np.int32),
+            "latest_enter_time": segments.max(enter),
+            "latest_location": lambda: pick(call_instances.location[rows], table.latest_member),
+            "latest_enter": lambda: pick(call_instances.enter[rows], table.latest_member),
+            "latest_member": lambda: segments.min(
+                np.where(enter == segments.max(enter)[instance], np.arange(instance.size), instance.size)
+            ),
+            "earliest_enter_time": lambda: segments.min(enter),
+            "first_enter": lambda: segments.min(call_instances.enter[rows]),
+        },
+        {"constructs that lack threads": int((n_members < n_threads[team[head]]).sum()) if n else 0},
+    )
+    members = CompoundTable(
+        CONSTRUCT_MEMBERS,
+        rows.size,
+        {
+            "construct": instance,
+            "role": lambda: names[role],
+            "role_number": role,
+            "latest_enter_time": lambda: table.latest_enter_time[instance],
+            "location": call_instances.location[rows],
+            "enter": call_instances.enter[rows],
+            "exit": call_instances.exit[rows],
+            "enter_time": enter,
+            "exit_time": call_instances.exit_time[rows],
+            "call_path": call_instances.call_path[rows],
+            "task_time": call_instances.tasks[rows],
+        },
+    )
+    return table, members

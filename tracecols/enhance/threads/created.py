@@ -1,0 +1,173 @@
+"""Threads that the program creates one by one: who creates them, who waits for them, when they run.
+
+Scope: within a process. Equality joins on (contingent, number of the thread in it).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import combine, join_occurrences
+from tracecols.enhance.dataflow.steps import WITHIN, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances
+from tracecols.kernels.actions import PUSH, action_table
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import CREATED_THREADS
+from tracecols.store import Store
+
+BATCH = 1 << 20
+"""Events whose times are looked up at once."""
+
+FEW = 16
+"""Events among which a thread that begins enters its first region, mostly."""
+
+ACTION = action_table(PUSH)
+
+KINDS = (K.THREAD_CREATE, K.THREAD_BEGIN, K.THREAD_WAIT, K.THREAD_END)
+
+
+@step(WITHIN, "created_threads")
+def match_created_threads(facts: Facts, members: NDArray[np.int64], call_instances: CallInstances) -> CompoundTable:
+    """Build the table of created threads."""
+    store = facts.store
+    found: dict[str, list[NDArray[np.int64]]] = {
+        name: [np.zeros(0, np.int64)]
+        for name in ("row", "kind", "team", "sequence", "location", "time", "enter_time", "call")
+    }
+    recorded = any(str(int(kind)) in store.manifest["events_by_kind"] for kind in KINDS)
+    for i in members.tolist() if recorded else []:
+        if not store.n_rows("threads", i):
+            continue
+        side = store.read("threads", i, ["row", "kind", "team", "sequence"])
+        mine = np.isin(side["kind"], KINDS)
+        row = side["row"][mine]
+        if not row.size:
+            continue
+        for name, values in side.items():
+            found[name].append(values[mine].astype(np.int64))
+        found["location"].append(np.full(row.size, i, np.int64))
+        number = row - facts.first_rows[i]
+        time = times_of(store, i, number)
+        found["time"].append(time)
+        found["enter_time"].append(_enter_times(store, i, number, side["kind"][mine], time))
+        found["call"].append(enclosing_calls(call_instances, i, row))
+    row, kind, team, sequence, location, time, enter_time, call = (np.concatenate(values) for values in found.values())
+    process = facts.process[location].astype(np.int64) if location.size else location
+    # a contingent that is not defined is nobody's: its threads cannot be told from others
+    key = combine(process, team, sequence)
+    known = team >= 0
+    create, begin, wait, end = (np.flatnonzero((kind == k) & known) for k in KINDS)
+
+    def of_begin(events: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the event of each thread that belongs to its begin; -1 none."""
+        return pick(events, join_occurrences(key[events], key[begin]))
+
+    created, waited, ended = of_begin(create), of_begin(wait), of_begin(end)
+    create_call, join_call = pick(call, created), pick(call, waited)
+
+    return CompoundTable(
+        CREATED_THREADS,
+        begin.size,
+        {
+            "location": location[begin].astype(np.int32),
+            "begin": row[begin],
+            "begin_time": time[begin],
+            "enter_time": enter_time[begin],
+            "end": pick(row, ended),
+            "end_time": pick(time, ended),
+            "create": pick(row, created),
+            "create_location": pick(location, created).astype(np.int32),
+            **call_instances.columns_of("create", create_call),
+            "join": pick(row, waited),
+            "join_location": pick(location, waited).astype(np.int32),
+            **call_instances.columns_of("join", join_call),
+        },
+        {
+            "created threads that never begin": int(create.size - (created >= 0).sum()),
+            "threads that nobody created": int((created < 0).sum()),
+        },
+    )
+
+
+def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the times of some events of a location, by their numbers in ascending order; 8 B per event between the first and the last.
+
+    Parameters
+    ----------
+    store : Store
+    location : int
+        Row of the location.
+    number : (n,) int64
+        Numbers of events in the location, ascending.
+    """
+    result = np.empty(number.size, np.int64)
+    low = 0
+    while low < number.size:
+        start = int(number[low])
+        high = int(np.searchsorted(number, start + BATCH))
+        stop = int(number[high - 1]) + 1
+        result[low:high] = store.read("events", location, ["time"], start, stop)["time"][number[low:high] - start]
+        low = high
+    return result
+
+
+def _enter_times(
+    store: Store, location: int, number: NDArray[np.int64], kind: NDArray[np.uint8], time: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return when the threads of a location enter their first regions; (n,) int64 ticks.
+
+    Parameters
+    ----------
+    store : Store
+    location : int
+        Row of the location.
+    number, kind, time : (n,) int64, uint8, int64
+        Of the events of created threads on the location, in their order: number in the location, kind and time. Threads that enter
+        nothing, and other events, keep their time.
+    """
+    result = time.copy()
+    stops = np.append(number[1:], store.n_events[location])
+    # a thread is on its location until the next one begins there
+    is_begin = kind == K.THREAD_BEGIN
+    of_thread = np.flatnonzero(is_begin | (kind == K.THREAD_END))
+    stops[of_thread] = np.append(number[of_thread[1:]], store.n_events[location])
+    for k in np.flatnonzero(is_begin).tolist():
+        start, stop = int(number[k]) + 1, int(stops[k])
+        size = FEW
+        while start < stop:
+            columns = store.read("events", location, ["kind", "time"], start, min(start + size, stop))
+            enters = np.flatnonzero(ACTION[columns["kind"]] == PUSH)
+            if enters.size:
+                result[k] = columns["time"][enters[0]]
+                break
+            start, size = start + size, BATCH
+    return result
+
+
+def enclosing_calls(
+    calls: CallInstances, location: int, row: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None
+) -> NDArray[np.int64]:
+    """Find the call instance that was entered last before each event of a location and holds it; -1 none.
+
+    Parameters
+    ----------
+    calls : CallInstances
+        Call instances of the partition.
+    location : int
+        Row of the location.
+    row : (n,) int64
+        Rows of its events.
+    chosen : (n_calls,) bool, optional
+        Which call instances count; all by default.
+    """
+    own = np.arange(calls.start[location], calls.start[location + 1])
+    if chosen is not None:
+        own = own[chosen[own]]
+    own = own[np.argsort(calls.enter[own])]
+    at = np.searchsorted(calls.enter[own], row) - 1
+    number = pick(own, at)
+    leave = pick(calls.exit, number)
+    return np.where((number >= 0) & ((leave < 0) | (row < leave)), number, -1)

@@ -1,0 +1,183 @@
+"""Follow the ownership of locks (thesis 3.15, 3.16).
+
+A nested lock is acquired and released several times by its owner, and free only after the outermost release. Score-P gives all
+of these events one acquisition number; where a recorder counts each of them, those that an owner acquires before it has released
+the one before belong together.
+
+Scope: within a process. Joins on (process, lock) in order of time and on (process, lock, acquisition).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of
+from tracecols.enhance.dataflow.steps import WITHIN, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import LOCK_ACQUISITIONS
+
+ACQUIRE = mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
+
+
+@step(WITHIN, "lock_acquisitions", "lockptr")
+def match_locks(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Build the table of lock acquisitions, and lockptr of all lock events: their rows and what they point to."""
+    e = attributed_events(facts, scans, members, call_instances, "locks", ["lock", "acquisition"])
+    process = facts.process[e.location] if e.location.size else np.zeros(0, np.int32)
+    key = combine(process, e.lock)
+    order = facts.order.argsort(e.row, e.time, key)
+    same = key[order[1:]] == key[order[:-1]]
+    lockptr = np.full(key.size, -1, np.int64)
+    lockptr[order[1:][same]] = e.row[order[:-1][same]]
+    lockptr_time = np.full(key.size, -1, np.int64)
+    lockptr_time[order[1:][same]] = e.time[order[:-1][same]]
+
+    is_acquire = ACQUIRE[e.kind]
+    # where the source does not count acquisitions they are counted here, from 1
+    counted = np.cumsum(is_acquire[order])
+    first = np.searchsorted(key[order], key[order])
+    acquisition = np.empty(key.size, np.int64)
+    acquisition[order] = counted - counted[first] + is_acquire[order[first]] if key.size else counted
+    acquisition = np.where(e.acquisition >= 0, e.acquisition, acquisition)
+    acquire = np.flatnonzero(is_acquire)
+    own_release, previous_release = _find_releases(process, e.lock, acquisition, e.location, is_acquire, order)
+    table = CompoundTable(
+        LOCK_ACQUISITIONS,
+        acquire.size,
+        {
+            "process": process[acquire],
+            "lock": e.lock[acquire],
+            "acquisition": acquisition[acquire],
+            "location": e.location[acquire],
+            "acquire": e.row[acquire],
+            "acquire_time": e.time[acquire],
+            "release": pick(e.row, own_release),
+            "release_time": pick(e.time, own_release),
+            "previous_release_time": pick(e.time, previous_release),
+            "previous_release": pick(e.row, previous_release),
+            "previous_owner": pick(e.location, previous_release),
+            "previous_call_path": lambda: pick(call_instances.call_path, pick(e.call, previous_release)),
+            "lockptr": lockptr[acquire],
+            "lockptr_time": lockptr_time[acquire],
+            "enter": lambda: pick(call_instances.enter, e.call[acquire]),
+            "enter_time": lambda: pick(call_instances.enter_time, e.call[acquire]),
+            "call_path": lambda: pick(call_instances.call_path, e.call[acquire]),
+            "has_previous": previous_release >= 0,
+        },
+        {"locks that were never released": _held_at_the_end(key[order], e.location[order], is_acquire[order])},
+    )
+    return table, (e.row, lockptr)
+
+
+def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the release that each acquisition of a lock had to wait for.
+
+    It may have been recorded later than the acquisition: by recorders that note it behind the call, or since clocks disagree.
+
+    Parameters
+    ----------
+    locks : CompoundTable
+        `lock_acquisitions`.
+
+    Returns
+    -------
+    release, release_time : (n_acquisitions,) int64
+        Row and time of the RELEASE; row -1 for none.
+    """
+    order = np.lexsort((locks.acquire_time, locks.acquisition, locks.lock, locks.process))
+    before = np.full(order.size, -1, np.int64)
+    before[order[1:]] = order[:-1]
+    released, time = np.append(locks.release, -1)[before], np.append(locks.release_time, -1)[before]
+    has_previous = np.asarray(locks.has_previous, bool) & (released >= 0)
+    # a release is recorded after it was done, perhaps after the next acquisition, but not after that has ended: numbers of
+    # acquisitions that say so are not those of one lock (std::thread), and the order in time is followed
+    until = np.where(locks.release_time >= 0, locks.release_time, np.iinfo(np.int64).max)
+    numbered = has_previous & ((time <= locks.acquire_time) | (time < until))
+    release = np.where(numbered, released, locks.lockptr)
+    is_release = np.isin(release, locks.release) & (release >= 0)
+    return np.where(is_release & has_previous, release, -1), np.where(numbered, time, locks.lockptr_time)
+
+
+def _find_releases(
+    process: NDArray[np.int32],
+    lock: NDArray[np.int64],
+    acquisition: NDArray[np.int64],
+    location: NDArray[np.int32],
+    is_acquire: NDArray[np.bool_],
+    order: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the outermost release by the owner itself and by the owner before.
+
+    Parameters
+    ----------
+    process, lock, acquisition, location, is_acquire : (n,)
+        Of every lock event.
+    order : (n,) int64
+        The events in order of time, lock by lock.
+
+    Returns
+    -------
+    own, previous : (n_acquires,) int64, (n_acquires,) int64
+        Numbers of events, -1 for none. An owner that acquires its lock once more has no owner before.
+    """
+    n, acquire = acquisition.size, np.flatnonzero(is_acquire)
+    if not acquire.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    # one number for each lock and acquisition number, in their order
+    _, number = np.unique(combine(process, lock), return_inverse=True)
+    by_number = np.lexsort((acquisition, number))
+    new_lock = np.append(True, np.diff(number[by_number]) != 0)
+    new = new_lock | np.append(True, np.diff(acquisition[by_number]) != 0)
+    turn = np.empty(n, np.int64)
+    turn[by_number] = np.cumsum(new) - 1
+    first = by_number[new]
+    rank = np.empty(n, np.int64)
+    rank[order] = np.arange(n)
+    turns = Segments(turn, first.size)
+    acquired = turns.min(np.where(is_acquire, rank, n))
+    released = turns.max(np.where(is_acquire, -1, rank))
+    owner = np.where(acquired < n, location[order[np.minimum(acquired, n - 1)]], -1)
+
+    # turns that follow each other by number; who acquires what it has not released yet goes on with its own
+    follows = ~new_lock[new] & np.append(False, np.diff(acquisition[first]) == 1)
+    nests = follows & np.append(False, (owner[1:] == owner[:-1]) & (owner[1:] >= 0) & (released[:-1] > acquired[1:]))
+    ownership = np.cumsum(~nests) - 1
+    outermost = Segments(ownership, int(ownership[-1]) + 1).max(released)[ownership]
+    outermost = np.where(outermost >= 0, order[outermost], -1)
+    before = np.where(follows & ~nests, np.append(-1, outermost[:-1]), -1)
+    of = turn[acquire]
+    is_again = (location[acquire] == owner[of]) & (rank[acquire] > acquired[of])
+    return outermost[of], np.where(is_again, -1, before[of])
+
+
+def _held_at_the_end(key: NDArray[np.int64], location: NDArray[np.int32], is_acquire: NDArray[np.bool_]) -> int:
+    """Count by how many threads locks are held when the recording ends, of their events in order, lock by lock.
+
+    A nested lock is held once however often it was acquired; nothing is held less than not at all.
+    """
+    if not key.size:
+        return 0
+
+    def held(group: NDArray[np.int64], change: NDArray[np.int64]) -> NDArray[np.int64]:
+        total = np.cumsum(change)
+        begin = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        end = np.append(begin[1:], group.size) - 1
+        lowest = np.minimum(total[begin] - change[begin], np.minimum.reduceat(total, begin))
+        return total[end] - lowest
+
+    change = np.where(is_acquire, 1, -1)
+    lock = np.cumsum(np.append(False, key[1:] != key[:-1]))
+    by_thread = np.lexsort((location, lock))
+    thread = combine(lock, location)[by_thread]
+    of_lock = lock[by_thread][np.append(True, thread[1:] != thread[:-1])]
+    n_threads = np.bincount(of_lock, held(thread, change[by_thread]) > 0, minlength=int(lock[-1]) + 1)
+    return int(np.minimum(held(lock, change), n_threads).sum())

@@ -1,0 +1,351 @@
+"""Every table of a trace under one name: events, call paths, compound tables, side tables, definitions; for scans, SQL and exports.
+
+A name means the same everywhere. A side table whose name is that of a definition table or of a compound table as well is called
+`NAME_events`: `collectives` are the collective operations, `collectives_events` the attributes of their events.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from threading import RLock
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from tracecols.errors import MissingExtraError, StoreError
+from tracecols.given.arguments import did_you_mean, show
+from tracecols.model.model import Model, Progress
+from tracecols.model.pointers import POINTERS
+from tracecols.model.table_files import ENHANCED, FOLDER, TableFiles, find_table, schema_of
+from tracecols.model.table_writer import Parts, with_referred, write_tables
+from tracecols.schema import DEFINITIONS, SIDE_TABLES, Table
+from tracecols.store import Store
+from tracecols.work.scratch import temporary_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+POINTERS_NEEDED = "tracecols: pointer columns of events are needed"
+"""What a query fails with that asks for columns of events that are not made yet."""
+
+
+def side_name(name: str) -> str:
+    """Return what a side table is called among all tables.
+
+    Parameters
+    ----------
+    name : str
+        Of a side table in the store.
+    """
+    return f"{name}_events" if name in DEFINITIONS or name in ENHANCED else name
+
+
+class Catalog:
+    """All tables of a trace by name.
+
+    Parameters
+    ----------
+    store : Store
+    model : callable
+        Returns the model; called when a table has to be made.
+    found : mapping, optional
+        Tables that are found in the model as a whole, by name: their declaration, and what returns their columns.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        model: Callable[[], Model],
+        found: Mapping[str, tuple[Table, Callable[[], Mapping[str, NDArray[Any]]]]] = MappingProxyType({}),
+    ) -> None:
+        self.store, self._model, self._tables_found = store, model, dict(found)
+        self._lock = RLock()
+        self._temporary: Any = None
+        self.sides = {side_name(name): name for name in (*SIDE_TABLES, *store.tables) if name != "events"}
+
+    def __repr__(self) -> str:
+        return f"<Catalog of {self.store.path.name}: {', '.join(self.names)}>"
+
+    @property
+    def names(self) -> list[str]:
+        """What there is: enhanced tables, side tables that have rows, definitions."""
+        return [
+            *ENHANCED,
+            *self._tables_found,
+            *(name for name, of in self.sides.items() if of in self.store.tables),
+            *DEFINITIONS,
+        ]
+
+    def check(self, name: object) -> str:
+        """Refuse what is no table's name.
+
+        Parameters
+        ----------
+        name : object
+            What was given as the name of a table.
+
+        Raises
+        ------
+        StoreError
+            If there is none of that name.
+        """
+        if not isinstance(name, str) or name not in {*ENHANCED, *self._tables_found, *self.sides, *DEFINITIONS}:
+            hint = did_you_mean(name, self.names, f"there are {', '.join(self.names)}") if isinstance(name, str) else ""
+            raise StoreError(f"no table {show(name)} in {self.store.path}\n  {hint or 'give the name of a table'}")
+        return name
+
+    def declared(self, name: str) -> Table:
+        """Return the declaration of a table.
+
+        Parameters
+        ----------
+        name : str
+            Of any table (`check`).
+        """
+        if name in ENHANCED:
+            return schema_of(name)
+        if name in self._tables_found:
+            return self._tables_found[name][0]
+        if name in DEFINITIONS:
+            return DEFINITIONS[name]
+        return self.store.tables.get(self.sides[name]) or SIDE_TABLES[self.sides[name]]
+
+    def scan(self, name: str) -> TableFiles:
+        """Return a table as Parquet files; an enhanced one that is not there is made first.
+
+        Parameters
+        ----------
+        name : str
+            Of `names`.
+
+        Raises
+        ------
+        StoreError
+            If there is no such table, or it cannot be made.
+        """
+        self.check(name)
+        if name in ENHANCED:
+            return self.enhanced([name])[name]
+        if name in self._tables_found:
+            return self._written(name)
+        if name in DEFINITIONS:
+            return TableFiles(name, (self.store.path / "definitions" / f"{name}.parquet",))
+        of = self.sides[name]
+        files = tuple(sorted((self.store.path / of).glob("part-*.parquet")))
+        if not files:
+            raise StoreError(f"the table {name} has no rows in {self.store.path}\n  there are {', '.join(self.names)}")
+        return TableFiles(name, files)
+
+    def _written(self, name: str) -> TableFiles:
+        """Return a table that is found in the model as a whole; it is written to a temporary folder."""
+        with self._lock:
+            if self._temporary is None:
+                self._temporary = temporary_folder()
+            folder = self._temporary.path / name
+            if not folder.is_dir():
+                table, find = self._tables_found[name]
+                columns = find()
+                with Parts(folder, 0, table) as parts:
+                    parts.write_rows(columns.__getitem__, len(columns[table.names[0]]))
+                    if not parts.n:
+                        parts.write(lambda column: columns[column][:0])
+            return TableFiles(name, tuple(sorted(folder.glob("part-*.parquet"))), self._temporary)
+
+    def find(self, name: str) -> TableFiles | None:
+        """Return an enhanced table if it is there.
+
+        Parameters
+        ----------
+        name : str
+            Of `ENHANCED`.
+        """
+        found = find_table(self.store, name)
+        if found is None and self._temporary is not None:
+            found = find_table(self.store, name, self._temporary.path, self._temporary)
+        return found
+
+    def enhanced(
+        self, names: Iterable[str], *, again: bool = False, in_store: bool = False, progress: Progress | None = None
+    ) -> dict[str, TableFiles]:
+        """Return enhanced tables; those that are not there, or were made of another store or by another version, are made.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Of `ENHANCED`.
+        again : bool, optional
+            Make all of them again.
+        in_store : bool, optional
+            Make them in the store only. By default, if the store is read-only, they are kept in a temporary folder for the lifetime
+            of this object.
+        progress : callable, optional
+            Called with what is done and what is to be done.
+
+        Raises
+        ------
+        StoreError
+            If they cannot be made.
+        """
+        wanted = with_referred(names)
+        with self._lock:
+            missing = [name for name in wanted if again or self.find(name) is None]
+            if missing:
+                parent = self._parent(in_store)
+                write_tables(self._model(), missing, parent, progress)
+            found = {name: self.find(name) for name in wanted}
+        for name, table in found.items():
+            if table is None:
+                raise StoreError(f"{self.store.path}: table {name} was removed while it was made\n  try again")
+        return {name: table for name, table in found.items() if table is not None}
+
+    def _parent(self, in_store: bool) -> Path:
+        """Return where enhanced tables are made: in the store, or in a temporary folder if the store is read-only and that will do."""
+        folder = self.store.path / FOLDER
+        if os.access(folder if folder.exists() else self.store.path, os.W_OK):
+            return folder
+        if in_store:
+            raise StoreError(
+                f"cannot write {folder}: the store is read-only\n"
+                "  make it writable, or copy it to a folder you may write to; trace.scan makes temporary tables by itself",
+                in_shell="make it writable, or copy it to a folder you may write to",
+            )
+        if self._temporary is None:
+            self._temporary = temporary_folder()
+        path: Path = self._temporary.path
+        return path
+
+    # -- SQL -------------------------------------------------------------------------------------------------------
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """Query all tables with SQL; see `Trace.sql`.
+
+        Parameters
+        ----------
+        query : str
+            In the language of DuckDB.
+
+        Raises
+        ------
+        MissingExtraError
+            If DuckDB is not installed.
+        StoreError
+            If the store is damaged, a table cannot be made, or there is none of that name.
+        """
+        try:
+            import duckdb
+        except ImportError as error:
+            raise MissingExtraError("duckdb", "sql", "Trace.sql") from error
+        try:
+            os.fspath(self.store.path).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise StoreError(
+                f"DuckDB cannot open {os.fspath(self.store.path)!a}: the path is not valid UTF-8\n  rename the store or its folder"
+            ) from error
+        self.store.check_files()
+        words = {word.lower() for word in re.findall(r"\w+", query)}
+        try:
+            try:
+                return self._query(duckdb, query, words)
+            except duckdb.InvalidInputException as error:
+                if POINTERS_NEEDED not in str(error):
+                    raise
+            self.enhanced(["events"])
+            return self._query(duckdb, query, words)
+        except duckdb.CatalogException as error:
+            # DuckDB knows only the tables that the query names, and suggests some of its own
+            missing = re.search(r"Table with name (\S+) does not exist", str(error))
+            if missing is None or missing[1] in self.names:
+                raise
+            self.check(missing[1])
+            raise
+
+    def _query(self, duckdb: Any, query: str, words: set[str]) -> pd.DataFrame:
+        tables = self.enhanced([name for name in ENHANCED if name in words and name != "events"])
+        tables |= {name: self._written(name) for name in self._tables_found if name in words}
+        events = self.find("events")
+        # a view opens its files: those that nobody names are left out, unless it is asked what there is
+        if words & {"show", "information_schema", "duckdb_views", "duckdb_tables"}:
+            words = {*words, *DEFINITIONS, *self.sides}
+        if "events" in words:
+            words = {*words, "segments", "locations"}
+        with duckdb.connect() as db:
+            for name in words & set(DEFINITIONS):
+                path = _quoted(self.store.path / "definitions" / f"{name}.parquet")
+                columns = self._declared(DEFINITIONS[name])
+                db.sql(
+                    f"create view {name} as select file_row_number as row, {columns} from read_parquet({path}, file_row_number = true)"
+                )
+            for name, of in self.sides.items():
+                if of in self.store.tables and name in words:
+                    files = _quoted(self.store.path / of / "*.parquet")
+                    columns = self._declared(self.store.tables[of])
+                    db.sql(f"create view {name} as select {columns} from read_parquet({files})")
+            for name, table in tables.items():
+                db.sql(f"create view {name} as {_rows_of(_with_first_rows(table))}")
+            if events is not None:
+                db.sql(f"create view events as {_rows_of(_with_first_rows(events))}")
+            elif "events" in words:
+                self._view_stored_events(db)
+            frame: pd.DataFrame = db.sql(query).df()
+            return frame
+
+    def _declared(self, table: Table) -> str:
+        """Return the declared columns for a query of a table's files; those that the files lack are constants."""
+        lacking = self.store.lacking(table)
+        return ", ".join(
+            f'cast({_literal(c.absent)} as {_sql_type(c.dtype)}) as "{c.name}"' if c in lacking else f'"{c.name}"'
+            for c in table.columns
+        )
+
+    def _view_stored_events(self, db: Any) -> None:
+        """Make a view of the events in which the columns that are not stored fail when they are read."""
+        made = ", ".join(f"error('{POINTERS_NEEDED}')::bigint as {name}" for name in (*POINTERS, "pos"))
+        db.sql(
+            f"create view events as select l.first_row + f.file_row_number - s.offset as row, s.location, f.time, f.kind, f.region, {made} "
+            f"from read_parquet({_quoted(self.store.path / 'events' / '*.parquet')}, filename = true, file_row_number = true) f "
+            "join segments s on s.\"table\" = 'events' and s.part = cast(regexp_extract(f.filename, 'part-(\\d+)\\.parquet$', 1) as int) "
+            "and f.file_row_number >= s.offset and f.file_row_number < s.offset + s.n_rows join locations l on l.row = s.location"
+        )
+
+
+_SQL_TYPES = {
+    "string": "varchar", "float64": "double", "int8": "tinyint", "int16": "smallint", "int32": "integer", "int64": "bigint",
+    "uint8": "utinyint", "uint16": "usmallint", "uint32": "uinteger", "uint64": "ubigint",
+}  # fmt: skip
+
+
+def _literal(value: float | str | list[Any]) -> str:
+    """Return a value in SQL."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def _sql_type(dtype: str) -> str:
+    """Return the type in SQL of a column, by its declared dtype."""
+    if dtype.startswith("list["):
+        return _sql_type(dtype[5:-1]) + "[]"
+    return _SQL_TYPES[dtype]
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _with_first_rows(table: TableFiles) -> list[tuple[Path, int]]:
+    """Return the files of a table with the row that each begins with."""
+    first, result = 0, []
+    for path, n in zip(table.files, table.counts, strict=True):
+        result.append((path, first))
+        first += n
+    return result
+
+
+def _rows_of(files: Iterable[tuple[Path, int]]) -> str:
+    """Select all columns of files, and the numbers of the rows."""
+    return " union all ".join(
+        f"select file_row_number + {first} as row, * exclude (file_row_number) from read_parquet({_quoted(path)}, file_row_number = true)"
+        for path, first in files
+    )

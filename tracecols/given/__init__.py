@@ -1,0 +1,1 @@
+"""What callers give: arguments, files, numbers with units, names to print, parameters of patterns, plug-ins of installed packages."""

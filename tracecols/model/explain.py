@@ -1,0 +1,189 @@
+"""What an analysis will do, before it does: its steps, how often each runs, and the bytes it keeps for later steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracecols.causes.points import OF_PAIR, OF_POINT, number_type
+from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, divide
+from tracecols.enhance.dataflow.steps import BUCKET, ONCE, Step
+from tracecols.enhance.mpi.collectives import MEMBER
+from tracecols.enhance.mpi.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
+from tracecols.enhance.scan.facts import Definitions
+from tracecols.enhance.scan.scan import ATTRIBUTED
+from tracecols.enhance.threads.locks import ACQUIRE
+from tracecols.model.tables import STEP_OF, STEPS
+from tracecols.schema import EventKind, compound
+from tracecols.schema.causes import DELAYS
+from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
+from tracecols.store import Store
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step of an analysis that is going to run.
+
+    Attributes
+    ----------
+    stage, name : str
+        Of the step; the scan and the merging of call trees come before all stages.
+    doc : str
+        What it does.
+    reads, makes : tuple of str
+        Names of values; `every x` stands for the values of all partitions.
+    n_slices : int
+        How often it runs: once per group of processes, partition, bucket, or once.
+    n_bytes : int
+        Bytes it keeps for later steps, at most; 0 if what it makes goes with its slice.
+    """
+
+    stage: str
+    name: str
+    doc: str
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    n_slices: int
+    n_bytes: int
+
+
+def row_bytes(names: Sequence[str]) -> int:
+    """Return the bytes of one row of some columns of messages or participants.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of columns.
+    """
+    known = {
+        c.name: np.dtype(c.dtype).itemsize for t in (compound.MESSAGES, compound.COLLECTIVE_MEMBERS) for c in t.columns
+    }
+    known |= {"source_process": 4, "destination_process": 8, "key": 8, "root": 4, "op": 2, "begin": 8}
+    return sum(known[name] for name in names)
+
+
+def needed_steps(values: Iterable[str]) -> list[Step]:
+    """Find the steps that make some values, with all that these need, in the order of `STEPS`.
+
+    Parameters
+    ----------
+    values : iterable of str
+        Names of values that steps make.
+    """
+    found: set[str] = set()
+    waiting = list(values)
+    while waiting:
+        name = waiting.pop()
+        if name in STEP_OF and name not in found:
+            found |= set(STEP_OF[name].makes)
+            waiting += [what.name for what in STEP_OF[name].reads]
+    return [step for step in STEPS if found & set(step.makes)]
+
+
+def _of_causes(
+    store: Store, kinds: Mapping[int, int], n_sends: int, n_receives: int, n_members: int, is_divided: bool
+) -> dict[str, int]:
+    """Bound the bytes that the steps of root causes keep: if everybody waits, and every event changes the call path."""
+    point, pair = (sum(np.dtype(t).itemsize for t in of.values()) for of in (OF_POINT, OF_PAIR))
+    n_events = int(store.manifest["n_events"])
+    threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)} & set(kinds)
+    n_regions = n_events // 2 if threads else 0
+    n_locks = store.definitions["locations"].num_rows + sum(n for k, n in kinds.items() if ACQUIRE[k])
+    n_pairs = n_receives + n_sends + n_members + n_regions + n_locks
+    n_points = (
+        2 * (n_receives + n_sends + n_locks) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
+    )
+    index = n_points * (2 * number_type(n_points)().itemsize + 12) + n_pairs * number_type(n_pairs)().itemsize
+    entries = 12 * n_events
+    # call paths in periods have time of their own between events
+    of_periods = 22 * n_events if is_divided else 0
+    return {
+        "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),
+        "collective_points": n_members * (point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
+        "lock_points": n_locks * (2 * point + pair), "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
+        "point_index": index,
+        "segments": entries, "waiting_times": 16 * n_pairs + entries, "own_times": 16 * n_events, "delays": 24 * n_pairs + entries,
+        "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
+        "period_times": of_periods,
+    }  # fmt: skip
+
+
+def _of_clocks(store: Store, kinds: Mapping[int, int], n_receives: int, n_members: int) -> dict[str, int]:
+    """Bound the bytes that clock conditions keep: at most three edges for a participant, two for a thread in a barrier."""
+    edge = 18
+    has_threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK), int(EventKind.THREAD_BEGIN)} & set(kinds)
+    return {
+        "message_conditions": edge * n_receives, "collective_conditions": 3 * edge * n_members,
+        "startup_conditions": 4 * edge * store.definitions["locations"].num_rows,
+        "thread_conditions": edge * int(store.manifest["n_events"]) if has_threads else 0,
+    }  # fmt: skip
+
+
+def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> list[PlannedStep]:
+    """Plan the steps that make some values of a trace; nothing is read but definitions and the numbers of events.
+
+    Parameters
+    ----------
+    store : Store
+    values : iterable of str
+        Names of compound tables or other values that are wanted.
+    is_divided : bool
+        Whether phases or bins of time divide the trace.
+
+    Returns
+    -------
+    list of PlannedStep
+        In the order in which they run. Numbers of slices and bytes are estimates: that of call instances is taken to be that of
+        attributed events.
+    """
+    definitions = Definitions.of(store)
+    kinds = {int(k): int(n) for k, n in store.manifest["events_by_kind"].items()}
+
+    def count(mask: np.ndarray) -> int:
+        return sum(n for k, n in kinds.items() if mask[k])
+
+    n_attributed = count(ATTRIBUTED)
+    n_sends, n_receives = count(SENDS), count(RECEIVES)
+    n_members = kinds.get(int(EventKind.MPI_COLLECTIVE_END), 0)
+    families = [t for t in ("p2p", "collectives", "locks", "rma") if t in store.tables]
+    rows = np.array([sum(store.n_rows(t, i) for t in families) for i in range(definitions.n_locations)], np.int64)
+    n_partitions = len(divide(definitions.process, 2 * rows))
+    kept = {
+        "outgoing_messages": n_sends * row_bytes(SEND_HALF) + n_receives * row_bytes([*KEY, *RECV_HALF]),
+        "match_result": n_sends * row_bytes(RECV_HALF),
+        "late_calls": 16 * n_receives,
+        "outgoing_members": n_members * row_bytes(MEMBER),
+        **_of_clocks(store, kinds, n_receives, n_members),
+        **_of_causes(store, kinds, n_sends, n_receives, n_members, is_divided),
+    }
+    slices = {BUCKET: -(-n_members // BUCKET_ROWS) if n_partitions > 1 else 1, **dict.fromkeys(ONCE, 1)}
+    scanned = (
+        sum(np.dtype(c.dtype).itemsize for t in (CALL_INSTANCES, ATTRIBUTED_EVENTS) for c in t.columns) * n_attributed
+    )
+    n_processes = int(np.unique(definitions.process).size)
+    plan = [
+        PlannedStep(
+            "scan", "scan_locations", "Pass over the events of every location: region stack, call paths, exclusive times.",
+            ("events", *families), ("scans",), n_processes, scanned,
+        ),
+        PlannedStep(
+            "scan", "merge_call_paths", "Merge the call paths of all locations into one tree.", ("scans",), ("facts",), 1, 0,
+        ),
+    ]  # fmt: skip
+    for step in needed_steps(values):
+        reads = tuple(map(str, step.reads))
+        n_bytes = sum(kept[name] for name in step.keeps)
+        plan.append(
+            PlannedStep(
+                step.stage or "any",
+                step.name,
+                step.doc,
+                reads,
+                step.makes,
+                slices.get(step.stage, n_partitions),
+                n_bytes if n_partitions > 1 else 0,
+            )
+        )
+    return plan

@@ -1,0 +1,556 @@
+"""The enhanced model of a trace, and the runs of its steps over the partitions of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from threading import RLock
+from time import monotonic
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.quirks import NONE, Quirks
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.partitions import EVERYTHING, Bucket, divide, undivided
+from tracecols.enhance.dataflow.spill import ColumnSpill, SharedSpill, Spill
+from tracecols.enhance.dataflow.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Input
+from tracecols.enhance.definitions.topologies import Topology
+from tracecols.enhance.mpi.collectives import plan_buckets
+from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
+from tracecols.enhance.scan.facts import Definitions, Facts
+from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
+from tracecols.enhance.scan.scan import WAVE, LocationScan, plan_processes, scan_locations
+from tracecols.given.quantities import counted
+from tracecols.model.kept import InFiles, InMemory, Kept, KeptScans
+from tracecols.model.tables import STEP_OF, STEPS
+from tracecols.schema.causes import IN_SECONDS
+from tracecols.store import Store
+from tracecols.work.cluster import loaded, save
+from tracecols.work.executors import Executor, Pool, Threads
+from tracecols.work.memory import give_back
+
+Result = TypeVar("Result")
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and what is to be done."""
+
+LONG = 1.0
+"""Seconds of a stage after which memory that is free goes back to the system. Shorter ones do not leave much, and pages that are needed again
+are made empty by the system: after every stage that was a quarter of the processor time of a search of 1.5 s (2 x 10^7 events, two threads)."""
+
+
+class Model:
+    """What one slice of a trace holds: values by name, each made by its step when it is first asked for.
+
+    Patterns and constraints get it as their first argument. Besides the values that steps make (`model.tables.STEPS`: compound
+    tables, call instances, ...) it has the attributes of `Facts`.
+
+    Parameters
+    ----------
+    jobs : int
+        Threads for analyses.
+    given : dict
+        The values `steps.GIVEN`.
+    stage : str, optional
+        The stage whose values it makes itself; by default all, for a trace in one partition.
+    run : Run, optional
+        Where values of other stages and partitions come from, unless the trace is in one partition.
+    scan_spill : ColumnSpill, optional
+        Where the columns of the scans are kept.
+    executor : Executor, optional
+        Who does the work of analyses; by default so many threads.
+
+    Attributes
+    ----------
+    facts : Facts
+    scans : sequence of LocationScan
+        By location.
+    members : (n,) int64
+        Locations of the slice.
+    """
+
+    def __init__(
+        self,
+        jobs: int,
+        given: dict[str, Any],
+        stage: str = "",
+        run: Run | None = None,
+        scan_spill: ColumnSpill | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        self.jobs, self._stage, self._run, self.scan_spill = jobs, stage, run, scan_spill
+        self.executor: Executor = Threads(jobs) if executor is None else executor
+        self.facts: Facts = given["facts"]
+        self.scans: Sequence[LocationScan] = given["scans"]
+        self.members: NDArray[np.int64] = given["members"]
+        self._values = dict(given)
+        # models with other peculiarities; of those the one they are made from, and what they do not share with it
+        self._others: dict[Quirks, Model] = {}
+        self._shared: Model | None = None
+        self._own: set[str] = set()
+        self._lock = RLock()
+
+    def __repr__(self) -> str:
+        return f"<Model of {self.facts.store.path.name}: {counted(self.members.size, 'location')}>"
+
+    def get(self, name: str) -> Any:
+        """Return a value by name; the step that makes it runs when it is first asked for.
+
+        Raises
+        ------
+        KeyError
+            If no step makes it.
+        """
+        with self._lock:
+            if name not in self._values:
+                step = STEP_OF[name]
+                if self._shared is not None and name not in self._own:
+                    return self._shared.get(name)
+                if self._run is not None and name in step.keeps and step.stage != self._stage:
+                    return self._run.value(name, -1 if step.stage in ONCE else self._values["partition"])
+                made = step.function(*(self._read(what) for what in step.reads))
+                self._values.update(zip(step.makes, made if len(step.makes) > 1 else (made,), strict=True))
+            return self._values[name]
+
+    def _read(self, what: Input) -> Any:
+        if not what.of_all:
+            return self.get(what.name)
+        return [self.get(what.name)] if self._run is None else self._run.every(what.name)
+
+    def every(self, name: str) -> list[Any]:
+        """Return a value of all partitions, or buckets; one of what is made once, and of a trace in one partition."""
+        if STEP_OF[name].stage in ONCE:
+            return [self.get(name)]
+        found: list[Any] = self._read(Input(name, of_all=True))
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name in STEP_OF:
+            return self.get(name)
+        if name.startswith("_") or name in GIVEN:
+            raise AttributeError(f"a model has no attribute {name!r}")
+        return getattr(self.facts, name)
+
+    def declared_table(self, name: str) -> CompoundTable:
+        """Return a compound table as it is declared: times in seconds, also of root causes that are computed in whole ticks.
+
+        Parameters
+        ----------
+        name : str
+            Of `tables.TABLES`.
+        """
+        table: CompoundTable = self.get(name)
+        quirks: Quirks = self.get("quirks")
+        if name not in IN_SECONDS or quirks.rounds_seconds:
+            return table
+        resolution = self.facts.resolution
+
+        def seconds(column: str) -> NDArray[Any]:
+            return table[column] / resolution
+
+        columns = {c: partial(seconds if c in IN_SECONDS[name] else table.column, c) for c in table.names}
+        return CompoundTable(table.table, len(table), columns, table.counts)
+
+    def with_topologies(self, more: Sequence[Topology]) -> Model:
+        """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
+        facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
+        return Model(self.jobs, {**self._values, "facts": facts}, scan_spill=self.scan_spill, executor=self.executor)
+
+    def with_quirks(self, quirks: Quirks) -> Model:
+        """Return a model of the same trace with other peculiarities of root causes; it shares what does not depend on them."""
+        if quirks == self._values["quirks"]:
+            return self
+        with self._lock:
+            if quirks not in self._others:
+                given = {name: self._values[name] for name in GIVEN} | {"quirks": quirks}
+                other = self._others[quirks] = Model(
+                    self.jobs, given, scan_spill=self.scan_spill, executor=self.executor
+                )
+                other._shared, other._own = self, made_from("quirks")
+            return self._others[quirks]
+
+    def divided(self) -> Run:
+        """Divide the trace for an analysis in bounded memory; use in a `with` statement."""
+        return Run(self)
+
+
+class Run:
+    """The partitions of a trace during one analysis, and what they keep for each other; what it has in scratch files ends with it.
+
+    On a cluster every worker has one: it is pickled as the place of the file with what all tasks need.
+
+    Parameters
+    ----------
+    model : Model
+        The trace in one partition.
+
+    Attributes
+    ----------
+    division : Division
+    whole : Model or None
+        The trace itself if it is not divided.
+    largest_first : list of int
+        Numbers of the partitions in the order in which they are worked on.
+    kept : Kept
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.facts, self.scans, self.jobs, self.quirks = model.facts, model.scans, model.jobs, model.get("quirks")
+        sizes = np.array([scan.n_calls + scan.n_attributed for scan in model.scans], np.int64)
+        executor = model.executor
+        self.kept: Kept = InMemory(model.scan_spill)
+        self.folder: Path | None = None
+        if executor.folder is None:
+            self.division = divide(model.facts.process, sizes)
+            self.whole = model if len(self.division) == 1 else None
+        else:
+            self.division = divide(model.facts.process, sizes, executor.slots, executor.memory)
+            self.whole = None
+            self.folder = Path(mkdtemp(prefix="run-", dir=executor.folder))
+            self.kept = InFiles(self.folder)
+            save(self.folder / "run", (self.facts, self.scans, self.division, self.quirks))
+        # so that none of the large ones begins last, while others have nothing left to do
+        of_partition = [int(sizes[p.members].sum()) for p in self.division.partitions]
+        self.largest_first = sorted(range(len(of_partition)), key=of_partition.__getitem__, reverse=True)
+
+    def __reduce__(self) -> tuple[Callable[[Path], Run], tuple[Path]]:
+        assert self.folder is not None  # threads share it
+        return _run_on_worker, (self.folder,)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kept.close()
+        if self.folder is not None:
+            rmtree(self.folder, ignore_errors=True)
+
+    def of_task(self, task: str) -> Run:
+        """Return the run as one task sees it: on a worker it keeps columns in a file of its own."""
+        kept = self.kept.of_task(task)
+        if kept is self.kept:
+            return self
+        found = copy(self)
+        found.kept = kept
+        return found
+
+    def model(self, stage: str, partition: int = -1, bucket: Bucket = EVERYTHING) -> Model:
+        """Return what a stage sees: a partition, a bucket or, in stage `global`, all calls that join processes; the trace itself if it is not divided."""
+        if self.whole is not None:
+            return self.whole
+        members = self.division.partitions[partition].members if partition >= 0 else np.arange(0)
+        given = {
+            "facts": self.facts, "scans": self.scans, "only_global": stage == GLOBAL, "partition": partition,
+            "members": np.arange(self.facts.n_locations) if stage == GLOBAL else members,
+            "division": self.division, "bucket": bucket, "spill": self.kept.spill, "quirks": self.quirks,
+        }  # fmt: skip
+        return Model(self.jobs, given, stage, self)
+
+    def slice(self, stage: str, number: int) -> Model:
+        """Return the slice of a stage with a number: a partition, a bucket, or all (-1)."""
+        return self.model(stage, bucket=self.buckets[number]) if stage == BUCKET else self.model(stage, number)
+
+    def value(self, name: str, partition: int, model: Model | None = None) -> Any:
+        """Return a value that a partition, or bucket, keeps for others; it is made once, by `model` or where it is asked for."""
+        stage = STEP_OF[name].stage
+
+        def make() -> Any:
+            return (self.slice(stage, partition) if model is None else model).get(name)
+
+        return self.kept.get(name, partition, make, always=stage in ONCE)
+
+    def every(self, name: str) -> list[Any]:
+        """Return a value of all partitions, or buckets, in the order of their numbers."""
+        n = len(self.buckets) if STEP_OF[name].stage == BUCKET else len(self.division)
+        return [self.value(name, number) for number in range(n)]
+
+    @property
+    def buckets(self) -> list[Bucket]:
+        """Ranges of collective operations that are matched together."""
+        if self.whole is not None:
+            return [EVERYTHING]
+        found: list[Bucket] = self.kept.get(
+            "buckets", -1, lambda: plan_buckets(self.every("outgoing_members")), always=True
+        )
+        return found
+
+    def stages(
+        self,
+        visit: Callable[[Model, str], Result],
+        wanted: Iterable[str],
+        pool: Pool,
+        progress: Progress | None = None,
+    ) -> Iterator[Result]:
+        """Go through the stages of an analysis: in each visit all slices of the trace, side by side.
+
+        Parameters
+        ----------
+        visit : callable
+            `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete. On a cluster it is pickled.
+        wanted : iterable of str
+            The stages to visit.
+        pool : Pool
+        progress : callable, optional
+            Called with what is done and what is to be done, in thousandths of stages.
+
+        Yields
+        ------
+        Result
+            In the same order for every number of threads.
+        """
+        chosen = set(wanted)
+        several = self.whole is None
+        keeps = {s: kept_for(chosen & set(STAGES[i + 1 :]), s) if several else [] for i, s in enumerate(STAGES)}
+        needed = [s for s in STAGES if s in chosen or keeps[s]]
+        if self.folder is not None:
+            visit = StoredVisit.of(visit, self.folder)
+        for i, stage in enumerate(needed):
+            began = monotonic()
+            numbers = [-1] if stage in ONCE else range(len(self.buckets)) if stage == BUCKET else self.largest_first
+            task = SliceTask(self, stage, tuple(keeps[stage]), visit if stage in chosen else None)
+            for k, found in enumerate(pool.map(task, numbers), 1):
+                if progress is not None:
+                    progress(1000 * i + 1000 * k // len(numbers), 1000 * len(needed))
+                yield from found
+            self.kept.forget(no_longer_read(needed[: i + 1], needed[i + 1 :]))
+            if monotonic() - began > LONG:
+                give_back()
+
+
+@dataclass(frozen=True)
+class StoredVisit(Generic[Result]):
+    """What looks at slices (`Run.stages`), in a file: the functions of patterns are pickled once, not for every stage.
+
+    Attributes
+    ----------
+    path : Path
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, visit: Callable[[Model, str], Result], folder: Path) -> StoredVisit[Result]:
+        """Write it to a folder."""
+        path = folder / f"visit-{uuid4().hex[:8]}"
+        save(path, visit)
+        return cls(path)
+
+    def __call__(self, model: Model, stage: str) -> Result:
+        visit: Callable[[Model, str], Result] = loaded.get(self.path, always=True)
+        return visit(model, stage)
+
+
+@dataclass(frozen=True, eq=False)
+class SliceTask(Generic[Result]):
+    """What is done with every slice of a stage, given its number; on a cluster it is pickled.
+
+    Attributes
+    ----------
+    run : Run
+    stage : str
+    keeps : tuple of str
+        Values that later stages need.
+    visit : callable, optional
+        What looks at the slice (`Run.stages`).
+    """
+
+    run: Run
+    stage: str
+    keeps: tuple[str, ...]
+    visit: Callable[[Model, str], Result] | None
+
+    @property
+    def name(self) -> str:
+        """The stage, for people who watch a cluster."""
+        return self.stage
+
+    def __call__(self, number: int) -> list[Result]:
+        run = self.run.of_task(f"{self.stage}-{number}")
+        model = run.slice(self.stage, number)
+        result = [] if self.visit is None else [self.visit(model, self.stage)]
+        for name in self.keeps:
+            run.value(name, number, model)
+        return result
+
+
+def _run_on_worker(folder: Path) -> Run:
+    """Return the run of an analysis on a worker."""
+    run: Run = object.__new__(Run)
+    run.facts, run.scans, run.division, run.quirks = loaded.get(folder / "run", always=True)
+    run.jobs, run.whole, run.folder, run.kept = 1, None, folder, InFiles(folder)
+    return run
+
+
+def made_from(name: str) -> set[str]:
+    """Find the values that steps make from a value, directly or from others that they make from it.
+
+    Parameters
+    ----------
+    name : str
+        What steps read.
+    """
+    found = {name}
+    for step in STEPS:
+        if any(what.name in found for what in step.reads):
+            found.update(step.makes)
+    return found - {name}
+
+
+def kept_for(later: Iterable[str], stage: str) -> list[str]:
+    """Find the values of a stage that the steps of some later stages read, directly or through what is kept in between.
+
+    Parameters
+    ----------
+    later : iterable of str
+        Names of later stages.
+    stage : str
+        Name of the stage.
+    """
+    needed: list[str] = []
+    waiting = [step for step in STEPS if step.stage in set(later)]
+    seen: set[str] = set()
+    while waiting:
+        step = waiting.pop()
+        for name, _ in step.reads:
+            if name in STEP_OF and name not in seen:
+                seen.add(name)
+                source = STEP_OF[name]
+                if source.stage == stage and name in source.keeps:
+                    needed.append(name)
+                else:
+                    waiting.append(source)
+    return sorted(needed)
+
+
+def no_longer_read(done: Collection[str], later: Collection[str]) -> set[str]:
+    """Find the values that stages keep and that none of the steps of later stages reads.
+
+    Parameters
+    ----------
+    done, later : collection of str
+        Names of the stages that have run, and of those that are to run.
+    """
+    kept = {name for step in STEPS if step.stage in done for name in step.keeps}
+    waiting = [step for step in STEPS if step.stage in later]
+    seen: set[str] = set()
+    while waiting:
+        for name, _ in waiting.pop().reads:
+            if name in STEP_OF and name not in seen:
+                seen.add(name)
+                # what is kept is not made again
+                if name not in kept:
+                    waiting.append(STEP_OF[name])
+    return kept - seen
+
+
+SCANS_PER_SLOT, SMALLEST_SCAN = 4, 1 << 20
+"""Tasks of a scan on a cluster for each that runs at a time, so that none waits long for the last; events of one, at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScanTask:
+    """What is done with the locations of some processes when a trace is scanned on a cluster, given the number of the group.
+
+    Attributes
+    ----------
+    folder : Path
+        All workers see it; what all tasks need stands in it.
+    """
+
+    folder: Path
+    name = "scan"
+
+    def __call__(self, number: int) -> int:
+        definitions: Definitions
+        definitions, groups, divider = loaded.get(self.folder / "definitions", always=True)
+        members = groups[number]
+        scans = _scan(definitions, divider, 1, SharedSpill(self.folder, f"scan-{number}"), None, members)
+        save(self.folder / f"scan-{number}.values", dict(zip(members.tolist(), scans, strict=True)))
+        return int(sum(scan.n for scan in scans))
+
+
+def _scan(
+    d: Definitions, divider: Divider, jobs: int, spill: Spill, progress: Progress | None,
+    members: NDArray[np.int64] | None = None,
+) -> list[LocationScan]:  # fmt: skip
+    return scan_locations(
+        d.store, d.regions, d.locations, d.order, d.first_rows, jobs, spill, progress, divider, members
+    )
+
+
+def _scan_on_workers(d: Definitions, divider: Divider, executor: Executor, progress: Progress | None) -> KeptScans:
+    """Scan groups of whole processes, a task for each; the scans stay in files."""
+    assert executor.folder is not None
+    n_events = d.store.n_events
+    total = int(n_events.sum())
+    size = max(SMALLEST_SCAN, min(WAVE, total // (SCANS_PER_SLOT * executor.slots)))
+    groups = [np.sort(group) for group in plan_processes(np.arange(d.n_locations), n_events, d.process, size)]
+    folder = Path(mkdtemp(prefix="scan-", dir=executor.folder))
+    save(folder / "definitions", (d, groups, divider))
+    done = 0
+    with executor.pool() as pool:
+        for n in pool.map(ScanTask(folder), range(len(groups))):
+            done += n
+            if progress is not None:
+                progress(done, total)
+    group = np.zeros(d.n_locations, np.int64)
+    for number, members in enumerate(groups):
+        group[members] = number
+    return KeptScans([folder / f"scan-{number}.values" for number in range(len(groups))], group)
+
+
+def enhance(
+    store: Store, jobs: int, progress: Progress | None = None, periods: Periods | None = None,
+    executor: Executor | None = None,
+) -> Model:  # fmt: skip
+    """Scan all locations of a trace and merge their call trees.
+
+    Parameters
+    ----------
+    store : Store
+        The trace.
+    jobs : int
+        Threads, also for analyses.
+    progress : callable, optional
+        Called with the number of events scanned and of all.
+    periods : Periods, optional
+        What to divide the time into.
+    executor : Executor, optional
+        Who does the work, also that of analyses; by default so many threads.
+
+    Returns
+    -------
+    Model
+        The trace in one partition. With periods its call paths are `PeriodCallPaths`.
+
+    Raises
+    ------
+    AnalysisError
+        If the trace cannot be divided like that.
+    """
+    d = Definitions.of(store)
+    by = (periods or NO_PERIODS).divider(d.regions, store.manifest)
+    spill = None
+    scans: Sequence[LocationScan]
+    if executor is None or executor.folder is None:
+        spill = ColumnSpill()
+        scans = _scan(d, by, jobs, spill, progress)
+    else:
+        scans = _scan_on_workers(d, by, executor, progress)
+    call_paths: CallPaths = merge_call_paths(scans, d.regions, d.order, d.process)
+    if by.kind:
+        call_paths = PeriodCallPaths.of(call_paths, scans, d.regions, by)
+    facts = Facts.with_call_paths(d, call_paths)
+    given = {
+        "facts": facts, "scans": scans, "members": np.arange(facts.n_locations), "only_global": False, "partition": 0,
+        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None, "quirks": NONE,
+    }  # fmt: skip
+    return Model(jobs, given, scan_spill=spill, executor=executor)

@@ -1,0 +1,115 @@
+"""Pointer columns of events, location by location (thesis 3.10, 3.11, 3.16, 3.24, 3.26; EARL 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.scan.instances import LocationStacks, scan_location
+from tracecols.model.model import Model
+
+POINTERS = ("enterptr", "exitptr", "sendptr", "lockptr", "forkptr", "cnodeptr", "cedgeptr", "call_path")
+
+JOINED = ("sendptr", "lockptr", "forkptr")
+"""Those that follow from compound tables; the others from a pass over the location."""
+
+
+class SlicePointers:
+    """The pointer columns of the events of a slice of a trace.
+
+    Parameters
+    ----------
+    model : Model
+        The slice, in stage `receive` unless the trace is not divided.
+    wanted : collection of str, optional
+        Which of `POINTERS`; only what these need is computed.
+    """
+
+    def __init__(self, model: Model, wanted: Collection[str] = POINTERS) -> None:
+        self.model, self.wanted = model, [name for name in POINTERS if name in wanted]
+        self._joined: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        for name in self.wanted:
+            if name in JOINED:
+                rows, targets = {
+                    "sendptr": lambda: (model.messages.recv, model.messages.send),
+                    "lockptr": lambda: model.lockptr,
+                    "forkptr": lambda: (model.teams.join, model.teams.fork),
+                }[name]()
+                if (rows[1:] < rows[:-1]).any():
+                    order = np.argsort(rows, kind="stable")
+                    rows, targets = rows[order], targets[order]
+                self._joined[name] = rows, targets
+
+    def of(self, location: int) -> LocationPointers:
+        """Go through the events of a location."""
+        model = self.model
+        stacks = scan_location(model.facts, model.scans, model.team_instances, location)
+        return LocationPointers(self, model.scans[location].first_row, stacks)
+
+    def joined(self, name: str, first: int, n: int) -> NDArray[np.int64]:
+        """Return a column that follows from a table, for `n` events from row `first` on; (n,) int64."""
+        rows, targets = self._joined[name]
+        low, high = np.searchsorted(rows, [first, first + n])
+        column = np.full(n, -1, np.int64)
+        column[rows[low:high] - first] = targets[low:high]
+        return column
+
+
+class LocationPointers:
+    """The pointer columns of a location's events, made for a range of them at a time.
+
+    Attributes
+    ----------
+    stacks : LocationStacks
+        33 B per event of the location.
+    """
+
+    def __init__(self, slice_: SlicePointers, first: int, stacks: LocationStacks) -> None:
+        self._slice, self.first, self.stacks = slice_, first, stacks
+
+    def __len__(self) -> int:
+        return self.stacks.time.size
+
+    def columns(self, start: int, stop: int) -> dict[str, NDArray[np.int64]]:
+        """Return the wanted columns of the events with start <= number in the location < stop, each (n,) int64; -1 is null."""
+        rows, stacks, wanted = slice(start, stop), self.stacks, self._slice.wanted
+        result: dict[str, NDArray[np.int64]] = {}
+        for name in wanted:
+            if name in JOINED:
+                result[name] = self._slice.joined(name, self.first + start, stop - start)
+            elif name in ("enterptr", "exitptr"):
+                result[name] = getattr(stacks, name)[rows]
+            elif name == "call_path":
+                result[name] = stacks.call_path(rows)
+        if "cnodeptr" in wanted or "cedgeptr" in wanted:
+            tree = self._slice.model.call_paths
+            # an ENTER is where its own call path begins and that of the region around it is left
+            entered = np.where(stacks.is_enter(rows), stacks.call_path(rows), -1)
+            if "cnodeptr" in wanted:
+                result["cnodeptr"] = pick(tree.representative, entered)
+            if "cedgeptr" in wanted:
+                result["cedgeptr"] = pick(tree.representative, pick(tree.parent, entered))
+        return result
+
+
+def scan_pointers(model: Model, location: int) -> dict[str, NDArray[np.int64]]:
+    """Compute the pointer columns of all events of a location.
+
+    Parameters
+    ----------
+    model : Model
+        The enhanced trace.
+    location : int
+        Row of the location.
+
+    Returns
+    -------
+    dict of str to (n_events,) int64
+        `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`, `cedgeptr` hold rows, `call_path` numbers of
+        call paths; -1 is null.
+    """
+    found = SlicePointers(model).of(location)
+    return found.columns(0, len(found))

@@ -1,0 +1,292 @@
+"""Tables for people: ranks and threads in the place of locations, names, seconds, and null as null.
+
+A table of a trace holds integers: rows of other tables, clock readings, numbers of enumerations. What they mean follows from its
+declaration (`tracecols.schema`):
+
+* a column of locations `x_location` (or `x`) becomes `x_rank` and `x_thread`, `location` becomes `rank` and `thread`,
+* a column of regions, communicators or windows `x` becomes `x_name`, a category; `x_call_path` becomes `x_path`,
+* a number of an enumeration `x` becomes `x_name`,
+* a clock reading `x_time` becomes `x_seconds`, seconds since the start of the recording; a duration in ticks the same in seconds.
+
+Columns keep their meaning: what is in seconds has another name than what is in ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tracecols.enhance.scan.facts import Facts
+from tracecols.errors import AnalysisError
+from tracecols.once import once
+from tracecols.schema import Column, Table
+from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
+
+NAMED = ("regions", "communicators", "windows")
+"""Definition tables whose rows are shown by their names."""
+
+
+def shortened(name: str, ending: str) -> str:
+    """Return what a column that says what it holds in its last word is about: `send_` of `send_location`, nothing of `location`.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    ending : str
+        The last word.
+    """
+    if name == ending:
+        return ""
+    return f"{name.removesuffix(f'_{ending}')}_"
+
+
+def readable_names(table: Table, column: Column) -> tuple[str, ...]:
+    """Return the names of the columns that say for people what a column holds; none if it says so itself.
+
+    Parameters
+    ----------
+    table : Table
+        Its declaration.
+    column : Column
+        One of its columns.
+    """
+    name, target = column.name, column.target
+    if target == "locations":
+        about = shortened(name, "location")
+        rank = f"{about}rank"
+        # the rank of a participant is that in its communicator
+        return (f"world_{rank}" if rank in table.names else rank, f"{about}thread")
+    if target == "processes":
+        rank = f"{shortened(name, 'process')}rank"
+        others = (n for c in table.columns if c.target == "locations" for n in readable_names(table, c))
+        return () if rank in others else (rank,)
+    if target == "call_paths" and name != "parent":
+        return (f"{shortened(name, 'call_path')}path",)
+    if target in NAMED or column.enum:
+        return (f"{name}_name",)
+    if column.unit == "ticks":
+        return (f"{shortened(name, 'time')}seconds" if name.endswith("time") else f"{name}_seconds",)
+    return ()
+
+
+def n_readable(table: Table) -> int:
+    """Count the columns that a table has for people besides its own.
+
+    Parameters
+    ----------
+    table : Table
+        Its declaration.
+    """
+    return sum(len(readable_names(table, c)) for c in table.columns)
+
+
+def nullable(values: NDArray[Any], mask: NDArray[np.bool_]) -> pd.api.extensions.ExtensionArray:
+    """Return whole numbers that may be null, as pandas has them (`Int64` and the like).
+
+    Parameters
+    ----------
+    values : (n,) int
+    mask : (n,) bool
+        Where they are null.
+    """
+    return pd.arrays.IntegerArray(np.ascontiguousarray(values), np.asarray(mask, bool))
+
+
+def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical:
+    """Return the names of rows as categories, those that occur in the order of their rows; null for -1.
+
+    Codes are made in the type that pandas holds them in, since a table may have many rows: one byte each for less than 128 names.
+
+    Parameters
+    ----------
+    names : (n_names,) object
+        Text of every row; some may be the same.
+    rows : (n,) int
+        From -1 to `n_names` - 1.
+    """
+    occurs = np.zeros(names.size + 1, bool)
+    occurs[rows] = True
+    found = np.flatnonzero(occurs[:-1])
+    numbers, unique = pd.factorize(names[found])
+    # the last one stands for null
+    codes = np.full(names.size + 1, -1, np.min_scalar_type(-max(unique.size, 1)))
+    codes[found] = numbers
+    return pd.Categorical.from_codes(codes[rows], categories=unique)
+
+
+class Readable:
+    """What the integers in the tables of a trace mean.
+
+    Parameters
+    ----------
+    store : Store
+        The trace.
+    facts : callable
+        Returns what is known of the whole trace; called when call paths have to be named.
+    """
+
+    def __init__(self, store: Store, facts: Callable[[], Facts]) -> None:
+        self.store, self._facts = store, facts
+
+    @once
+    def rank(self) -> NDArray[np.int32]:
+        """Rank of the process of every location, -1 for null; (n_locations,) int32."""
+        ranks = to_numpy(self.store.definitions["processes"].column("rank")).astype(np.int32)
+        result: NDArray[np.int32] = np.append(ranks, np.int32(-1))[
+            to_numpy(self.store.definitions["locations"].column("process"))
+        ]
+        return result
+
+    @once
+    def thread(self) -> NDArray[np.int32]:
+        """Number in its process of every location; (n_locations,) int32."""
+        return to_numpy(self.store.definitions["locations"].column("thread")).astype(np.int32)
+
+    def seconds(self, readings: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Convert clock readings to seconds since the start of the recording; null (-1) becomes nan.
+
+        Parameters
+        ----------
+        readings : (n,) int64
+            Ticks.
+        """
+        clock = self.store.manifest["clock"]
+        result = (readings - int(clock["origin"])) / clock["resolution"]
+        if int(self.store.manifest["first_time"]) >= 0:
+            result[readings == -1] = np.nan
+        return result
+
+    def duration(self, ticks: NDArray[Any]) -> NDArray[np.float64]:
+        """Convert differences of clock readings to seconds.
+
+        Parameters
+        ----------
+        ticks : (n,) int64
+            Or Python integers, of sums that exceed 64 bits.
+        """
+        return np.asarray(ticks / self.store.manifest["clock"]["resolution"], np.float64)
+
+    def named(self, rows: NDArray[Any], table: str) -> pd.Categorical:
+        """Return the names of rows of a definition table, -1 for null.
+
+        Parameters
+        ----------
+        rows : (n,) int
+        table : str
+            `regions`, `communicators`, ...
+        """
+        names = np.array(self.store.definitions[table].column("name").to_pylist(), object)
+        if table == "regions":
+            # the artificial ones stand behind those that are recorded
+            names = self._facts().regions.name
+        return named_rows(names, rows)
+
+    def paths(self, call_paths: NDArray[Any], *, or_numbers: bool = False) -> pd.Categorical:
+        """Return call paths as text, -1 for null; only those that occur are written out.
+
+        Parameters
+        ----------
+        call_paths : (n,) int
+        or_numbers : bool, optional
+            Where the texts of all together would be too long (`enhance.scan.paths.MAX_TEXT`), the last region and the number of each take
+            their place instead of an error.
+        """
+        facts = self._facts()
+        tree = facts.call_paths
+        occurs = np.zeros(len(tree) + 1, bool)
+        occurs[call_paths] = True
+        found = np.flatnonzero(occurs[:-1]).tolist()
+        texts = np.full(len(tree), None, object)
+        try:
+            texts[found] = tree.paths_of(facts.regions.name, found)
+        except AnalysisError:
+            if not or_numbers:
+                raise
+            texts[found] = [f".../{facts.regions.name[tree.region[i]]} (call path {i})" for i in found]
+        return named_rows(texts, call_paths)
+
+    def columns(self, table: Table, column: Callable[[str], NDArray[Any]]) -> dict[str, dict[str, Any]]:
+        """Say for people what the columns of a table hold.
+
+        Parameters
+        ----------
+        table : Table
+            Its declaration.
+        column : callable
+            Returns a column by name.
+
+        Returns
+        -------
+        dict of str to dict
+            By column of the table what stands for it, by name; empty for what says itself what it is.
+        """
+        return {c.name: self._columns_of(table, c, column) for c in table.columns}
+
+    def _columns_of(self, table: Table, c: Column, column: Callable[[str], NDArray[Any]]) -> dict[str, Any]:
+        names = readable_names(table, c)
+        if not names:
+            return {}
+        values = column(c.name)
+        found: tuple[Any, ...]
+        if c.target == "locations":
+            found = tuple(self._of_location(c, of, values) for of in (self.rank, self.thread))
+        elif c.target == "processes":
+            ranks = to_numpy(self.store.definitions["processes"].column("rank")).astype(np.int32)
+            rank = np.append(ranks, np.int32(-1))[values]
+            found = (nullable(rank, rank < 0),)
+        elif c.target == "call_paths":
+            found = (self.paths(values, or_numbers=True),)
+        elif c.target in NAMED:
+            found = (self.named(values, c.target),)
+        elif c.enum:
+            known = c.enum
+            if values.size and not (values.min() >= -1 and values.max() < len(known)):
+                values = np.where((values >= 0) & (values < len(known)), values.astype(np.int64), -1)
+            found = (named_rows(np.array(known, object), values),)
+        else:
+            found = (self.duration(values) if c.is_duration else self.seconds(values),)
+        return dict(zip(names, found, strict=True))
+
+    def _of_location(self, c: Column, of: NDArray[np.int32], location: NDArray[Any]) -> Any:
+        """Return ranks or threads of locations: of devices there are locations without rank."""
+        found = np.append(of, np.int32(-1))[location]
+        if c.nullable or (self.rank < 0).any():
+            return nullable(found, (location < 0) | (found < 0))
+        return found
+
+    def frame(self, table: Table, column: Callable[[str], NDArray[Any]], *, with_raw: bool) -> pd.DataFrame:
+        """Return a table for people.
+
+        Parameters
+        ----------
+        table : Table
+            Its declaration.
+        column : callable
+            Returns a column by name.
+        with_raw : bool
+            Whether its own columns, with -1 for null, stand behind those for people; else the latter take their place, texts are
+            categories, and null is null in what remains.
+        """
+        readable = self.columns(table, column)
+        found: dict[str, Any] = {}
+        for c in table.columns:
+            found.update(readable[c.name])
+            if with_raw or readable[c.name]:
+                continue
+            values = column(c.name)
+            if c.dtype == "string":
+                found[c.name] = pd.Categorical(values)
+            else:
+                found[c.name] = nullable(values, values == -1) if c.has_null else values
+        if with_raw:
+            found |= {c.name: column(c.name) for c in table.columns}
+            if table.columns and not column(table.names[0]).size:
+                # pandas finds out what texts are by looking at them
+                found |= {c.name: pd.Series([], dtype="str") for c in table.columns if c.dtype == "string"}
+        return pd.DataFrame(found, copy=False)

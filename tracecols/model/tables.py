@@ -1,0 +1,142 @@
+"""All steps of an analysis and all compound tables, each declared once; engine, `Trace`, documentation and checks derive from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes import charges, delays, index, pairs, periods, points, segments, stretches, sweep
+from tracecols.enhance import conditions as clock_conditions
+from tracecols.enhance import devices
+from tracecols.enhance.dataflow.steps import Step, collect
+from tracecols.enhance.mpi import collectives, file_operations, messages, nonblocking, windows
+from tracecols.enhance.scan import instances
+from tracecols.enhance.scan.scan import ACTION
+from tracecols.enhance.threads import constructs, created, locks
+from tracecols.kernels.actions import PUSH
+from tracecols.schema import EventKind, Table, causes, clocks, compound
+
+STEPS = collect(
+    (
+        instances, constructs, devices, created, locks, messages, collectives, windows, nonblocking, file_operations,
+        clock_conditions, points, pairs, index, segments, delays, periods, sweep, stretches, charges,
+    )
+)  # fmt: skip
+"""In an order in which they can run."""
+
+STEP_OF: Mapping[str, Step] = MappingProxyType({name: step for step in STEPS for name in step.makes})
+"""The step that makes a value, by the value's name."""
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A compound table.
+
+    Attributes
+    ----------
+    schema : Table
+        Its name and columns.
+    charged : tuple of str, optional
+        Columns that say where its rows are charged unless a pattern says otherwise: call path and location. Without them no
+        pattern can match on it.
+    counts : bool
+        Whether it counts what contradicts itself.
+    order : tuple of str
+        Columns, declared or beside, by which the rows of the whole trace are ordered, so that slices can be put together; empty
+        where there is only one slice.
+    by_location : bool
+        Whether its rows are those of the members of a slice one after the other, so that the step can make them for one
+        location at a time.
+    kinds : frozenset of int
+        Kinds of events of which it has one row each, at most; empty where that is not known beforehand.
+    """
+
+    schema: Table
+    charged: tuple[str, str] | None = None
+    counts: bool = False
+    order: tuple[str, ...] = ()
+    by_location: bool = False
+    kinds: frozenset[int] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """What the table is called, everywhere."""
+        return self.schema.name
+
+    @property
+    def stage(self) -> str:
+        """The stage in which it is complete."""
+        return STEP_OF[self.name].stage
+
+    @property
+    def references(self) -> Mapping[str, str]:
+        """Its columns that hold rows of compound tables of the same slice, and the names of these."""
+        return {c.name: c.target for c in self.schema.columns if c.target in STEP_OF}
+
+
+def _kinds(mask: NDArray[np.bool_]) -> frozenset[int]:
+    return frozenset(np.flatnonzero(mask).tolist())
+
+
+_HERE = ("call_path", "location")
+
+TABLES: Mapping[str, TableSpec] = MappingProxyType(
+    {
+        spec.name: spec
+        for spec in (
+            TableSpec(compound.PROFILE),
+            TableSpec(compound.REGION_INSTANCES, _HERE, order=("enter",), by_location=True, kinds=_kinds(ACTION == PUSH)),
+            TableSpec(compound.TEAMS, counts=True, order=("turn", "team")),
+            TableSpec(compound.CONSTRUCTS, counts=True, order=("earliest_enter_time", "first_enter")),
+            TableSpec(compound.CONSTRUCT_MEMBERS, _HERE, order=("enter",)),
+            TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True, order=("acquire",), kinds=_kinds(locks.ACQUIRE)),
+            TableSpec(compound.CREATED_THREADS, ("join_call_path", "join_location"), counts=True, order=("begin",)),
+            TableSpec(compound.KERNELS, _HERE, counts=True, order=("enter_time", "enter")),
+            TableSpec(compound.COPIES, _HERE, order=("begin_time", "event")),
+            TableSpec(compound.DEVICE_SYNCS, _HERE, order=("enter",)),
+            TableSpec(compound.DEVICE_INTERVALS, _HERE, order=("location", "begin_time")),
+            TableSpec(compound.SENDS, _HERE, order=("send",), kinds=_kinds(messages.SENDS)),
+            TableSpec(compound.RECEIVES, _HERE, order=("recv",), kinds=_kinds(messages.RECEIVES)),
+            TableSpec(
+                compound.MESSAGES, ("recv_call_path", "recv_location"), counts=True, order=("recv",), kinds=_kinds(messages.RECEIVES),
+            ),
+            TableSpec(
+                compound.SENT_MESSAGES, ("send_done_call_path", "send_location"), order=("send",), kinds=_kinds(messages.SENDS),
+            ),
+            TableSpec(compound.COLLECTIVES, counts=True, order=("earliest_end_time", "first_end")),
+            TableSpec(
+                compound.COLLECTIVE_MEMBERS, _HERE, order=("end",), kinds=frozenset({int(EventKind.MPI_COLLECTIVE_END)}),
+            ),
+            TableSpec(compound.NONBLOCKING_MEMBERS, ("done_call_path", "location"), counts=True),
+            TableSpec(compound.STARTUPS, _HERE),
+            TableSpec(compound.WINDOW_MEMBERS, _HERE, counts=True),
+            TableSpec(compound.RMA_OPERATIONS, _HERE),
+            TableSpec(compound.LOCK_EPOCHS, ("lock_call_path", "location")),
+            TableSpec(compound.EPOCHS, ("wait_call_path", "target"), counts=True),
+            TableSpec(compound.FILE_OPERATIONS, _HERE),
+            TableSpec(compound.FILE_MEMBERS, _HERE, counts=True),
+            TableSpec(clocks.CLOCK_VIOLATIONS),
+            TableSpec(causes.SYNC_POINTS),
+            TableSpec(causes.DELAY_PAIRS),
+            TableSpec(causes.CRITICAL_PATH),
+            TableSpec(causes.ROOT_CAUSES, order=("property", "call_path", "location")),
+            TableSpec(causes.RUN_CAUSES),
+        )
+    }
+)  # fmt: skip
+"""All compound tables by name."""
+
+
+def tables_of(stage: str) -> tuple[TableSpec, ...]:
+    """Return the tables that are complete in a stage.
+
+    Parameters
+    ----------
+    stage : str
+        A name in `steps.STAGES`.
+    """
+    return tuple(spec for spec in TABLES.values() if spec.stage == stage)

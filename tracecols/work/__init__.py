@@ -1,0 +1,1 @@
+"""Who does the work and where: threads, worker processes, memory, scratch files."""

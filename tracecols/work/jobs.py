@@ -1,0 +1,27 @@
+"""How many threads."""
+
+from __future__ import annotations
+
+import os
+
+from tracecols.errors import TracecolsError
+from tracecols.given.arguments import is_whole_number, show
+
+
+def n_jobs(jobs: int | None) -> int:
+    """Return the number of threads to use: as asked for, or the cores this process may use.
+
+    Raises
+    ------
+    TracecolsError
+        If it is no number of threads.
+    """
+    if jobs is not None:
+        if not is_whole_number(jobs) or jobs < 1:
+            raise TracecolsError(
+                f"{show(jobs)} is no number of threads (jobs)\n  give 1 or more, or None for one per core"
+            )
+        return int(jobs)
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return max(1, os.cpu_count() or 1)
