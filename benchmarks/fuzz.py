@@ -146,7 +146,7 @@ def digest(values: Any) -> str:
 def content(store_path: Path) -> tuple[dict[str, str], str]:
     """Return digests of everything in a store and of its severities, and what it says to be wrong."""
     from tracecols.model.model import enhance
-    from tracecols.patterns.engine import analyze_model
+    from tracecols.search.cube import analyze_model
     from tracecols.store import Store
 
     store = Store(store_path)

@@ -33,10 +33,10 @@ from tracecols.export.tables import export
 from tracecols.model.model import enhance
 from tracecols.model.table_files import ENHANCED
 from tracecols.model.table_writer import write_tables
-from tracecols.patterns.engine import analyze_model
 from tracecols.patterns.registry import FAMILIES
 from tracecols.replay.graph import build_graph
 from tracecols.schema import EVENTS
+from tracecols.search.cube import analyze_model
 from tracecols.severity import SeverityCube
 from tracecols.store import Store
 from tracecols.store.arrow import arrow_schema, event_writer
@@ -274,7 +274,7 @@ def _analyze_with_workers(subject: Subject) -> Run:
 
     def run() -> int:
         with local_workers(2) as client:
-            client.run(import_module, "tracecols.patterns.engine")
+            client.run(import_module, "tracecols.search.cube")
             client.run(import_module, "benchmarks.process")
             before = processor_seconds() + sum(client.run(processor_seconds).values())
             begin = time.perf_counter()

@@ -87,8 +87,8 @@ def enhance(tmp_path):
 @pytest.fixture
 def analyze(enhance):
     """Convert an archive of `otf2_writer` and return its severity cube, which must not contradict itself."""
-    from tracecols.patterns.engine import analyze_model
     from tracecols.schema.severity import DEFAULT
+    from tracecols.search.cube import analyze_model
 
     def run(archive, conventions=DEFAULT):
         cube = analyze_model(enhance(archive), conventions)

@@ -179,9 +179,9 @@ def use(path: Path, out: Path, how: int) -> None:
     from tracecols.export.viewers import export_timeline
     from tracecols.model.model import enhance as enhance_store
     from tracecols.patterns.constraints import find_violations
-    from tracecols.patterns.engine import analyze_model
     from tracecols.report.check import tell_violations
     from tracecols.report.info import describe
+    from tracecols.search.cube import analyze_model
 
     match how % 8:
         case 0:

@@ -13,8 +13,8 @@ import tracecols
 from tracecols.cli import group
 from tracecols.model.model import enhance
 from tracecols.patterns.constraints import CONSTRAINTS, find_violations
-from tracecols.patterns.engine import counts
 from tracecols.report.check import tell_violations
+from tracecols.search.notes import counts
 from tracecols.store import Store
 
 PARALLEL, LOOP, BARRIER = "!$omp parallel @a.c:1", "!$omp for @a.c:2", "!$omp barrier @a.c:4"

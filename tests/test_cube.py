@@ -205,7 +205,7 @@ def test_on_topology__says_what_is_wrong(cube):
 
 
 def test_topologies__may_be_empty(archive, enhance, tmp_path):
-    from tracecols.patterns.engine import analyze_model
+    from tracecols.search.cube import analyze_model
 
     axis = archive.define("CartDimension", name=archive.string("d"), size=3, cart_periodicity=1)
     for rank in archive.mpi(2).ranks:
@@ -224,7 +224,8 @@ def test_topologies__may_be_empty(archive, enhance, tmp_path):
 
 
 def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
-    from tracecols.patterns.engine import analyze_model, counts
+    from tracecols.search.cube import analyze_model
+    from tracecols.search.notes import counts
 
     axes = [archive.define("CartDimension", name=archive.string("d"), size=n, cart_periodicity=0) for n in (2, 0)]
     for rank in archive.mpi(4).ranks:

@@ -10,7 +10,7 @@ from oracles.devices import find_devices
 
 import tracecols
 from tracecols.model.model import enhance as enhance_store
-from tracecols.patterns.engine import analyze_model
+from tracecols.search.cube import analyze_model
 from tracecols.store import Store
 
 WITH_STREAMS = ("cuda_simple", "sptc", "mi300", "jacobi_gpu", "xeonphi_jacobi")

@@ -23,11 +23,12 @@ from tracecols.cli import group
 from tracecols.errors import AnalysisError
 from tracecols.kernels import causes, segments
 from tracecols.model.model import enhance
-from tracecols.patterns.engine import TOO_LONG, analyze_model
 from tracecols.patterns.profile import profile_cells, task_cells
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, UNKNOWN_DELAYS
 from tracecols.schema.severity import DEFAULT
+from tracecols.search.cube import analyze_model
+from tracecols.search.limits import TOO_LONG
 from tracecols.store import Store
 from tracecols.testing import Program, severities
 
@@ -443,14 +444,14 @@ def test_exact__is_the_default(stores, tmp_path):
 
 def test_exact__runs_that_are_too_long_for_64_bits_have_no_root_causes_and_say_so(monkeypatch):
     with late_twice().trace() as trace:
-        monkeypatch.setattr("tracecols.patterns.engine.MOST_TICKS", 3 * 20)
+        monkeypatch.setattr("tracecols.search.limits.MOST_TICKS", 3 * 20)
         cube = trace.analyze()
         assert TOO_LONG in cube.facts["counts"]
         assert not {"delay", "critical_path"} & set(cube.cells) and "imbalance" in cube.cells
         with pytest.raises(AnalysisError, match="delay: all locations together take 60 ticks"):
             trace.analyze(properties=["delay_latesender"])
         assert "delay" in trace.analyze("scalasca").cells
-        monkeypatch.setattr("tracecols.patterns.engine.MOST_TICKS", 3 * 20 + 1)
+        monkeypatch.setattr("tracecols.search.limits.MOST_TICKS", 3 * 20 + 1)
         assert "delay" in trace.analyze().cells
 
 

@@ -12,7 +12,7 @@ from test_periods import analyze, assert_same
 import tracecols
 from tracecols.kernels import segments
 from tracecols.model.model import enhance
-from tracecols.patterns.engine import analyze_model
+from tracecols.search.cube import analyze_model
 from tracecols.testing import Program, severities
 
 

@@ -15,7 +15,7 @@ import tracecols
 from tracecols import conversion
 from tracecols.enhance.scan import scan
 from tracecols.model.model import Model, enhance
-from tracecols.patterns.engine import analyze_model
+from tracecols.search.cube import analyze_model
 from tracecols.store import Store
 
 TRACES = sorted(p.parent for p in SHARED.glob("otf2/*/traces.otf2")) or sorted(

@@ -364,6 +364,7 @@ def test_scan__is_what_the_definitions_say(tiny, script):
 
 
 @pytest.mark.parametrize("tiny", [False, True])
+@settings(deadline=None)
 @given(script=locations())
 def test_charges__are_the_exclusive_time_of_each_call_path_and_that_of_tasks_once(tiny, script):
     store = OneLocation(script, read_only)

@@ -13,8 +13,8 @@ from tracecols.enhance.definitions.locations import Locations
 from tracecols.export.cube_read import read_cube
 from tracecols.export.cubex import write_cubex
 from tracecols.model.model import enhance as enhance_store
-from tracecols.patterns.engine import analyze_model
 from tracecols.report.info import describe
+from tracecols.search.cube import analyze_model
 from tracecols.slices.opened import open_slice
 from tracecols.store import Store
 

@@ -25,8 +25,9 @@ from tracecols.converters.otf2.write import WriteError, write_archive
 from tracecols.converters.registry import open_source
 from tracecols.export.archive import export_archive
 from tracecols.model.model import enhance
-from tracecols.patterns.engine import analyze_model, counts
 from tracecols.schema import DEFINITIONS, KINDS, EventKind
+from tracecols.search.cube import analyze_model
+from tracecols.search.notes import counts
 from tracecols.slices import plan
 from tracecols.slices import source as slices_source
 from tracecols.slices.source import StoreSource

@@ -6,8 +6,8 @@ import pytest
 from severities import cells
 
 import tracecols
-from tracecols.patterns.engine import analyze_model
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.search.cube import analyze_model
 
 WAITS = (
     "mpi_barrier_wait", "mpi_barrier_completion", "mpi_earlyreduce", "mpi_earlyscan", "mpi_latebroadcast", "mpi_wait_nxn",

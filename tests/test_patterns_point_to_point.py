@@ -89,7 +89,7 @@ def test_late_sender__of_a_posted_receive_is_charged_to_the_wait(archive, analyz
     ],
 )
 def test_late_sender__of_several_messages_in_one_call(archive, enhance, call, expected):
-    from tracecols.patterns.engine import analyze_model
+    from tracecols.search.cube import analyze_model
 
     archive.region(call, "point2point", "mpi")
     mpi = archive.mpi(3)
@@ -363,7 +363,7 @@ def test_late_receiver__not_if_the_receive_was_there(archive, analyze, enter, ex
     ],
 )
 def test_late_receiver__of_a_non_blocking_send_is_charged_to_its_completion(archive, enhance, call, expected):
-    from tracecols.patterns.engine import analyze_model
+    from tracecols.search.cube import analyze_model
 
     # the wait begins at 20; the receive is posted at 30 by an Irecv, and completed later
     mpi = archive.mpi(2)
@@ -395,7 +395,7 @@ def waitall_of_two_sends(mpi, *, late_sender):
 
 @pytest.mark.parametrize(("late_sender", "expected"), [(False, {("MPI_Waitall", 0): 25}), (True, {})])
 def test_late_receiver__of_several_the_largest_unless_a_sender_is_late(archive, enhance, late_sender, expected):
-    from tracecols.patterns.engine import analyze_model
+    from tracecols.search.cube import analyze_model
 
     waitall_of_two_sends(archive.mpi(3), late_sender=late_sender)
     cube = analyze_model(enhance(archive))
@@ -406,7 +406,7 @@ def test_late_receiver__of_several_the_largest_unless_a_sender_is_late(archive, 
 @pytest.mark.parametrize("lengths", [(8, 0), (0, 8)])
 def test_late_receiver__of_equals_the_last_send_counts(archive, enhance, lengths):
     # both receives are posted at 30; the reference keeps what it sees last, with or without payload
-    from tracecols.patterns.engine import analyze_model
+    from tracecols.search.cube import analyze_model
 
     mpi = archive.mpi(3)
     a = mpi.ranks[0]

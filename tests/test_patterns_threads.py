@@ -6,8 +6,9 @@ import pytest
 from severities import cells
 
 import tracecols
-from tracecols.patterns.engine import analyze_model, find_waits
 from tracecols.schema import EventKind, enums
+from tracecols.search.cube import analyze_model
+from tracecols.search.matches import find_waits
 
 PTHREAD = enums.PARADIGMS.index("pthread")
 PARALLEL, IMPLICIT, EXPLICIT = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9", "!$omp barrier @a.c:5"
@@ -120,7 +121,7 @@ def execute(thread, t, end, team, task):
 @pytest.fixture
 def analyze_tasks(enhance):
     """Tasks make the program's root negative, as in the reference: `violations` is not empty then."""
-    from tracecols.patterns.engine import analyze_model
+    from tracecols.search.cube import analyze_model
 
     return lambda archive: analyze_model(enhance(archive))
 

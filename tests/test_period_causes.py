@@ -17,8 +17,8 @@ from tracecols.enhance.scan.periods import ask
 from tracecols.kernels import edges as kernels
 from tracecols.model.explain import explain
 from tracecols.model.model import enhance
-from tracecols.patterns.engine import analyze_model
 from tracecols.patterns.periods import LEFT_OUT
+from tracecols.search.cube import analyze_model
 from tracecols.testing import Program
 
 

@@ -14,11 +14,13 @@ import tracecols
 from tracecols.enhance.scan.periods import ask, divide_intervals
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.model.model import enhance
-from tracecols.patterns.engine import analyze_model, choose, has_interval
 from tracecols.patterns.periods import FEWER, NESTED, NO_PHASES
 from tracecols.patterns.registry import properties
 from tracecols.schema.causes import HELD
 from tracecols.schema.severity import DEFAULT
+from tracecols.search.choice import choose
+from tracecols.search.cube import analyze_model
+from tracecols.search.search import has_interval
 from tracecols.severity import SeverityCube
 from tracecols.testing import Program
 

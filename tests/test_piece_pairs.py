@@ -20,7 +20,7 @@ from tracecols.enhance.definitions.locations import PIECE_NUMBERS
 from tracecols.enhance.scan.numbering import Numbering
 from tracecols.errors import StoreError
 from tracecols.model.model import enhance as enhance_store
-from tracecols.patterns.engine import analyze_model
+from tracecols.search.cube import analyze_model
 from tracecols.slices.numbering import LEFT_OUT
 from tracecols.slices.opened import open_slice
 from tracecols.slices.plan import plan_slices

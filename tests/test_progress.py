@@ -13,7 +13,7 @@ from tracecols.cli.progress import COMPILING, SCAN, phases, progress, told_of_co
 from tracecols.enhance.dataflow import partitions
 from tracecols.model.model import enhance
 from tracecols.patterns.constraints import find_violations
-from tracecols.patterns.engine import analyze_model
+from tracecols.search.cube import analyze_model
 from tracecols.store import Store
 
 

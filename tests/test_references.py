@@ -39,7 +39,7 @@ from severities import cells
 import tracecols
 from tracecols.model.model import enhance
 from tracecols.patterns import windows
-from tracecols.patterns.engine import analyze_model
+from tracecols.search.cube import analyze_model
 from tracecols.store import Store
 
 KEY = ["property", "call_path", "rank", "thread"]

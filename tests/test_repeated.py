@@ -26,7 +26,7 @@ from tracecols.errors import AnalysisError
 from tracecols.model.model import enhance
 from tracecols.model.tables import STEP_OF
 from tracecols.once import once
-from tracecols.patterns.engine import counts
+from tracecols.search.notes import counts
 from tracecols.store import Store
 
 

@@ -118,7 +118,7 @@ def test_critical_path__is_as_long_as_from_start_to_end_of_mpi():
 
 
 def test_root_causes__of_large_traces_are_computed_only_when_asked_for(monkeypatch):
-    monkeypatch.setattr("tracecols.patterns.engine.MOST_CALLS", 5)
+    monkeypatch.setattr("tracecols.search.limits.MOST_CALLS", 5)
     with late_twice().trace() as trace:
         cube = trace.analyze()
         assert not {"delay", "delay_latesender", "critical_path", "performance_impact"} & set(cube.properties.id)
@@ -131,7 +131,7 @@ def test_root_causes__of_large_traces_are_computed_only_when_asked_for(monkeypat
 
 
 def test_imbalance__of_large_programs_is_computed_only_when_asked_for(monkeypatch):
-    monkeypatch.setattr("tracecols.patterns.engine.MOST_SPREAD", 5)
+    monkeypatch.setattr("tracecols.search.limits.MOST_SPREAD", 5)
     with late_twice().trace() as trace:
         cube = trace.analyze()
         assert not {"imbalance", "imbalance_below", "imbalance_below_bypass"} & set(cube.properties.id)

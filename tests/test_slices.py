@@ -16,8 +16,8 @@ from severities import cells
 import tracecols
 from tracecols.errors import AnalysisError
 from tracecols.model.model import enhance as enhance_store
-from tracecols.patterns.engine import analyze_model
 from tracecols.schema import EventKind
+from tracecols.search.cube import analyze_model
 from tracecols.slices import plan
 from tracecols.slices.opened import open_slice
 from tracecols.store import Store

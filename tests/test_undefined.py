@@ -11,7 +11,7 @@ import tracecols
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.export.viewers import export_timeline
 from tracecols.patterns.constraints import find_violations
-from tracecols.patterns.engine import analyze_model
+from tracecols.search.cube import analyze_model
 from tracecols.slices.source import StoreSource
 
 UNDEFINED_COMMUNICATOR = "participants of collective operations on undefined communicators"

@@ -21,7 +21,7 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.topologies import given_topology
 from tracecols.errors import AnalysisError
 from tracecols.patterns import wavefront
-from tracecols.patterns.engine import analyze_model
+from tracecols.search.cube import analyze_model
 
 WEST, EAST, NORTH, SOUTH = range(4)
 

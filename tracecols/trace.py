@@ -30,15 +30,6 @@ from tracecols.model.tables import TABLES
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
-from tracecols.patterns.engine import (
-    analyze_model,
-    check_choice,
-    check_conventions,
-    check_region,
-    choose,
-    find_matches,
-    find_waits,
-)
 from tracecols.patterns.plugins import installed, load_all
 from tracecols.patterns.registry import CONVENTIONS, ids_of
 from tracecols.replay.efficiencies import check_ideal, check_replayed, times_of_window
@@ -48,6 +39,10 @@ from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
 from tracecols.schema.causes import POINTS, WAITS
 from tracecols.schema.compound import EVENTS_WITH_POINTERS
 from tracecols.schema.severity import DEFAULT
+from tracecols.search.checks import check_choice, check_region
+from tracecols.search.choice import check_conventions, choose
+from tracecols.search.cube import analyze_model
+from tracecols.search.matches import find_matches, find_waits
 from tracecols.severity.efficiencies import IDEALS, KEPT, REPLAY, as_facts, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.rewritten import RewrittenTrace

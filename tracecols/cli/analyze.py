@@ -156,10 +156,12 @@ def analyze(
     from tracecols.enhance.scan.periods import ask
     from tracecols.errors import AnalysisError
     from tracecols.model.model import enhance
-    from tracecols.patterns.engine import analyze_model, check_choice, choose
     from tracecols.patterns.plugins import installed, load_all
     from tracecols.patterns.point_to_point import NOTES
     from tracecols.patterns.registry import ids_of
+    from tracecols.search.checks import check_choice
+    from tracecols.search.choice import choose
+    from tracecols.search.cube import analyze_model
     from tracecols.severity.narrowed import in_a_name
     from tracecols.severity.storage import cube_folder
     from tracecols.slices.opened import open_slice

@@ -33,12 +33,13 @@ from tracecols.given.arguments import as_texts
 from tracecols.kernels import timeline as kernels
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON
 from tracecols.model.model import Model, enhance
-from tracecols.patterns.engine import MOST_CALLS, check_conventions
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind
 from tracecols.schema.causes import POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS, name_of
 from tracecols.schema.severity import DEFAULT
+from tracecols.search.choice import check_conventions
+from tracecols.search.limits import MOST_CALLS
 from tracecols.severity.axes import SystemAxis
 from tracecols.slices.source import ROWS, SideReader
 from tracecols.store import Store

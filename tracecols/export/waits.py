@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from tracecols.errors import ExportError
 from tracecols.given.arguments import as_texts
 from tracecols.model.model import Model
-from tracecols.patterns.engine import declared_for, find_timed
 from tracecols.patterns.registry import properties
 from tracecols.schema.severity import DEFAULT
+from tracecols.search.choice import declared_for
+from tracecols.search.matches import find_timed
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from tracecols.errors import AnalysisError
 from tracecols.model.model import Model, enhance
-from tracecols.patterns.engine import analyze_model, choose, declared_for
 from tracecols.replay.events import events_of, new_times
 from tracecols.replay.replay import Replay
 from tracecols.schema.severity import DEFAULT
+from tracecols.search.choice import choose, declared_for
+from tracecols.search.cube import analyze_model
 from tracecols.severity import SeverityCube
 from tracecols.severity.efficiencies import CYCLES, INSTRUCTIONS, IO, REPLAY, RunTimes, times_of
 from tracecols.slices.opened import open_slice

@@ -121,7 +121,8 @@ def evaluate(
         cube, trace = source, None
     else:
         from tracecols.patterns.base import Family
-        from tracecols.patterns.engine import analyze_model, check_conventions
+        from tracecols.search.choice import check_conventions
+        from tracecols.search.cube import analyze_model
 
         check_conventions(conventions)
         family = Family("rules")

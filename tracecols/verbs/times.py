@@ -16,9 +16,11 @@ from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.model.model import Model
 from tracecols.model.readable import Readable
-from tracecols.patterns.engine import analyze_model, choose, declared_for, states_with_causes
 from tracecols.schema import answers
 from tracecols.schema.severity import DEFAULT
+from tracecols.search.choice import choose, declared_for
+from tracecols.search.cube import analyze_model
+from tracecols.search.matches import states_with_causes
 from tracecols.severity.reduction import LARGEST, reduce_at, widened
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import add_up, add_up_all, check_choice, interval_edges, over_locations

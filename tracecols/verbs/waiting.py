@@ -11,9 +11,10 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.model.model import Model
 from tracecols.model.readable import Readable, nullable
 from tracecols.patterns.base import Matches, Property
-from tracecols.patterns.engine import causes_of, over_matches, times_of
 from tracecols.schema import answers
 from tracecols.schema.severity import DEFAULT
+from tracecols.search.matches import causes_of, over_matches
+from tracecols.search.search import times_of
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import check_choice, check_count
 

@@ -1,0 +1,65 @@
+"""What no trace with some definitions can have is refused before events are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tracecols.enhance.scan.paths import named
+from tracecols.enhance.scan.periods import phases_of
+from tracecols.errors import AnalysisError
+from tracecols.patterns.base import Family
+from tracecols.patterns.plugins import installed
+from tracecols.patterns.registry import properties
+from tracecols.schema.enums import TASKS, THREADS
+from tracecols.search.choice import Choice, no_region
+from tracecols.search.search import arguments
+
+
+def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patterns: Iterable[Family]) -> None:
+    """Refuse what no trace with these definitions can have, before events are read.
+
+    Parameters
+    ----------
+    choice : Choice
+    regions : sequence of str
+        Names of the regions that are defined.
+    conventions : str
+    patterns : iterable of Family
+        Besides those that are built in and installed.
+
+    Raises
+    ------
+    AnalysisError
+    """
+    start, stop = choice.start, choice.stop
+    if start is not None and stop is not None and stop <= start:
+        raise AnalysisError(
+            f"nothing lies between {start:g} s and {stop:g} s\n  the end has to be later than the start"
+        )
+    if choice.parameters:
+        for p in properties(conventions, [p for family in (*installed(), *patterns) for p in family.properties]):
+            arguments(p, choice.parameters, 1)
+    if choice.periods.phases is not None:
+        phases_of(choice.periods.phases, np.array([*regions, TASKS, THREADS], object))
+    if choice.within is not None:
+        check_region(choice.within, regions)
+
+
+def check_region(wanted: str, regions: Sequence[str]) -> None:
+    """Refuse a region that is not defined, before events are read.
+
+    Parameters
+    ----------
+    wanted : str
+        A name, or a shell pattern.
+    regions : sequence of str
+        Names of the regions that are defined.
+
+    Raises
+    ------
+    AnalysisError
+    """
+    if not named(np.array([*regions, TASKS, THREADS], object), wanted).any():
+        raise no_region(wanted, regions)

@@ -1,0 +1,229 @@
+"""What a search is narrowed to, and what it is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.definitions.locations import find_locations
+from tracecols.enhance.definitions.topologies import given_topology
+from tracecols.enhance.scan.paths import named, with_descendants
+from tracecols.enhance.scan.periods import NO_PERIODS, Periods
+from tracecols.errors import AnalysisError
+from tracecols.given.arguments import as_locations, as_seconds, as_texts, did_you_mean, show
+from tracecols.model.model import Model
+from tracecols.patterns.base import Family, Property
+from tracecols.patterns.counters import counter_properties
+from tracecols.patterns.plugins import installed
+from tracecols.patterns.registry import CONVENTIONS, find_declared, properties
+from tracecols.severity.axes import PropertyAxis, SystemAxis
+from tracecols.severity.cells import Cells
+from tracecols.severity.periods import PeriodCells
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What an analysis is narrowed to, and what it is given.
+
+    Attributes
+    ----------
+    properties : tuple of str, optional
+        Ids or titles; their ancestors come along. All by default.
+    parameters : mapping
+        By property id the values of parameters by name.
+    within : str, optional
+        A region, or a shell pattern: only its instances and what they call.
+    locations : tuple of int or str, optional
+        Rows of locations, or texts that select some (`rank 0`); all by default.
+    start, stop : float, optional
+        Seconds: the model is that of the piece of the trace between them (`tracecols.slices`), which this only says.
+    periods : Periods, optional
+        What the time of the model is divided into, which this only says as well.
+    """
+
+    properties: tuple[str, ...] | None = None
+    parameters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    within: str | None = None
+    locations: tuple[int | str, ...] | None = None
+    start: float | None = None
+    stop: float | None = None
+    periods: Periods = NO_PERIODS
+
+    def resolved(self, declared: list[Property]) -> Choice:
+        """Return the same choice with ids instead of titles of properties.
+
+        Raises
+        ------
+        AnalysisError
+            If there is no such property, or several have a title.
+        """
+        names, axis = self.properties, PropertyAxis.of(declared)
+        return replace(
+            self,
+            properties=None if names is None else tuple(find_declared(axis, name) for name in names),
+            parameters={find_declared(axis, name): values for name, values in self.parameters.items()},
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Say what is not as usual, for the cube."""
+        found = {k: v for k, v in asdict(self).items() if v is not None and v != {} and k != "periods"}
+        return found | self.periods.facts()
+
+    def cells(self, model: Model, cells: Cells) -> Cells:
+        """Keep the cells of the chosen call paths and locations."""
+        if self.is_everywhere or not len(cells):
+            return cells
+        return cells.where(self.mask(model, cells.call_path, cells.location))
+
+    def period_cells(self, model: Model, cells: PeriodCells) -> PeriodCells:
+        """Keep the cells of the chosen call paths and locations."""
+        if self.is_everywhere or not len(cells):
+            return cells
+        return cells.where(self.mask(model, cells.call_path, cells.location))
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether all call paths and locations are chosen."""
+        return self.within is None and self.locations is None
+
+    def mask(self, model: Model, call_path: NDArray[np.int32], location: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Say what lies on the chosen call paths, of the whole time, and locations; (n,) bool."""
+        call_paths, locations = np.append(self._call_paths(model), False), self._locations(model)
+        result: NDArray[np.bool_] = call_paths[call_path] & locations[location]
+        return result
+
+    def _call_paths(self, model: Model) -> NDArray[np.bool_]:
+        tree = model.call_paths.whole
+        if self.within is None:
+            return np.ones(len(tree), bool)
+        names = model.regions.name
+        heads = named(names, self.within)[tree.region]
+        if not heads.any():
+            raise no_region(self.within, names[tree.region].tolist())
+        return with_descendants(heads, tree.end)
+
+    def _locations(self, model: Model) -> NDArray[np.bool_]:
+        if self.locations is None:
+            return np.ones(model.n_locations, bool)
+        mask = np.zeros(model.n_locations, bool)
+        mask[find_locations(model.store, self.locations, error=AnalysisError)] = True
+        return mask
+
+
+EVERYTHING = Choice()
+
+
+def choose(
+    properties: str | Iterable[str] | None,
+    parameters: Mapping[str, Mapping[str, float]] | None,
+    within: str | None,
+    locations: int | str | Iterable[int | str] | None,
+    start: float | None = None,
+    stop: float | None = None,
+    periods: Periods | None = None,
+) -> Choice:
+    """Make a choice of what a caller gave.
+
+    Raises
+    ------
+    AnalysisError
+        If it is of another kind than it should be.
+    """
+    if within is not None and not isinstance(within, str):
+        raise AnalysisError(
+            f"a region is given by its name, not as {show(within)}\n  give one name, or a shell pattern"
+        )
+    return Choice(
+        None if properties is None else tuple(as_texts(properties, "properties", AnalysisError)),
+        _parameters(parameters or {}),
+        within,
+        None if locations is None else tuple(as_locations(locations, AnalysisError)),
+        as_seconds(start, "start of the piece", AnalysisError),
+        as_seconds(stop, "end of the piece", AnalysisError),
+        periods or NO_PERIODS,
+    )
+
+
+def no_region(wanted: str, names: Iterable[str]) -> AnalysisError:
+    """Return the error about a region that is not entered; `names` are those like which it could be."""
+    hint, in_shell = (
+        did_you_mean(wanted, names, otherwise)
+        for otherwise in ("see trace.call_paths", "tracecols show CUBE -p visits shows where regions are entered")
+    )
+    return AnalysisError(f"no call path enters a region {show(wanted)}\n  {hint}", in_shell=in_shell)
+
+
+def _parameters(given: object) -> dict[str, dict[str, float]]:
+    """Return parameters by property and name.
+
+    Raises
+    ------
+    AnalysisError
+        If they are no numbers by property and name.
+    """
+    if not isinstance(given, Mapping) or not all(isinstance(values, Mapping) for values in given.values()):
+        raise AnalysisError(
+            f"parameters are given by property and name, not as {show(given)}\n"
+            "  such as parameters={'late_big': {'threshold': 1e6}}"
+        )
+    for of, values in given.items():
+        for name, value in values.items():
+            is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not is_number or math.isnan(value):
+                raise AnalysisError(
+                    f"parameter {name!r} of property {of!r} is no number: {show(value)}\n  give a number"
+                )
+    return {of: dict(values) for of, values in given.items()}
+
+
+def check_conventions(conventions: object) -> None:
+    """Refuse what names no conventions.
+
+    Raises
+    ------
+    AnalysisError
+        If there are none of this name.
+    """
+    if not isinstance(conventions, str) or conventions not in CONVENTIONS:
+        there_are = f"there are {', '.join(CONVENTIONS)}"
+        hint = did_you_mean(conventions, CONVENTIONS, there_are) if isinstance(conventions, str) else there_are
+        raise AnalysisError(f"no conventions {show(conventions)}\n  {hint}")
+
+
+def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> list[Property]:
+    """Return all properties that can exist in a trace: built in, counters, from installed packages, and given ones."""
+    check_conventions(conventions)
+    more = [p for family in (*installed(), *patterns) for p in family.properties]
+    return properties(conventions, [*counter_properties(model, conventions), *more], model)
+
+
+def without(declared: list[Property], roots: Iterable[str]) -> list[Property]:
+    """Return the properties that do not stand in some trees.
+
+    Parameters
+    ----------
+    declared : list of Property
+        Parents before children.
+    roots : iterable of str
+        Ids of properties.
+    """
+    gone = set(roots)
+    for p in declared:
+        if p.parent in gone:
+            gone.add(p.id)
+    return [p for p in declared if p.id not in gone]
+
+
+def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Model:
+    """Return a model that has more topologies than its trace; itself if there are none."""
+    if not topologies:
+        return model
+    if isinstance(topologies, Mapping):
+        topologies = [topologies]
+    axis = SystemAxis.of(model.store)
+    return model.with_topologies([given_topology(t, axis.rank, axis.thread) for t in topologies])

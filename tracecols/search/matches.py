@@ -1,0 +1,222 @@
+"""The instances of patterns one by one: when they wait, and who causes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.errors import AnalysisError
+from tracecols.model.model import Model
+from tracecols.model.tables import TABLES
+from tracecols.patterns.base import Cause, Causes, Family, Matches, Property
+from tracecols.patterns.registry import CONVENTIONS, find_declared, needed
+from tracecols.schema.causes import WAITS
+from tracecols.schema.severity import DEFAULT
+from tracecols.search.choice import EVERYTHING, Choice, declared_for, with_topologies
+from tracecols.search.search import Result, Search, inherited, times_of
+from tracecols.severity.axes import PropertyAxis
+
+
+def _search_for(
+    model: Model, declared: list[Property], name: str, conventions: str, parameters: Mapping[str, Mapping[str, float]]
+) -> tuple[Search, Property]:
+    """Return the search for a property that is matched on a table, and the property."""
+    computed, _ = needed(declared, [name])
+    by_id = {p.id: p for p in declared}
+    p = by_id[find_declared(PropertyAxis.of(declared), name)]
+    if p.match is None:
+        below = [q.id for q in declared if q.match is not None and q.parent == p.id]
+        hint = f"below it there are {', '.join(below)}" if below else "tracecols patterns says which are"
+        raise AnalysisError(
+            f"property {p.id!r} is computed from call paths, not matched instance by instance\n  {hint}"
+        )
+    return Search(model, [q for q in declared if q.id in computed], CONVENTIONS[conventions], parameters), p
+
+
+def find_matches(
+    model: Model,
+    name: str,
+    conventions: str = DEFAULT,
+    patterns: Iterable[Family] = (),
+    choice: Choice = EVERYTHING,
+    topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+) -> dict[str, NDArray[Any]]:
+    """Find every instance of a pattern.
+
+    Parameters
+    ----------
+    name : str
+        Id or title of a property that is matched on a compound table.
+    model, conventions, patterns, choice, topologies
+        As for `analyze_model`.
+
+    Returns
+    -------
+    dict of str to (n,) array
+        `row` in the compound table, `severity` (ticks, occurrences or bytes), `call_path` and `location` it is charged to,
+        `begin_time` and `end_time` of the waiting where the pattern says (ticks, -1 else), and the table's other columns.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no such property, or it is no pattern.
+    """
+    model = with_topologies(model, topologies)
+    declared = declared_for(model, conventions, patterns)
+    choice = choice.resolved(declared)
+    search, p = _search_for(model, declared, name, conventions, choice.parameters)
+    by_id = search.by_id
+    # numbers of rows mean the whole tables, so the trace is not divided
+    found = search.matches(model, TABLES[p.table].stage)[p.id]
+    table: CompoundTable = model.get(p.table)
+    found = found.where((found.call_path >= 0) & choice.mask(model, found.call_path, found.location))
+    begin, end = times_of(p, by_id, table, found)
+    own: dict[str, NDArray[Any]] = {
+        "row": found.row, "severity": found.severity, "call_path": found.call_path, "location": found.location,
+        "begin_time": begin, "end_time": end,
+    }  # fmt: skip
+    return {**own, **{c: table[c][found.row] for c in table.table.names if c not in own}}
+
+
+def causes_of(
+    model: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
+) -> Causes | None:
+    """Return who lets matches wait; None where the property does not say.
+
+    Parameters
+    ----------
+    model : Model
+        The slice of the trace that the table is of.
+    p : Property
+    by_id : mapping of str to Property
+    table : CompoundTable
+        That it is matched on.
+    found : Matches
+    """
+    cause = inherited(p, by_id, lambda q: q.cause is not None).cause
+    if isinstance(cause, Cause):
+        return Causes(*(table[c][found.row] for c in (cause.location, cause.call_path, cause.time)))
+    return None if cause is None else cause(model, table, found)
+
+
+def over_matches(
+    model: Model, name: str, visit: Callable[[Model, Property, Mapping[str, Property], CompoundTable, Matches], Result],
+    conventions: str = DEFAULT,
+) -> tuple[Property, list[Result]]:  # fmt: skip
+    """Find the matches of a pattern slice by slice; what a slice computes is dropped when it was visited.
+
+    Parameters
+    ----------
+    model : Model
+    name : str
+        Id or title of a property that is matched on a compound table.
+    visit : callable
+        `visit(of_slice, property, by_id, table, matches)`.
+    conventions : str
+        As for `analyze_model`.
+
+    Returns
+    -------
+    property : Property
+    results : list
+        By slice.
+
+    Raises
+    ------
+    AnalysisError
+        If there are no such conventions, there is no such property, or it is no pattern.
+    """
+    search, p = _search_for(model, declared_for(model, conventions, ()), name, conventions, {})
+
+    def one(of_slice: Model, stage: str) -> Result:
+        found = search.matches(of_slice, stage)[p.id]
+        return visit(of_slice, p, search.by_id, of_slice.get(p.table), found.where(found.call_path >= 0))
+
+    with model.divided() as run, model.executor.pool() as pool:
+        return p, list(run.stages(one, [TABLES[p.table].stage], pool))
+
+
+def find_timed(
+    model: Model, ids: Iterable[str], conventions: str = DEFAULT
+) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
+    """Find the matches of several patterns, with their times and causes.
+
+    Parameters
+    ----------
+    model : Model
+        The trace in one partition.
+    ids : iterable of str
+        Of properties; those that cannot exist in the trace are passed over.
+    conventions : str
+        As for `analyze_model`.
+
+    Yields
+    ------
+    property, matches, (begin, end), causes
+        In the order of the ids as far as they stand on tables of the same stage; see `times_of` and `causes_of`.
+    """
+    declared = declared_for(model, conventions, ())
+    by_id = {p.id: p for p in declared}
+    chosen = [by_id[i] for i in ids if i in by_id]
+    computed, _ = needed(declared, [p.id for p in chosen])
+    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS[conventions])
+    for stage in dict.fromkeys(TABLES[p.table].stage for p in chosen):
+        matches = search.matches(model, stage)
+        for p in chosen:
+            if p.id in matches:
+                table: CompoundTable = model.get(p.table)
+                found = matches[p.id].where(matches[p.id].call_path >= 0)
+                yield p, found, times_of(p, by_id, table, found), causes_of(model, p, by_id, table, found)
+
+
+def states_with_causes(model: Model, conventions: str) -> list[str]:
+    """Return the ids of the wait states of a trace that say who causes them.
+
+    Parameters
+    ----------
+    model : Model
+    conventions : str
+        As for `analyze_model`.
+
+    Raises
+    ------
+    AnalysisError
+        If there are no such conventions.
+    """
+    return [p.id for p in declared_for(model, conventions, ()) if p.cause is not None and p.match is not None]
+
+
+def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[Any]]:
+    """Find every instance of the wait states that say who causes them.
+
+    Parameters
+    ----------
+    model : Model
+        The trace in one partition.
+    conventions : str
+        As for `analyze_model`.
+
+    Returns
+    -------
+    dict of str to (n,) array
+        The columns of `schema.causes.WAITS`.
+    """
+    chosen = states_with_causes(model, conventions)
+    found: dict[str, list[NDArray[Any]]] = {
+        c.name: [np.zeros(0, object if c.dtype == "string" else c.dtype)] for c in WAITS.columns
+    }
+    for p, m, (begin, end), who in find_timed(model, chosen, conventions):
+        assert who is not None  # chosen for that
+        columns = {
+            "property": np.full(len(m), p.id, object), "location": m.location, "call_path": m.call_path, "begin_time": begin,
+            "end_time": end, "cause_location": who.location, "cause_call_path": who.call_path, "cause_time": who.time,
+        }  # fmt: skip
+        for name, values in columns.items():
+            found[name].append(values)
+    result = {name: np.concatenate(arrays) for name, arrays in found.items()}
+    order = np.lexsort((result["end_time"], result["begin_time"], result["location"]))
+    return {name: values[order] for name, values in result.items()}

@@ -1,0 +1,65 @@
+"""What a cube says about itself: what could not be matched, contradicts itself, or was left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.definitions.locations import PIECE_CALLS, PIECE_LEFT_OUT
+from tracecols.model.model import Model
+from tracecols.model.tables import TABLES, tables_of
+from tracecols.patterns.mpi import mpi
+
+
+def counts_by_location(model: Model) -> dict[str, int]:
+    """Count what contradicts itself at one location, and in the definitions."""
+    return {
+        "exits that do not match their enter": sum(s.bad_exits for s in model.scans),
+        "region instances that never end": sum(s.open for s in model.scans),
+        "events earlier than the one before them": sum(model.store.decreases.values()),
+        "positions that do not fit their topology": model.misplaced,
+    }
+
+
+NEIGHBOURS = (
+    "calls of neighbourhood collectives: no recording says on which communicator, so who waits for whom is not known"
+)
+"""Note of traces with MPI_Neighbor_alltoall and its like, of which OTF2 has nothing but ENTER and LEAVE."""
+
+
+NO_STREAMS = "calls that launch kernels or copy, and no streams of devices: what the devices do is not recorded"
+"""Note of traces of the host's side only."""
+
+
+def calls_of_neighbourhoods(model: Model) -> int:
+    """Count the calls of neighbourhood collectives."""
+    return visits_of(model, mpi("mpi_i?neighbor_.*")(model.regions))
+
+
+def visits_of(model: Model, regions: NDArray[np.bool_]) -> int:
+    """Count how often regions are entered."""
+    m = model.profile
+    return int(m.visits[regions[model.call_paths.region][m.call_path]].sum())
+
+
+OF_PIECES = {
+    PIECE_CALLS: "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here",
+    PIECE_LEFT_OUT: "events of messages and collective operations left out of the piece, which holds only one side of them",
+}
+"""What a piece of a trace says about itself that results depend on."""
+
+
+def counts_of(of_slice: Model, stage: str) -> dict[str, int]:
+    """Count what contradicts itself in the tables of a stage in a slice of the trace."""
+    return {k: v for spec in tables_of(stage) if spec.counts for k, v in of_slice.get(spec.name).counts.items()}
+
+
+def counts(model: Model) -> dict[str, int]:
+    """Count what could not be matched or contradicts itself; zeros are left out."""
+    found = Counter(counts_by_location(model))
+    with model.divided() as run, model.executor.pool() as pool:
+        for more in run.stages(counts_of, {spec.stage for spec in TABLES.values() if spec.counts}, pool):
+            found.update(more)
+    return {k: int(v) for k, v in found.items() if v}

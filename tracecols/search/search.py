@@ -1,0 +1,414 @@
+"""The search for properties in a trace: parents before children, each a mask and a sum."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.points import ticks_per_unit
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.dataflow.steps import WITHIN
+from tracecols.errors import AnalysisError, SeverityError, TracecolsError
+from tracecols.model.model import Model, Progress
+from tracecols.model.tables import TABLES, tables_of
+from tracecols.patterns.base import Conventions, Findings, Instances, Matches, Property
+from tracecols.patterns.device_times import DeviceTimes
+from tracecols.patterns.team_times import TeamTimes
+from tracecols.schema.causes import CHARGED, RUN_CAUSES
+from tracecols.search.notes import counts_of
+from tracecols.severity.axes import PropertyAxis
+from tracecols.severity.cells import Cells
+
+Result = TypeVar("Result")
+
+
+def every_row(table: CompoundTable) -> Matches:
+    """Match all rows of a table with severity 0, charged where the table says."""
+    charged = TABLES[table.table.name].charged
+    assert charged is not None  # Search refuses patterns on other tables
+    call_path, location = charged
+    n = len(table)
+    return Matches(np.arange(n), np.zeros(n, np.int64), table[call_path], table[location])
+
+
+def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolution: int) -> dict[str, Any]:
+    """Return what the function of a property is given by name: what its conventions say, and its parameters, seconds in ticks (as they are for `frame`)."""
+    values: dict[str, Any] = {name: parameter.default for name, parameter in p.parameters.items()}
+    for name, value in parameters.get(p.id, {}).items():
+        if name not in values:
+            known = f"it has {', '.join(values)}" if values else "it has none"
+            raise AnalysisError(f"property {p.id!r} has no parameter {name!r}\n  {known}")
+        values[name] = value
+    for name, parameter in p.parameters.items():
+        # data frames hold seconds
+        if parameter.unit == "sec" and not p.frame and math.isfinite(values[name]):
+            values[name] = round(values[name] * resolution)
+    return {**p.given, **values}
+
+
+@contextmanager
+def _named(p: Property) -> Iterator[None]:
+    """Name the property in errors about its cells."""
+    try:
+        yield
+    except SeverityError as error:
+        raise AnalysisError(f"property {p.id!r}: {error}, or leave the property out") from error
+
+
+class SliceSearch:
+    """The search for patterns in slices of a trace, each by itself; it can be pickled.
+
+    Parameters
+    ----------
+    declared : list of Property
+        In depth-first order.
+    nested : bool
+        Whether a match counts only on call paths that the properties above allow.
+    given : mapping
+        By property id what its function is given by name.
+    """
+
+    def __init__(self, declared: list[Property], nested: bool, given: Mapping[str, Mapping[str, Any]]) -> None:
+        # what makes cells of the whole trace is not needed here
+        self.declared = [replace(p, cells=None, derived=None) for p in declared]
+        self.by_id = {p.id: p for p in self.declared}
+        self._nested, self._given = nested, given
+
+    def __call__(self, of_slice: Model, stage: str) -> Found:
+        """Search a slice; what `Run.stages` calls."""
+        found = self.matches(of_slice, stage)
+        return Found(
+            {
+                **{name: cells_of(self.by_id[name], self.by_id, m, of_slice) for name, m in found.items()},
+                **self._charged(of_slice, stage),
+            },
+            TeamTimes.of(of_slice) if stage == WITHIN else TeamTimes.none(),
+            DeviceTimes.of(of_slice) if stage == WITHIN and "device_time" in self.by_id else DeviceTimes.none(of_slice),
+            {**counts_of(of_slice, stage), **self._differences(of_slice, stage)},
+        )
+
+    def matches(self, of_slice: Model, stage: str) -> dict[str, Matches]:
+        """Match the patterns on the tables of a stage in a slice of the trace."""
+        matches: dict[str, Matches] = {}
+        masks = of_slice.facts.memo.setdefault(self, {})
+        for p in self.declared:
+            if p.match is None or TABLES[p.table].stage != stage:
+                continue
+            table: CompoundTable = of_slice.get(p.table)
+            parent = self.by_id.get(p.parent)
+            inherited = parent is not None and parent.match is not None and parent.table == p.table
+            start = matches[p.parent] if inherited else every_row(table).read_only()
+            constituents = {
+                name: Instances(of_slice.get(c.table), lookup(of_slice.get(c.table)[c.column], table[c.pointer]))
+                for name, c in p.constituents.items()
+            }
+            used = [matches[u] for u in p.uses]
+            try:
+                if p.frame:
+                    # imports pandas, which other analyses do without
+                    from tracecols.patterns.framed import match_frame
+
+                    found = match_frame(p, of_slice, table, start, inherited, constituents, self._given[p.id])
+                else:
+                    found = p.match(of_slice, table.read_only(), start, *used, **constituents, **self._given[p.id])
+                check_matches(found, table, of_slice)
+            except TracecolsError:
+                raise
+            except Exception as error:
+                raise AnalysisError(
+                    f"the pattern of property {p.id!r} ({p.family}) failed: {type(error).__name__}: {error}"
+                ) from error
+            mask = region_mask(p, self.by_id, self._nested, of_slice, masks)
+            allowed = np.append(mask[of_slice.call_paths.region], False)[found.call_path]
+            matches[p.id] = found.where(allowed).read_only()
+        return matches
+
+    def _charged(self, of_slice: Model, stage: str) -> dict[str, Cells]:
+        """Return the cells of the properties that a stage charges, in ticks; with fractions where times are seconds."""
+        cells: dict[str, Cells] = {}
+        for p in self.declared:
+            if p.charged and TABLES[p.table].stage == stage:
+                table: CompoundTable = of_slice.get(p.table)
+                mine = np.flatnonzero(table.property == CHARGED.index(p.id))
+                value = table.charged[mine] * ticks_per_unit(of_slice.facts, of_slice.get("quirks"))
+                cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
+        return cells
+
+    def _differences(self, of_slice: Model, stage: str) -> dict[str, int]:
+        """Return what tells root causes from those of the reference, where a stage knows."""
+        name = RUN_CAUSES.name
+        computes = stage == TABLES[name].stage and any(p.charged and p.table == name for p in self.declared)
+        return dict(of_slice.get(name).counts) if computes else {}
+
+
+def region_mask(
+    p: Property, by_id: Mapping[str, Property], nested: bool, model: Model, masks: dict[str, NDArray[np.bool_]]
+) -> NDArray[np.bool_]:
+    """Say which regions a property can be charged to: what its own rule and those above allow; `masks` are those found so far."""
+    if p.id not in masks:
+        regions = model.regions
+        above = (
+            region_mask(by_id[p.parent], by_id, nested, model, masks)
+            if p.parent and nested
+            else np.ones(len(regions), bool)
+        )
+        masks[p.id] = above & p.regions(regions) if p.regions is not None else above
+    return masks[p.id]
+
+
+def cells_of(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Cells:
+    """Add up the matches of a property."""
+    with _named(p):
+        if of_slice.call_paths.divider is None or not of_slice.call_paths.divider.by_time:
+            return matches.cells()
+        return _in_bins(p, by_id, matches, of_slice).cells()
+
+
+def _in_bins(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Matches:
+    """Divide the times of matches at the edges of bins, and put what is counted into the bin of its event.
+
+    What does not say when it begins stays in the bin in which its call path is entered.
+    """
+    labels = of_slice.call_paths
+    # a null call path has no severity
+    found = matches.where((matches.call_path >= 0) & (matches.severity != 0))
+    if not has_interval(p, by_id):
+        return found
+    begin, end = times_of(p, by_id, of_slice.get(p.table), found)
+    if p.unit != "sec":
+        return replace(found, call_path=labels.at(found.call_path, begin))
+    row, call_path, ticks = labels.divide(found.call_path, begin, end)
+    return Matches(found.row[row], ticks, call_path, found.location[row])
+
+
+def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
+    """Refuse what is no answer, so that a mistake in a pattern is told where it is made."""
+    if not isinstance(found, Matches):
+        raise TypeError(f"it returns {type(found).__name__}, not Matches (parent.where(...))")
+    sizes = {c.size for c in (found.row, found.severity, found.call_path, found.location)}
+    if len(sizes) != 1:
+        raise ValueError("row, severity, call_path and location have different lengths")
+    if found.severity.dtype.kind not in "iub":
+        raise TypeError(f"severities are whole ticks, occurrences or bytes, not {found.severity.dtype}")
+    if len(found) and found.severity.min() < 0:
+        raise ValueError(
+            "severities must not be negative; leave out the rows that do not match: parent.where(severity > 0, ...)"
+        )
+    if len(found) and (
+        found.row.min() < 0 or found.row.max() >= len(table) or found.location.min() < 0
+        or found.location.max() >= model.n_locations or found.call_path.max() >= len(model.call_paths)
+    ):  # fmt: skip
+        raise IndexError(f"rows, locations or call paths lie beyond {table}")
+
+
+@dataclass(frozen=True)
+class MatchesOf:
+    """The matches of one pattern in slices of a trace.
+
+    Attributes
+    ----------
+    search : SliceSearch
+    name : str
+        Id of the property.
+    """
+
+    search: SliceSearch
+    name: str
+
+    def __call__(self, of_slice: Model, stage: str) -> Matches:
+        """Match it in a slice; what `Run.stages` calls."""
+        return self.search.matches(of_slice, stage)[self.name]
+
+
+class Search:
+    """The search for properties in a model.
+
+    Parameters
+    ----------
+    model : Model
+    declared : list of Property
+        In depth-first order.
+    conventions : Conventions
+    parameters : mapping, optional
+        By property id the values of parameters by name.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        declared: list[Property],
+        conventions: Conventions,
+        parameters: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
+        self.model, self.declared, self.nested = model, declared, conventions.nested
+        self.by_id = {p.id: p for p in declared}
+        self._masks: dict[str, NDArray[np.bool_]] = {}
+        self.findings = Findings(model, conventions, TeamTimes.none(), PropertyAxis.of(declared))
+        self.device_times = DeviceTimes.none(model)
+        unknown = set(parameters or {}) - set(self.by_id)
+        if unknown:
+            raise AnalysisError(
+                f"parameters for {', '.join(sorted(unknown))}, which are not searched for\n  tracecols patterns lists all properties"
+            )
+        self._given = {p.id: arguments(p, parameters or {}, model.resolution) for p in declared}
+        for p in declared:
+            self._check(p)
+        self.of_slices = SliceSearch(declared, conventions.nested, self._given)
+
+    @staticmethod
+    def _check(p: Property) -> None:
+        """Refuse what cannot be computed."""
+        if p.match is None:
+            return
+        spec = TABLES.get(p.table)
+        if spec is None or spec.charged is None:
+            known = ", ".join(t.name for t in TABLES.values() if t.charged is not None)
+            raise AnalysisError(
+                f"property {p.id!r} is declared on {p.table!r}, which is no table patterns are matched on\n  there are {known}"
+            )
+        if p.frame and p.uses:
+            raise AnalysisError(
+                f"property {p.id!r} is a pattern of data frames (frame=True), which is given no matches of others (uses)\n"
+                "  declare it below the property whose matches it narrows"
+            )
+        together = [t.name for t in tables_of(spec.stage)]
+        for name, c in p.constituents.items():
+            if c.table not in together:
+                raise AnalysisError(
+                    f"constituent {name!r} of property {p.id!r} is looked up in {c.table!r}\n"
+                    f"  together with {p.table} there are {', '.join(together)}"
+                )
+
+    def matches(self, of_slice: Model, stage: str) -> dict[str, Matches]:
+        """Match the patterns on the tables of a stage in a slice of the trace."""
+        return self.of_slices.matches(of_slice, stage)
+
+    def run(self, progress: Progress | None = None) -> tuple[dict[str, Cells], dict[str, int]]:
+        """Search the whole trace.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            As for `Run.stages`.
+
+        Returns
+        -------
+        cells : dict of str to Cells
+            Of all properties.
+        counts : dict of str to int
+            What could not be matched or contradicts itself, in the tables that were looked at.
+        """
+        tables = {p.table for p in self.declared if p.match is not None or p.charged}
+        stages = {WITHIN, *(TABLES[name].stage for name in tables)}
+        counts: Counter[str] = Counter()
+        cells = self.findings.cells
+        with self.model.divided() as run, self.model.executor.pool() as pool:
+            for found in run.stages(self.of_slices, stages, pool, progress):
+                self.findings.teams += found.teams
+                self.device_times += found.devices
+                counts.update(found.counts)
+                for name, more in found.cells.items():
+                    cells[name] = cells[name] + more if name in cells else more
+        return self._all_cells(), dict(counts)
+
+    def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
+        """Search once more for the largest match of a pattern in each of some cells of the whole time; (n_cells,) int64."""
+        labels = self.model.call_paths
+        result = np.zeros(len(cells), np.int64)
+        with self.model.divided() as run, self.model.executor.pool() as pool:
+            for found in run.stages(MatchesOf(self.of_slices, p.id), [TABLES[p.table].stage], pool):
+                at = lookup(cells.key, (labels.path_of(found.call_path) << 32) | found.location)
+                np.maximum.at(result, at[at >= 0], found.severity[at >= 0])
+        return result
+
+    def _all_cells(self) -> dict[str, Cells]:
+        """Return the cells of all properties, once those of the patterns are known."""
+        model, declared, findings = self.model, self.declared, self.findings
+        for p in declared:
+            if p.regions is not None:
+                basis = findings.execution if p.measure == "execution" else findings.cells["visits"]
+                allowed = region_mask(p, self.by_id, self.nested, model, self._masks)
+                findings.cells[p.id] = basis.on(allowed[model.call_paths.region])
+            elif p.cells is not None:
+                with _named(p):
+                    findings.cells[p.id] = p.cells(model, findings, **self._given[p.id])
+        return self._sums()
+
+    def _sums(self) -> dict[str, Cells]:
+        declared, findings = self.declared, self.findings
+        for p in reversed(declared):
+            if p.of == "children":
+                cells = Cells.empty()
+                with _named(p):
+                    for child in declared:
+                        if child.parent == p.id:
+                            cells = cells + findings.cells[child.id]
+                findings.cells[p.id] = cells
+        for p in declared:
+            if p.of == "rest":
+                cells = findings.cells[p.parent]
+                with _named(p):
+                    for sibling in declared:
+                        if sibling.parent == p.parent and sibling.id != p.id:
+                            cells = cells - findings.cells[sibling.id]
+                findings.cells[p.id] = cells
+        for p in declared:
+            if p.derived is not None:
+                with _named(p):
+                    findings.cells[p.id] = p.derived(self.model, findings, **self._given[p.id])
+        return findings.cells
+
+
+@dataclass
+class Found:
+    """What a search finds in a slice of the trace."""
+
+    cells: dict[str, Cells]
+    teams: TeamTimes
+    devices: DeviceTimes
+    counts: dict[str, int]
+
+
+def has_interval(p: Property, by_id: Mapping[str, Property]) -> bool:
+    """Return whether a property says when its matches begin or end."""
+    timed = inherited(p, by_id, lambda q: q.since or q.until)
+    return bool(timed.since or timed.until)
+
+
+def inherited(p: Property, by_id: Mapping[str, Property], says: Callable[[Property], object]) -> Property:
+    """Return a property, or the nearest above on the same table that says something; the highest if none does."""
+    while not says(p) and p.parent in by_id and by_id[p.parent].table == p.table:
+        p = by_id[p.parent]
+    return p
+
+
+def times_of(
+    p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return when matches begin and end, in ticks; -1 where the property does not say.
+
+    Parameters
+    ----------
+    p : Property
+    by_id : mapping of str to Property
+    table : CompoundTable
+        That it is matched on.
+    found : Matches
+    """
+    timed = inherited(p, by_id, lambda q: q.since or q.until)
+    is_time = p.unit == "sec"
+    if timed.since:
+        begin = table[timed.since][found.row]
+        return begin, begin + found.severity if is_time else begin
+    if timed.until:
+        end = table[timed.until][found.row]
+        return end - found.severity if is_time else end, end
+    return np.full(len(found), -1, np.int64), np.full(len(found), -1, np.int64)
