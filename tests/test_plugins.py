@@ -292,7 +292,7 @@ def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
         ({"within": "h_regoin"}, "did you mean h_region"),
         ({"locations": [6]}, "there are 6, numbered from 0"),
         ({"parameters": {"mpi_latesender": {"threshold": 1}}}, "has no parameter 'threshold'"),
-        ({"parameters": {"nothing": {"threshold": 1}}}, "no property 'nothing' in this trace"),
+        ({"parameters": {"nothing": {"threshold": 1}}}, "no property 'nothing' under the exact conventions"),
         ({"start": 3, "stop": 2}, "the end has to be later"),
         ({"start": 100}, "the recording lasts"),
         ({"conventions": "mine"}, "no conventions 'mine'"),

@@ -129,7 +129,7 @@ def test_sources__print_in_one_place():
         if not where.startswith("docs/"):
             assert where == "cli/output.py" or not re.search(r"click\.s?echo\(", text), where
             assert where == "report/screen.py" or not re.search(r"\bConsole\(|import Console\b", text), where
-            assert where == "printable.py" or "html.escape(" not in text, where
+            assert where == "given/printable.py" or "html.escape(" not in text, where
 
 
 def test_report__shows_names(work):

@@ -9,12 +9,13 @@ import time
 import pytest
 
 import tracecols
-from tracecols.cli.progress import COMPILING, SCAN, phases, progress, told_of_compiling
+from tracecols.cli.progress import COMPILING, progress, told_of_compiling
 from tracecols.enhance.dataflow import partitions
 from tracecols.model.model import enhance
 from tracecols.patterns.constraints import find_violations
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
+from tracecols.work.progress import SCAN, shares_of
 
 
 class Terminal(io.StringIO):
@@ -50,7 +51,7 @@ def test_bar__goes_over_scan_and_search(part, store, monkeypatch):
     ):
         told = []
         n = store.manifest["n_events"]
-        scanning, searching = phases(lambda *now, told=told: told.append(now), n, SCAN, 1 - SCAN)
+        scanning, searching = shares_of(lambda *now, told=told: told.append(now), n, SCAN, 1 - SCAN)
         model = enhance(store, 2, scanning)
         assert {total for _, total in told} == {n}
         assert told[-1][0] == pytest.approx(SCAN * n, abs=1)
@@ -63,9 +64,9 @@ def test_bar__goes_over_scan_and_search(part, store, monkeypatch):
 
 
 def test_phases__of_nothing_and_of_nobody():
-    assert phases(None, 10, 0.5, 0.5) == [None, None]
+    assert shares_of(None, 10, 0.5, 0.5) == [None, None]
     told = []
-    first, last = phases(lambda *now: told.append(now), 0, 0.5, 0.5)
+    first, last = shares_of(lambda *now: told.append(now), 0, 0.5, 0.5)
     first(0, 0)
     last(5, 5)
     assert told == [(0, 0), (0, 0)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -14,45 +14,42 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracecols.analysis.opened import OpenedTrace
+from tracecols.analysis.request import Request
+from tracecols.analysis.run import run
 from tracecols.clocks.correction import SHRINK, STRETCH, Bounds, Correction
 from tracecols.enhance.definitions.locations import find_locations
 from tracecols.enhance.scan.instances import region_instances
-from tracecols.enhance.scan.periods import Periods, ask
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.frames.catalog import Catalog
 from tracecols.given.arguments import as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
 from tracecols.given.quantities import counted
 from tracecols.model.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
-from tracecols.model.model import Model, enhance
-from tracecols.model.readable import Readable, n_readable
+from tracecols.model.model import Model
+from tracecols.model.readable import n_readable
 from tracecols.model.table_files import TableFiles, row_bytes
 from tracecols.model.tables import TABLES
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
-from tracecols.patterns.plugins import installed, load_all
-from tracecols.patterns.registry import CONVENTIONS, ids_of
-from tracecols.replay.efficiencies import check_ideal, check_replayed, times_of_window
+from tracecols.patterns.plugins import load_all
+from tracecols.patterns.registry import CONVENTIONS
+from tracecols.replay.efficiencies import check_ideal, times_of_window
 from tracecols.replay.prediction import Prediction
-from tracecols.replay.replay import RECORDED, Replay, as_changes
+from tracecols.replay.replay import RECORDED, as_changes
 from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
 from tracecols.schema.causes import POINTS, WAITS
 from tracecols.schema.compound import EVENTS_WITH_POINTERS
 from tracecols.schema.severity import DEFAULT
-from tracecols.search.checks import check_choice, check_region
+from tracecols.search.checks import check_region
 from tracecols.search.choice import check_conventions, choose
-from tracecols.search.cube import analyze_model
 from tracecols.search.matches import find_matches, find_waits
-from tracecols.severity.efficiencies import IDEALS, KEPT, REPLAY, as_facts, tabulate
+from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.store import Store
-from tracecols.verbs.answers import Answer
-from tracecols.verbs.messages import comm_matrix, comm_over_time, message_histogram
-from tracecols.verbs.times import flat_profile, idle_time, iterations, load_imbalance, time_profile
-from tracecols.verbs.waiting import late_senders, top_instances
+from tracecols.verbs import messages, times, waiting
 from tracecols.work.cluster import default_scratch, working_on
-from tracecols.work.jobs import n_jobs
 from tracecols.work.memory import physical
 
 if TYPE_CHECKING:
@@ -114,7 +111,7 @@ def _rows_at(table: Table, frame: pd.DataFrame, chosen: list[int] | None) -> pd.
     return frame[frame[columns].isin(chosen).any(axis=1)]
 
 
-class Trace:
+class Trace(OpenedTrace):
     """A trace, opened from its store.
 
     Nothing is read until it is asked for. Every table is an attribute with the name it has in SQL: `trace.messages`. Its data frame has
@@ -165,11 +162,10 @@ class Trace:
     ) -> None:
         if frame_limit is not None and (not is_whole_number(frame_limit) or frame_limit < 0):
             raise StoreError(f"{show(frame_limit)} is no number of bytes (frame_limit)\n  give a whole number")
-        self.store = Store(path)
+        super().__init__(Store(path), jobs)
         self._given_limit = frame_limit
         self.frame_limit = default_frame_limit() if frame_limit is None else int(frame_limit)
-        self._given_jobs, self._jobs = jobs, n_jobs(jobs)
-        self._progress = progress
+        self._given_jobs, self._progress = jobs, progress
         self._found_waits: dict[str, dict[str, Any]] = {}
         self._finds_waits = Lock()
 
@@ -189,10 +185,10 @@ class Trace:
         """What the store says about itself: source, clock, counts, what was not understood or lost."""
         return self.store.manifest
 
-    @once
+    @property
     def model(self) -> Model:
         """The enhanced model: made by one pass over all events when first needed."""
-        return enhance(self.store, self._jobs, self._progress)
+        return self.model_of(progress=self._progress)
 
     def __repr__(self) -> str:
         m = self.manifest
@@ -512,9 +508,9 @@ class Trace:
                     pd.Index(list(NAMES)).get_indexer(frame[column]), categories=list(NAMES.values())
                 )
             elif what == "call_path":
-                result[column.removesuffix("call_path") + "path"] = self._readable.paths(frame[column].to_numpy())
+                result[column.removesuffix("call_path") + "path"] = self.readable.paths(frame[column].to_numpy())
             elif what:
-                result[f"{column}_name"] = self._readable.named(frame[column].to_numpy(), f"{what}s")
+                result[f"{column}_name"] = self.readable.named(frame[column].to_numpy(), f"{what}s")
         return result
 
     def table(
@@ -547,10 +543,6 @@ class Trace:
         return pd.DataFrame({c: np.concatenate([p[c] for p in parts]) for c in parts[0]} if parts else {})
 
     # -- tables by name --------------------------------------------------------------------------------------------
-
-    @once
-    def _readable(self) -> Readable:
-        return Readable(self.store, lambda: self.model.facts)
 
     def frame(
         self,
@@ -641,7 +633,7 @@ class Trace:
         """Add to the columns of a table those for people, or put the latter in their place."""
         if form == "raw":
             return frame
-        found = self._readable.frame(table, lambda name: frame[name].to_numpy(), with_raw=form == "both")
+        found = self.readable.frame(table, lambda name: frame[name].to_numpy(), with_raw=form == "both")
         found.index = frame.index
         return found
 
@@ -807,35 +799,17 @@ class Trace:
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
-        if ideal_network:
-            check_replayed(properties, (locations, rank, thread))
-            given: dict[str, Any] = {"start": start, "stop": stop, "topologies": topologies, "patterns": patterns}
-            given |= {"parameters": parameters, "within": within, "cluster": cluster, "scratch": scratch}
-            cube = self.analyze(conventions, phases=phases, bins=bins, bin_width=bin_width, **given)
-            with self.piece(start, stop) if not (start is None and stop is None) else nullcontext(self) as of:
-                cube.facts[KEPT] = as_facts(times_of_window(of.replay, within, REPLAY, self._jobs, conventions))
-            return cube
-        periods = ask(phases, bins, bin_width)
-        chosen = self._narrowed(locations, rank, thread)
-        choice = choose(properties, parameters, within, chosen, start, stop, periods)
-        families = load_all(patterns)
-        check_choice(choice, self.definition("regions").name.tolist(), conventions, families)
-        if choice.properties is not None:
-            known = ids_of(conventions, (*installed(), *families), self.definition("metric_members").name)
-            for name in choice.properties:
-                known(name)
-        if cluster is not None:
-            parent = default_scratch(scratch, self.path)
-            with (
-                working_on(cluster, parent, {"the store": self.path}, self._jobs) as workers,
-                open_slice(self.store, choice.start, choice.stop, self._jobs, folder=workers.folder) as store,
-            ):
-                model = enhance(store, self._jobs, self._progress, periods, workers)
-                return analyze_model(model, conventions, families, choice, topologies)
-        if choice.start is None and choice.stop is None:
-            return analyze_model(self._divided(periods), conventions, families, choice, topologies)
-        with self.piece(choice.start, choice.stop) as piece:
-            return analyze_model(piece._divided(periods), conventions, families, choice, topologies)
+        defined = {name: self.definition(name).name.tolist() for name in ("regions", "metric_members")}
+        request = Request.of(
+            defined, conventions, patterns=patterns, properties=properties, parameters=parameters, within=within,
+            locations=self._narrowed(locations, rank, thread), start=start, stop=stop, topologies=topologies, phases=phases,
+            bins=bins, bin_width=bin_width, ideal_network=ideal_network,
+        )  # fmt: skip
+        if cluster is None:
+            return run(request, self)
+        sees = {"the store": self.path}
+        with working_on(cluster, default_scratch(scratch, self.path), sees, self.jobs) as workers:
+            return run(request, self, workers)
 
     def phases(self) -> pd.DataFrame:
         """Propose phases: regions and calls that every process executes the same number of times, the best ones first.
@@ -855,10 +829,6 @@ class Trace:
         columns = ("phases", "n_phases", "coverage", "regularity", "mean", "score")
         return pd.DataFrame({name: [getattr(c, name) for c in found] for name in columns})
 
-    def _divided(self, periods: Periods) -> Model:
-        """Return the model of the trace; a new one where its time is to be divided."""
-        return enhance(self.store, self._jobs, self._progress, periods) if periods.facts() else self.model
-
     @contextmanager
     def piece(self, start: float | None = None, stop: float | None = None) -> Iterator[Trace]:
         """Open the piece of the trace between two times, in seconds since its start, as a trace of its own for a while.
@@ -876,8 +846,8 @@ class Trace:
         AnalysisError
             If nothing can lie between them.
         """
-        with open_slice(self.store, start, stop, self._jobs) as store:
-            yield Trace(store.path, jobs=self._jobs)
+        with open_slice(self.store, start, stop, self.jobs) as store:
+            yield Trace(store.path, jobs=self.jobs)
 
     def matches(
         self,
@@ -920,192 +890,18 @@ class Trace:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def comm_matrix(self, by: str = "rank") -> Answer:
-        """Return what every process sends to every other one in point-to-point messages.
+    # functions of `tracecols.verbs`, which take the trace first
 
-        Parameters
-        ----------
-        by : str
-            `rank` or `thread`: who sends and receives.
-
-        Returns
-        -------
-        Answer
-            A row per sender and receiver between which there are messages: `send_rank`, `recv_rank` (by thread also `send_thread`,
-            `recv_thread`), `n_messages`, `bytes`. `plot()` draws a matrix.
-
-        Examples
-        --------
-        >>> sent = trace.comm_matrix()  # doctest: +SKIP
-        >>> sent.pivot(index="send_rank", columns="recv_rank", values="bytes")  # doctest: +SKIP
-        """
-        return comm_matrix(self.model, self._readable, by)
-
-    def message_histogram(self, bins: int | Sequence[int] | None = None) -> Answer:
-        """Return how many messages there are of which length.
-
-        Parameters
-        ----------
-        bins : int or sequence of int, optional
-            Number of bins of equal width, or the lengths in bytes at which they begin and the last one ends; by default they begin
-            at 0 and the powers of two.
-
-        Returns
-        -------
-        Answer
-            A row per bin: `from_bytes`, `to_bytes`, `n_messages`, `bytes`, `share` (of all bytes). `plot()` draws both.
-        """
-        return message_histogram(self.model, bins)
-
-    def comm_over_time(self, bins: int = 50) -> Answer:
-        """Return how many messages and bytes are sent and received when.
-
-        Parameters
-        ----------
-        bins : int
-            Number of intervals of equal length from the first event to the last.
-
-        Returns
-        -------
-        Answer
-            A row per interval: `begin_seconds`, `end_seconds`, `n_sent`, `bytes_sent`, `n_received`, `bytes_received`. `plot()` draws
-            bytes per second.
-        """
-        return comm_over_time(self.model, self._readable, bins)
-
-    def flat_profile(self, by: str = "region") -> Answer:
-        """Return the time of every region, all locations together, the longest first.
-
-        Parameters
-        ----------
-        by : str
-            `region` (all of one name), `path` or `paradigm`.
-
-        Returns
-        -------
-        Answer
-            `region_name` and `paradigm` (or `path`, or `paradigm`), `visits`, `exclusive_seconds`, `inclusive_seconds` (not by
-            paradigm; of recursive calls the outermost count), `share` (of the exclusive time). What explicit tasks do is there twice, on
-            the call path on which they were scheduled and on the call paths below TASKS, and once in what `share` refers to.
-            `plot()` draws bars.
-        """
-        return flat_profile(self.model, self._readable, by)
-
-    def load_imbalance(self, over: str = "rank") -> Answer:
-        """Return how unequally the exclusive time of every region is distributed, what costs most first.
-
-        Parameters
-        ----------
-        over : str
-            `rank` or `thread`: between whom.
-
-        Returns
-        -------
-        Answer
-            `region_name`, `paradigm`, `mean_seconds`, `min_seconds`, `max_seconds`, `max_rank` (and `max_thread`), `imbalance`
-            (greatest by mean), `lost_seconds` (what the others wait in all if they meet behind it). `plot()` draws bars.
-        """
-        return load_imbalance(self.model, self._readable, over)
-
-    def time_profile(self, bins: int = 50, by: str = "paradigm") -> Answer:
-        """Return what the CPU threads do when: exclusive time by intervals.
-
-        Parameters
-        ----------
-        bins : int
-            Number of intervals of equal length from the first event to the last.
-        by : str
-            `paradigm`, `region`, `path` or `rank`.
-
-        Returns
-        -------
-        Answer
-            A row per interval and group: `begin_seconds`, `end_seconds`, the group, `seconds`, `share` (of the time of all CPU
-            threads in the interval). All of the time that CPU threads spend on call paths is there, until the end of the recording. The
-            time of explicit tasks stands where they run, once: on the call paths below TASKS, and outside of the regions of a task on the
-            call path on which it was scheduled (`flat_profile` has all of it there as well). `plot()` draws areas.
-        """
-        return time_profile(self.model, self._readable, bins, by)
-
-    def idle_time(self, conventions: str = DEFAULT) -> Answer:
-        """Return how long every CPU thread has nothing to do.
-
-        Parameters
-        ----------
-        conventions : str
-            As for `analyze`.
-
-        Returns
-        -------
-        Answer
-            `rank`, `thread`, `total_seconds` (its core is reserved), `idle_seconds` (without work outside of parallel regions),
-            `waiting_seconds` (in the wait states of `waits`), `share`. `plot()` draws bars.
-        """
-        return idle_time(self.model, self._readable, conventions)
-
-    def iterations(self, region: str) -> Answer:
-        """Return the instances of a region on every location, numbered: how long each iteration takes.
-
-        Parameters
-        ----------
-        region : str
-            Its name, or a shell pattern; of instances that stand in each other the outermost counts.
-
-        Returns
-        -------
-        Answer
-            `iteration` (from 0 on every location), `rank`, `thread`, `begin_seconds`, `end_seconds`, `seconds`. `plot()` draws
-            the longest, the mean and the shortest of every iteration.
-
-        Raises
-        ------
-        AnalysisError
-            If nothing is called so.
-        """
-        return iterations(self.model, self._readable, region)
-
-    def late_senders(self, by: str = "rank", conventions: str = DEFAULT) -> Answer:
-        """Return who waits for whom in late senders, the longest first.
-
-        Parameters
-        ----------
-        by : str
-            `rank`, `thread` or `path` (rank and call path): what is told apart of victims and culprits.
-        conventions : str
-            As for `analyze`.
-
-        Returns
-        -------
-        Answer
-            `victim_rank`, `culprit_rank` (and `..._thread` or `..._path`), `n_waits`, `seconds`, `longest_seconds`. `plot()` draws a
-            matrix.
-        """
-        return late_senders(self.model, self._readable, by, conventions)
-
-    def top_instances(self, property: str, n: int = 10, conventions: str = DEFAULT) -> Answer:
-        """Return the worst instances of a property: when, where, and who causes them.
-
-        Parameters
-        ----------
-        property : str
-            Id or title of a property that is matched on a compound table (`tracecols patterns` says which).
-        n : int
-            How many.
-        conventions : str
-            As for `analyze`.
-
-        Returns
-        -------
-        Answer
-            `severity` (in the unit of the property), `begin_seconds`, `end_seconds`, `rank`, `thread`, `path`, `cause_rank`,
-            `cause_thread`, `cause_path`, `cause_seconds` (null where the pattern does not say). `plot()` draws a timeline.
-
-        Raises
-        ------
-        AnalysisError
-            If there is no such property, or it is computed from call paths.
-        """
-        return top_instances(self.model, self._readable, property, n, conventions)
+    comm_matrix = messages.comm_matrix
+    message_histogram = messages.message_histogram
+    comm_over_time = messages.comm_over_time
+    flat_profile = times.flat_profile
+    load_imbalance = times.load_imbalance
+    time_profile = times.time_profile
+    idle_time = times.idle_time
+    iterations = times.iterations
+    late_senders = waiting.late_senders
+    top_instances = waiting.top_instances
 
     # -- tables for others -----------------------------------------------------------------------------------------
 
@@ -1144,11 +940,6 @@ class Trace:
         return self.catalog.scan(name)
 
     # -- replay ----------------------------------------------------------------------------------------------------
-
-    @once
-    def replay(self) -> Replay:
-        """The trace as a graph of what waits for what: made when first needed, from the nodes and tables of the whole trace."""
-        return Replay(self.model)
 
     def efficiencies(
         self, within: str | None = None, *, ideal: str = REPLAY, start: float | None = None, stop: float | None = None
@@ -1189,7 +980,7 @@ class Trace:
         if start is not None or stop is not None:
             with self.piece(start, stop) as piece:
                 return piece.efficiencies(within, ideal=ideal)
-        return tabulate(times_of_window(self.replay, within, ideal, self._jobs))
+        return tabulate(times_of_window(self.replay, within, ideal, self.jobs))
 
     def what_if(
         self,
@@ -1238,7 +1029,7 @@ class Trace:
         )  # fmt: skip
         for region in changes.scale:
             check_region(region, self.definition("regions").name.tolist())
-        return RetimedTrace(self.replay, changes, self._jobs)
+        return RetimedTrace(self.replay, changes, self.jobs)
 
     def correct(self, *, latency: float = 0.0, shrink: float = SHRINK, stretch: float = STRETCH) -> CorrectedTrace:
         """Correct the clocks: find times that satisfy all clock conditions, by the controlled logical clock (docs/clocks.md).
@@ -1267,7 +1058,7 @@ class Trace:
         >>> corrected.save("corrected.trace")  # doctest: +SKIP
         >>> corrected.analyze().total("mpi_latesender")  # doctest: +SKIP
         """
-        return CorrectedTrace(self.model, Bounds(latency, shrink, stretch), self._jobs, self._progress)
+        return CorrectedTrace(self.model, Bounds(latency, shrink, stretch), self.jobs, self._progress)
 
     def sql(self, query: str) -> pd.DataFrame:
         """Query all tables of the trace with SQL (extra `sql`).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
 )
 @click.option(
     "--set",
-    "given",
+    "parameters",
     multiple=True,
     callback=parameters,
     metavar="P.NAME=VALUE",
@@ -100,25 +99,19 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
 def analyze(
     source: Path,
     output: Path | None,
-    conventions: str,
     properties: tuple[str, ...],
     patterns: tuple[Path, ...],
-    given: dict[str, dict[str, float]],
-    within: str | None,
-    locations: list[int] | None,
-    start: float | None,
-    stop: float | None,
     topologies: tuple[Path, ...],
-    phases: str | None,
-    bins: int | None,
-    bin_width: float | None,
-    ideal_network: bool,
     explain: bool,
     force: bool,
     quiet: bool,
     with_startup: bool,
     jobs: int | None,
-    **cluster: Any,
+    workers: int | None,
+    scheduler: str | None,
+    scheduler_file: Path | None,
+    scratch: Path | None,
+    **asked: Any,
 ) -> None:
     """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and say what is wrong with the run.
 
@@ -146,79 +139,49 @@ def analyze(
       {"name": "grid", "sizes": [2, 2], "order": "F"}           C: the last coordinate runs fastest; F: the first
       {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """
+    from tracecols.analysis.opened import OpenedTrace
+    from tracecols.analysis.request import Request
+    from tracecols.analysis.run import run
     from tracecols.cli.diagnose import print_diagnosis
-    from tracecols.cli.progress import SCAN, compiling_ahead, progress
-    from tracecols.cli.progress import phases as parts_of
+    from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.cli.sources import is_store, names_of, opened
     from tracecols.conversion import store_name
     from tracecols.enhance.definitions.locations import find_locations
     from tracecols.enhance.definitions.topologies import load_descriptions
-    from tracecols.enhance.scan.periods import ask
     from tracecols.errors import AnalysisError
-    from tracecols.model.model import enhance
-    from tracecols.patterns.plugins import installed, load_all
     from tracecols.patterns.point_to_point import NOTES
-    from tracecols.patterns.registry import ids_of
-    from tracecols.search.checks import check_choice
-    from tracecols.search.choice import choose
-    from tracecols.search.cube import analyze_model
     from tracecols.severity.narrowed import in_a_name
     from tracecols.severity.storage import cube_folder
-    from tracecols.slices.opened import open_slice
     from tracecols.store import Store
     from tracecols.work.jobs import n_jobs
 
-    asked = GivenCluster(**cluster)
-    asked.check()
-    families = load_all(patterns)
-    defined = names_of(source)
-    known = ids_of(conventions, (*installed(), *families), defined["metric_members"])
-    given = {of: values for name, values in given.items() for of in known(name)}
-    periods = ask(phases, bins, bin_width)
-    asked_for = [id for name in properties for id in known(name)]
-    choice = choose(list(dict.fromkeys(asked_for)) or None, given, within, locations, start, stop, periods)
-    check_choice(choice, defined["regions"], conventions, families)
+    who = GivenCluster(workers, scheduler, scheduler_file, scratch)
+    who.check()
+    described = [d for file in topologies for d in load_descriptions(file)]
+    request = Request.of(
+        names_of(source), patterns=patterns, properties=properties or None, topologies=described, **asked
+    )
     if is_store(source):
-        find_locations(Store(source), choice.locations, error=AnalysisError)
+        find_locations(Store(source), request.choice.locations, error=AnalysisError)
     if explain:
         from tracecols.report.explanation import print_plan
 
         with opened(source, jobs) as store:
-            print_plan(store, conventions, families, choice.properties, bool(periods.facts()))
+            print_plan(store, request)
         return
-    if ideal_network:
-        from tracecols.replay.efficiencies import check_replayed
-        from tracecols.severity.efficiencies import KEPT, REPLAY, as_facts
-
-        check_replayed(choice.properties, [choice.locations])
-    described = [d for file in topologies for d in load_descriptions(file)]
-    facts = {"conventions": conventions, "narrowed": choice.facts()}
+    facts = request.facts()
     if output is None:
         name = source if is_store(source) else store_name(source)
-        output = Path(".".join(filter(None, (name.with_suffix("").name, in_a_name(conventions, facts), "severity"))))
+        made_so = in_a_name(request.conventions, facts)
+        output = Path(".".join(filter(None, (name.with_suffix("").name, made_so, "severity"))))
     cube_folder(output, facts, force=force).check()
     sees = {"the store": Store(source).path} if is_store(source) else {}
-    with ExitStack() as stack:
-        stack.enter_context(compiling_ahead(n_jobs(jobs)))
-        workers = stack.enter_context(asked.opened(jobs, source if sees else output, sees))
-        store = stack.enter_context(opened(source, jobs, workers))
-        is_slice = choice.start is not None or choice.stop is not None
-        folder = None if workers is None else workers.folder
-        with progress("cutting") if is_slice else nullcontext() as report:
-            analyzed = stack.enter_context(open_slice(store, choice.start, choice.stop, n_jobs(jobs), report, folder))
-        with progress("analyzing") as report:
-            scanning, searching = parts_of(report, analyzed.manifest["n_events"], SCAN, 1 - SCAN)
-            model = enhance(analyzed, n_jobs(jobs), scanning, periods, workers)
-            cube = analyze_model(model, conventions, families, choice, described, searching)
-        if ideal_network:
-            from tracecols.replay.efficiencies import times_of_window
-            from tracecols.replay.replay import Replay
-
-            # a divided trace is scanned once more, as a whole
-            plain = model if workers is None and not periods.facts() else enhance(analyzed, n_jobs(jobs))
-            replay = Replay(plain)
-            found = times_of_window(replay, choice.within, REPLAY, n_jobs(jobs), conventions)
-            cube.facts[KEPT] = as_facts(found)
+    with (
+        compiling_ahead(n_jobs(jobs)),
+        who.opened(jobs, source if sees else output, sees) as cluster,
+        opened(source, jobs, cluster) as store,
+    ):
+        cube = run(request, OpenedTrace(store, jobs), cluster, progress)
     cube.save(output, force=force)
     echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():

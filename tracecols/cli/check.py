@@ -38,14 +38,15 @@ def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> Non
     Each violation is counted, and the first ones are told with time, location and names. Where clocks disagree, the
     pairs of locations are told, with the offset of the clock that would mend it; 'tracecols correct' corrects them.
     """
-    from tracecols.cli.progress import SCAN, phases, progress
+    from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened
     from tracecols.model.model import enhance
     from tracecols.report.check import tell_violations
     from tracecols.work.jobs import n_jobs
+    from tracecols.work.progress import SCAN, shares_of
 
     with opened(source, jobs) as store, progress("checking") as report:
-        scanning, searching = phases(report, store.manifest["n_events"], SCAN, 1 - SCAN)
+        scanning, searching = shares_of(report, store.manifest["n_events"], SCAN, 1 - SCAN)
         note = store.note
         lines = list(tell_violations(enhance(store, n_jobs(jobs), scanning), first, searching))
     if note:

@@ -107,14 +107,15 @@ def write_corrected(
     as_json : bool, optional
         Print it as JSON.
     """
-    from tracecols.cli.progress import phases, progress
+    from tracecols.cli.progress import progress
     from tracecols.clocks.correction import Correction
     from tracecols.model.model import enhance
     from tracecols.report.clocks import tell_correction
     from tracecols.work.jobs import n_jobs
+    from tracecols.work.progress import shares_of
 
     with progress("correcting clocks") as report:
-        scanning, gathering, writing = phases(report, store.manifest["n_events"], 0.4, 0.3, 0.3)
+        scanning, gathering, writing = shares_of(report, store.manifest["n_events"], 0.4, 0.3, 0.3)
         model = enhance(store, n_jobs(jobs), scanning)
         correction = Correction(model, bounds, n_jobs(jobs), gathering, recorded)
         correction.save(output, progress=writing, force=force)

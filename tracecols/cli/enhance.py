@@ -25,20 +25,21 @@ def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None)
     They are what trace.scan, trace.sql, polars, DuckDB and Dask DataFrame read, and are made in bounded memory whatever the length of
     the trace. They can be removed at any time; tables that are there are not made again unless the store or tracecols has changed.
     """
-    from tracecols.cli.progress import SCAN, phases, progress
+    from tracecols.cli.progress import progress
     from tracecols.errors import StoreError
     from tracecols.frames.catalog import Catalog
     from tracecols.model.model import enhance as scan
     from tracecols.model.table_files import ENHANCED
     from tracecols.store import Store
     from tracecols.work.jobs import n_jobs
+    from tracecols.work.progress import SCAN, shares_of
 
     opened = Store(store)
     unknown = [name for name in tables if name not in ENHANCED]
     if unknown:
         raise StoreError(f"no enhanced table {', '.join(map(repr, unknown))}\n  there are {', '.join(ENHANCED)}")
     with progress("enhancing") as report:
-        scanning, writing = phases(report, opened.manifest["n_events"], 1 - SCAN, SCAN)
+        scanning, writing = shares_of(report, opened.manifest["n_events"], 1 - SCAN, SCAN)
         catalog = Catalog(opened, lambda: scan(opened, n_jobs(jobs), scanning))
         made = catalog.enhanced(tables or ENHANCED, again=again, in_store=True, progress=writing)
     for table in made.values():

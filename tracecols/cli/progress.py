@@ -9,39 +9,9 @@ from subprocess import Popen
 from threading import Lock
 from typing import Any
 
-Report = Callable[[int, int], None]
-"""Called with what is done and what is to be done."""
-
-SCAN = 0.6
-"""Share of an analysis that its scan takes: 0.53 to 0.64 on a recorded and two generated traces of 2 to 10 M events; the rest is the search."""
+from tracecols.work.progress import Progress
 
 COMPILING = "compiling kernels, once after an installation"
-
-
-def phases(report: Report | None, total: int, *shares: float) -> list[Report | None]:
-    """Divide a bar among phases that follow each other and count in units of their own.
-
-    Parameters
-    ----------
-    report : callable, optional
-        What draws the bar.
-    total : int
-        What the bar counts up to.
-    *shares : float
-        Of every phase; together 1.
-
-    Returns
-    -------
-    list of callable
-        One for every phase; None if nobody watches.
-    """
-    if report is None:
-        return [None] * len(shares)
-
-    def part(before: float, share: float) -> Report:
-        return lambda done, of: report(int(total * (before + share * done / max(of, 1))), total)
-
-    return [part(sum(shares[:i]), share) for i, share in enumerate(shares)]
 
 
 @contextmanager
@@ -103,23 +73,23 @@ def compiling_ahead(jobs: int) -> Iterator[None]:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Report | None]:
+def progress(what: str) -> Iterator[Progress | None]:
     """Show a bar on the terminal's error stream, and when kernels are compiled; yield None when nobody watches."""
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich import progress as bars
 
     from tracecols.report.screen import Screen
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.TaskProgressColumn(),
+        bars.TextColumn("{task.fields[rate]}"),
+        bars.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Screen(stderr=True), transient=True) as bar:
+    with bars.Progress(*columns, console=Screen(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None, rate="")
 
         def report(done: int, total: int) -> None:

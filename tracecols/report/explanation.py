@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rich.table import Table
 
+from tracecols.analysis.request import Request
 from tracecols.model.explain import PlannedStep, explain
 from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Family
@@ -42,8 +43,7 @@ def describe(plan: Iterable[PlannedStep]) -> Table:
     return table
 
 
-def print_plan(
-    store: Store, conventions: str, families: Iterable[Family], chosen: Iterable[str] | None, is_divided: bool
-) -> None:
+def print_plan(store: Store, request: Request) -> None:
     """Print the steps of an analysis of a store, what each reads and makes, how often it runs, and what it keeps at most."""
-    Screen().print(describe(explain(store, tables_for(conventions, families, chosen), is_divided)))
+    tables = tables_for(request.conventions, request.families, request.choice.properties)
+    Screen().print(describe(explain(store, tables, bool(request.choice.periods.facts()))))

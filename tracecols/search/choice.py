@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -62,11 +62,16 @@ class Choice:
         AnalysisError
             If there is no such property, or several have a title.
         """
-        names, axis = self.properties, PropertyAxis.of(declared)
+        axis = PropertyAxis.of(declared)
+        return self.named_by(lambda name: [find_declared(axis, name)])
+
+    def named_by(self, ids_of: Callable[[str], list[str]]) -> Choice:
+        """Return the same choice with the ids of the properties that its names mean."""
+        names = None if self.properties is None else [id for name in self.properties for id in ids_of(name)]
         return replace(
             self,
-            properties=None if names is None else tuple(find_declared(axis, name) for name in names),
-            parameters={find_declared(axis, name): values for name, values in self.parameters.items()},
+            properties=None if names is None else tuple(dict.fromkeys(names)),
+            parameters={id: values for name, values in self.parameters.items() for id in ids_of(name)},
         )
 
     def facts(self) -> dict[str, Any]:
@@ -121,8 +126,8 @@ EVERYTHING = Choice()
 def choose(
     properties: str | Iterable[str] | None,
     parameters: Mapping[str, Mapping[str, float]] | None,
-    within: str | None,
-    locations: int | str | Iterable[int | str] | None,
+    within: str | None = None,
+    locations: int | str | Iterable[int | str] | None = None,
     start: float | None = None,
     stop: float | None = None,
     periods: Periods | None = None,

@@ -2,36 +2,96 @@
 
 from __future__ import annotations
 
+from tracecols.errors import AnalysisError
 from tracecols.model.model import Model
+from tracecols.patterns.base import Conventions, Property
+from tracecols.patterns.periods import UNDIVIDED
+from tracecols.schema.causes import HELD, SPREAD
+from tracecols.search.choice import Choice, without
 
 MOST_CALLS = 1 << 25
 """Call instances of a trace whose root causes are computed without being asked for: their points and pairs are held in memory, 210 B per
 call instance of a generated hybrid program (multizone, 64 x 4, depth 4, 10^8 events) most of which wait."""
 
-
 LEFT_OUT = "call instances: root causes take about 200 bytes of memory for each and are left out; name them with --property to have them"
 """Note of larger traces."""
-
 
 MOST_SPREAD = 1 << 23
 """Call paths times CPUs up to which the difference from the mean is computed without being asked for: it has a cell of 16 B for nearly all of
 them in three properties, since what a location never visits is lacking to the mean, too. Of 10,000 locations with 200 events each (1,148 call
 paths) these were 80 % of the cells, and half of the time and memory of an analysis."""
 
-
 TOO_MANY_CELLS = "cells of call paths and CPUs: computational imbalance has nearly all of them and is left out; name it with --property to have it"
 """Note of larger programs."""
-
 
 MOST_TICKS = 1 << 62
 """Ticks of all locations together up to which sums of root causes fit in 64 bits; five hours of 100,000 locations at 2.6 GHz."""
 
-
 TOO_LONG = "ticks of all locations: root causes in whole ticks would need more than 64 bits and are left out; conventions scalasca compute them in seconds"
 """Note of longer traces."""
+
+
+Properties = list[Property]
 
 
 def ticks_of_all(model: Model) -> int:
     """Return the length of the run times the number of locations that compute."""
     manifest = model.store.manifest
     return int((manifest["last_time"] or 0) - (manifest["first_time"] or 0)) * int(model.locations.is_cpu.sum())
+
+
+def without_undivided(
+    model: Model, declared: Properties, shown: Properties, choice: Choice
+) -> tuple[Properties, Properties, int]:
+    """Leave out what cannot be divided into the periods of a trace; return as well how many properties that are.
+
+    Raises
+    ------
+    AnalysisError
+        If some of it was asked for by name.
+    """
+    divider = model.call_paths.divider
+    if divider is None:
+        return declared, shown, 0
+    kept, shown_ids = {p.id for p in without(declared, UNDIVIDED)}, {p.id for p in shown}
+    undivided = [p.id for p in declared if p.id not in kept and p.id in shown_ids]
+    if undivided and choice.properties is not None:
+        raise AnalysisError(
+            f"{', '.join(undivided[:3])}: what computation differs from its mean over all locations, without the sign, cannot be divided into"
+            f" {divider.kind}s: those of {divider.kind}s do not add up to those of the whole time\n"
+            "  analyze them without"
+        )
+    return without(declared, UNDIVIDED), without(shown, UNDIVIDED), len(set(UNDIVIDED) & shown_ids)
+
+
+def within_limits(
+    model: Model, declared: Properties, shown: Properties, choice: Choice, conventions: Conventions
+) -> tuple[Properties, Properties, dict[str, int]]:
+    """Leave out what a trace is too large for, unless it was asked for by name; return notes of it as well.
+
+    Raises
+    ------
+    AnalysisError
+        If root causes that need more than 64 bits were asked for by name.
+    """
+    is_named = choice.properties is not None
+    notes: dict[str, int] = {}
+    if any(p.id in HELD for p in declared):
+        n_calls = sum(scan.n_calls for scan in model.scans)
+        ticks = 0 if conventions.quirks.rounds_seconds else ticks_of_all(model)
+        if ticks >= MOST_TICKS and is_named:
+            raise AnalysisError(
+                f"{', '.join([p.id for p in declared if p.id in HELD][:3])}: all locations together take {ticks:,} ticks, and root causes in "
+                f"whole ticks are for less than {MOST_TICKS:,}\n  conventions scalasca compute them in seconds; or leave them out"
+            )
+        if n_calls > MOST_CALLS and not is_named:
+            notes[LEFT_OUT] = n_calls
+        if ticks >= MOST_TICKS:
+            notes[TOO_LONG] = ticks
+        if notes:
+            declared = shown = without(declared, HELD)
+    n_spread = len(model.call_paths) * int(model.locations.is_cpu.sum())
+    if n_spread > MOST_SPREAD and not is_named and any(p.id == SPREAD for p in declared):
+        notes[TOO_MANY_CELLS] = n_spread
+        declared, shown = without(declared, [SPREAD]), without(shown, [SPREAD])
+    return declared, shown, notes

@@ -8,9 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import PIECE_CALLS, PIECE_LEFT_OUT
+from tracecols.enhance.definitions.regions import COPY, LAUNCH
 from tracecols.model.model import Model
 from tracecols.model.tables import TABLES, tables_of
+from tracecols.patterns.base import Findings
 from tracecols.patterns.mpi import mpi
+from tracecols.patterns.profile import displaced_call_paths, idle_cells, overbooked_threads
+from tracecols.schema import not_analysed
 
 
 def counts_by_location(model: Model) -> dict[str, int]:
@@ -27,7 +31,6 @@ NEIGHBOURS = (
     "calls of neighbourhood collectives: no recording says on which communicator, so who waits for whom is not known"
 )
 """Note of traces with MPI_Neighbor_alltoall and its like, of which OTF2 has nothing but ENTER and LEAVE."""
-
 
 NO_STREAMS = "calls that launch kernels or copy, and no streams of devices: what the devices do is not recorded"
 """Note of traces of the host's side only."""
@@ -49,6 +52,30 @@ OF_PIECES = {
     PIECE_LEFT_OUT: "events of messages and collective operations left out of the piece, which holds only one side of them",
 }
 """What a piece of a trace says about itself that results depend on."""
+
+
+def notes_of_trace(model: Model) -> dict[str, int]:
+    """Count what is in a trace and not in an analysis of it, and what an analysis of a trace slice does not see."""
+    devices = int(model.locations.is_device.sum())
+    found = {"device streams, which are no CPUs: their times and visits are left out": devices}
+    for fact, what in OF_PIECES.items():
+        n = str(model.store.manifest["source"].get(fact, 0))
+        found[what] = int(n) if n.isdecimal() else 0
+    found[NEIGHBOURS] = calls_of_neighbourhoods(model) if model.locations.n_processes > 1 else 0
+    found[NO_STREAMS] = 0 if devices else visits_of(model, np.isin(model.regions.device_call, [LAUNCH, COPY]))
+    found |= {f"records of {what}, which are not analysed": n for what, n in not_analysed(model.store.manifest).items()}
+    return {what: n for what, n in found.items() if n}
+
+
+def notes_of_threads(model: Model, findings: Findings) -> dict[str, int]:
+    """Count what the idle time of threads contains beyond its definition, where it follows the list of the reference."""
+    if findings.conventions.idle is not idle_cells:
+        return {}
+    found = {
+        "threads that run while their process runs serially: their idle time counts besides": overbooked_threads(model, findings),
+        "call paths counted outside their parallel region, as the reference does": displaced_call_paths(model, findings),
+    }  # fmt: skip
+    return {what: n for what, n in found.items() if n}
 
 
 def counts_of(of_slice: Model, stage: str) -> dict[str, int]:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import is_whole_number, show
-from tracecols.model.model import Model
-from tracecols.model.readable import Readable
 from tracecols.schema import answers
 from tracecols.verbs.answers import Answer, answer
 from tracecols.verbs.passes import add_up, add_up_all, check_choice, check_count, interval_edges, over_slices
@@ -21,18 +20,26 @@ POWERS = np.array([0, *(1 << k for k in range(63))], np.int64)
 """Lengths at which the bins of a histogram begin unless others are given."""
 
 
-def comm_matrix(model: Model, readable: Readable, by: str = "rank") -> Answer:
-    """Add up messages by sender and receiver.
+def comm_matrix(trace: OpenedTrace, by: str = "rank") -> Answer:
+    """Return what every process sends to every other one in point-to-point messages.
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
     by : str
-        `rank` or `thread`.
+        `rank` or `thread`: who sends and receives.
+
+    Returns
+    -------
+    Answer
+        A row per sender and receiver between which there are messages: `send_rank`, `recv_rank` (by thread also `send_thread`,
+        `recv_thread`), `n_messages`, `bytes`. `plot()` draws a matrix.
+
+    Examples
+    --------
+    >>> sent = trace.comm_matrix()  # doctest: +SKIP
+    >>> sent.pivot(index="send_rank", columns="recv_rank", values="bytes")  # doctest: +SKIP
     """
+    model, readable = trace.model, trace.readable
     check_choice(by, ("rank", "thread"), "grouping (by)")
     n = model.n_locations
     # the first location stands for all of its rank
@@ -57,17 +64,26 @@ def comm_matrix(model: Model, readable: Readable, by: str = "rank") -> Answer:
     return answer(answers.COMM_MATRIX, {name: values[order] for name, values in columns.items()})
 
 
-def message_histogram(model: Model, bins: int | Sequence[int] | None = None) -> Answer:
-    """Count messages by length.
+def message_histogram(trace: OpenedTrace, bins: int | Sequence[int] | None = None) -> Answer:
+    """Return how many messages there are of which length.
 
     Parameters
     ----------
-    model : Model
-        The trace.
     bins : int or sequence of int, optional
-        How many bins of equal width, or the lengths in bytes at which they begin and the last one ends. By default they
-        begin at 0 and the powers of two.
+        Number of bins of equal width, or the lengths in bytes at which they begin and the last one ends; by default they begin
+        at 0 and the powers of two.
+
+    Returns
+    -------
+    Answer
+        A row per bin: `from_bytes`, `to_bytes`, `n_messages`, `bytes`, `share` (of all bytes). `plot()` draws both.
+
+    Raises
+    ------
+    AnalysisError
+        If the bins are not ascending whole numbers of bytes.
     """
+    model = trace.model
     if bins is None:
         edges = POWERS
     elif is_whole_number(bins):
@@ -108,18 +124,21 @@ def message_histogram(model: Model, bins: int | Sequence[int] | None = None) -> 
     )  # fmt: skip
 
 
-def comm_over_time(model: Model, readable: Readable, bins: int = 50) -> Answer:
-    """Add up messages by the time at which they were sent, and received.
+def comm_over_time(trace: OpenedTrace, bins: int = 50) -> Answer:
+    """Return how many messages and bytes are sent and received when.
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
     bins : int
-        Number of intervals.
+        Number of intervals of equal length from the first event to the last.
+
+    Returns
+    -------
+    Answer
+        A row per interval: `begin_seconds`, `end_seconds`, `n_sent`, `bytes_sent`, `n_received`, `bytes_received`. `plot()` draws
+        bytes per second.
     """
+    model, readable = trace.model, trace.readable
     edges = interval_edges(model, bins)
     n = edges.size - 1
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.scan.instances import scan_charges, scan_location
 from tracecols.enhance.scan.paths import named
@@ -85,18 +86,23 @@ def _is_outermost(group: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[n
     return result
 
 
-def flat_profile(model: Model, readable: Readable, by: str = "region") -> Answer:
-    """Add up times and visits of regions, call paths or paradigms.
+def flat_profile(trace: OpenedTrace, by: str = "region") -> Answer:
+    """Return the time of every region, all locations together, the longest first.
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
     by : str
-        `region`, `path` or `paradigm`.
+        `region` (all of one name), `path` or `paradigm`.
+
+    Returns
+    -------
+    Answer
+        `region_name` and `paradigm` (or `path`, or `paradigm`), `visits`, `exclusive_seconds`, `inclusive_seconds` (not by
+        paradigm; of recursive calls the outermost count), `share` (of the exclusive time). What explicit tasks do is there twice, on
+        the call path on which they were scheduled and on the call paths below TASKS, and once in what `share` refers to.
+        `plot()` draws bars.
     """
+    model, readable = trace.model, trace.readable
     check_choice(by, ("region", "path", "paradigm"), "grouping (by)")
     tree, table = model.call_paths, model.get("profile")
     groups = Groups(model, readable, by)
@@ -124,18 +130,21 @@ def flat_profile(model: Model, readable: Readable, by: str = "region") -> Answer
     return sorted_by(made, "exclusive_seconds")
 
 
-def load_imbalance(model: Model, readable: Readable, over: str = "rank") -> Answer:
-    """Compare the exclusive times of regions on different processes or threads.
+def load_imbalance(trace: OpenedTrace, over: str = "rank") -> Answer:
+    """Return how unequally the exclusive time of every region is distributed, what costs most first.
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
     over : str
-        `rank` or `thread`: what is compared.
+        `rank` or `thread`: between whom.
+
+    Returns
+    -------
+    Answer
+        `region_name`, `paradigm`, `mean_seconds`, `min_seconds`, `max_seconds`, `max_rank` (and `max_thread`), `imbalance`
+        (greatest by mean), `lost_seconds` (what the others wait in all if they meet behind it). `plot()` draws bars.
     """
+    model, readable = trace.model, trace.readable
     check_choice(over, ("rank", "thread"), "distribution (over)")
     table, groups = model.get("profile"), Groups(model, readable, "region")
     cpus = np.flatnonzero(model.locations.is_cpu)
@@ -183,20 +192,25 @@ def load_imbalance(model: Model, readable: Readable, over: str = "rank") -> Answ
     return sorted_by(made, "lost_seconds")
 
 
-def time_profile(model: Model, readable: Readable, bins: int = 50, by: str = "paradigm") -> Answer:
-    """Add up exclusive times by intervals of time.
+def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> Answer:
+    """Return what the CPU threads do when: exclusive time by intervals.
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
     bins : int
-        Number of intervals.
+        Number of intervals of equal length from the first event to the last.
     by : str
         `paradigm`, `region`, `path` or `rank`.
+
+    Returns
+    -------
+    Answer
+        A row per interval and group: `begin_seconds`, `end_seconds`, the group, `seconds`, `share` (of the time of all CPU
+        threads in the interval). All of the time that CPU threads spend on call paths is there, until the end of the recording. The
+        time of explicit tasks stands where they run, once: on the call paths below TASKS, and outside of the regions of a task on the
+        call path on which it was scheduled (`flat_profile` has all of it there as well). `plot()` draws areas.
     """
+    model, readable = trace.model, trace.readable
     check_choice(by, ("paradigm", "region", "path", "rank"), "grouping (by)")
     edges = interval_edges(model, bins)
     groups = Groups(model, readable, "paradigm" if by == "rank" else by)
@@ -225,18 +239,21 @@ def time_profile(model: Model, readable: Readable, bins: int = 50, by: str = "pa
     )  # fmt: skip
 
 
-def idle_time(model: Model, readable: Readable, conventions: str = DEFAULT) -> Answer:
-    """Add up how long threads have nothing to do: idle threads, and wait states that say who causes them.
+def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
+    """Return how long every CPU thread has nothing to do.
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
     conventions : str
-        Whose rules to follow.
+        As for `analyze`.
+
+    Returns
+    -------
+    Answer
+        `rank`, `thread`, `total_seconds` (its core is reserved), `idle_seconds` (without work outside of parallel regions),
+        `waiting_seconds` (in the wait states of `waits`), `share`. `plot()` draws bars.
     """
+    model, readable = trace.model, trace.readable
     waits = states_with_causes(model, conventions)
     idle = [p.id for p in declared_for(model, conventions, ()) if p.id == "omp_idle_threads"]
     cube = analyze_model(model, conventions, choice=choose(["time", *idle, *waits], None, None, None))
@@ -255,18 +272,26 @@ def idle_time(model: Model, readable: Readable, conventions: str = DEFAULT) -> A
     return answer(answers.IDLE_TIME, {name: values[order] for name, values in columns.items()})
 
 
-def iterations(model: Model, readable: Readable, region: str) -> Answer:
-    """List the instances of a region, location by location.
+def iterations(trace: OpenedTrace, region: str) -> Answer:
+    """Return the instances of a region on every location, numbered: how long each iteration takes.
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
     region : str
-        Its name, or a shell pattern. Of instances that stand in each other only the outermost count.
+        Its name, or a shell pattern; of instances that stand in each other the outermost counts.
+
+    Returns
+    -------
+    Answer
+        `iteration` (from 0 on every location), `rank`, `thread`, `begin_seconds`, `end_seconds`, `seconds`. `plot()` draws
+        the longest, the mean and the shortest of every iteration.
+
+    Raises
+    ------
+    AnalysisError
+        If nothing is called so.
     """
+    model, readable = trace.model, trace.readable
     tree, names = model.call_paths, model.regions.name
     if not isinstance(region, str):
         raise AnalysisError(

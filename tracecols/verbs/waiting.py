@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.model.model import Model
-from tracecols.model.readable import Readable, nullable
+from tracecols.model.readable import nullable
 from tracecols.patterns.base import Matches, Property
 from tracecols.schema import answers
 from tracecols.schema.severity import DEFAULT
@@ -19,20 +20,23 @@ from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import check_choice, check_count
 
 
-def late_senders(model: Model, readable: Readable, by: str = "rank", conventions: str = DEFAULT) -> Answer:
-    """Add up late senders by who waits and who is waited for.
+def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAULT) -> Answer:
+    """Return who waits for whom in late senders, the longest first.
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
     by : str
-        `rank`, `thread` or `path`.
+        `rank`, `thread` or `path` (rank and call path): what is told apart of victims and culprits.
     conventions : str
-        Whose rules to follow.
+        As for `analyze`.
+
+    Returns
+    -------
+    Answer
+        `victim_rank`, `culprit_rank` (and `..._thread` or `..._path`), `n_waits`, `seconds`, `longest_seconds`. `plot()` draws a
+        matrix.
     """
+    model, readable = trace.model, trace.readable
     check_choice(by, ("rank", "thread", "path"), "grouping (by)")
 
     def visit(
@@ -86,25 +90,31 @@ COLUMNS = (
 """Of an instance, as integers."""
 
 
-def top_instances(
-    model: Model, readable: Readable, name: str, n: int = 10, conventions: str = DEFAULT
-) -> Answer:  # fmt: skip
-    """Find the worst instances of a property.
+def top_instances(trace: OpenedTrace, property: str, n: int = 10, conventions: str = DEFAULT) -> Answer:
+    """Return the worst instances of a property: when, where, and who causes them.
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    readable : Readable
-        What its integers mean.
-    name : str
-        Id or title.
+    property : str
+        Id or title of a property that is matched on a compound table (`tracecols patterns` says which).
     n : int
         How many.
     conventions : str
-        Whose rules to follow.
+        As for `analyze`.
+
+    Returns
+    -------
+    Answer
+        `severity` (in the unit of the property), `begin_seconds`, `end_seconds`, `rank`, `thread`, `path`, `cause_rank`,
+        `cause_thread`, `cause_path`, `cause_seconds` (null where the pattern does not say). `plot()` draws a timeline.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no such property, or it is computed from call paths.
     """
-    p, found = worst_instances(model, name, check_count(n, "instances"), conventions)
+    model, readable = trace.model, trace.readable
+    p, found = worst_instances(model, property, check_count(n, "instances"), conventions)
     severity = found["severity"]
     cause = found["cause_location"]
     is_known = cause >= 0

@@ -1,0 +1,71 @@
+"""A trace that is opened for analyses: its store, and what analyses of the whole trace share."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from tracecols.enhance.scan.periods import NO_PERIODS, Periods
+from tracecols.model.model import Model, Progress, enhance
+from tracecols.model.readable import Readable
+from tracecols.once import once
+from tracecols.replay.replay import Replay
+from tracecols.store import Store
+from tracecols.work.executors import Executor
+from tracecols.work.jobs import n_jobs
+
+
+class OpenedTrace:
+    """A trace that is opened for analyses.
+
+    Parameters
+    ----------
+    store : Store
+    jobs : int, optional
+        Threads; by default one per core.
+
+    Attributes
+    ----------
+    store : Store
+    jobs : int
+    """
+
+    def __init__(self, store: Store, jobs: int | None = None) -> None:
+        self.store, self.jobs = store, n_jobs(jobs)
+        self._model: Model | None = None
+        self._scans = Lock()
+
+    def model_of(
+        self, periods: Periods = NO_PERIODS, workers: Executor | None = None, progress: Progress | None = None
+    ) -> Model:
+        """Return the enhanced model; that of the whole, undivided trace in this process is made once and kept.
+
+        Parameters
+        ----------
+        periods : Periods, optional
+            What divides its time.
+        workers : Executor, optional
+            Who scans the trace; by default threads of this process.
+        progress : callable, optional
+            Called with the number of events scanned and of all.
+        """
+        if workers is not None or periods.facts():
+            return enhance(self.store, self.jobs, progress, periods, workers)
+        with self._scans:
+            if self._model is None:
+                self._model = enhance(self.store, self.jobs, progress)
+            return self._model
+
+    @property
+    def model(self) -> Model:
+        """The enhanced model: made by one pass over all events when first needed."""
+        return self.model_of()
+
+    @once
+    def readable(self) -> Readable:
+        """What the integers in its tables mean."""
+        return Readable(self.store, lambda: self.model.facts)
+
+    @once
+    def replay(self) -> Replay:
+        """The trace as a graph of what waits for what: made when first needed, from the nodes and tables of the whole trace."""
+        return Replay(self.model)

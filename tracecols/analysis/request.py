@@ -1,0 +1,88 @@
+"""What an analysis is asked for: the same for Python and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracecols.enhance.scan.periods import ask
+from tracecols.patterns.base import Family
+from tracecols.patterns.plugins import installed, load_all
+from tracecols.patterns.registry import ids_of
+from tracecols.replay.efficiencies import check_replayed
+from tracecols.schema.severity import DEFAULT
+from tracecols.search.checks import check_choice
+from tracecols.search.choice import EVERYTHING, Choice, check_conventions, choose
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an analysis is asked for, checked as far as that is possible without a trace.
+
+    Attributes
+    ----------
+    conventions : str
+        Whose rules to follow where analysers differ.
+    choice : Choice
+        What the search is narrowed to: properties, parameters, call paths, locations, a time range; and the periods that divide it.
+    families : tuple of Family
+        Patterns besides those that are built in or installed.
+    topologies : tuple of mapping
+        Grids that the trace does not define (`enhance.definitions.topologies.given_topology`).
+    ideal_network : bool
+        Whether to replay the trace on an ideal network as well, and to keep the efficiencies that follow.
+    """
+
+    conventions: str = DEFAULT
+    choice: Choice = EVERYTHING
+    families: tuple[Family, ...] = ()
+    topologies: tuple[Mapping[str, Any], ...] = ()
+    ideal_network: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        defined: Mapping[str, Sequence[str]],
+        conventions: str = DEFAULT,
+        *,
+        patterns: Family | str | Path | Iterable[Family | str | Path] = (),
+        properties: str | Iterable[str] | None = None,
+        parameters: Mapping[str, Mapping[str, float]] | None = None,
+        topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+        phases: str | None = None,
+        bins: int | None = None,
+        bin_width: float | None = None,
+        ideal_network: bool = False,
+        **narrowed: Any,
+    ) -> Request:
+        """Make a request of what a caller gives.
+
+        Parameters
+        ----------
+        defined : mapping of str to sequence of str
+            Names that the trace defines, by definition table: `regions` and `metric_members`.
+        conventions, patterns, properties, parameters, topologies, phases, bins, bin_width, ideal_network
+            As for `Trace.analyze`.
+        **narrowed
+            `within`, `locations`, `start` and `stop`, as for `Trace.analyze`.
+
+        Raises
+        ------
+        AnalysisError
+            If something is of another kind than it should be, does not exist, or does not go together.
+        """
+        check_conventions(conventions)
+        families = tuple(load_all(patterns))
+        choice = choose(properties, parameters, periods=ask(phases, bins, bin_width), **narrowed)
+        choice = choice.named_by(ids_of(conventions, (*installed(), *families), defined["metric_members"]))
+        check_choice(choice, defined["regions"], conventions, families)
+        if ideal_network:
+            check_replayed(choice.properties, [choice.locations])
+        given = (topologies,) if isinstance(topologies, Mapping) else tuple(topologies)
+        return cls(conventions, choice, families, given, ideal_network)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the cube will say of how it was made."""
+        return {"conventions": self.conventions, "narrowed": self.choice.facts()}
