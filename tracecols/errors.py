@@ -75,17 +75,7 @@ class ClusterError(TracecolsError):
 
 
 class MissingExtraError(TracecolsError, ImportError):
-    """An optional package is not installed.
-
-    Parameters
-    ----------
-    package : str
-        The module that could not be imported.
-    extra : str
-        The extra of tracecols that brings it.
-    purpose : str
-        What it is needed for.
-    """
+    """An optional package is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(

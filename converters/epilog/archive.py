@@ -149,20 +149,10 @@ class EventFile:
 
     Parameters
     ----------
-    container : Container
-        The file.
-    at : int
-        Where its events begin.
     location_of : (any,) int32
         Row by location identifier, -1 undefined.
     default_location : int
         Row for records without location, -1 none.
-    n_locations : int
-        Locations of the trace.
-    first_place : int
-        What places of tied records begin with.
-    n_counters : int
-        Counters of the trace.
     scales : sequence of float
         Ticks per second of which the first that represents all times exactly is wanted.
 
@@ -401,8 +391,6 @@ class Archive:
             Row of the location.
         report : Report
             Takes what was not understood, and with `salvage` what was lost.
-        salvage : bool
-            Stop at the first fault instead of raising.
 
         Raises
         ------

@@ -580,9 +580,6 @@ def walk_records(file, table, locations, scales, state, counts, notes, unknown):
 
     Parameters
     ----------
-    file : File
-    table : RecordTables
-    locations : LocationRows
     scales : (n_scales,) float64
         When counting: ticks per second to try; `state[SCALE]` becomes the first that gives every time back exactly, or
         n_scales. When noting: the one to use.
@@ -592,8 +589,6 @@ def walk_records(file, table, locations, scales, state, counts, notes, unknown):
         and records earlier than the one before.
     counts : Counts
         Filled when counting; when noting, `fault_at` says where each location ends, and `latest` is used.
-    notes : Notes
-        Filled when noting; no room in it when counting.
     unknown : (256,) int64
         Counts of record types that are not known.
 
@@ -815,13 +810,6 @@ def decode_counters(file, at, n_counters, event, sides, extra, state):
 def decode_fields(file, q, code, s, table, ids, communicators, sides, state):
     """Decode the declared fields of an event into a row of `sides`.
 
-    Parameters
-    ----------
-    q : int
-        Where they begin.
-    s : int
-        The row.
-
     Returns
     -------
     why : int
@@ -950,19 +938,10 @@ def decode_records(
 
     Parameters
     ----------
-    file : File
-    here : LocationRecords
     state : (DECODE_STATE,) int64
         Carried from call to call; `state[RECORD]` is the record to go on with.
-    table : RecordTables
-    ids : Identifiers
-    communicators : Communicators
-    regions : Regions
-    clock : Clock
     n_counters : int
         Counter values per record that has them.
-    events, sides, sites, attributes, ties : buffers.Events, buffers.Sides, Sites, Attributes, Ties
-        Filled.
     extra : (capacity,) int64
         Filled: counter values.
     stack : (capacity,) int32

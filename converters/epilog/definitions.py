@@ -202,8 +202,6 @@ class Definitions:
     ----------
     container : Container
         The merged trace, or the global definitions of an archive.
-    with_events : bool
-        Whether events follow.
 
     Attributes
     ----------

@@ -98,8 +98,6 @@ class GlobalRanks:
     ----------
     ranks : dict of int to (n_listed,) int64
         See `Definitions.global_ranks`.
-    definitions : dict of str to dict of str to list
-        The definition tables.
     """
 
     def __init__(self, ranks: dict[int, NDArray[np.int64]], definitions: dict[str, dict[str, list[Any]]]) -> None:
@@ -253,8 +251,6 @@ class Archive:
             Row of the location.
         report : Report
             Takes what was not understood, and with `salvage` what was lost.
-        salvage : bool
-            Stop at the first fault instead of raising.
 
         Raises
         ------
@@ -270,8 +266,6 @@ class Archive:
         ----------
         locations : sequence of int
             Rows of the locations.
-        report : Report
-            Takes what was not understood, and what was lost.
         damaged : collection of int, optional
             Locations at whose first fault to stop instead of raising.
 

@@ -304,10 +304,6 @@ def decode_calls(chunk, q, e, raw, now, interval, ids, clock, events):
     ----------
     q, e : int
         Position in the chunk, and number of events.
-    raw, now : int
-        The last time stamp, and what became of it.
-    interval : int
-        Clock offset interval.
 
     Returns
     -------
@@ -646,13 +642,8 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
 
     Parameters
     ----------
-    chunk : Chunk
     state : (N_STATE,) int64
         Carried from call to call; `state[POSITION]` is where to go on.
-    table : EventTables
-    ids : Identifiers
-    metrics : MetricValues
-    clock : Clock
     events : buffers.Events
         Filled: one entry per event.
     sides : buffers.Sides

@@ -120,8 +120,6 @@ def encode_events(
     ----------
     out : (>= limit + PADDING,) uint8
         The chunk.
-    limit : int
-        Where records have to end.
     state : (N_STATE,) int64
         Carried from call to call: `EVENT` of this batch comes next, and goes to `POSITION`; `BASE` is the number of the
         batch's event 0 in the location, `SHIFT` is taken from times.

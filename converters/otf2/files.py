@@ -122,14 +122,8 @@ class Chunks:
 
     Parameters
     ----------
-    path : str or Path
-        An event or definition file.
-    size : int
-        Size of its chunks, from the anchor.
     buffer : (>= size + PADDING,) uint8, optional
         Reused; made here if absent or too small.
-    todo : str
-        What errors about it advise.
     """
 
     def __init__(

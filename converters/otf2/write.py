@@ -111,14 +111,10 @@ class EventFile:
 
     Parameters
     ----------
-    file : binary file
-    buffers : Buffers
     event_chunk : int
         Bytes per chunk.
     type_start, type_code : (n_classes + 1,) int64, (any,) uint8
         Types of the values of metric classes.
-    what : str
-        The location, for error messages.
     clock : LocalClock, optional
         By which the times in the file go; by default the common clock.
 
@@ -464,8 +460,6 @@ def write_archive(
 
     Parameters
     ----------
-    source : Source
-        What to write.
     path : str or Path
         The anchor file, `NAME.otf2`. The global definitions `NAME.def` and the folder `NAME` come beside it; none of the
         three may exist.

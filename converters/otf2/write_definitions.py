@@ -98,7 +98,6 @@ class GlobalDefinitions:
     ----------
     definitions : dict of str to dict of str to list
         Columns of every table in `tracecols.schema.DEFINITIONS`.
-    clock : Clock
     n_events : list of int
         Number of events of every location, as they were written.
     largest_region : int

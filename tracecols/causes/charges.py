@@ -386,8 +386,6 @@ class _Lacking:
 
     Parameters
     ----------
-    quirks : Quirks
-        Peculiarities of the reference.
     on_path : (n_call_paths,) float64 or int64
         Time on the critical path.
     negative : (any,) int32

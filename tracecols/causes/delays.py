@@ -27,15 +27,7 @@ END_OF_EVENTS = np.iinfo(np.int64).max
 
 
 class Intervals:
-    """How much time is spent in the intervals between points of some locations.
-
-    Parameters
-    ----------
-    facts, quirks, points, index
-        Of the trace.
-    spent : Segments
-        Of the locations.
-    """
+    """How much time is spent in the intervals between points of some locations."""
 
     def __init__(self, facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex, spent: Segments) -> None:
         self._facts, self._quirks, self._points, self._index, self._spent = facts, quirks, points, index, spent
@@ -112,8 +104,6 @@ def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> 
     pairs : CompoundTable
         `delay_pairs`: all of the trace.
     rows : (n,) int64
-    *columns : str
-        Which numbers.
     """
     return [pairs[name][rows].astype(np.int64, copy=False) for name in columns]
 

@@ -73,17 +73,7 @@ class EdgeCollector:
 
     @classmethod
     def of(cls, facts: Facts, quirks: Quirks, scan: LocationScan) -> EdgeCollector | None:
-        """Return what notes the periods of a location; nothing where the trace is not divided.
-
-        Parameters
-        ----------
-        facts : Facts
-            What every step knows of the whole trace.
-        quirks : Quirks
-            Peculiarities of the reference.
-        scan : LocationScan
-            Of the location.
-        """
+        """Return what notes the periods of a location; nothing where the trace is not divided."""
         by = facts.call_paths.divider
         if by is None:
             return None
@@ -123,17 +113,7 @@ class EdgeCollector:
 
 
 def join_edges(found: Sequence[PeriodEdges], dtype: DTypeLike, spill: Spill | None) -> PeriodEdges:
-    """Put the edges of locations one after the other.
-
-    Parameters
-    ----------
-    found : sequence of PeriodEdges
-        By location.
-    dtype : numpy.dtype
-        Of times.
-    spill : Spill, optional
-        Where the entries are kept; in memory if nowhere.
-    """
+    """Put the edges of locations one after the other."""
     sizes = [len(of.entries) for of in found]
     ends = [of.end + before for of, before in zip(found, np.cumsum([0, *sizes])[:-1].tolist(), strict=True)]
     entries = {

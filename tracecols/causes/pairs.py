@@ -64,23 +64,12 @@ def has_openmp(facts: Facts) -> bool:
     """Whether a program uses OpenMP: an OpenMP region is on one of its call paths.
 
     Regions that are defined and never entered do not count: recorders define those of all libraries they were built for.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
     """
     return _enters(facts, "openmp")
 
 
 def has_mpi(facts: Facts) -> bool:
-    """Whether a program uses MPI: an MPI call is on one of its call paths.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    """
+    """Whether a program uses MPI: an MPI call is on one of its call paths."""
     return _enters(facts, "mpi")
 
 
@@ -172,8 +161,6 @@ def _kept_points(of_points: Callable[[str], NDArray[Any]], n_ends: int) -> NDArr
 
     Parameters
     ----------
-    of_points : callable
-        Returns a column of all of them.
     n_ends : int
         How many of them, the last ones, are ends of locations.
     """
@@ -291,8 +278,6 @@ def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
     location : (n_points,) int32
         Location of each point, ascending.
     """

@@ -36,13 +36,7 @@ BITS = 53
 
 
 def labels_of(facts: Facts) -> PeriodCallPaths:
-    """Return the call paths of a trace that is divided into periods.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    """
+    """Return the call paths of a trace that is divided into periods."""
     labels = facts.call_paths
     assert isinstance(labels, PeriodCallPaths)  # asked where periods divide the trace
     return labels
@@ -119,7 +113,6 @@ class PeriodTimes:
 
         Parameters
         ----------
-        labels : PeriodCallPaths
         interval, path : (n,) int64
             Interval, and call path, of each amount.
         otherwise : (n,) int64
@@ -193,14 +186,8 @@ def period_times(
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
     points : CompoundTable
         `sync_points`: all of the trace.
-    index : PointIndex
-        Of points and pairs.
     spent : Segments
         Time of the partition by call path, from point to point, with the edges of periods.
     location : (n,) int32
@@ -261,10 +248,6 @@ def _before_interval(
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
     points : CompoundTable
         `sync_points`: all of the trace.
     since : (n,) int64
@@ -479,8 +462,6 @@ def divide_cells(
 
     Parameters
     ----------
-    labels : PeriodCallPaths
-        The call paths by period.
     value : (n_cells,) int64 or float64
     path : (n_cells,) int32
         Their call paths.

@@ -67,13 +67,7 @@ NARROW = 1 << 31
 
 
 def number_type(n_points: int) -> type[np.signedinteger[Any]]:
-    """Return the type in which numbers of points are held for the whole trace.
-
-    Parameters
-    ----------
-    n_points : int
-        How many there are.
-    """
+    """Return the type in which numbers of points are held for the whole trace."""
     return np.int32 if n_points < NARROW else np.int64
 
 
@@ -82,12 +76,8 @@ class Synchronisation:
 
     Parameters
     ----------
-    quirks : Quirks
-        Peculiarities of the reference.
     points, pairs : sequence of mapping
         Columns, one after the other; scalars hold for all rows.
-    spill : Spill, optional
-        Where they are kept.
 
     Attributes
     ----------
@@ -119,39 +109,17 @@ def _joined(quirks: Quirks, parts: Sequence[dict[str, Any]], of: dict[str, Any])
 
 
 def ticks_per_unit(facts: Facts, quirks: Quirks) -> int:
-    """Return how many ticks the unit of all times of root causes has: those of a second, or one.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    """
+    """Return how many ticks the unit of all times of root causes has: those of a second, or one."""
     return facts.resolution if quirks.rounds_seconds else 1
 
 
 def time_type(quirks: Quirks) -> type[np.float64] | type[np.int64]:
-    """Return the type of all times of root causes: float64 for seconds, int64 for ticks.
-
-    Parameters
-    ----------
-    quirks : Quirks
-        Peculiarities of the reference.
-    """
+    """Return the type of all times of root causes: float64 for seconds, int64 for ticks."""
     return np.float64 if quirks.rounds_seconds else np.int64
 
 
 def clock(facts: Facts, quirks: Quirks) -> Callable[[NDArray[np.int64]], Times]:
-    """Return a function that turns clock readings into times since the first event of the trace; (n,) of `time_type`.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    """
+    """Return a function that turns clock readings into times since the first event of the trace; (n,) of `time_type`."""
     first = int(facts.store.manifest["first_time"] or 0)
 
     def times(ticks: NDArray[np.int64]) -> Times:
@@ -165,10 +133,6 @@ def durations(facts: Facts, quirks: Quirks, ticks: NDArray[np.int64]) -> Times:
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
     ticks : (n,) int64
     """
     return ticks.astype(np.float64) / facts.resolution if quirks.rounds_seconds else ticks
@@ -179,10 +143,6 @@ def in_ticks(facts: Facts, quirks: Quirks, times: Times) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
     times : (n,) of `time_type`
     """
     return np.rint(times * facts.resolution).astype(np.int64) if quirks.rounds_seconds else times.astype(np.int64)

@@ -129,8 +129,6 @@ def open_map(dtype: DTypeLike, n_call_paths: int, limit: int) -> kernels.OpenMap
 
     Parameters
     ----------
-    dtype : numpy.dtype
-        Of times.
     n_call_paths, limit : int
         How many there are; how many of them the map can hold.
     """
@@ -149,12 +147,8 @@ class _Collector:
 
     Parameters
     ----------
-    dtype : numpy.dtype
-        Of times.
     n_call_paths, limit : int
         How many there are; how many of them the map of a segment can hold.
-    n_joins : int
-        JOINs of the locations.
     """
 
     def __init__(self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int) -> None:
@@ -492,15 +486,8 @@ def sum_intervals(
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    quirks : Quirks
-        Peculiarities of the reference.
-    spent : Segments
     first, stop : (n,) int64
         First segment of each interval, and one past its last.
-    pruned : Inside, optional
-        What is inside of the intervals: take waits off.
     """
     n = first.size
     is_pruned = pruned is not None
@@ -527,12 +514,7 @@ def sum_intervals(
 
 
 def with_room(maps: kernels.Maps) -> kernels.Maps:
-    """Return maps that are being written with twice as much room for entries.
-
-    Parameters
-    ----------
-    maps : Maps
-    """
+    """Return maps that are being written with twice as much room for entries."""
     return kernels.Maps(maps.end, _doubled(maps.path), _doubled(maps.value))
 
 

@@ -51,7 +51,5 @@ def add_up(group: NDArray[np.int64], value: Times, n: int) -> Times:
     ----------
     group : (n_values,) int64
     value : (n_values,) float64 or int64
-    n : int
-        How many groups there are.
     """
     return Groups(group, n).sum(value) if value.dtype == np.int64 else np.bincount(group, value, n)

@@ -90,7 +90,6 @@ class Amounts:
         ----------
         kind : (n_rows,) int8
             Of all rows.
-        k : int
         """
         chosen = (kind[self.row] == k) & (self.amount > 0)
         return self.row[chosen].astype(np.int64), self.amount[chosen]
@@ -266,8 +265,6 @@ def _carrying(
 
     Parameters
     ----------
-    points, pairs, index
-        Of the trace.
     kind : (n_pairs,) int8
         Number of the kind of each pair among those that there are.
     since : (n_pairs,) int32 or int64

@@ -60,8 +60,6 @@ class GivenCluster:
             Threads, which worker processes of this machine share.
         beside : Path
             Beside which the scratch folder is made on a cluster unless something else is said.
-        sees : dict of str to Path
-            What the workers have to see.
         """
         if self.workers is None and self.scheduler is None and self.scheduler_file is None:
             yield None

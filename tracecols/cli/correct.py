@@ -96,16 +96,10 @@ def write_corrected(
 
     Parameters
     ----------
-    store : Store
-    output : Path
-    bounds : Bounds
-    jobs : int, optional
     recorded : Path, optional
         Where the recording stands, if the store is only a temporary one.
     force : bool, optional
         Replace the store of a recorded trace, or any file, as well.
-    as_json : bool, optional
-        Print it as JSON.
     """
     from tracecols.cli.progress import progress
     from tracecols.clocks.correction import Correction

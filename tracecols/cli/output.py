@@ -8,14 +8,5 @@ from tracecols.given.printable import printable
 
 
 def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print a message; characters in names that would control the terminal are shown instead.
-
-    Parameters
-    ----------
-    message : object
-    err : bool, optional
-        Print it to the error stream.
-    nl : bool, optional
-        End the line.
-    """
+    """Print a message; characters in names that would control the terminal are shown instead."""
     click.echo(printable(str(message)), err=err, nl=nl)

@@ -13,14 +13,7 @@ if TYPE_CHECKING:
 
 
 class _NamedFile(io.FileIO):
-    """A standard stream that fails once, with its name, and discards what is written later.
-
-    Parameters
-    ----------
-    descriptor : int
-    words : str
-        The name, for errors.
-    """
+    """A standard stream that fails once, with its name, and discards what is written later."""
 
     def __init__(self, descriptor: int, words: str) -> None:
         super().__init__(descriptor, "wb", closefd=False)

@@ -140,9 +140,6 @@ class CorrectedSource(StoreSource):
 
     Parameters
     ----------
-    shifts : Shifts
-    how : str
-        What the manifest says about the correction.
     length : int
         Ticks between the clock's origin and the last event.
     path : Path, optional

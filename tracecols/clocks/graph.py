@@ -126,15 +126,7 @@ class ClockGraph:
 
     @classmethod
     def of(cls, facts: Facts, found: Sequence[ClockConditions], jobs: int) -> ClockGraph:
-        """Put the conditions of all slices together.
-
-        Parameters
-        ----------
-        facts : Facts
-        found : sequence of ClockConditions
-        jobs : int
-            Threads that look up times.
-        """
+        """Put the conditions of all slices together."""
         n_events, arrays = int(facts.store.manifest["n_events"]), MappedArrays()
         row = _rows_of(found, n_events, arrays)
         n_all = row.size + sum(part.n_hubs for part in found)

@@ -112,12 +112,7 @@ def match_devices(
 
 
 def transfers_of(regions: Regions) -> NDArray[np.bool_]:
-    """Say which regions on streams are transfers; (n_regions,) bool.
-
-    Parameters
-    ----------
-    regions : Regions
-    """
+    """Say which regions on streams are transfers; (n_regions,) bool."""
     named = np.fromiter((TRANSFER.search(name) is not None for name in regions.lower), bool, len(regions))
     found: NDArray[np.bool_] = (regions.role == "data_transfer") | named
     return found
@@ -722,8 +717,6 @@ class _Devices:
             When each was asked for; its begin where that is not told.
         told : (n_acts,) bool
             Whether it is.
-        calls : Calls
-            That wait.
         stream, null_stream : (n_calls,) int64
             For which stream a call waits, -1 for several; and if these are those of one device with its null stream, that one.
         limit : (n_calls,) int64
@@ -940,8 +933,6 @@ def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_]
 
     Parameters
     ----------
-    calls : CallInstances
-        Call instances of the partition.
     chosen : (n_chosen,) int64
         Numbers of call instances.
 

@@ -25,8 +25,6 @@ def export_archive(
 
     Parameters
     ----------
-    source : Path
-        A store.
     output : Path
         The anchor file, `NAME.otf2`; the global definitions `NAME.def` and the folder `NAME` come beside it. None of the
         three may exist.

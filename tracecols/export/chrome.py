@@ -42,11 +42,6 @@ def microseconds(time: NDArray[np.int64]) -> Any:
 class ChromeWriter:
     """Writes the items of a timeline as JSON.
 
-    Parameters
-    ----------
-    file : binary file
-    timeline : Timeline
-
     Attributes
     ----------
     SIGNATURES : tuple of bytes

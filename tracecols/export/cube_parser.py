@@ -88,13 +88,7 @@ class Element:
 
 
 def damaged(what: str) -> SeverityError:
-    """Make the error about a file that contradicts itself or its format.
-
-    Parameters
-    ----------
-    what : str
-        What is wrong, and where.
-    """
+    """Make the error about a file that contradicts itself or its format."""
     return SeverityError(f"{what}\n  the file is damaged; make it again")
 
 
@@ -122,8 +116,6 @@ class CubeParser:
 
     Parameters
     ----------
-    where : str
-        What is parsed, for error messages.
     on_row : callable, optional
         Called with the id of a metric, the row of a call path and one value per location: CUBE 3.
 

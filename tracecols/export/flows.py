@@ -93,8 +93,6 @@ class Flows:
         `holds(location, ticks)`: whether the time range holds what happens there; (n,) bool.
     ns : callable
         Turns ticks into nanoseconds of the timeline; (n,) int64.
-    model : Model, optional
-        The trace; without it there are no flows.
     """
 
     def __init__(self, holds: Holds, ns: Nanoseconds, model: Model | None) -> None:

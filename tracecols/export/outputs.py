@@ -73,11 +73,8 @@ def cube_output(path: Path, facts: Mapping[str, Any], *, force: bool = False) ->
 
     Parameters
     ----------
-    path : Path
     facts : mapping
         Of the cube that is to be written: how it is made.
-    force : bool
-        Replace any other cube, and any file, as well.
     """
     if path.suffix == ".severity":
         return cube_folder(path, facts, force=force)
@@ -111,12 +108,8 @@ def table_output(path: Path, columns: Sequence[str], *, force: bool = False) -> 
 
     Parameters
     ----------
-    path : Path
-        Ends in .parquet, .csv or .json.
     columns : sequence of str
         Those of the table that is to be written, or some of them.
-    force : bool
-        Replace any other file as well.
     """
 
     def recognise(found: Path) -> str | None:
@@ -126,17 +119,7 @@ def table_output(path: Path, columns: Sequence[str], *, force: bool = False) -> 
 
 
 def text_output(path: Path, what: str, *signatures: bytes, force: bool = False) -> Output:
-    """Return a file whose head holds signatures of tracecols; it replaces files with all of these signatures.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        Its kind, with the article.
-    *signatures : bytes
-    force : bool
-        Replace any other file as well.
-    """
+    """Return a file whose head holds signatures of tracecols; it replaces files with all of these signatures."""
 
     def recognise(found: Path) -> str | None:
         try:

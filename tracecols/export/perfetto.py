@@ -65,11 +65,6 @@ def packet(*fields: tuple[int, Value]) -> bytes:
 class PerfettoWriter:
     """Writes the items of a timeline as packets.
 
-    Parameters
-    ----------
-    file : binary file
-    timeline : Timeline
-
     Attributes
     ----------
     SIGNATURES : tuple of bytes

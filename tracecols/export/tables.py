@@ -120,11 +120,8 @@ def write_cube(cube: SeverityCube, output: Path, *, force: bool = False) -> None
 
     Parameters
     ----------
-    cube : SeverityCube
     output : Path
         A cube there that was made in the same way is replaced.
-    force : bool
-        Replace any other cube, and any file, as well.
 
     Raises
     ------
@@ -147,11 +144,8 @@ def write_table(frame: pd.DataFrame, output: Path, *, force: bool = False) -> No
 
     Parameters
     ----------
-    frame : DataFrame
     output : Path
         Ends in .parquet, .csv or .json; a table there that has its columns is replaced.
-    force : bool
-        Replace any other file as well.
 
     Raises
     ------
@@ -214,8 +208,6 @@ def export(
 
     Parameters
     ----------
-    source : Path
-        A cube (.severity, .cubex, .cube) or a store.
     output : Path
         Ends in .parquet, .csv or .json; of a cube also in .cubex, .cube or .severity.
     table : str

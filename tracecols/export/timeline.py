@@ -124,19 +124,12 @@ class Timeline:
 
     Parameters
     ----------
-    store : Store
     locations : iterable of int, optional
         Rows of the locations to show; all by default.
     start, stop : int, optional
         Ticks: what happens at start <= time < stop; what is open at the ends begins and ends there.
     waits : iterable of str, optional
         Ids of properties whose wait states to show, or `all`; None: those that say who causes them.
-    critical_path : bool
-        Whether to show the critical path.
-    conventions : str
-        Whose rules wait states and the critical path follow.
-    model : Model, optional
-        The trace if it has been scanned.
     jobs : int, optional
         Threads to look for messages and wait states; by default one per core.
     progress : callable, optional

@@ -66,8 +66,6 @@ def export_timeline(
 
     Parameters
     ----------
-    source : Path
-        A store.
     output : Path
         Ends in .pftrace, .perfetto-trace (Perfetto's own format) or .trace.json (Chrome's JSON).
     locations : iterable of int, optional
@@ -77,12 +75,8 @@ def export_timeline(
     waits : str or iterable of str, optional
         Ids or titles of properties (`mpi_latesender`, ...) whose wait states to show; `all`, or `none`. By default those that say who
         causes them.
-    critical_path : bool, optional
-        Whether to show the critical path.
     around : str, optional
         Id or title of a property that patterns find: only the time around its worst instance, and those that overlap it, is shown.
-    conventions : str
-        Whose rules wait states and the critical path follow.
     force : bool, optional
         Replace any file; by default, only timelines.
     jobs : int, optional
@@ -140,14 +134,6 @@ MARGIN = 2
 
 def find_around(model: Model, name: str, conventions: str = DEFAULT) -> tuple[int, int, str]:
     """Find the time around the worst instance of a property and those that overlap it.
-
-    Parameters
-    ----------
-    model : Model
-    name : str
-        Id or title of the property.
-    conventions : str
-        Whose rules to follow.
 
     Returns
     -------

@@ -56,12 +56,9 @@ def properties_of_waits(
 
     Parameters
     ----------
-    model : Model
     names : str or iterable of str, optional
         Ids or titles of properties in seconds that patterns find on compound tables; `all` of them, or `none`. By default those that
         say who causes them.
-    conventions : str
-        Whose rules to follow.
 
     Raises
     ------
@@ -94,11 +91,8 @@ def find_waits(model: Model, ids: Iterable[str], conventions: str = DEFAULT) -> 
 
     Parameters
     ----------
-    model : Model
     ids : iterable of str
         What `properties_of_waits` returns.
-    conventions : str
-        Whose rules to follow.
     """
     result = []
     for p, found, times, who in find_timed(model, ids, conventions):

@@ -38,9 +38,6 @@ def as_texts(given: object, what: str, error: type[TracecolsError]) -> list[str]
 
     Parameters
     ----------
-    given : str or iterable of str
-    what : str
-        What they are, in the plural, for the error.
     error : type
         The error to raise if they are none.
     """
@@ -63,10 +60,6 @@ def is_selection(given: object) -> bool:
 def selected_numbers(text: str) -> dict[str, list[tuple[int, int]]]:
     """Return what a text selects (`is_selection`): by `rank` and `thread` the ranges of numbers, both ends included.
 
-    Parameters
-    ----------
-    text : str
-
     Examples
     --------
     >>> selected_numbers("rank 0, 2-3 thread 1")
@@ -87,8 +80,6 @@ def as_locations(given: object, error: type[TracecolsError]) -> list[int | str]:
     ----------
     given : int, str, or iterable of them
         Numbers, or texts such as `rank 0`, `thread 1`, `rank 0-3 thread 1`.
-    error : type
-        The error to raise if they are something else.
     """
     found: list[Any] | None = None
     if is_whole_number(given) or is_selection(given):
@@ -104,16 +95,7 @@ def as_locations(given: object, error: type[TracecolsError]) -> list[int | str]:
 
 
 def check_locations(chosen: Iterable[int], n_locations: int, error: type[TracecolsError]) -> None:
-    """Refuse locations that a trace does not have.
-
-    Parameters
-    ----------
-    chosen : iterable of int
-    n_locations : int
-        How many there are.
-    error : type
-        The error to raise.
-    """
+    """Refuse locations that a trace does not have."""
     for location in chosen:
         if not 0 <= location < n_locations:
             there_are = f"there are {n_locations}, numbered from 0"
@@ -128,9 +110,6 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
 
     Parameters
     ----------
-    given : float, optional
-    what : str
-        Which time it is, for the error.
     error : type
         The error to raise if it is no finite number.
     """

@@ -72,15 +72,7 @@ def is_denied(error: BaseException | None) -> bool:
 
 
 def advice(error: BaseException, otherwise: str) -> str:
-    """Say what to do about a file that cannot be read.
-
-    Parameters
-    ----------
-    error : BaseException
-        Why it cannot be read.
-    otherwise : str
-        What to do unless permission is denied.
-    """
+    """Say what to do about a file that cannot be read."""
     return "change the permissions of it and its folders, or ask its owner to" if is_denied(error) else otherwise
 
 

@@ -16,11 +16,6 @@ def points_of(group: str) -> tuple[EntryPoint, ...]:
 
     To read what all packages say takes 10 to 30 ms, as long as a small analysis: it is read again only when a folder in which
     packages are has changed.
-
-    Parameters
-    ----------
-    group : str
-        Such as "tracecols.patterns".
     """
     return _read(group, tuple((place, _last_change(place)) for place in sys.path))
 

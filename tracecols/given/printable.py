@@ -27,10 +27,6 @@ def _literal(found: re.Match[str]) -> str:
 def printable(text: str) -> str:
     """Return text with characters that control a display written as in literals of Python; ends of lines and tabulators stay.
 
-    Parameters
-    ----------
-    text : str
-
     Examples
     --------
     >>> printable("do_work\\x1b[2J")
@@ -42,10 +38,6 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a name as `printable` does, ends of lines and tabulators written as in literals as well.
 
-    Parameters
-    ----------
-    text : str
-
     Examples
     --------
     >>> one_line("two\\nlines")
@@ -56,10 +48,6 @@ def one_line(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Return text for HTML: `printable`, and nothing in it is a tag.
-
-    Parameters
-    ----------
-    text : str
 
     Examples
     --------

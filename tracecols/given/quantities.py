@@ -25,7 +25,6 @@ def quantity(text: float | str, units: dict[str, float]) -> float:
 
     Parameters
     ----------
-    text : float or str
     units : dict of str to float
         What may stand behind it: one of `UNITS`, or `ALL_UNITS`.
     """
@@ -41,7 +40,6 @@ def in_words(value: float, counts: str) -> str:
 
     Parameters
     ----------
-    value : float
     counts : str
         What it counts, a key of `UNITS`.
     """
@@ -107,9 +105,6 @@ def counted(n: int, what: str, many: str = "") -> str:
 
     Parameters
     ----------
-    n : int
-    what : str
-        One of it.
     many : str, optional
         Several of it, if that is not `what` and an s.
     """
@@ -117,12 +112,5 @@ def counted(n: int, what: str, many: str = "") -> str:
 
 
 def note(n: int, what: str) -> str:
-    """Write how many there are of what a note of an analysis counts.
-
-    Parameters
-    ----------
-    n : int
-    what : str
-        Several of it, and what is said of them.
-    """
+    """Write how many there are of what a note of an analysis counts."""
     return f"{n:,} {singular(what) if n == 1 else what}"

@@ -53,7 +53,6 @@ def find_spans(
 
     Parameters
     ----------
-    store : Store
     locations : sequence of int
         Rows of locations.
     start, stop : int, optional
@@ -91,13 +90,8 @@ def read_event_columns(
 
     Parameters
     ----------
-    store : Store
-    spans : sequence of EventSpan
-        Which events.
     columns : sequence of str
         Of `EVENT_COLUMNS`.
-    model : callable
-        Returns the model; called where pointers are asked for.
 
     Returns
     -------

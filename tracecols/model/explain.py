@@ -50,13 +50,7 @@ class PlannedStep:
 
 
 def row_bytes(names: Sequence[str]) -> int:
-    """Return the bytes of one row of some columns of messages or participants.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of columns.
-    """
+    """Return the bytes of one row of some columns of messages or participants."""
     known = {
         c.name: np.dtype(c.dtype).itemsize for t in (compound.MESSAGES, compound.COLLECTIVE_MEMBERS) for c in t.columns
     }
@@ -65,13 +59,7 @@ def row_bytes(names: Sequence[str]) -> int:
 
 
 def needed_steps(values: Iterable[str]) -> list[Step]:
-    """Find the steps that make some values, with all that these need, in the order of `STEPS`.
-
-    Parameters
-    ----------
-    values : iterable of str
-        Names of values that steps make.
-    """
+    """Find the steps that make some values, with all that these need, in the order of `STEPS`."""
     found: set[str] = set()
     waiting = list(values)
     while waiting:
@@ -126,11 +114,8 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
 
     Parameters
     ----------
-    store : Store
     values : iterable of str
         Names of compound tables or other values that are wanted.
-    is_divided : bool
-        Whether phases or bins of time divide the trace.
 
     Returns
     -------

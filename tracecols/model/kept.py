@@ -89,15 +89,7 @@ class InMemory:
 
 
 class InFiles:
-    """Values that the workers of a cluster keep for each other: a file for each, beside it one with the columns of a task.
-
-    Parameters
-    ----------
-    folder : Path
-        All workers see it.
-    task : str
-        Name of the task that keeps values.
-    """
+    """Values that the workers of a cluster keep for each other: a file for each, beside it one with the columns of a task."""
 
     def __init__(self, folder: Path, task: str = "client") -> None:
         self.folder = folder

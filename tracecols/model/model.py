@@ -55,16 +55,12 @@ class Model:
 
     Parameters
     ----------
-    jobs : int
-        Threads for analyses.
     given : dict
         The values `steps.GIVEN`.
     stage : str, optional
         The stage whose values it makes itself; by default all, for a trace in one partition.
     run : Run, optional
         Where values of other stages and partitions come from, unless the trace is in one partition.
-    scan_spill : ColumnSpill, optional
-        Where the columns of the scans are kept.
     executor : Executor, optional
         Who does the work of analyses; by default so many threads.
 
@@ -187,11 +183,6 @@ class Run:
 
     On a cluster every worker has one: it is pickled as the place of the file with what all tasks need.
 
-    Parameters
-    ----------
-    model : Model
-        The trace in one partition.
-
     Attributes
     ----------
     division : Division
@@ -295,9 +286,6 @@ class Run:
         ----------
         visit : callable
             `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete. On a cluster it is pickled.
-        wanted : iterable of str
-            The stages to visit.
-        pool : Pool
         progress : callable, optional
             Called with what is done and what is to be done, in thousandths of stages.
 
@@ -390,13 +378,7 @@ def _run_on_worker(folder: Path) -> Run:
 
 
 def made_from(name: str) -> set[str]:
-    """Find the values that steps make from a value, directly or from others that they make from it.
-
-    Parameters
-    ----------
-    name : str
-        What steps read.
-    """
+    """Find the values that steps make from a value, directly or from others that they make from it."""
     found = {name}
     for step in STEPS:
         if any(what.name in found for what in step.reads):
@@ -405,15 +387,7 @@ def made_from(name: str) -> set[str]:
 
 
 def kept_for(later: Iterable[str], stage: str) -> list[str]:
-    """Find the values of a stage that the steps of some later stages read, directly or through what is kept in between.
-
-    Parameters
-    ----------
-    later : iterable of str
-        Names of later stages.
-    stage : str
-        Name of the stage.
-    """
+    """Find the values of a stage that the steps of some later stages read, directly or through what is kept in between."""
     needed: list[str] = []
     waiting = [step for step in STEPS if step.stage in set(later)]
     seen: set[str] = set()
@@ -515,14 +489,8 @@ def enhance(
 
     Parameters
     ----------
-    store : Store
-        The trace.
-    jobs : int
-        Threads, also for analyses.
     progress : callable, optional
         Called with the number of events scanned and of all.
-    periods : Periods, optional
-        What to divide the time into.
     executor : Executor, optional
         Who does the work, also that of analyses; by default so many threads.
 

@@ -100,8 +100,6 @@ def scan_pointers(model: Model, location: int) -> dict[str, NDArray[np.int64]]:
 
     Parameters
     ----------
-    model : Model
-        The enhanced trace.
     location : int
         Row of the location.
 

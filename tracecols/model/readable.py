@@ -32,30 +32,14 @@ NAMED = ("regions", "communicators", "windows")
 
 
 def shortened(name: str, ending: str) -> str:
-    """Return what a column that says what it holds in its last word is about: `send_` of `send_location`, nothing of `location`.
-
-    Parameters
-    ----------
-    name : str
-        Of the column.
-    ending : str
-        The last word.
-    """
+    """Return what a column that says what it holds in its last word is about: `send_` of `send_location`, nothing of `location`."""
     if name == ending:
         return ""
     return f"{name.removesuffix(f'_{ending}')}_"
 
 
 def readable_names(table: Table, column: Column) -> tuple[str, ...]:
-    """Return the names of the columns that say for people what a column holds; none if it says so itself.
-
-    Parameters
-    ----------
-    table : Table
-        Its declaration.
-    column : Column
-        One of its columns.
-    """
+    """Return the names of the columns that say for people what a column holds; none if it says so itself."""
     name, target = column.name, column.target
     if target == "locations":
         about = shortened(name, "location")
@@ -76,13 +60,7 @@ def readable_names(table: Table, column: Column) -> tuple[str, ...]:
 
 
 def n_readable(table: Table) -> int:
-    """Count the columns that a table has for people besides its own.
-
-    Parameters
-    ----------
-    table : Table
-        Its declaration.
-    """
+    """Count the columns that a table has for people besides its own."""
     return sum(len(readable_names(table, c)) for c in table.columns)
 
 
@@ -125,8 +103,6 @@ class Readable:
 
     Parameters
     ----------
-    store : Store
-        The trace.
     facts : callable
         Returns what is known of the whole trace; called when call paths have to be named.
     """
@@ -214,13 +190,6 @@ class Readable:
     def columns(self, table: Table, column: Callable[[str], NDArray[Any]]) -> dict[str, dict[str, Any]]:
         """Say for people what the columns of a table hold.
 
-        Parameters
-        ----------
-        table : Table
-            Its declaration.
-        column : callable
-            Returns a column by name.
-
         Returns
         -------
         dict of str to dict
@@ -265,10 +234,6 @@ class Readable:
 
         Parameters
         ----------
-        table : Table
-            Its declaration.
-        column : callable
-            Returns a column by name.
         with_raw : bool
             Whether its own columns, with -1 for null, stand behind those for people; else the latter take their place, texts are
             categories, and null is null in what remains.

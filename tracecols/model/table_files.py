@@ -54,13 +54,7 @@ def schema_of(name: str) -> Table:
 
 
 def row_bytes(table: Table) -> int:
-    """Return the bytes of a row in a data frame; of a text those that point to it.
-
-    Parameters
-    ----------
-    table : Table
-        Its declaration.
-    """
+    """Return the bytes of a row in a data frame; of a text those that point to it."""
     return sum(8 if c.dtype == "string" else np.dtype(c.dtype).itemsize for c in table.columns)
 
 
@@ -69,8 +63,6 @@ def origin(store: Store, name: str) -> dict[str, Any]:
 
     Parameters
     ----------
-    store : Store
-        What it is made of.
     name : str
         Of `ENHANCED`.
     """
@@ -135,8 +127,6 @@ class TableFiles:
         ----------
         columns : sequence of str, optional
             All by default.
-        rows : int
-            Of a piece, at most.
         """
         for path in self.files:
             yield from self._open(path).iter_batches(rows, columns=columns, use_threads=False)
@@ -159,8 +149,6 @@ def find_table(store: Store, name: str, parent: Path | None = None, kept: object
 
     Parameters
     ----------
-    store : Store
-    name : str
     parent : Path, optional
         The folder its own stands in; that of the store by default.
     kept : object, optional
@@ -178,26 +166,13 @@ def find_table(store: Store, name: str, parent: Path | None = None, kept: object
 
 
 def find_tables(store: Store) -> dict[str, TableFiles]:
-    """Find the enhanced tables that stand in a store.
-
-    Parameters
-    ----------
-    store : Store
-    """
+    """Find the enhanced tables that stand in a store."""
     found = {name: find_table(store, name) for name in ENHANCED}
     return {name: table for name, table in found.items() if table is not None}
 
 
 def part_writer(path: Path, table: Table) -> ParquetWriter:
-    """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, behind LZ4.
-
-    Parameters
-    ----------
-    path : Path
-        Where the file is to stand.
-    table : Table
-        Declaration of the table.
-    """
+    """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, behind LZ4."""
     grows = [c.name for c in table.columns if c.dtype == "int64" and (c.target == "events" or c.unit == "ticks")]
     return ParquetWriter(
         path,

@@ -48,9 +48,6 @@ class Parts:
     ----------
     folder : Path
         Of the table; it exists once a row was written.
-    number : int
-        Of the first file.
-    table : Table
     rows : int, optional
         After how many the next file begins; by default there is one.
 
@@ -104,13 +101,7 @@ def _no_rows(table: Table, name: str) -> NDArray[Any]:
 
 
 def rows_ascend(division: Division) -> bool:
-    """Whether the events of every partition lie before those of the next.
-
-    Parameters
-    ----------
-    division : Division
-        All partitions of the trace.
-    """
+    """Whether the events of every partition lie before those of the next."""
     last = -1
     for partition in division.partitions:
         if partition.members.size:
@@ -121,14 +112,7 @@ def rows_ascend(division: Division) -> bool:
 
 
 def is_separable(spec: TableSpec, division: Division) -> bool:
-    """Whether every slice can write its rows by itself: none lies between those of another one, and nobody refers to their numbers.
-
-    Parameters
-    ----------
-    spec : TableSpec
-    division : Division
-        All partitions of the trace.
-    """
+    """Whether every slice can write its rows by itself: none lies between those of another one, and nobody refers to their numbers."""
     if len(division) == 1 or not spec.order:
         return True
     refers = spec.references or any(spec.name in other.references.values() for other in TABLES.values())
@@ -193,29 +177,12 @@ class SliceWriter:
 
 
 def slice_path(folder: Path, name: str, number: int) -> Path:
-    """Return where a slice leaves its rows of a table.
-
-    Parameters
-    ----------
-    folder : Path
-        Where all is written first.
-    name : str
-        Of the table.
-    number : int
-        Of the slice.
-    """
+    """Return where a slice leaves its rows of a table."""
     return folder / "slices" / f"{name}-{number:05d}.arrow"
 
 
 def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
-    """Make a table of a slice, location by location where it can be made so.
-
-    Parameters
-    ----------
-    view : Model
-        What the slice holds.
-    spec : TableSpec
-    """
+    """Make a table of a slice, location by location where it can be made so."""
     if not spec.by_location:
         yield view.declared_table(spec.name)
         return
@@ -229,7 +196,6 @@ def in_order(spec: TableSpec, table: CompoundTable) -> NDArray[np.int64] | None:
 
     Parameters
     ----------
-    spec : TableSpec
     table : CompoundTable
         The rows of a slice.
     """
@@ -249,7 +215,6 @@ def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
     ----------
     path : Path
         See `slice_path`.
-    spec : TableSpec
     table : CompoundTable
         The rows of the slice.
     """
@@ -264,13 +229,7 @@ def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
 
 
 def let_go(pages: mmap.mmap) -> None:
-    """Let the system take back the pages of a mapped file, which count as memory of the process until it does.
-
-    Parameters
-    ----------
-    pages : mmap.mmap
-        The file; what was written to it stays.
-    """
+    """Let the system take back the pages of a mapped file, which count as memory of the process until it does."""
     if hasattr(mmap, "MADV_DONTNEED"):
         pages.madvise(mmap.MADV_DONTNEED)
 
@@ -307,11 +266,8 @@ def merge_slices(
 
     Parameters
     ----------
-    spec : TableSpec
     paths : sequence of Path
         What `leave_slice` left, by the number of the slice.
-    folder : Path
-        Where the files of the table are to stand.
     numbers : mapping of str to sequence of (n_slice,) int64
         Of the tables that it refers to, by slice: the number of each row in the whole table.
 
@@ -371,13 +327,6 @@ def _merged_column(
 
 def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
     """Write the place of every event in chronological order to a file; 8 B per event beside it for the time.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    folder : Path
-        Where the file is to stand.
 
     Returns
     -------
@@ -448,8 +397,6 @@ def write_tables(
 
     Parameters
     ----------
-    model : Model
-        The trace in one partition.
     names : iterable of str
         Of `ENHANCED`.
     parent : Path, optional
@@ -490,19 +437,7 @@ def write_tables(
 
 
 def finish_tables(model: Model, wanted: Sequence[str], separable: frozenset[str], building: Path) -> None:
-    """Merge what slices left, and write what is of the whole trace; every table has a file then.
-
-    Parameters
-    ----------
-    model : Model
-        The trace in one partition.
-    wanted : sequence of str
-        Names of tables; each behind those it refers to.
-    separable : frozenset of str
-        Those that slices wrote by themselves.
-    building : Path
-        Where all is written first.
-    """
+    """Merge what slices left, and write what is of the whole trace; every table has a file then."""
     numbers: dict[str, list[NDArray[np.int64]]] = {}
     for name in wanted:
         spec, schema = TABLES.get(name), schema_of(name)

@@ -46,18 +46,12 @@ def check_bounds(
 
     Parameters
     ----------
-    model : Model
-    conventions : Conventions
     teams : TeamTimes
         What teams cost, and on which call paths they are forked.
     declared : sequence of Property
         In depth-first order.
-    cells : mapping of str to Cells
-        By property.
     largest : callable
         `largest(p, cells)`: the largest match of a pattern in each of some cells.
-    call_paths, system
-        Axes of the cells, for messages.
 
     Returns
     -------

@@ -69,11 +69,6 @@ def propose_phases(model: Model) -> list[Candidate]:
     Every process executes their call path the same number of times, at least `LEAST`, on its first thread, and not in a parallel region, where other
     threads would have no part in phases. Their lengths are those in some of
     the processes, by a second pass over the events of these. Of calls that belong to one loop only the first of the outermost is proposed.
-
-    Parameters
-    ----------
-    model : Model
-        The trace in one partition, not divided.
     """
     locations = model.locations
     masters = np.unique(locations.master[np.flatnonzero(locations.is_cpu)])
@@ -156,8 +151,6 @@ def shortest_name(model: Model, path: int) -> str:
 
     Parameters
     ----------
-    model : Model
-        The trace, not divided.
     path : int
         Number of the call path.
     """

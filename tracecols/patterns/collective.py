@@ -42,15 +42,7 @@ CALLED_N_TO_N = called("(?i:mpi(.*_all.*|_reduce_scatter))")
 
 
 class Chosen(Participants):
-    """The participants of the operations of some kinds on communicators of two or more.
-
-    Parameters
-    ----------
-    ops : iterable of str
-        The operations.
-    regions : callable, optional
-        Follow EXPERT: the regions that stand for these operations.
-    """
+    """The participants of the operations of some kinds on communicators of two or more."""
 
     def __init__(self, model: Model, m: CompoundTable, ops: Iterable[str], regions: RegionRule | None) -> None:
         c = model.collectives

@@ -68,16 +68,10 @@ class Constraint:
 
     Parameters
     ----------
-    name : str
-        What is counted where it is violated.
-    holds : str
-        What holds where it is not.
     scope : str
         Which part of the trace `find` is given (`SCOPES`).
     find : callable
         (model, names) to Found.
-    source : str
-        Where it stands.
     """
 
     name: str
@@ -149,7 +143,6 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
 
     Parameters
     ----------
-    model : Model
     first : int
         How many instances to tell of each; the earliest ones.
     progress : callable, optional

@@ -60,8 +60,6 @@ def device_efficiencies(model: Model, times: DeviceTimes, execution: Cells) -> d
 
     Parameters
     ----------
-    model : Model
-    times : DeviceTimes
     execution : Cells
         Each location's own time per call path.
     """

@@ -25,19 +25,6 @@ def match_frame(
     `Trace` (`Trace.frame`), `severity` in the unit of the property as the parent has it, and those of constituents with their name in
     front. Its index numbers the rows of the slice that is looked at.
 
-    Parameters
-    ----------
-    p : Property
-    model : Model
-        The slice of the trace.
-    table : CompoundTable
-    parent : Matches
-    has_severities : bool
-        Whether the parent is matched on the same table.
-    constituents : mapping of str to Instances
-    given : mapping
-        Parameters of the function.
-
     Raises
     ------
     TypeError, ValueError

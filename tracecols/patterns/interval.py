@@ -11,10 +11,6 @@ from tracecols.model.model import Model
 def mpi_interval(model: Model) -> dict[str, int]:
     """Return the interval between start and end of MPI.
 
-    Parameters
-    ----------
-    model : Model
-
     Returns
     -------
     dict of str to int

@@ -110,14 +110,6 @@ def divide_like(model: Model, cells: Cells, like: Cells) -> Cells:
     """Divide cells of the whole time among periods in proportion to others by period, so that the parts add up to them; without periods they stay.
 
     What is negative of those in proportion to which they are divided counts as zero.
-
-    Parameters
-    ----------
-    model : Model
-    cells : Cells
-        Of the whole time.
-    like : Cells
-        By period.
     """
     labels = model.call_paths
     if not isinstance(labels, PeriodCallPaths):
@@ -132,19 +124,7 @@ def divide_like(model: Model, cells: Cells, like: Cells) -> Cells:
 def period_notes(
     kind: str, cells: Mapping[str, PeriodCells], left_out: int, without_time: Sequence[str]
 ) -> dict[str, int]:
-    """Return what is to be said of the severities of periods.
-
-    Parameters
-    ----------
-    kind : str
-        What periods are.
-    cells : mapping of str to PeriodCells
-        By property.
-    left_out : int
-        Trees that are left out.
-    without_time : sequence of str
-        Properties whose matches do not say when they begin.
-    """
+    """Return what is to be said of the severities of periods."""
     notes = {LEFT_OUT: left_out}
     if kind == BIN and without_time:
         notes[NO_TIME.format(", ".join(without_time))] = len(without_time)

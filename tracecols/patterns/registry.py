@@ -72,13 +72,6 @@ ORDER = (
 def properties(conventions: str, more: Iterable[Property] = (), model: Model | None = None) -> list[Property]:
     """Return all properties of some conventions in depth-first order; of a model, those that can exist in it.
 
-    Parameters
-    ----------
-    conventions : str
-    more : iterable of Property
-        Besides those that are built in.
-    model : Model, optional
-
     Raises
     ------
     AnalysisError
@@ -128,9 +121,6 @@ def ids_of(conventions: str, patterns: Iterable[Family], counters: Iterable[str]
 
     Parameters
     ----------
-    conventions : str
-    patterns : iterable of Family
-        Besides those that are built in.
     counters : iterable of str
         Names of counters of the trace, which are properties as well.
 
@@ -169,12 +159,6 @@ def find_declared(axis: PropertyAxis, name: str) -> str:
 
 def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], set[str]]:
     """Find what has to be computed for some properties, and what of it is asked for: they and their ancestors.
-
-    Parameters
-    ----------
-    declared : list of Property
-    chosen : iterable of str
-        Ids or titles.
 
     Raises
     ------

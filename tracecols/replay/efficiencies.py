@@ -26,11 +26,8 @@ def run_times(replay: Replay, cube: SeverityCube, within: str | None, ideal: str
 
     Parameters
     ----------
-    replay : Replay
     cube : SeverityCube
         Of the window, or with `within` of the whole trace.
-    within : str, optional
-        A region, or a pattern.
     ideal : str
         How to find the runtime on an ideal network, one of `severity.efficiencies.IDEALS`.
 
@@ -56,15 +53,8 @@ def times_of_window(
 
     Parameters
     ----------
-    replay : Replay
-    within : str, optional
-        A region, or a pattern: all of its instances.
     ideal : str
         How to find the runtime on an ideal network, one of `severity.efficiencies.IDEALS`.
-    jobs : int
-        Threads.
-    conventions : str
-        Of the analysis of the window.
 
     Raises
     ------
@@ -121,8 +111,6 @@ def check_replayed(properties: object, locations: Iterable[object]) -> None:
     ----------
     properties : object
         What it is narrowed to; None is everything.
-    locations : iterable of object
-        Likewise.
 
     Raises
     ------

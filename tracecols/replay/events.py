@@ -111,7 +111,6 @@ def new_times(
 
     Parameters
     ----------
-    events : LocationEvents
     new_time : (n_nodes,) int64
         Times of all nodes of the trace.
     factor : (n_call_paths,) float64, optional

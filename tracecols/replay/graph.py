@@ -306,8 +306,6 @@ def _operations(
 
     Parameters
     ----------
-    nodes : Nodes
-    found : EdgeCollector
     members : CompoundTable
         `collective_members`, or `nonblocking_members`.
     instance : (n_members,) int64

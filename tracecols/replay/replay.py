@@ -124,11 +124,6 @@ class Replay:
     Memory grows with nodes (MPI calls, barriers, forks, locks: about 100 B each with their edges), and during one pass with the
     events of one location; it is not divided into partitions as an analysis is.
 
-    Parameters
-    ----------
-    model : Model
-        The whole trace.
-
     Attributes
     ----------
     nodes : Nodes

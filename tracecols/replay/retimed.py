@@ -19,8 +19,6 @@ class RetimedSource(StoreSource):
 
     Parameters
     ----------
-    replay : Replay
-    changes : Changes
     time : (n_nodes,) int64
         New times of the nodes, ticks.
     """

@@ -83,10 +83,8 @@ def add_task_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
 
     Parameters
     ----------
-    model : Model
     nodes : Nodes
         Those at which threads turn out to have waited become of the kind OPENMP.
-    found : EdgeCollector
     """
     if "tasks" not in model.store.tables:
         return
@@ -136,8 +134,6 @@ def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArra
 
     Parameters
     ----------
-    nodes : Nodes
-    e : TaskEvents
     leave : (n,) int64
         Nodes at which barriers or taskwaits are left; -1 none.
     until : (n,) int64
@@ -161,8 +157,6 @@ def with_tasks(
 
     Parameters
     ----------
-    model : Model
-    nodes : Nodes
     group : (n,) int64
         The barrier that each thread is in.
     enter, leave : (n,) int64

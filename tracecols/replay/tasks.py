@@ -50,7 +50,6 @@ def task_rows(model: Model, location: int, n: int, first: int) -> TaskRows:
 
     Parameters
     ----------
-    model : Model
     location, n, first : int
         The location, how many events it has, and the row of its first.
     """
@@ -76,7 +75,6 @@ def call_path_before(
 
     Parameters
     ----------
-    model : Model
     kind : (n,) uint8
     call_path : (n,) int64
         As `scan_stacks` returns it: of an ENTER the call path it enters, of an EXIT the one it leaves.

@@ -23,14 +23,7 @@ def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
 
 
 def tell_clocks(model: Model, first: int) -> Iterator[str]:
-    """Tell between which locations clock conditions are violated, and what would mend them; the largest violations first.
-
-    Parameters
-    ----------
-    model : Model
-    first : int
-        How many pairs of locations to tell of.
-    """
+    """Tell between which locations clock conditions are violated, and what would mend them; the largest violations first."""
     with model.divided() as run, model.executor.pool() as pool:
         (pairs,) = run.stages(lambda at, _stage: at.clock_violations, [CLOCKS], pool)
     if not len(pairs):
@@ -57,7 +50,6 @@ def tell_violations(model: Model, first: int = 3, progress: Callable[[int, int],
 
     Parameters
     ----------
-    model : Model
     first : int
         Instances to tell of each violated constraint; the earliest ones.
     progress : callable, optional

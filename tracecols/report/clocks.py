@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 def tell_correction(correction: Correction) -> Iterator[str]:
-    """Tell the violations before and after by kind, and what was changed, line by line.
-
-    Parameters
-    ----------
-    correction : Correction
-    """
+    """Tell the violations before and after by kind, and what was changed, line by line."""
     before, after, change = correction.before, correction.after, correction.change
     kinds = [kind for kind in before if before[kind] or after[kind]]
     if not kinds:

@@ -61,13 +61,8 @@ class ComparisonDisplay:
 
     Parameters
     ----------
-    runs : Comparison
     properties : list of str
         Ids: only these and what is below them; all by default.
-    rows : int
-        How many call paths to show.
-    regressed : set of str
-        Ids to mark.
     width : int
         Characters of a line. Numbers are never cut: ids are left out and call paths shortened.
     """

@@ -58,12 +58,8 @@ def render(
     ----------
     tables : sequence of DataFrame
         Efficiencies of each run (`SeverityCube.efficiencies`).
-    names : sequence of str
-        What the runs are called.
     scaling : DataFrame, optional
         `severity.efficiencies.scaling` of them.
-    models : sequence of str
-        Which to show.
     """
     for table, name in zip(tables, names, strict=True):
         run = table[table["model"] == RUN].set_index("metric")

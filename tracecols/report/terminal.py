@@ -90,15 +90,12 @@ class Display:
 
     Parameters
     ----------
-    cube : SeverityCube
     relative : bool
         Percentages of the selection to the left instead of the property's root.
     plain : bool
         Seconds, occurrences or bytes instead of percentages.
     threshold : float
         Leave out what is less than this share of the whole.
-    depth : int
-        Levels of a call tree to print.
     over_time : bool
         Put a line with the values by phase or bin of time in front of every name.
 
@@ -334,12 +331,8 @@ class Display:
 
         Parameters
         ----------
-        name : str
-            Id or title of a property.
         call_path : str or None
             Selected call paths; all by default.
-        topology : str
-            Name or number.
         width : int
             Columns of the terminal: numbers if they fit, else shades.
         """

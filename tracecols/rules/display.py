@@ -19,7 +19,6 @@ def render(findings: Iterable[Finding], n_statements: int = 3) -> Iterator[Rende
 
     Parameters
     ----------
-    findings : iterable of Finding
     n_statements : int, optional
         How many statements to name per rule.
     """

@@ -24,18 +24,10 @@ class Fact:
         Its key; of elements of a list, and of entries that may have any key, what they are.
     kind : str
         `text`, `integer`, `number`, `number or infinity`, `text or integer`, `list` or `object`.
-    doc : str
-        What it holds.
-    required : bool
-        Whether an object always has it.
-    low, high : int
-        The least and the greatest integer.
     entries : tuple of Fact
         Those of an object, which may have others besides that are not looked at; of a list the elements, one by one.
     each : Fact, optional
         Every element of a list, or every entry of an object that is not among `entries`.
-    may_be_null : bool
-        Whether there may be null instead.
     together : tuple of str
         Entries of an object that has all of them or none.
     """
@@ -99,9 +91,6 @@ def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
 
     Parameters
     ----------
-    fact : Fact
-    value : object
-        As it was read from JSON.
     where : str, optional
         Where it is found, for the message; the name of the fact by default.
 

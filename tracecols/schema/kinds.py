@@ -223,13 +223,7 @@ NAMES: dict[int, str] = {int(k.number): k.name for k in KINDS}
 
 
 def not_analysed(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Count the events of a store that no analysis looks at, by what they are; zeros are left out.
-
-    Parameters
-    ----------
-    manifest : mapping
-        Of the store.
-    """
+    """Count the events of a store that no analysis looks at, by what they are; zeros are left out."""
     by_kind = manifest["events_by_kind"]
     found = {what: sum(by_kind.get(str(int(k)), 0) for k in kinds) for what, kinds in NOT_ANALYSED.items()}
     return {what: n for what, n in found.items() if n}

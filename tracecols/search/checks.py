@@ -20,15 +20,6 @@ from tracecols.search.search import arguments
 def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patterns: Iterable[Family]) -> None:
     """Refuse what no trace with these definitions can have, before events are read.
 
-    Parameters
-    ----------
-    choice : Choice
-    regions : sequence of str
-        Names of the regions that are defined.
-    conventions : str
-    patterns : iterable of Family
-        Besides those that are built in and installed.
-
     Raises
     ------
     AnalysisError
@@ -49,13 +40,6 @@ def check_choice(choice: Choice, regions: Sequence[str], conventions: str, patte
 
 def check_region(wanted: str, regions: Sequence[str]) -> None:
     """Refuse a region that is not defined, before events are read.
-
-    Parameters
-    ----------
-    wanted : str
-        A name, or a shell pattern.
-    regions : sequence of str
-        Names of the regions that are defined.
 
     Raises
     ------

@@ -34,14 +34,6 @@ def analyze_model(
 
     Parameters
     ----------
-    model : Model
-    conventions : str
-        Which analyser's rules to follow.
-    patterns : iterable of Family, optional
-        More patterns.
-    choice : Choice, optional
-        What to narrow the search to.
-
     topologies : sequence of mapping, optional
         Topologies given by hand (see `enhance.definitions.topologies.given_topology`), besides those of the trace.
     progress : callable, optional

@@ -91,11 +91,6 @@ def causes_of(
     ----------
     model : Model
         The slice of the trace that the table is of.
-    p : Property
-    by_id : mapping of str to Property
-    table : CompoundTable
-        That it is matched on.
-    found : Matches
     """
     cause = inherited(p, by_id, lambda q: q.cause is not None).cause
     if isinstance(cause, Cause):
@@ -111,7 +106,6 @@ def over_matches(
 
     Parameters
     ----------
-    model : Model
     name : str
         Id or title of a property that is matched on a compound table.
     visit : callable
@@ -147,8 +141,6 @@ def find_timed(
 
     Parameters
     ----------
-    model : Model
-        The trace in one partition.
     ids : iterable of str
         Of properties; those that cannot exist in the trace are passed over.
     conventions : str
@@ -178,7 +170,6 @@ def states_with_causes(model: Model, conventions: str) -> list[str]:
 
     Parameters
     ----------
-    model : Model
     conventions : str
         As for `analyze_model`.
 
@@ -195,8 +186,6 @@ def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[An
 
     Parameters
     ----------
-    model : Model
-        The trace in one partition.
     conventions : str
         As for `analyze_model`.
 

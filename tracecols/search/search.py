@@ -233,12 +233,8 @@ class Search:
 
     Parameters
     ----------
-    model : Model
     declared : list of Property
         In depth-first order.
-    conventions : Conventions
-    parameters : mapping, optional
-        By property id the values of parameters by name.
     """
 
     def __init__(
@@ -393,16 +389,7 @@ def inherited(p: Property, by_id: Mapping[str, Property], says: Callable[[Proper
 def times_of(
     p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return when matches begin and end, in ticks; -1 where the property does not say.
-
-    Parameters
-    ----------
-    p : Property
-    by_id : mapping of str to Property
-    table : CompoundTable
-        That it is matched on.
-    found : Matches
-    """
+    """Return when matches begin and end, in ticks; -1 where the property does not say."""
     timed = inherited(p, by_id, lambda q: q.since or q.until)
     is_time = p.unit == "sec"
     if timed.since:

@@ -177,9 +177,6 @@ def inclusive(cells: Cells, call_paths: CallAxis, how: str = "sum") -> Cells:
 
     Parameters
     ----------
-    cells : Cells
-        Exclusive along the call tree.
-    call_paths : CallAxis
     how : str
         `sum`, `min` or `max`.
 

@@ -71,12 +71,7 @@ def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int
 
 
 def wrong_trees(tables: Mapping[str, Columns]) -> str:
-    """Check properties, call paths, system, locations and topologies.
-
-    Parameters
-    ----------
-    tables : mapping of str to columns
-    """
+    """Check properties, call paths, system, locations and topologies."""
     checks = {
         "properties": _wrong_properties,
         "call_paths": _wrong_call_paths,
@@ -93,15 +88,7 @@ def wrong_trees(tables: Mapping[str, Columns]) -> str:
 
 
 def wrong_references(name: str, tables: Mapping[str, Columns]) -> str:
-    """Check references and numbers of a table as the schema declares them.
-
-    Parameters
-    ----------
-    name : str
-        Of the table.
-    tables : mapping of str to columns
-        This one, and those to which it refers.
-    """
+    """Check references and numbers of a table as the schema declares them."""
 
     def size(target: str) -> int:
         return len(next(iter(tables[target].values())))
@@ -122,7 +109,6 @@ def wrong_cells(
     ----------
     name : str
         `cells` or `period_cells`.
-    tables : mapping of str to columns
     order : sequence of (n,) array
         What the rows of a property are ordered by, the first column first.
     starts : (n_properties + 1,) int64
@@ -187,14 +173,7 @@ def first_wrong_number(values: NDArray[Any]) -> int:
 
 
 def wrong_periods(tables: Mapping[str, Columns], kind: str) -> str:
-    """Check phases or bins.
-
-    Parameters
-    ----------
-    tables : mapping of str to columns
-    kind : str
-        What the manifest calls them.
-    """
+    """Check phases or bins."""
     if kind not in KINDS_OF_PERIODS:
         return f"the manifest: periods are of kind {kind!r:.60}, expected {' or '.join(KINDS_OF_PERIODS)}"
     if what := wrong_references("periods", tables):

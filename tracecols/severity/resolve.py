@@ -67,7 +67,6 @@ def find_several(
     ----------
     axis, where, error, hint, in_shell
         As for `find_property`.
-    names : str
 
     Raises
     ------
@@ -90,21 +89,6 @@ def find_property(
     axis: PropertyAxis, name: object, where: str, error: type[TracecolsError], hint: str, in_shell: str = ""
 ) -> str:
     """Return the id of the property that a name means.
-
-    Parameters
-    ----------
-    axis : PropertyAxis
-        The properties there are.
-    name : str
-        An id, or a title in any letter case.
-    where : str
-        Where they are, for errors: in this cube.
-    error : type
-        The error to raise.
-    hint : str
-        What to do if nothing is like the name.
-    in_shell : str, optional
-        The same at the command line.
 
     Raises
     ------

@@ -42,7 +42,6 @@ def second_appearance(roots: NDArray[np.int64], cells: Cells) -> Cells:
     ----------
     roots : (n_call_paths,) int64
         As `roots_of_tasks` returns them.
-    cells : Cells
     """
     below = cells.on(roots >= 0)
     if not len(below):
@@ -57,7 +56,6 @@ def with_tasks_once(roots: NDArray[np.int64], cells: Cells) -> Cells:
     Parameters
     ----------
     roots : (n_call_paths,) int64
-    cells : Cells
     """
     others = cells.on(roots < 0)
     return others + second_appearance(roots, cells) if len(others) < len(cells) else cells

@@ -22,13 +22,6 @@ COMPLETIONS = (K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA
 def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
     """Count by stream and call site the calls for devices that are over before a slice, less the kernels and copies that are.
 
-    Parameters
-    ----------
-    store : Store
-        The store of the whole trace.
-    slices : sequence of LocationSlice
-        By location.
-
     Returns
     -------
     str

@@ -207,13 +207,7 @@ class MemberNumbers:
 
 
 class Lacking:
-    """Operations of which a slice lacks participants that were over before it, or that have later operations in it.
-
-    Parameters
-    ----------
-    members : list of MemberNumbers
-        Of all processes.
-    """
+    """Operations of which a slice lacks participants that were over before it, or that have later operations in it."""
 
     def __init__(self, members: list[MemberNumbers]) -> None:
         n_keys = np.cumsum([0, *(m.n.size for m in members)])
@@ -275,8 +269,6 @@ def calls_at(store: Store, location: int, first_row: int, row: Ints, wanted: NDA
 
     Parameters
     ----------
-    store : Store
-    location : int
     first_row : int
         Row of its first event.
     row : (n,) int64
@@ -311,11 +303,6 @@ class OperationCounter:
 
     Parameters
     ----------
-    store : Store
-    locations : Locations
-    bounds : SliceBounds
-    chosen : list of int
-        Locations of which the slice holds events.
     leaves_out : bool
         Whether the slice holds no messages and collective operations whose partners it lacks.
 

@@ -22,12 +22,9 @@ def open_slice(
 
     Parameters
     ----------
-    store : Store
     start, stop : float, optional
         Seconds since the start of the recording: events with start <= time < stop. What is open at the start is entered
         there, what is open at the end is closed there (`tracecols.slices.plan`).
-    jobs : int
-        Threads.
     progress : callable, optional
         Called with the number of events done and the number of all.
     folder : Path, optional

@@ -246,27 +246,15 @@ def switch_to(tasks: TaskEvents, slot: int, before: int) -> AddedEvent:
 
     Parameters
     ----------
-    tasks : TaskEvents
-        Of a location.
     slot : int
         Number of the task.
-    before : int
-        Row.
     """
     at = np.flatnonzero((tasks.slot == slot) & (tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
     return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1)
 
 
 def switch_to_implicit(tasks: TaskEvents, before: int) -> AddedEvent:
-    """Return a switch to the implicit task, made after the last switch before some row.
-
-    Parameters
-    ----------
-    tasks : TaskEvents
-        Of a location.
-    before : int
-        Row.
-    """
+    """Return a switch to the implicit task, made after the last switch before some row."""
     at = np.flatnonzero((tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
     return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1, TO_IMPLICIT)
 
@@ -276,13 +264,10 @@ class SlicePlanner:
 
     Parameters
     ----------
-    store : Store
     chosen : list of int
         Rows of locations.
     start, stop : int, optional
         Ticks: events with start <= time < stop.
-    jobs : int
-        Threads.
     leaves_out : bool
         Whether to leave out messages and collective operations whose partners lie outside (`OperationCounter`).
     """
@@ -695,13 +680,10 @@ def plan_slices(
 
     Parameters
     ----------
-    store : Store
     locations : iterable of int, optional
         Rows of the locations to keep; all by default. Others hold nothing.
     start, stop : int, optional
         Ticks: events with start <= time < stop.
-    jobs : int
-        Threads.
     leaves_out : bool, optional
         Whether to leave out messages and collective operations whose partners lie outside.
     """

@@ -44,11 +44,6 @@ _FAMILY[[int(k.number) for k in KINDS]] = [k.family for k in KINDS]
 def open_store(source: Path) -> Store:
     """Open a store to write its events for other tools.
 
-    Parameters
-    ----------
-    source : Path
-        A store.
-
     Raises
     ------
     ExportError
@@ -66,7 +61,6 @@ def time_range_ticks(store: Store, start: float | None, stop: float | None) -> t
 
     Parameters
     ----------
-    store : Store
     start, stop : float, optional
         Seconds since the start of the recording.
 
@@ -90,7 +84,6 @@ def chosen_locations(store: Store, given: int | str | Iterable[int | str] | None
 
     Parameters
     ----------
-    store : Store
     given : int, str, or iterable of them, optional
         Rows of locations, or texts such as `rank 0` (`enhance.definitions.locations.find_locations`).
 
@@ -149,9 +142,6 @@ def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDA
 
     Parameters
     ----------
-    store : Store
-    table : str
-        A side table.
     location : int
         Row of the location.
     first_row : int
@@ -175,13 +165,7 @@ def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDA
 
 
 def facts_of_slice(store: Store) -> dict[str, str]:
-    """Return what the manifest of a trace slice says: that it is one, and of its locations what events tell that it may lack.
-
-    Parameters
-    ----------
-    store : Store
-        The store of the whole trace.
-    """
+    """Return what the manifest of a trace slice says: that it is one, and of its locations what events tell that it may lack."""
     facts = {PIECE: "1"}
     kinds = store.definitions["locations"].column("type").to_pylist()
     if "gpu" in kinds:
@@ -195,7 +179,6 @@ class StoreSource:
 
     Parameters
     ----------
-    store : Store
     locations : iterable of int, optional
         Rows of the locations whose events to keep; all by default.
     start, stop : int, optional

@@ -108,8 +108,6 @@ class ParquetWriter(pq.ParquetWriter):  # type: ignore[misc]
 
     Parameters
     ----------
-    path : Path
-    schema : pyarrow.Schema
     **options
         Of `pyarrow.parquet.ParquetWriter`.
     """
@@ -150,9 +148,6 @@ def open_parquet(
 
     Parameters
     ----------
-    path : Path
-    metadata : pyarrow.parquet.FileMetaData, optional
-        Of the file, where they are known.
     texts : sequence of str, optional
         Columns of texts to be read as the different texts and the number of each row's among them.
     """
@@ -186,16 +181,7 @@ def absent(column: Column, n: int) -> pa.Array:
 
 
 def compare_columns(found: pa.Schema, table: Table, version: Version, known: Version) -> Difference | None:
-    """Compare the columns of a file with those that are declared (`schema.versions.difference`).
-
-    Parameters
-    ----------
-    found : pyarrow.Schema
-        That of the file.
-    table : Table
-    version, known : Version
-        That of the file, and that of the declarations.
-    """
+    """Compare the columns of a file with those that are declared (`schema.versions.difference`)."""
     types = {field.name: (field.type, field.nullable) for field in arrow_schema(table)}
     return difference(table, [(f.name, (f.type, f.nullable)) for f in found], types, version, known)
 
@@ -207,14 +193,6 @@ def _in_words(schema: pa.Schema) -> str:
 
 class StoredTable:
     """A whole table of numbers and texts that is open: its metadata are known, its values are not read yet.
-
-    Parameters
-    ----------
-    path : Path
-    table : Table
-        Its declaration.
-    version, known : Version
-        That of the file, and that of the declarations.
 
     Attributes
     ----------

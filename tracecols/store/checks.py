@@ -70,7 +70,6 @@ def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes
 
     Parameters
     ----------
-    table : Table
     columns : mapping of str to (n,) array
         Some of its columns.
     sizes : callable
@@ -127,12 +126,8 @@ def wrong_columns(
 
     Parameters
     ----------
-    table : Table
     columns : mapping of str to (n,) array
         Some of its columns.
-    rows : RowRanges
-        Of the locations.
-    sizes : callable
 
     Returns
     -------

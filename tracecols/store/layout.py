@@ -29,12 +29,7 @@ def part_name(number: int) -> str:
 
 
 def await_folder(folder: Path) -> None:
-    """Wait up to 60 ms while nothing stands at a place: another process may be exchanging the folder there.
-
-    Parameters
-    ----------
-    folder : Path
-    """
+    """Wait up to 60 ms while nothing stands at a place: another process may be exchanging the folder there."""
     for pause in (0.001, 0.01, 0.05):
         if folder.exists():
             break
@@ -110,7 +105,6 @@ def instead(path: Path, wanted: str) -> str:
 
     Parameters
     ----------
-    path : Path
     wanted : str
         What should be there: `a store`, `a trace archive` or `a severity cube`.
     """

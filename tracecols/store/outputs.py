@@ -161,11 +161,8 @@ def folder_output(path: Path, what: str, error: type[TracecolsError] = StoreErro
 
     Parameters
     ----------
-    path : Path
     what : str
         Its kind (`layout.write_manifest`).
-    error : type
-        The error to raise.
     is_part : bool
         Whether it belongs to a store, and may lie in one.
     """
@@ -181,9 +178,6 @@ def store_output(path: str | Path, source: Mapping[str, Any], *, force: bool = F
 
     Parameters
     ----------
-    path : str or Path
-    source : mapping
-        Properties of the source that is to be written.
     force : bool
         Replace stores with other times, and any regular file, as well.
     """
@@ -207,15 +201,7 @@ def _times_of(source: Mapping[str, Any]) -> str:
 
 
 def check_place(path: Path, error: type[TracecolsError] = StoreError) -> None:
-    """Refuse a path that lies in a store, a severity cube or another folder that tracecols made.
-
-    Parameters
-    ----------
-    path : Path
-        It need not exist.
-    error : type
-        The error to raise.
-    """
+    """Refuse a path that lies in a store, a severity cube or another folder that tracecols made."""
     with suppress(OSError, RuntimeError):
         parent = path.parent.resolve()
         for folder in (parent, *parent.parents):

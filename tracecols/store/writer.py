@@ -58,12 +58,8 @@ class PartWriter:
 
     Parameters
     ----------
-    folder : Path
-        The store.
     number : int
         Number of the part.
-    tables : dict of str to Table
-        The side tables there may be.
 
     Attributes
     ----------
@@ -205,15 +201,7 @@ class PartWriter:
 
 
 class StoreWriter:
-    """Collect what the parts of a store say about themselves and complete it.
-
-    Parameters
-    ----------
-    folder : Path
-        An empty folder.
-    metric_types : list of list of str
-        Dtypes of the members of every metric class.
-    """
+    """Collect what the parts of a store say about themselves and complete it."""
 
     def __init__(self, folder: Path, metric_types: list[list[str]]) -> None:
         self.folder = folder

@@ -23,10 +23,6 @@ def over_slices(model: Model, table: str, visit: Callable[[Any], Result]) -> lis
 
     Parameters
     ----------
-    model : Model
-        The trace.
-    table : str
-        Name of the table.
     visit : callable
         `visit(rows)` gets the table of a slice and returns what is small.
     """
@@ -40,8 +36,6 @@ def over_locations(model: Model, locations: NDArray[np.int64], visit: Callable[[
 
     Parameters
     ----------
-    model : Model
-        The trace.
     locations : (n,) int64
         Rows of the locations.
     visit : callable
@@ -64,14 +58,7 @@ def add_up(key: NDArray[np.int64], *values: NDArray[np.int64]) -> tuple[NDArray[
 
 
 def add_up_all(parts: list[tuple[NDArray[np.int64], ...]], n_values: int) -> tuple[NDArray[np.int64], ...]:
-    """Add up what `add_up` returned for several slices.
-
-    Parameters
-    ----------
-    parts : list of tuples
-    n_values : int
-        How many values there are for a key.
-    """
+    """Add up what `add_up` returned for several slices."""
     nothing = np.zeros(0, np.int64)
     columns = [np.concatenate([nothing, *(part[i] for part in parts)]) for i in range(n_values + 1)]
     return add_up(*columns)
@@ -79,13 +66,6 @@ def add_up_all(parts: list[tuple[NDArray[np.int64], ...]], n_values: int) -> tup
 
 def check_choice(given: object, known: tuple[str, ...], what: str) -> None:
     """Refuse what is none of some words.
-
-    Parameters
-    ----------
-    given : object
-    known : tuple of str
-    what : str
-        The argument's name, for the error.
 
     Raises
     ------
@@ -103,7 +83,6 @@ def check_count(given: object, what: str) -> int:
 
     Parameters
     ----------
-    given : object
     what : str
         What it is the number of, for the error.
 
@@ -118,15 +97,7 @@ def check_count(given: object, what: str) -> int:
 
 
 def interval_edges(model: Model, bins: object) -> NDArray[np.int64]:
-    """Divide the time of the recording into intervals of equal length, to the tick; (n_bins + 1,) int64.
-
-    Parameters
-    ----------
-    model : Model
-        The trace.
-    bins : int
-        How many.
-    """
+    """Divide the time of the recording into intervals of equal length, to the tick; (n_bins + 1,) int64."""
     n = check_count(bins, "intervals (bins)")
     manifest = model.store.manifest
     first, last = int(manifest["first_time"]), int(manifest["last_time"])

@@ -22,10 +22,6 @@ SERIES = 8
 def axes(ax: Any = None) -> Any:
     """Return axes to draw on, those of a new figure if none are given.
 
-    Parameters
-    ----------
-    ax : matplotlib Axes, optional
-
     Raises
     ------
     MissingExtraError

@@ -79,15 +79,7 @@ def import_distributed() -> Any:
 
 
 def cannot_write(path: Path, error: OSError) -> ClusterError:
-    """Make the error about a file in the scratch folder that cannot be written.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    error : OSError
-        Why.
-    """
+    """Make the error about a file in the scratch folder that cannot be written."""
     where = f"on {platform.node()}"
     if isinstance(error, FileNotFoundError):
         return ClusterError(
@@ -105,7 +97,6 @@ def save(path: Path, value: object) -> None:
 
     Parameters
     ----------
-    path : Path
     value : object
         Anything that can be pickled; functions that no module has go along (cloudpickle).
 
@@ -165,12 +156,6 @@ class Loaded:
 
     def get(self, path: Path, *, always: bool = False) -> Any:
         """Return a value; it is read if it is not held.
-
-        Parameters
-        ----------
-        path : Path
-        always : bool, optional
-            Hold it in any case: every task needs it.
 
         Raises
         ------
@@ -249,18 +234,7 @@ class Failure:
 
 
 def perform(root: Path, folder: Path, number: int, item: object) -> None:
-    """Do one task, on a worker: apply the function that stands in a folder to an item, and leave the result there.
-
-    Parameters
-    ----------
-    root : Path
-        Scratch folder of the analysis.
-    folder : Path
-        Of the tasks with this function.
-    number : int
-        Of the task.
-    item : object
-    """
+    """Do one task, on a worker: apply the function that stands in a folder to an item, and leave the result there."""
     path = folder / f"{number}.result"
     if path.exists():
         return
@@ -322,14 +296,6 @@ def _some(workers: list[str]) -> str:
 
 class Cluster:
     """The workers of a Dask cluster (`executors.Executor`).
-
-    Parameters
-    ----------
-    client : distributed.Client
-    folder : Path
-        A scratch folder that client and workers see.
-    jobs : int
-        Threads of this process, for what it does itself.
 
     Attributes
     ----------
@@ -422,13 +388,6 @@ class Cluster:
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item], /) -> Iterator[Result]:
         """Yield what a function makes of items, in their order.
-
-        Parameters
-        ----------
-        function : callable
-            Can be pickled.
-        items : iterable
-            Small; can be pickled.
 
         Raises
         ------
@@ -525,10 +484,6 @@ class Cluster:
 def check_client(client: Any) -> None:
     """Refuse what is no client that works.
 
-    Parameters
-    ----------
-    client : distributed.Client
-
     Raises
     ------
     ClusterError
@@ -561,13 +516,10 @@ def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -
 
     Parameters
     ----------
-    client : distributed.Client
     parent : Path
         Where the scratch folder stands; all machines have it under this name.
     sees : mapping of str to Path
         What else they have to see: what it is called, and where it stands.
-    jobs : int
-        Threads of this process.
 
     Raises
     ------
@@ -632,13 +584,6 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     """Start worker processes on this machine and return their client; they end with the context.
 
     They speak by TLS with certificates of their own: whoever reaches a scheduler can let its workers execute anything.
-
-    Parameters
-    ----------
-    n : int
-        How many.
-    threads : int, optional
-        Threads of each.
 
     Raises
     ------
@@ -731,13 +676,6 @@ def _tls_context(address: str) -> ssl.SSLContext | None:
 def _wait_for_answer(address: str, where: str, seconds: float) -> None:
     """Wait until a scheduler answers: a client waits for ever if something takes its connection and says nothing.
 
-    Parameters
-    ----------
-    address : str
-    where : str
-        The scheduler, in words.
-    seconds : float
-
     Raises
     ------
     ClusterError
@@ -791,8 +729,6 @@ def connected_to(address: str | None, scheduler_file: Path | None = None) -> Ite
 
     Parameters
     ----------
-    address : str, optional
-        Such as tcp://host:8786 or tls://host:8786.
     scheduler_file : Path, optional
         What `dask scheduler --scheduler-file` writes.
 

@@ -59,13 +59,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Threads:
-    """The threads of this process.
-
-    Parameters
-    ----------
-    jobs : int
-        How many.
-    """
+    """The threads of this process."""
 
     jobs: int
     folder: Path | None = None

@@ -28,10 +28,6 @@ class ScratchFolder:
 
     Parameters
     ----------
-    parent : Path
-        Where it stands.
-    before, after : str
-        What its name begins and ends with.
     rescue : callable, optional
         Called with a folder that a killed process left, before it is removed.
 

@@ -148,10 +148,6 @@ def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
     """Join slices that follow each other in their source, and leave out those without rows.
 
     What stands in few sources is read with few calls, however many slices there are.
-
-    Parameters
-    ----------
-    slices : iterable of ColumnSlice
     """
     found: list[ColumnSlice] = []
     source, start, stop = None, 0, 0
@@ -173,8 +169,6 @@ def joined_column(slices: Sequence[ColumnSlice], name: str, dtype: type) -> NDAr
     ----------
     slices : sequence of ColumnSlice
         As `merged` returns them.
-    name : str
-    dtype : type
     """
     return joined([rows.column(name) for rows in slices]) if slices else np.zeros(0, dtype)
 
@@ -184,8 +178,6 @@ class CompoundTable(Columns):
 
     Parameters
     ----------
-    table : Table
-        Its declaration.
     n : int
         Number of rows.
     columns : mapping
@@ -246,12 +238,7 @@ class CompoundTable(Columns):
 
 
 def read_only(values: NDArray[Any]) -> NDArray[Any]:
-    """Return a view of an array that cannot be written to.
-
-    Parameters
-    ----------
-    values : array
-    """
+    """Return a view of an array that cannot be written to."""
     view = values.view()
     view.flags.writeable = False
     return view
@@ -266,8 +253,6 @@ def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int 
         Values to take from.
     index : (m,) int
         Which ones; negative is null.
-    null : int, optional
-        The value where the index is negative.
     """
     if not values.size:
         return np.full(index.size, null, values.dtype)

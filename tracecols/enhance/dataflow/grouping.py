@@ -12,13 +12,7 @@ from tracecols.kernels import groups
 
 
 def mask_of(kinds: Iterable[int]) -> NDArray[np.bool_]:
-    """Return which of all event kinds are among some: a mask that is indexed by kinds; (256,) bool.
-
-    Parameters
-    ----------
-    kinds : iterable of int
-        Event kinds.
-    """
+    """Return which of all event kinds are among some: a mask that is indexed by kinds; (256,) bool."""
     mask = np.zeros(256, bool)
     mask[list(kinds)] = True
     return mask
@@ -114,8 +108,6 @@ def bounded(sizes: NDArray[np.int64], most: int) -> list[slice]:
     ----------
     sizes : (n,) int64
         Size of each.
-    most : int
-        Size of a run.
     """
     found, start, filled = [], 0, 0
     for i, size in enumerate(sizes.tolist()):

@@ -16,10 +16,6 @@ class OutgoingRows:
 
     Parameters
     ----------
-    columns : Columns
-        The rows.
-    names : sequence of str
-        Which columns others get.
     spill : Spill, optional
         Keeps them; without it they are computed when they are asked for.
     relative : mapping, optional

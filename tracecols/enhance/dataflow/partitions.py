@@ -111,8 +111,6 @@ def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1,
         Process of every location; the locations of one process stay together.
     sizes : (n_locations,) int64
         Call instances and attributed events of every location.
-    slots : int, optional
-        How many partitions are worked on at a time.
     memory : int, optional
         Bytes for each of these; a process is not divided, however many it needs.
     """
@@ -140,8 +138,6 @@ def whole_processes(sizes: NDArray[np.int64], process: NDArray[np.int32], most: 
         Size of every location.
     process : (n_locations,) int32
         Process of each.
-    most : int
-        Size of a group.
 
     Returns
     -------

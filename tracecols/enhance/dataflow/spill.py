@@ -63,7 +63,6 @@ def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
     Parameters
     ----------
     array : (n,) array
-    path : Path
     offset : int
         First byte.
 
@@ -90,12 +89,8 @@ class SpilledColumns:
 
     Parameters
     ----------
-    columns : Columns
-        What is written.
     relative : mapping
         Columns whose values are close to those of another one.
-    path : Path
-        The file; they are written behind what stands there.
 
     Raises
     ------
@@ -171,7 +166,6 @@ def keep(columns: Columns, spill: Spill | None) -> ColumnSource:
 
     Parameters
     ----------
-    columns : Columns
     spill : Spill, optional
         Where they are kept; None where the whole trace is one partition.
     """
@@ -303,7 +297,6 @@ class SharedSpill:
 
     Parameters
     ----------
-    folder : Path
     task : str
         Name of the task. One that runs twice, since a worker is lost, writes another file each time.
     """

@@ -119,8 +119,6 @@ def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Func
     ----------
     stage : str
         One of `STAGES`, or `ANY`.
-    *makes : str
-        Names of the values that the function returns.
     keeps : tuple of str, optional
         Those of them that steps of other stages or partitions read.
     """
@@ -135,10 +133,6 @@ def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Func
 
 def collect(modules: Iterable[ModuleType]) -> tuple[Step, ...]:
     """Return the steps that some modules declare, in an order in which they can run.
-
-    Parameters
-    ----------
-    modules : iterable of module
 
     Raises
     ------

@@ -19,7 +19,6 @@ class Communicators:
 
     Parameters
     ----------
-    store : Store
     process : (n_locations,) int32
         Process of every location.
 

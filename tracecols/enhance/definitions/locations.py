@@ -145,14 +145,10 @@ def find_locations(
 
     Parameters
     ----------
-    store : Store
-        The trace.
     given : int, str, or iterable of them, optional
         Rows of locations, and texts that select some: `rank 0`, `rank 0-3 thread 1`.
     rank, thread : int, optional
         Only those of this process, and of this number in their process.
-    error : type, optional
-        The error to raise if something is not there.
     """
     if given is None and rank is None and thread is None:
         return None

@@ -27,7 +27,6 @@ def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray
 
     Parameters
     ----------
-    store : Store
     location : int
         Row of the location.
 
@@ -56,7 +55,6 @@ class EventOrder:
 
     Parameters
     ----------
-    store : Store
     first_rows : (n_locations,) int64
         Row of the first event of every location.
     """

@@ -91,12 +91,6 @@ class Topology:
 def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology], int]:
     """Read the topologies of a trace; the one of processes and threads is made if a trace has none.
 
-    Parameters
-    ----------
-    store : Store
-    locations : Locations
-        Locations of the trace.
-
     Returns
     -------
     list of Topology
@@ -143,18 +137,8 @@ def make_topology(
 
     Parameters
     ----------
-    name : str
-        Name of the topology.
-    dimensions : sequence of str
-        Names of the dimensions.
-    sizes : sequence of int
-        Sizes of the dimensions; 0 unknown.
-    periodic : sequence of bool
-        Which dimensions wrap around.
     positions : sequence of (int, sequence of int)
         Locations in ascending order, with a coordinate per dimension.
-    is_artificial : bool, optional
-        Whether it only counts processes and threads.
     communicator : int, optional
         Row of the communicator it lies on; -1 none.
     """
@@ -266,11 +250,6 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
 
 def load_descriptions(file: Path) -> list[Any]:
     """Read one or several descriptions of topologies from a JSON file.
-
-    Parameters
-    ----------
-    file : Path
-        A JSON file.
 
     Raises
     ------

@@ -137,13 +137,7 @@ def outgoing_members(
 
 
 def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
-    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each.
-
-    Parameters
-    ----------
-    outgoing : sequence of OutgoingMembers
-        Participants, by partition.
-    """
+    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each."""
     if len(outgoing) == 1:
         return [EVERYTHING]
     channel = np.concatenate([p.communicator for p in outgoing])
@@ -233,8 +227,6 @@ def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArr
 
     Parameters
     ----------
-    segments : Segments
-        The participants of each operation.
     begin_time : (n,) int64
         When each participant begins, in ticks.
     rank : (n,) int32

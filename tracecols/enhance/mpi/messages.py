@@ -72,8 +72,6 @@ def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> di
 
     Parameters
     ----------
-    calls : CallInstances
-        Call instances of the partition.
     role : str
         What the names of the columns begin with: `send`, `recv`, ...
     call : (n,) int64
@@ -177,13 +175,7 @@ class PostedReceives(NamedTuple):
 
 
 def posted_receives(p2p: PointToPoint) -> PostedReceives:
-    """Put the receives of some processes in the order in which they were posted.
-
-    Parameters
-    ----------
-    p2p : PointToPoint
-        Point-to-point events of the processes.
-    """
+    """Put the receives of some processes in the order in which they were posted."""
     kind = p2p.events.kind
     receives = np.flatnonzero(RECEIVES[kind])
     # where a receive was posted: by its request, by the probe that found the message, or by itself
@@ -310,8 +302,6 @@ class MatchResult:
 
     Parameters
     ----------
-    receives : OutgoingRows
-        Receives of the partition.
     matched : (n,) int64
         For each send its receive, -1 if it was never received.
     start : (n_partitions + 1,) int64
@@ -456,12 +446,6 @@ def all_receives(
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    messages : CompoundTable
-        Messages that the partition receives.
-    receives : OutgoingRows
-        Receives of the partition.
     unmatched : (n,) int64
         Which of them found no send.
     """

@@ -45,8 +45,6 @@ def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last:
         ENTER row of the call.
     severity : (n,) int64
         Ticks.
-    last : bool
-        Whether of equals the last counts.
     """
     index = np.arange(call.size)
     order = np.lexsort((-index if last else index, -severity, call))
@@ -62,16 +60,12 @@ def wait_for_senders(
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
     m : CompoundTable
         `messages`.
     calls, never : callable
         Region rules: in which calls receives wait, and in which of those they do not.
     once : callable, optional
         Region rule: calls in which only the longest wait counts, the first of equals.
-    clipped : bool
-        Whether waiting ends with the call at the latest.
 
     Returns
     -------
@@ -97,8 +91,6 @@ def wait_for_receivers(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
     m : CompoundTable
         `sent_messages`.
 
@@ -127,12 +119,8 @@ def wait_for_locks(
 
     Parameters
     ----------
-    facts : Facts
-        What every step knows of the whole trace.
     m : CompoundTable
         `lock_acquisitions`.
-    calls : callable, optional
-        Region rule: in which calls they wait.
 
     Returns
     -------
@@ -169,8 +157,6 @@ def of_operations(collectives: CompoundTable, m: CompoundTable, ops: Iterable[st
 
     Parameters
     ----------
-    collectives : CompoundTable
-        Operations of the slice.
     m : CompoundTable
         `collective_members`.
     ops : iterable of str
@@ -258,11 +244,6 @@ class Participants:
 def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find for whom ranks of scans wait: the last of the ranks up to their own that send, of equals that of the lowest rank.
 
-    Parameters
-    ----------
-    c : Participants
-        Those of scans.
-
     Returns
     -------
     until : (n,) int64
@@ -287,11 +268,6 @@ def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[n
 
 def synchronised(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Find until when members of n-to-n operations wait.
-
-    Parameters
-    ----------
-    c : Participants
-        Those of n-to-n operations.
 
     Returns
     -------

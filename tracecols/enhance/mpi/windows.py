@@ -191,13 +191,7 @@ def list_rma_operations(
 
 
 def host_windows(facts: Facts) -> NDArray[np.bool_]:
-    """Say which windows are none of devices; (n_windows,) bool.
-
-    Parameters
-    ----------
-    facts : Facts
-        What every step knows of the whole trace.
-    """
+    """Say which windows are none of devices; (n_windows,) bool."""
     d = facts.store.definitions
     members = d["communicators"].column("members").to_pylist()
     streams = set(np.flatnonzero(facts.locations.is_device).tolist())
@@ -261,7 +255,6 @@ def pair_locks(
 
     Parameters
     ----------
-    regions : Regions
     e : Columns
         `kind`, `location`, `window`, `remote` and `lock` of events of `LOCKS`, by location in their order.
     region : (n,) int32
@@ -369,7 +362,6 @@ def pair_epochs(
 
     Parameters
     ----------
-    regions : Regions
     region : (n,) int32
         Of the call of every synchronisation, by location in their order.
     level : (n,) int64
@@ -400,7 +392,6 @@ class GroupMembers:
 
     Parameters
     ----------
-    store : Store
     process : (n_locations,) int32
         Process of every location.
 

@@ -150,17 +150,7 @@ class PeriodCallPaths(CallPaths):
 
     @classmethod
     def of(cls, whole: CallPaths, scans: Sequence[LocationScan], regions: Regions, by: Divider) -> PeriodCallPaths:
-        """Make them of the call paths of the whole time and the periods in which locations have them.
-
-        Parameters
-        ----------
-        whole : CallPaths
-        scans : sequence of LocationScan
-            Results of the scan, by location.
-        regions : Regions
-            Regions of the trace.
-        by : Divider
-        """
+        """Make them of the call paths of the whole time and the periods in which locations have them."""
         n = len(whole)
         keys = [
             np.where(path >= 0, (scan.node_period.astype(np.int64) + 1) * n + path, -1)
@@ -272,10 +262,6 @@ def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64]
 
     Parameters
     ----------
-    tree : CallPaths
-        Of the whole time.
-    regions : Regions
-        Regions of the trace.
     order : (n,) int64, optional
         All call paths; depth first by default.
 
@@ -308,10 +294,6 @@ def merge_call_paths(
 
     Parameters
     ----------
-    scans : sequence of LocationScan
-        Results of the scan, by location.
-    regions : Regions
-        Regions of the trace.
     order_of : EventOrder
         Order of events across locations.
     process : (n_locations,) int32

@@ -150,15 +150,6 @@ def attributed_events(
     has one row for each of them in the same order. So the events of one family, in the order of the scan, are the rows of its
     side table: the k-th of the one belongs to the k-th of the other.
 
-    Parameters
-    ----------
-    facts, scans, members, calls
-        Of the slice.
-    family : str
-        Side table.
-    columns : sequence of str
-        Which of its columns.
-
     Returns
     -------
     Columns
@@ -241,8 +232,6 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
 
     Parameters
     ----------
-    facts, scans
-        Of the trace.
     chosen : (n,) int64
         Locations, those of devices and counters for instance.
 
@@ -308,10 +297,6 @@ def walk_stacks(
 
     Parameters
     ----------
-    facts, scans
-        Of the trace.
-    teams : Teams
-        With those of the locations.
     locations : (n,) int64
         Rows of the locations, ascending.
     flush_stops : sequence of (n_flushes,) int64, optional
@@ -399,10 +384,6 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
 
     Parameters
     ----------
-    facts, scans
-        Of the trace.
-    teams : Teams
-        With those of the location.
     location : int
         Row of the location.
 
@@ -431,10 +412,6 @@ def scan_charges(
 
     Parameters
     ----------
-    facts, scans
-        Of the trace, which is not divided into periods.
-    teams : Teams
-        With those of the location.
     location : int
         Row of the location.
 
@@ -461,10 +438,6 @@ def scan_stacks(facts: Facts, scans: Sequence[LocationScan], teams: Teams, locat
 
     Parameters
     ----------
-    facts, scans
-        Of the trace.
-    teams : Teams
-        With those of the location.
     location : int
         Row of the location.
 

@@ -94,7 +94,6 @@ class Numbering:
 
         Parameters
         ----------
-        what : Numbered
         position : (n,) int64
             Numbers of the operations among those with the same key in this trace.
         *key : (n,) int

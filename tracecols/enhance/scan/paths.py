@@ -123,7 +123,6 @@ def named(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
     Parameters
     ----------
     name : (n,) object
-    wanted : str
 
     Returns
     -------
@@ -205,13 +204,6 @@ def shortened(path: str, width: int = 400) -> str:
     """Shorten a call path for a display: its first name and as many of its last ones as fit, with dots between them.
 
     What is written to files is never shortened.
-
-    Parameters
-    ----------
-    path : str
-        Names of regions with slashes between them.
-    width : int, optional
-        Characters, at most.
     """
     first, *rest = path.split("/")
     if len(path) <= width or not rest:

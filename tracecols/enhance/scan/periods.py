@@ -92,13 +92,6 @@ class Periods:
     def divider(self, regions: Regions, manifest: Mapping[str, Any]) -> Divider:
         """Return what divides the time of a trace.
 
-        Parameters
-        ----------
-        regions : Regions
-            Those of the trace.
-        manifest : mapping
-            Of the trace.
-
         Raises
         ------
         AnalysisError
@@ -161,8 +154,6 @@ def phases_of(words: str, names: NDArray[np.object_]) -> Divider:
 
     Parameters
     ----------
-    words : str
-        What a user asks for.
     names : (n_regions,) object
         Names of the regions of the trace.
 

@@ -17,15 +17,7 @@ RegionRule = Callable[[Regions], NDArray[np.bool_]]
 
 @cache
 def named(pattern: str, paradigm: str) -> RegionRule:
-    """Make a region rule: regions of a paradigm whose whole name, in lower case, matches a regular expression.
-
-    Parameters
-    ----------
-    pattern : str
-        Regular expression.
-    paradigm : str
-        Paradigm of the regions.
-    """
+    """Make a region rule: regions of a paradigm whose whole name, in lower case, matches a regular expression."""
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
         fits: NDArray[np.bool_] = regions.paradigm == paradigm
@@ -41,13 +33,7 @@ def named(pattern: str, paradigm: str) -> RegionRule:
 
 @cache
 def called(pattern: str) -> RegionRule:
-    """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong to.
-
-    Parameters
-    ----------
-    pattern : str
-        Regular expression.
-    """
+    """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong to."""
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
         compiled = re.compile(pattern)
@@ -76,13 +62,7 @@ def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
 
 
 def either(*rules: RegionRule) -> RegionRule:
-    """Make a region rule that fits where any of some does.
-
-    Parameters
-    ----------
-    *rules : region rule
-        Functions from regions to a mask over them.
-    """
+    """Make a region rule that fits where any of some does."""
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
         return np.logical_or.reduce([r(regions) for r in rules])
@@ -95,10 +75,8 @@ def is_in(facts: Facts, call_path: NDArray[np.int32], rule: RegionRule) -> NDArr
 
     Parameters
     ----------
-    facts : Facts
     call_path : (n,) int32
         Call paths; -1 null.
-    rule : region rule
     """
     mask = facts.memo.get(rule)
     if mask is None:

@@ -114,13 +114,7 @@ NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
 
 
 def charges_of(n: int) -> stacks.Charges:
-    """Return room for so many charges of exclusive time.
-
-    Parameters
-    ----------
-    n : int
-        How many.
-    """
+    """Return room for so many charges of exclusive time."""
     begin, end, node = (np.empty(n, np.int64) for _ in range(3))
     return stacks.Charges(begin, end, node, np.zeros(1, np.int64))
 
@@ -130,13 +124,7 @@ NO_CHARGES = charges_of(0)
 
 
 def tasks_of(n: int) -> stacks.Tasks:
-    """Return tasks of which none has begun.
-
-    Parameters
-    ----------
-    n : int
-        How many; the first is the implicit one.
-    """
+    """Return tasks of which none has begun."""
     found = arrays.zeros(stacks.Tasks, n)
     found.top[:] = found.stub[:] = found.gap[:] = -1
     return found
@@ -266,7 +254,6 @@ def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[n
 
     Parameters
     ----------
-    store : Store
     locations : (n,) int64
         Rows of locations, ascending.
     """
@@ -463,15 +450,7 @@ class LocationScan:
         return start, stop
 
     def inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> bool:
-        """Look up the call paths of teams whose masters have come far enough by now; return whether the location can go on.
-
-        Parameters
-        ----------
-        others : mapping or sequence of LocationScan
-            By location: what can be inherited.
-        give_up : bool, optional
-            Go on without what is not known.
-        """
+        """Look up the call paths of teams whose masters have come far enough by now; return whether the location can go on."""
         if self._forker not in (-1, self.location):
             if self._spans is None and others[self._forker].done:
                 self._spans = fork_spans([others[self._forker]], self.order)
@@ -589,9 +568,6 @@ def publish(
 
     Parameters
     ----------
-    scans : sequence of LocationScan
-    attributed : AttributedEvents
-        Of all of them, one location after the other.
     n_attributed : (n_scans,) int64
         How many each has.
     period : (any,) int32
@@ -638,7 +614,6 @@ def compare_with_sides(
 
     Parameters
     ----------
-    scans : sequence of LocationScan
     kind : (n,) uint8
         Kinds of their attributed events, one location after the other.
     n_attributed, n_forks : (n_scans,) int64
@@ -675,7 +650,6 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
 
     Parameters
     ----------
-    buffers : ScanBuffers
     spill : Spill
         Where call instances and attributed events go that exceed the buffer pool.
     waiting : LocationScan, optional
@@ -752,14 +726,8 @@ def advance_together(
 
     Parameters
     ----------
-    scans : sequence of LocationScan
-    others : mapping or sequence of LocationScan
-        By location: what can be inherited.
-    pool : BufferPool
     spill : Spill
         Where call instances and attributed events go that exceed the buffer pool.
-    give_up : bool, optional
-        Go on without what is not known.
     """
     fresh = pool.take()
     for run in runs_of(scans):
@@ -780,12 +748,7 @@ def advance_together(
 
 
 def runs_of(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
-    """Divide locations into runs of which kernels scan each at once: what events mean is the same, and all begin and end there.
-
-    Parameters
-    ----------
-    scans : sequence of LocationScan
-    """
+    """Divide locations into runs of which kernels scan each at once: what events mean is the same, and all begin and end there."""
     runs: list[list[LocationScan]] = []
     kind = None
     for scan in scans:
@@ -805,8 +768,6 @@ def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
     ----------
     scans : sequence of LocationScan
         A run: one location, or several that have not begun.
-    buffers : ScanBuffers
-        What they work in.
 
     Returns
     -------
@@ -863,14 +824,6 @@ def scan_batch(
         `time`, `kind` and `region` of the events, one location after the other.
     sizes : (n_scans,) int64
         How many each has.
-    buffers : ScanBuffers
-        What they work in, from now on.
-    ends : bool
-        Whether these are the last ones.
-    pointers : Pointers, optional
-        Filled, if given.
-    charges : Charges, optional
-        Filled, if given: of all events of one location.
 
     Returns
     -------
@@ -949,7 +902,6 @@ def fork_spans(scans: Sequence[LocationScan], order: EventOrder) -> ForkSpans:
 
     Parameters
     ----------
-    scans : sequence of LocationScan
     order : EventOrder
         Order of events across locations.
 
@@ -995,10 +947,6 @@ def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
 
     O(n log depth).
 
-    Parameters
-    ----------
-    scans : sequence of LocationScan
-
     Returns
     -------
     (n_nodes,) bool
@@ -1028,8 +976,6 @@ def plan_processes(
         Number of events of every location of the trace.
     process : (n_locations,) int32
         Process of each.
-    size : int
-        Events.
     """
     return [members[group] for group in whole_processes(n_events[members], process[members], size)]
 
@@ -1055,12 +1001,7 @@ def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
 
 
 def share_out(groups: list[list[LocationScan]]) -> list[list[list[LocationScan]]]:
-    """Give each group to a thread of its own, except those of locations with few events: one thread takes all of these.
-
-    Parameters
-    ----------
-    groups : list of list of LocationScan
-    """
+    """Give each group to a thread of its own, except those of locations with few events: one thread takes all of these."""
     is_small = [sum(scan.n for scan in group) < SMALL * len(group) for group in groups]
     shared = [group for group, small in zip(groups, is_small, strict=True) if small]
     alone = [[group] for group, small in zip(groups, is_small, strict=True) if not small]
@@ -1083,23 +1024,14 @@ def scan_locations(
 
     Parameters
     ----------
-    store : Store
-    regions : Regions
-        Regions of the trace.
-    locations : Locations
-        Locations of the trace.
     order : EventOrder
         Order of events across locations.
     first_rows : (n_locations,) int64
         Row of the first event of each location.
-    jobs : int
-        Threads.
     spill : Spill
         Where call instances and attributed events go that exceed the buffer pool.
     progress : callable, optional
         Called with the number of events done and the number of all.
-    divider : Divider, optional
-        What divides the time of the locations into periods.
     members : (n,) int64, optional
         Rows of the locations of whole processes, ascending; all by default.
 

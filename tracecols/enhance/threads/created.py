@@ -97,7 +97,6 @@ def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[
 
     Parameters
     ----------
-    store : Store
     location : int
         Row of the location.
     number : (n,) int64
@@ -121,7 +120,6 @@ def _enter_times(
 
     Parameters
     ----------
-    store : Store
     location : int
         Row of the location.
     number, kind, time : (n,) int64, uint8, int64
@@ -154,8 +152,6 @@ def enclosing_calls(
 
     Parameters
     ----------
-    calls : CallInstances
-        Call instances of the partition.
     location : int
         Row of the location.
     row : (n,) int64

@@ -113,12 +113,6 @@ def _columns(*columns: NDArray[Any]) -> tuple[list[int], bytes]:
 def pack(cube: SeverityCube, sources: Sources | None = None) -> Container:
     """Pack a cube.
 
-    Parameters
-    ----------
-    cube : SeverityCube
-    sources : Sources, optional
-        Source lines of regions.
-
     Returns
     -------
     Container
@@ -228,12 +222,6 @@ def start_of(cube: SeverityCube, found: Diagnosis | None = None) -> int:
     """Return the property that is selected at first: the one that was asked for, else the costliest finding.
 
     Without either, that of the first tree with the largest share that is not in the properties below it; -1 if there is none.
-
-    Parameters
-    ----------
-    cube : SeverityCube
-    found : Diagnosis, optional
-        Of the cube.
     """
     axis = cube.properties
     asked = [name for name in asked_for(cube.facts) if name in axis.number]

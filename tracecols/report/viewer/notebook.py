@@ -49,12 +49,6 @@ def _widget_class() -> type[Any]:
 def widget(cube: SeverityCube, height: int = 620) -> Any:
     """Return a notebook widget of a cube.
 
-    Parameters
-    ----------
-    cube : SeverityCube
-    height : int
-        Pixels.
-
     Returns
     -------
     anywidget.AnyWidget

@@ -37,7 +37,6 @@ def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | No
     ----------
     cube : SeverityCube
         As it is packed: numbers are those of its trees.
-    found : Diagnosis or None
     """
     if found is None:
         return None

@@ -34,14 +34,7 @@ HEAD = 1 << 20
 
 
 def report_output(path: str | Path, *, force: bool = False) -> Output:
-    """Return the file of a report; it replaces reports.
-
-    Parameters
-    ----------
-    path : str or Path
-    force : bool
-        Replace any other file as well.
-    """
+    """Return the file of a report; it replaces reports."""
 
     def recognise(found: Path) -> str | None:
         try:
@@ -75,15 +68,10 @@ def write_page(
 
     Parameters
     ----------
-    cube : SeverityCube
-    path : str or Path
-        A report there is replaced.
     title : str, optional
         Shown above the trees and by the browser; the name of the trace by default.
     sources : str, Path or Sources, optional
         The folder that has the sources of the program: the file then holds the lines of the definitions of its regions.
-    force : bool, optional
-        Replace any other file as well.
 
     Returns
     -------

@@ -42,11 +42,6 @@ def part_of(axis: PropertyAxis, name: str) -> str | None:
 def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
     """Return what the time of each period was spent on: parts that add up to all of it.
 
-    Parameters
-    ----------
-    cube : SeverityCube
-        Of which every property adds up.
-
     Returns
     -------
     dict or None

@@ -53,11 +53,6 @@ class Sources:
         A file is the one whose path ends like that in the trace, in as many parts as possible: the recording may come from another
         machine. Hidden files and folders are left out.
 
-        Parameters
-        ----------
-        call_paths : CallAxis
-        folder : str or Path
-
         Raises
         ------
         SeverityError

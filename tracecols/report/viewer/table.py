@@ -13,7 +13,6 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
 
     Parameters
     ----------
-    cube : SeverityCube
     most : int
         Number of rows.
 
