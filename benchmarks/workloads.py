@@ -11,11 +11,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
 
-SERIES = {
-    "events": "events",
-    "locations": "locations",
-    "messages": "point-to-point events per event",
-}
+SERIES = {"events": "events", "locations": "locations", "messages": "point-to-point events per event"}
 """Directions of growth, and what they are measured by."""
 
 BYTES_PER_EVENT = 45
@@ -41,9 +37,17 @@ def _recorded(name: str, path: Path, about: str) -> Workload:
 
 
 def _generated(
-    name: str, about: str, program: str, processes: int, threads: int, n_events: int, series: str = "", *,
-    is_epilog: bool = False, **options: Any,
-) -> Workload:  # fmt: skip
+    name: str,
+    about: str,
+    program: str,
+    processes: int,
+    threads: int,
+    n_events: int,
+    series: str = "",
+    *,
+    is_epilog: bool = False,
+    **options: Any,
+) -> Workload:
     def make(folder: Path) -> Path:
         from benchmarks import generate
 

@@ -32,10 +32,7 @@ def _choose_epilog(anchors: list[Path]) -> list[Path]:
     return [p for p in anchors if p.suffix != ".esd" or p.stem not in merged]
 
 
-FORMATS = (
-    Format("OTF2", ARCHIVES[:1], _open_otf2),
-    Format("EPILOG", ARCHIVES[1:], _open_epilog, _choose_epilog),
-)
+FORMATS = (Format("OTF2", ARCHIVES[:1], _open_otf2), Format("EPILOG", ARCHIVES[1:], _open_epilog, _choose_epilog))
 """The formats that tracecols brings."""
 
 

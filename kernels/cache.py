@@ -106,15 +106,17 @@ def _find_private_folder(parent: Path) -> Path | None:
     except OSError as error:
         warnings.warn(
             f"kernels are compiled at every start, since {why}, nor {path}: {error.strerror}\n  {hint}",
-            KernelCacheWarning, stacklevel=2,
-        )  # fmt: skip
+            KernelCacheWarning,
+            stacklevel=2,
+        )
         return None
     if _is_private(path) and _is_private(parent, is_shared=True):
         return path
     warnings.warn(
         f"kernels are compiled at every start, since {why}, and others can write to {path}\n  {hint}",
-        KernelCacheWarning, stacklevel=2,
-    )  # fmt: skip
+        KernelCacheWarning,
+        stacklevel=2,
+    )
     return None
 
 

@@ -30,9 +30,19 @@ def _is_member(process, group, group_start, group_member):
 
 @kernel
 def find_last_synchronisations(
-    location_start, partner, group, is_listed, group_start, group_member, query_start, query_process, last, last_group, used,
+    location_start,
+    partner,
+    group,
+    is_listed,
+    group_start,
+    group_member,
+    query_start,
+    query_process,
+    last,
+    last_group,
+    used,
     found,
-):  # fmt: skip
+):
     """Find for queries (synchronisation point, process) the last point of the same location before that synchronises with the process.
 
     Parameters
@@ -597,8 +607,22 @@ def divide_costs(first_kind, pairs, pair_lost, amount, wait, p2p_kinds, costs, o
 
 @kernel
 def walk_critical_path(
-    start, stop_before, goes_on, is_end, team_start, team_member, wait, seen, work, until, is_single, lets_go, resumes, reached, left,
-):  # fmt: skip
+    start,
+    stop_before,
+    goes_on,
+    is_end,
+    team_start,
+    team_member,
+    wait,
+    seen,
+    work,
+    until,
+    is_single,
+    lets_go,
+    resumes,
+    reached,
+    left,
+):
     """Walk the critical path back through time, from stop to stop.
 
     Parameters

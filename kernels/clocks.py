@@ -94,8 +94,22 @@ def lag_of(tail, head, condition, late, latency, n_transfers, n):
 
 @kernel
 def sweep_forward(
-    first, time, start, head, condition, late, latency, n_transfers, shrink, waiting, result, at, ready, is_blocked, hubs
-):  # fmt: skip
+    first,
+    time,
+    start,
+    head,
+    condition,
+    late,
+    latency,
+    n_transfers,
+    shrink,
+    waiting,
+    result,
+    at,
+    ready,
+    is_blocked,
+    hubs,
+):
     """Find the earliest times that satisfy all conditions, none earlier than recorded; O(nodes + conditions).
 
     Every location goes on until it meets a node that waits for others.

@@ -141,9 +141,32 @@ def _note(t, period, segment, n, own, own_time, late, edges, state, early_until,
 
 @kernel
 def collect_with_edges(
-    dividing, edges, edge_state, early_until, time, kind, region, node, start, base_row, action, number, parent, tasks, forgets, fills,
-    stop_times, flush_paths, marks, nested, joins, state, last, open_map, segments,
-):  # fmt: skip
+    dividing,
+    edges,
+    edge_state,
+    early_until,
+    time,
+    kind,
+    region,
+    node,
+    start,
+    base_row,
+    action,
+    number,
+    parent,
+    tasks,
+    forgets,
+    fills,
+    stop_times,
+    flush_paths,
+    marks,
+    nested,
+    joins,
+    state,
+    last,
+    open_map,
+    segments,
+):
     """Collect the segments of a location as without periods, and note where each period begins.
 
     A period begins in front of the event that ends its first time, behind the cuts there. The time between a FORK and an ENTER, or an EXIT and a JOIN,
@@ -184,9 +207,28 @@ def collect_with_edges(
         if j > i:
             mark, n_flushes = state[N_MARKS], state[N_FLUSHES]
             i = collect_segments(
-                time[:j], kind, region, node, i, base_row, action, number, parent, tasks, forgets, fills, stop_times, flush_paths,
-                marks, nested, joins, state, last, open_map, segments,
-            )  # fmt: skip
+                time[:j],
+                kind,
+                region,
+                node,
+                i,
+                base_row,
+                action,
+                number,
+                parent,
+                tasks,
+                forgets,
+                fills,
+                stop_times,
+                flush_paths,
+                marks,
+                nested,
+                joins,
+                state,
+                last,
+                open_map,
+                segments,
+            )
             for m in range(mark, state[N_MARKS]):
                 if marks.what[m] == LEAVE_TEAM or marks.what[m] == END_IN_TEAM:
                     at = marks.row[m] - base_row
@@ -225,9 +267,18 @@ def collect_with_edges(
                 t = bins[next_bin]
                 m, since = count_nested(now, t, base_row + j, before, state[N_NESTED], state[NESTED_STOP], nested)
                 _note(
-                    t, next_bin + 1, segment + m, n if m == 0 else np.int64(0), own, max(t - since, nothing), True, edges, edge_state,
-                    early_until, open_map,
-                )  # fmt: skip
+                    t,
+                    next_bin + 1,
+                    segment + m,
+                    n if m == 0 else np.int64(0),
+                    own,
+                    max(t - since, nothing),
+                    True,
+                    edges,
+                    edge_state,
+                    early_until,
+                    open_map,
+                )
                 next_bin += 1
         else:
             # the phase before may have ended with an event that does not tell what is around it
@@ -237,27 +288,73 @@ def collect_with_edges(
                 if was >= 0 and was < end.size and end[was] < now:
                     m, since = count_nested(now, t, base_row + j, before, state[N_NESTED], state[NESTED_STOP], nested)
                     _note(
-                        t, np.int64(-1), segment + m, n if m == 0 else np.int64(0), own, max(t - since, nothing), True, edges,
-                        edge_state, early_until, open_map,
-                    )  # fmt: skip
+                        t,
+                        np.int64(-1),
+                        segment + m,
+                        n if m == 0 else np.int64(0),
+                        own,
+                        max(t - since, nothing),
+                        True,
+                        edges,
+                        edge_state,
+                        early_until,
+                        open_map,
+                    )
                 t = now - forked
             m, since = count_nested(now, t, base_row + j, before, state[N_NESTED], state[NESTED_STOP], nested)
             _note(
-                t, p, segment + m, n if m == 0 else np.int64(0), own, max(t - since, nothing), True, edges, edge_state,
-                early_until, open_map,
-            )  # fmt: skip
+                t,
+                p,
+                segment + m,
+                n if m == 0 else np.int64(0),
+                own,
+                max(t - since, nothing),
+                True,
+                edges,
+                edge_state,
+                early_until,
+                open_map,
+            )
         if by_time and next_bin < bins.size and bins[next_bin] <= now:
             # in the time since the FORK, which is counted at once
             i = collect_segments(
-                time[: j + 1], kind, region, node, j, base_row, action, number, parent, tasks, forgets, fills, stop_times, flush_paths,
-                marks, nested, joins, state, last, open_map, segments,
-            )  # fmt: skip
+                time[: j + 1],
+                kind,
+                region,
+                node,
+                j,
+                base_row,
+                action,
+                number,
+                parent,
+                tasks,
+                forgets,
+                fills,
+                stop_times,
+                flush_paths,
+                marks,
+                nested,
+                joins,
+                state,
+                last,
+                open_map,
+                segments,
+            )
             while i > j and next_bin < bins.size and bins[next_bin] <= now:
                 t = bins[next_bin]
                 _note(
-                    t, next_bin + 1, state[N_SEGMENTS], state[N_LISTED], c, t - now, False, edges, edge_state, early_until,
+                    t,
+                    next_bin + 1,
+                    state[N_SEGMENTS],
+                    state[N_LISTED],
+                    c,
+                    t - now,
+                    False,
+                    edges,
+                    edge_state,
+                    early_until,
                     open_map,
-                )  # fmt: skip
+                )
                 next_bin += 1
             if i == j:
                 return j

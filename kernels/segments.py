@@ -361,9 +361,28 @@ def count_nested(now, until, row, before, k, stop, nested):
 
 @kernel
 def collect_segments(
-    time, kind, region, node, start, base_row, action, number, parent, tasks, forgets, fills,
-    stop_times, flush_paths, marks, nested, joins, state, last, open_map, segments,
-):  # fmt: skip
+    time,
+    kind,
+    region,
+    node,
+    start,
+    base_row,
+    action,
+    number,
+    parent,
+    tasks,
+    forgets,
+    fills,
+    stop_times,
+    flush_paths,
+    marks,
+    nested,
+    joins,
+    state,
+    last,
+    open_map,
+    segments,
+):
     """Add up the time between the events of one location by call path, from cut to cut.
 
     Parameters
@@ -520,8 +539,12 @@ def collect_segments(
             mark += 1
         i += 1
     state[N_LISTED], state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS], state[N_NESTED] = (
-        n, n_entries, n_segments, mark, k,
-    )  # fmt: skip
+        n,
+        n_entries,
+        n_segments,
+        mark,
+        k,
+    )
     last[0] = before
     return i
 

@@ -833,9 +833,22 @@ def attribute(kind, at, what, top, state, frames, calls, attributed, team_stack)
 
 @part
 def scan_events(
-    events, start, state, meanings, sides, periods, frames, paths, table, calls, attributed, team_stack, tasks, pointers,
+    events,
+    start,
+    state,
+    meanings,
+    sides,
+    periods,
+    frames,
+    paths,
+    table,
+    calls,
+    attributed,
+    team_stack,
+    tasks,
+    pointers,
     charges,
-):  # fmt: skip
+):
     """Walk through consecutive events of one location.
 
     Parameters
@@ -1092,9 +1105,27 @@ def pass_last_edges(end, state, periods, frames, paths, table, tasks, charges):
 
 @kernel
 def scan_locations(
-    k, start, events, bounds, states, meanings, sides, side_bounds, periods, frames, paths, table, calls, attributed, team_stack,
-    tasks, pointers, charges, filled, ends,
-):  # fmt: skip
+    k,
+    start,
+    events,
+    bounds,
+    states,
+    meanings,
+    sides,
+    side_bounds,
+    periods,
+    frames,
+    paths,
+    table,
+    calls,
+    attributed,
+    team_stack,
+    tasks,
+    pointers,
+    charges,
+    filled,
+    ends,
+):
     """Walk through consecutive events of some locations, one location after the other; what each finds stands behind that of those before.
 
     Parameters
@@ -1154,13 +1185,25 @@ def scan_locations(
         a, b = side_bounds[TASKS, k], side_bounds[TASKS, k + 1]
         own_tasks = Tasks(tasks.top[a:b], tasks.time[a:b], tasks.stub[a:b], tasks.counted[a:b], tasks.gap[a:b])
         own_paths = CallPaths(
-            paths.parent[n_paths:], paths.entry[n_paths:], paths.row[n_paths:], paths.time[n_paths:], paths.recent[n_paths:],
-            paths.exclusive[n_paths:], paths.visits[n_paths:], paths.period[n_paths:],
-        )  # fmt: skip
+            paths.parent[n_paths:],
+            paths.entry[n_paths:],
+            paths.row[n_paths:],
+            paths.time[n_paths:],
+            paths.recent[n_paths:],
+            paths.exclusive[n_paths:],
+            paths.visits[n_paths:],
+            paths.period[n_paths:],
+        )
         n = filled[FILLED_CALLS]
         own_calls = CallInstances(
-            calls.node[n:], calls.enter[n:], calls.exit[n:], calls.enter_time[n:], calls.exit_time[n:], calls.team[n:], calls.tasks[n:]
-        )  # fmt: skip
+            calls.node[n:],
+            calls.enter[n:],
+            calls.exit[n:],
+            calls.enter_time[n:],
+            calls.exit_time[n:],
+            calls.team[n:],
+            calls.tasks[n:],
+        )
         n = filled[FILLED_ATTRIBUTED]
         own_attributed = AttributedEvents(
             attributed.kind[n:], attributed.time[n:], attributed.call[n:], attributed.node[n:]
@@ -1183,9 +1226,22 @@ def scan_locations(
                     table,
                 )
         why, start = scan_events(
-            own_events, start, state, meanings, own_sides, of_periods, frames, own_paths, table, own_calls, own_attributed,
-            team_stack, own_tasks, own_pointers, charges,
-        )  # fmt: skip
+            own_events,
+            start,
+            state,
+            meanings,
+            own_sides,
+            of_periods,
+            frames,
+            own_paths,
+            table,
+            own_calls,
+            own_attributed,
+            team_stack,
+            own_tasks,
+            own_pointers,
+            charges,
+        )
         if why != DONE:
             return why, k, start
         if ends:

@@ -9,9 +9,7 @@ from tracecols.kernels.stacks import find_slot
 
 
 @kernel
-def merge_call_paths(
-    start, at, above, entry, time, place, row, number, merged_parent, merged_entry, chosen, table
-):  # fmt: skip
+def merge_call_paths(start, at, above, entry, time, place, row, number, merged_parent, merged_entry, chosen, table):
     """Number the call paths of all locations so that those with the same entry below the same parent are one.
 
     Goes through the locations as often as it takes: a call path may stand below one of any other location.

@@ -114,7 +114,9 @@ def change_columns(table: pa.Table, chance: random.Random) -> pa.Table:
             nothing = pa.array([{"string": "", "bool": False}.get(str(kind), 0)] * table.num_rows, kind)
             return table.set_column(at, pa.field(field.name, kind, nullable=False), nothing)
         case _:
-            return table.set_column(at, pa.field(field.name, field.type, nullable=True), pa.nulls(table.num_rows, field.type))  # fmt: skip
+            return table.set_column(
+                at, pa.field(field.name, field.type, nullable=True), pa.nulls(table.num_rows, field.type)
+            )
 
 
 def change_values(table: pa.Table, chance: random.Random) -> pa.Table:

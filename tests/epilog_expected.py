@@ -61,9 +61,12 @@ def _side(recording: Recording, event: Event, region: str) -> dict[str, int]:
     if kind == K.MPI_COLLECTIVE_END:
         op = re.sub("^mpi_i?", "", name)
         return {
-            "root": _process(recording, f["root"]), "communicator": comm, "sent": f["sent"], "received": f["received"],
+            "root": _process(recording, f["root"]),
+            "communicator": comm,
+            "sent": f["sent"],
+            "received": f["received"],
             "op": COLLECTIVE_OPS.index(op) if op in COLLECTIVE_OPS[:17] else -1,
-        }  # fmt: skip
+        }
     if kind == K.RMA_COLLECTIVE_END:
         return {"window": f["window"], "op": COLLECTIVE_OPS.index(WINDOW_OPS[name]) if name in WINDOW_OPS else -1}
     if kind == K.RMA_GROUP_SYNC:

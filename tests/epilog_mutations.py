@@ -73,9 +73,18 @@ def write_all(folder: Path, *, archives: bool = True) -> list[Path]:
             offsets = {0: [(0.0, 0.0), (1.0, 0.0)], 1: [(0.0, 1e-3), (1.0, 2e-3)]} if i % 2 else None
             path = folder / f"{name} archive"
             write_archive(
-                r, path, i, sparse=i % 2 == 0, compress=i % 2 == 1, offsets=offsets, base=1.0, requests=True,
-                with_locations=name == "messages", definitions_in_files=name == "one-sided", last_def=name == "hybrid",
-            )  # fmt: skip
+                r,
+                path,
+                i,
+                sparse=i % 2 == 0,
+                compress=i % 2 == 1,
+                offsets=offsets,
+                base=1.0,
+                requests=True,
+                with_locations=name == "messages",
+                definitions_in_files=name == "one-sided",
+                last_def=name == "hybrid",
+            )
             anchors.append(path / "epik.esd")
     return anchors
 

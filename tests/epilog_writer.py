@@ -327,13 +327,7 @@ class EpilogWriter:
     # -- events ----------------------------------------------------------------------------------------------------
 
     def event(
-        self,
-        kind: str | int,
-        location: int | None,
-        time: float,
-        metrics: Sequence[int] = (),
-        /,
-        **fields: int | None,
+        self, kind: str | int, location: int | None, time: float, metrics: Sequence[int] = (), /, **fields: int | None
     ) -> Self:
         """Record an event of any type, by the field names of `oracles.epilog.EVENTS`; counters are 0 if left out."""
         code = CODE[kind] if isinstance(kind, str) else kind

@@ -149,9 +149,10 @@ def in_communicator(
         if rank >= 0 and of and of[0]["groupFlags"] & 1:
             self_like = enums.GROUP_TYPES[of[0]["groupType"]] == "comm_self"
             listed = [
-                x["members"] for x in d["Group"]
+                x["members"]
+                for x in d["Group"]
                 if enums.GROUP_TYPES[x["groupType"]] == "comm_locations" and x["paradigm"] == of[0]["paradigm"]
-            ][-1]  # fmt: skip
+            ][-1]
             members = [g["members"] for g in of if rank in g["members"]]
             rank = -1 if rank >= len(listed) else 0 if self_like else members[0].index(rank) if members else -1
         result.append(rank)
@@ -275,76 +276,118 @@ def check_definitions(store: Store, library: Library) -> None:
     check(store, "strings", id=plain("String", "self"), string=plain("String", "string"))
     node_row = {x["self"]: i for i, x in enumerate(d["SystemTreeNode"])} | {0xFFFFFFFF: -1}
     check(
-        store, "system_tree_nodes", id=plain("SystemTreeNode", "self"), name=names("SystemTreeNode"),
-        class_name=names("SystemTreeNode", "className"), parent=[node_row[p] for p in plain("SystemTreeNode", "parent")],
-    )  # fmt: skip
+        store,
+        "system_tree_nodes",
+        id=plain("SystemTreeNode", "self"),
+        name=names("SystemTreeNode"),
+        class_name=names("SystemTreeNode", "className"),
+        parent=[node_row[p] for p in plain("SystemTreeNode", "parent")],
+    )
     check_processes(store, library, text, rows, node_row)
     check_regions(store, library, text)
     check_properties(store, library, text, rows, node_row)
     check_groups(store, library, text, rows)
     check(
-        store, "metric_members", id=plain("MetricMember", "self"), name=names("MetricMember"),
-        description=names("MetricMember", "description"), unit=names("MetricMember", "unit"),
+        store,
+        "metric_members",
+        id=plain("MetricMember", "self"),
+        name=names("MetricMember"),
+        description=names("MetricMember", "description"),
+        unit=names("MetricMember", "unit"),
         type=named("MetricMember", "metricType", enums.METRIC_TYPES),
         mode=named("MetricMember", "metricMode", enums.METRIC_MODES),
         value_type=[{4: "uint64", 8: "int64", 10: "float64"}[v] for v in plain("MetricMember", "valueType")],
-        base=plain("MetricMember", "base"), exponent=plain("MetricMember", "exponent"),
-    )  # fmt: skip
+        base=plain("MetricMember", "base"),
+        exponent=plain("MetricMember", "exponent"),
+    )
     members = {x["self"]: i for i, x in enumerate(d["MetricMember"])}
     classes = {x["self"]: i for i, x in enumerate(d["MetricClass"])}
     check(
-        store, "metric_classes", id=plain("MetricClass", "self"),
+        store,
+        "metric_classes",
+        id=plain("MetricClass", "self"),
         members=[[members[m] for m in v] for v in plain("MetricClass", "metricMembers")],
         occurrence=named("MetricClass", "metricOccurrence", enums.METRIC_OCCURRENCES),
         recorder_kind=named("MetricClass", "recorderKind", enums.RECORDER_KINDS),
-    )  # fmt: skip
+    )
     n = len(classes)
     check(
-        store, "metric_sources", id=plain("MetricClass", "self") + plain("MetricInstance", "self"),
+        store,
+        "metric_sources",
+        id=plain("MetricClass", "self") + plain("MetricInstance", "self"),
         metric_class=[*range(n), *(classes[c] for c in plain("MetricInstance", "metricClass"))],
         recorder=[-1] * n + of("MetricInstance", "recorder", "LOCATION"),
         scope=["location"] * n + named("MetricInstance", "metricScope", enums.METRIC_SCOPES),
         scope_id=[-1] * n + plain("MetricInstance", "scope"),
-    )  # fmt: skip
+    )
     check_topologies(store, library, text, rows)
     check(
-        store, "attribute_definitions", id=plain("Attribute", "self"), name=names("Attribute"),
-        description=names("Attribute", "description"), type=named("Attribute", "type", enums.VALUE_TYPES),
-    )  # fmt: skip
+        store,
+        "attribute_definitions",
+        id=plain("Attribute", "self"),
+        name=names("Attribute"),
+        description=names("Attribute", "description"),
+        type=named("Attribute", "type", enums.VALUE_TYPES),
+    )
     check(
-        store, "parameter_definitions", id=plain("Parameter", "self"), name=names("Parameter"),
+        store,
+        "parameter_definitions",
+        id=plain("Parameter", "self"),
+        name=names("Parameter"),
         type=named("Parameter", "parameterType", enums.PARAMETER_TYPES),
-    )  # fmt: skip
+    )
     check(
-        store, "windows", id=plain("RmaWin", "self"), name=names("RmaWin"), communicator=of("RmaWin", "comm", "COMM"),
+        store,
+        "windows",
+        id=plain("RmaWin", "self"),
+        name=names("RmaWin"),
+        communicator=of("RmaWin", "comm", "COMM"),
         flags=plain("RmaWin", "flags"),
-    )  # fmt: skip
+    )
     check(
-        store, "source_code_locations", id=plain("SourceCodeLocation", "self"),
-        file=names("SourceCodeLocation", "file"), line=plain("SourceCodeLocation", "lineNumber"),
-    )  # fmt: skip
+        store,
+        "source_code_locations",
+        id=plain("SourceCodeLocation", "self"),
+        file=names("SourceCodeLocation", "file"),
+        line=plain("SourceCodeLocation", "lineNumber"),
+    )
     check(
-        store, "calling_contexts", id=plain("CallingContext", "self"), region=of("CallingContext", "region", "REGION"),
+        store,
+        "calling_contexts",
+        id=plain("CallingContext", "self"),
+        region=of("CallingContext", "region", "REGION"),
         source_code_location=of("CallingContext", "sourceCodeLocation", "SCL"),
         parent=of("CallingContext", "parent", "CALLING_CONTEXT"),
-    )  # fmt: skip
+    )
     check(
-        store, "interrupt_generators", id=plain("InterruptGenerator", "self"), name=names("InterruptGenerator"),
+        store,
+        "interrupt_generators",
+        id=plain("InterruptGenerator", "self"),
+        name=names("InterruptGenerator"),
         mode=named("InterruptGenerator", "interruptGeneratorMode", enums.INTERRUPT_MODES),
-        base=plain("InterruptGenerator", "base"), exponent=plain("InterruptGenerator", "exponent"),
+        base=plain("InterruptGenerator", "base"),
+        exponent=plain("InterruptGenerator", "exponent"),
         period=plain("InterruptGenerator", "period"),
-    )  # fmt: skip
+    )
     check(
-        store, "io_files", id=plain("IoRegularFile", "self") + plain("IoDirectory", "self"),
+        store,
+        "io_files",
+        id=plain("IoRegularFile", "self") + plain("IoDirectory", "self"),
         name=names("IoRegularFile") + names("IoDirectory"),
         type=["file"] * len(d["IoRegularFile"]) + ["directory"] * len(d["IoDirectory"]),
         scope=[node_row[x["scope"]] for x in d["IoRegularFile"] + d["IoDirectory"]],
-    )  # fmt: skip
+    )
     check(
-        store, "io_handles", id=plain("IoHandle", "self"), name=names("IoHandle"), file=of("IoHandle", "file", "IO_FILE"),
-        paradigm=plain("IoHandle", "ioParadigm"), flags=plain("IoHandle", "ioHandleFlags"),
-        communicator=of("IoHandle", "comm", "COMM"), parent=of("IoHandle", "parent", "IO_HANDLE"),
-    )  # fmt: skip
+        store,
+        "io_handles",
+        id=plain("IoHandle", "self"),
+        name=names("IoHandle"),
+        file=of("IoHandle", "file", "IO_FILE"),
+        paradigm=plain("IoHandle", "ioParadigm"),
+        flags=plain("IoHandle", "ioHandleFlags"),
+        communicator=of("IoHandle", "comm", "COMM"),
+        parent=of("IoHandle", "parent", "IO_HANDLE"),
+    )
 
 
 def check_properties(
@@ -447,22 +490,31 @@ def check_groups(store: Store, library: Library, text: dict[int, str], rows: dic
         else:
             members.append(ids)
     check(
-        store, "groups", id=[x["self"] for x in groups], name=[text[x["name"]] for x in groups], type=kinds,
-        paradigm=[enums.PARADIGMS[x["paradigm"]] for x in groups], flags=[x["groupFlags"] & ~1 for x in groups],
+        store,
+        "groups",
+        id=[x["self"] for x in groups],
+        name=[text[x["name"]] for x in groups],
+        type=kinds,
+        paradigm=[enums.PARADIGMS[x["paradigm"]] for x in groups],
+        flags=[x["groupFlags"] & ~1 for x in groups],
         members=members,
-    )  # fmt: skip
+    )
     plain, inter = library.definitions["Comm"], library.definitions["InterComm"]
     of = [rows["GROUP"][x["group"]] for x in plain] + [rows["GROUP"][x["groupA"]] for x in inter]
     parents = [x["parent"] for x in plain] + [x["commonCommunicator"] for x in inter]
     kind_of = {"comm_self": "self", "comm_group": "group"}
     check(
-        store, "communicators", id=[x["self"] for x in plain + inter], name=[text[x["name"]] for x in plain + inter],
+        store,
+        "communicators",
+        id=[x["self"] for x in plain + inter],
+        name=[text[x["name"]] for x in plain + inter],
         kind=[kind_of.get(kinds[g], "locations") for g in of[: len(plain)]] + ["inter"] * len(inter),
-        paradigm=[enums.PARADIGMS[groups[g]["paradigm"]] for g in of], parent=[rows["COMM"][p] for p in parents],
+        paradigm=[enums.PARADIGMS[groups[g]["paradigm"]] for g in of],
+        parent=[rows["COMM"][p] for p in parents],
         flags=[x["flags"] for x in plain + inter],
         members=[[] if kinds[g] == "comm_self" else members[g] for g in of],
         remote_members=[[]] * len(plain) + [members[rows["GROUP"][x["groupB"]]] for x in inter],
-    )  # fmt: skip
+    )
 
 
 def check_topologies(store: Store, library: Library, text: dict[int, str], rows: dict[str, dict[int, int]]) -> None:
@@ -471,18 +523,23 @@ def check_topologies(store: Store, library: Library, text: dict[int, str], rows:
     axes = {x["self"]: x for x in d["CartDimension"]}
     mine = [[axes[a] for a in x["cartDimensions"]] for x in d["CartTopology"]]
     check(
-        store, "topologies", id=[x["self"] for x in d["CartTopology"]],
+        store,
+        "topologies",
+        id=[x["self"] for x in d["CartTopology"]],
         name=[text[x["name"]] for x in d["CartTopology"]],
         communicator=[rows["COMM"][x["communicator"]] for x in d["CartTopology"]],
-        dimensions=[[text[a["name"]] for a in v] for v in mine], sizes=[[a["size"] for a in v] for v in mine],
+        dimensions=[[text[a["name"]] for a in v] for v in mine],
+        sizes=[[a["size"] for a in v] for v in mine],
         periodic=[[a["cartPeriodicity"] for a in v] for v in mine],
-    )  # fmt: skip
+    )
     topology = {x["self"]: i for i, x in enumerate(d["CartTopology"])}
     communicator = table(store, "topologies")["communicator"]
     members = table(store, "communicators")["members"]
     check(
-        store, "topology_coordinates", topology=[topology[x["cartTopology"]] for x in d["CartCoordinate"]],
+        store,
+        "topology_coordinates",
+        topology=[topology[x["cartTopology"]] for x in d["CartCoordinate"]],
         rank=[x["rank"] for x in d["CartCoordinate"]],
         location=[members[communicator[topology[x["cartTopology"]]]][x["rank"]] for x in d["CartCoordinate"]],
         coordinates=[x["coordinates"] for x in d["CartCoordinate"]],
-    )  # fmt: skip
+    )

@@ -101,23 +101,59 @@ def definitions(path: Path, chance: random.Random, **options: Any) -> tuple[Arch
     regions = [archive.region(f"region {i}", "loop", "compiler", "a.c", i, None, flags=i & 3) for i in range(40)]
     regions.append(
         archive.define(
-            "Region", self=UNDEFINED - 1, name=text, description=other, region_type=0, source_file=None,
-            begin_line_number=1 << 31, end_line_number=UNDEFINED - 1, canonical_name=None, region_role=35, paradigm=20,
+            "Region",
+            self=UNDEFINED - 1,
+            name=text,
+            description=other,
+            region_type=0,
+            source_file=None,
+            begin_line_number=1 << 31,
+            end_line_number=UNDEFINED - 1,
+            canonical_name=None,
+            region_role=35,
+            paradigm=20,
             region_flags=0,
         )
-    )  # fmt: skip
-    regions.append(archive.define("Region", self=65_535, name=text, description=empty, region_type=0, source_file=far[0],
-                                  begin_line_number=0, end_line_number=0, canonical_name=other, region_role=1,
-                                  paradigm=3, region_flags=1))  # fmt: skip
-    regions.append(archive.define("Region", self=65_536, name=far[1], description=empty, region_type=0,
-                                  source_file=far[2], begin_line_number=0, end_line_number=0, canonical_name=far[1],
-                                  region_role=0, paradigm=0, region_flags=0))  # fmt: skip
+    )
+    regions.append(
+        archive.define(
+            "Region",
+            self=65_535,
+            name=text,
+            description=empty,
+            region_type=0,
+            source_file=far[0],
+            begin_line_number=0,
+            end_line_number=0,
+            canonical_name=other,
+            region_role=1,
+            paradigm=3,
+            region_flags=1,
+        )
+    )
+    regions.append(
+        archive.define(
+            "Region",
+            self=65_536,
+            name=far[1],
+            description=empty,
+            region_type=0,
+            source_file=far[2],
+            begin_line_number=0,
+            end_line_number=0,
+            canonical_name=far[1],
+            region_role=0,
+            paradigm=0,
+            region_flags=0,
+        )
+    )
     groups = [archive.group("locations", archive.locations), archive.group("regions", regions[3:9], flags=0)]
     groups.append(archive.group("comm_group", [1, 0], flags=1))
     comms = [mpi.world, *mpi.teams, archive.comm_self(), archive.comm("sub", [1, 0], parent=mpi.world, flags=1)]
     inter = archive.new_id("Comm")
-    archive.define("InterComm", self=inter, name=text, group_a=groups[2], group_b=groups[2],
-                   common_communicator=mpi.world, flags=1)  # fmt: skip
+    archive.define(
+        "InterComm", self=inter, name=text, group_a=groups[2], group_b=groups[2], common_communicator=mpi.world, flags=1
+    )
     comms.append(inter)
     windows = [archive.define("RmaWin", name=text, comm=c, flags=1) for c in comms[:2]]
     kinds = ("uint8", "int64", "double", "string", "region", "location")
@@ -128,32 +164,56 @@ def definitions(path: Path, chance: random.Random, **options: Any) -> tuple[Arch
         (archive.metric_class(*((f"e{i}", "double") for i in range(7))), [10] * 7),
     ]
     instance = archive.new_id("metric")
-    archive.define("MetricInstance", self=instance, metric_class=metrics[1][0], recorder=mpi.ranks[0],
-                   metric_scope=1, scope=1)  # fmt: skip
+    archive.define(
+        "MetricInstance", self=instance, metric_class=metrics[1][0], recorder=mpi.ranks[0], metric_scope=1, scope=1
+    )
     metrics.append((instance, metrics[1][1]))
     parameters = [archive.define("Parameter", name=text, parameter_type=i) for i in range(3)]
     lines = [archive.define("SourceCodeLocation", file=text, line_number=n) for n in (0, 7, UNDEFINED - 1)]
     contexts: list[int | None] = [None]
     for i in range(6):
-        contexts.append(archive.define("CallingContext", region=regions[i] if i else None,
-                                       source_code_location=lines[i % 3], parent=contexts[i // 2]))  # fmt: skip
-    generators = [archive.define("InterruptGenerator", name=text, mode=i, base=i, exponent=-9, period=1 << 40)
-                  for i in range(2)]  # fmt: skip
-    io_paradigm = archive.define("IoParadigm", identification=text, name=text, io_paradigm_class=0,
-                                 io_paradigm_flags=0, tail=b"\0")  # fmt: skip
+        contexts.append(
+            archive.define(
+                "CallingContext",
+                region=regions[i] if i else None,
+                source_code_location=lines[i % 3],
+                parent=contexts[i // 2],
+            )
+        )
+    generators = [
+        archive.define("InterruptGenerator", name=text, mode=i, base=i, exponent=-9, period=1 << 40) for i in range(2)
+    ]
+    io_paradigm = archive.define(
+        "IoParadigm", identification=text, name=text, io_paradigm_class=0, io_paradigm_flags=0, tail=b"\0"
+    )
     files = [
         archive.define("IoRegularFile", name=text, scope=0),
         archive.define("IoDirectory", self=1, name=other, scope=1),
     ]
-    handles = [archive.define("IoHandle", name=text, file=files[i], io_paradigm=io_paradigm, io_handle_flags=i,
-                              comm=comms[0] if i else None, parent=None if i == 0 else 0) for i in range(2)]  # fmt: skip
+    handles = [
+        archive.define(
+            "IoHandle",
+            name=text,
+            file=files[i],
+            io_paradigm=io_paradigm,
+            io_handle_flags=i,
+            comm=comms[0] if i else None,
+            parent=None if i == 0 else 0,
+        )
+        for i in range(2)
+    ]
     axis = [archive.define("CartDimension", name=text, size=n, cart_periodicity=n & 1) for n in (2, 1)]
     cart = archive.define("CartTopology", name=other, communicator=mpi.world, cart_dimensions=axis)
     for rank in range(2):
         archive.define("CartCoordinate", cart_topology=cart, rank=rank, coordinates=[1 - rank, 0])
     for of, value in ((1, 200), (5, -3), (7, -70_000), (4, 1 << 63), (8, -5), (9, 0.5), (10, 1e100), (11, text)):
-        archive.define("LocationProperty", of=mpi.ranks[0].id, name=other,
-                       string_value=text if of == 11 else None, value=(of, value))  # fmt: skip
+        archive.define(
+            "LocationProperty",
+            of=mpi.ranks[0].id,
+            name=other,
+            string_value=text if of == 11 else None,
+            value=(of, value),
+        )
     archive.define("LocationGroupProperty", of=0, name=other, string_value=text)
     archive.define("SystemTreeNodeProperty", of=1, name=other, string_value=text, value=(11, text))
     archive.define("SystemTreeNodeDomain", of=0, domain=1)

@@ -404,8 +404,13 @@ class Archive:
         self.machine, self.creator, self.description = "machine", "tests", ""
         self.properties: dict[str, str] = {}
         self.string("")
-        self.define("ClockProperties", timer_resolution=resolution, global_offset=origin, trace_length=length,
-                    realtime_timestamp=None)  # fmt: skip
+        self.define(
+            "ClockProperties",
+            timer_resolution=resolution,
+            global_offset=origin,
+            trace_length=length,
+            realtime_timestamp=None,
+        )
 
     # -- definitions -------------------------------------------------------------------------------
 
@@ -458,12 +463,18 @@ class Archive:
         """Define a region; role and paradigm follow from the name (`guess_region`) if not given."""
         guessed = guess_region(name)
         number = self.define(
-            "Region", name=self.string(name), description=self.string(""), region_type=0,
-            source_file=self.string(file), begin_line_number=begin, end_line_number=end,
+            "Region",
+            name=self.string(name),
+            description=self.string(""),
+            region_type=0,
+            source_file=self.string(file),
+            begin_line_number=begin,
+            end_line_number=end,
             canonical_name=self.string(name if canonical is None else canonical),
             region_role=enums.REGION_ROLES.index(role or guessed[0]),
-            paradigm=enums.PARADIGMS.index(paradigm or guessed[1]), region_flags=flags,
-        )  # fmt: skip
+            paradigm=enums.PARADIGMS.index(paradigm or guessed[1]),
+            region_flags=flags,
+        )
         self._regions.setdefault(name, number)
         return number
 
@@ -488,9 +499,12 @@ class Archive:
         if node is None and not self._nodes:
             self.node("machine", "machine")
         number = self.define(
-            "LocationGroup", name=self.string(name), location_group_type=enums.LOCATION_GROUP_TYPES.index(kind),
-            system_tree_parent=self._nodes[0] if node is None else node, creating_location_group=creator,
-        )  # fmt: skip
+            "LocationGroup",
+            name=self.string(name),
+            location_group_type=enums.LOCATION_GROUP_TYPES.index(kind),
+            system_tree_parent=self._nodes[0] if node is None else node,
+            creating_location_group=creator,
+        )
         self._groups.append(number)
         return number
 
@@ -510,9 +524,14 @@ class Archive:
     def group(self, kind: str, members: Sequence[Any], paradigm: str = "mpi", name: str = "", flags: int = 0) -> int:
         """Define a group; members are identifiers or locations, or ranks for `comm_group`."""
         return self.define(
-            "Group", name=self.string(name), group_type_pre12=0, members=members,
-            group_type=enums.GROUP_TYPES.index(kind), paradigm=enums.PARADIGMS.index(paradigm), group_flags=flags,
-        )  # fmt: skip
+            "Group",
+            name=self.string(name),
+            group_type_pre12=0,
+            members=members,
+            group_type=enums.GROUP_TYPES.index(kind),
+            paradigm=enums.PARADIGMS.index(paradigm),
+            group_flags=flags,
+        )
 
     def comm(
         self, name: str, ranks: Sequence[int], parent: int | None = None, paradigm: str = "mpi", flags: int = 0
@@ -535,11 +554,18 @@ class Archive:
         """Define a metric class from (name, type) of its members; types are int64, uint64 and double."""
         ids = [
             self.define(
-                "MetricMember", name=self.string(name), description=self.string(""), metric_type=1, metric_mode=0,
-                value_type=enums.VALUE_TYPES.index(of), base=1, exponent=0, unit=self.string("#"),
+                "MetricMember",
+                name=self.string(name),
+                description=self.string(""),
+                metric_type=1,
+                metric_mode=0,
+                value_type=enums.VALUE_TYPES.index(of),
+                base=1,
+                exponent=0,
+                unit=self.string("#"),
             )
             for name, of in members
-        ]  # fmt: skip
+        ]
         number = self.new_id("metric")
         return self.define("MetricClass", self=number, metric_members=ids, metric_occurrence=0, recorder_kind=2)
 
@@ -623,12 +649,15 @@ class Archive:
             self.encode.record(
                 DEFINITION["Location"],
                 {
-                    "self": x.id, "name": self.string(x.name), "location_type": enums.LOCATION_TYPES.index(x.kind),
-                    "number_of_events": x.n_records if x.n_events is None else x.n_events, "location_group": x.process,
+                    "self": x.id,
+                    "name": self.string(x.name),
+                    "location_type": enums.LOCATION_TYPES.index(x.kind),
+                    "number_of_events": x.n_records if x.n_events is None else x.n_events,
+                    "location_group": x.process,
                 },
             )
             for x in self.locations
-        ]  # fmt: skip
+        ]
         # what others refer to comes first; the numbers of the record types are in that order
         definitions = sorted(self.definitions + locations, key=lambda record: record[0])
         folder = self.path.with_suffix("")

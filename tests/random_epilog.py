@@ -28,7 +28,7 @@ from oracles.epilog import (
     Recording,
     Region,
     Topology,
-)  # fmt: skip
+)
 
 Script = Iterator[float | None]
 """Yields how long to work before it goes on; None waits until something wakes it up."""
@@ -228,9 +228,13 @@ class RandomEpilog:
         if topologies:
             n, t = self.n_processes, self.n_threads
             r.topologies[0] = Topology(
-                -1, [t, n], [True, False], "Process/Thread", ["Thread", "Process"],
+                -1,
+                [t, n],
+                [True, False],
+                "Process/Thread",
+                ["Thread", "Process"],
                 {x.id: [x.thread, x.process] for x in r.locations.values()},
-            )  # fmt: skip
+            )
             if n % 2 == 0 and 0 in r.comms:
                 coords = {x.id: [x.process // 2, x.process % 2] for x in r.locations.values() if x.thread == 0}
                 r.topologies[1] = Topology(0, [n // 2, 2], [False, True], "", [], coords)
@@ -1020,9 +1024,21 @@ def random_recording(
         Add Cartesian topologies, one in the form of old versions.
     """
     return RandomEpilog(
-        seed, n_processes, n_threads, n_rounds, n_metrics, tick, big_endian, rma, mergeable, overlapping_locks,
-        pseudo_regions, violations, spelling, topologies,
-    ).recording  # fmt: skip
+        seed,
+        n_processes,
+        n_threads,
+        n_rounds,
+        n_metrics,
+        tick,
+        big_endian,
+        rma,
+        mergeable,
+        overlapping_locks,
+        pseudo_regions,
+        violations,
+        spelling,
+        topologies,
+    ).recording
 
 
 def with_late_events(recording: Recording, seed: int, share: float = 0.1) -> Recording:

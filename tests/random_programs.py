@@ -157,8 +157,17 @@ class RandomProgram:
             self.forget(x)
             self.record(at, p, "done", "MpiIsendComplete", {"request": x.request}, request=x.request)
         elif x.message >= 0:
-            self.record(at, p, "recv", "MpiImrecv", {"request": x.request, "length": 8},
-                        request=x.request, peer=src, communicator=c, tag=tag)  # fmt: skip
+            self.record(
+                at,
+                p,
+                "recv",
+                "MpiImrecv",
+                {"request": x.request, "length": 8},
+                request=x.request,
+                peer=src,
+                communicator=c,
+                tag=tag,
+            )
         else:
             envelope = {"peer": self.rank(c, src), "communicator": c, "tag": tag, "length": 8, "request": x.request}
             self.record(at, p, "recv", "MpiIrecv", envelope, request=x.request, peer=src, communicator=c, tag=tag)
@@ -212,8 +221,16 @@ class RandomProgram:
             if ready:
                 src, _, c, tag = key = rng.choice(ready)
                 self.posted[key].append(Pending(key))
-                self.record(at, p, "recv", "MpiRecv", {"peer": self.rank(c, src), "communicator": c, "tag": tag, "length": 8},
-                            peer=src, communicator=c, tag=tag)  # fmt: skip
+                self.record(
+                    at,
+                    p,
+                    "recv",
+                    "MpiRecv",
+                    {"peer": self.rank(c, src), "communicator": c, "tag": tag, "length": 8},
+                    peer=src,
+                    communicator=c,
+                    tag=tag,
+                )
             self.leave(at, p, call)
         elif what == "probe" and ready:
             src, _dst, c, tag = key = rng.choice(ready)
@@ -222,8 +239,17 @@ class RandomProgram:
             self.posted[key].append(x)
             p.probed.append(x)
             self.enter(at, p, "MPI_Mprobe")
-            self.record(at, p, "probe", "MpiProbe", {"peer": self.rank(c, src), "communicator": c, "tag": tag, "message": x.message},
-                        message=x.message, peer=src, communicator=c, tag=tag)  # fmt: skip
+            self.record(
+                at,
+                p,
+                "probe",
+                "MpiProbe",
+                {"peer": self.rank(c, src), "communicator": c, "tag": tag, "message": x.message},
+                message=x.message,
+                peer=src,
+                communicator=c,
+                tag=tag,
+            )
             self.leave(at, p, "MPI_Mprobe")
         elif what == "mrecv" and p.probed:
             x = p.probed.pop(rng.randrange(len(p.probed)))
@@ -232,8 +258,15 @@ class RandomProgram:
             else:
                 x.request = self.free_request(p)
                 self.enter(at, p, "MPI_Imrecv")
-                self.record(at, p, "post", "MpiImrecvRequest", {"message": x.message, "request": x.request},
-                            request=x.request, message=x.message)  # fmt: skip
+                self.record(
+                    at,
+                    p,
+                    "post",
+                    "MpiImrecvRequest",
+                    {"message": x.message, "request": x.request},
+                    request=x.request,
+                    message=x.message,
+                )
                 self.leave(at, p, "MPI_Imrecv")
                 p.pending.append(x)
         elif what in ("wait", "waitall"):
@@ -278,8 +311,17 @@ class RandomProgram:
     def mrecv(self, at: Location, p: Process, x: Pending) -> None:
         """Receive a message that a probe found."""
         self.enter(at, p, "MPI_Mrecv")
-        self.record(at, p, "recv", "MpiMrecv", {"message": x.message, "length": 8},
-                    message=x.message, peer=x.key[0], communicator=x.key[2], tag=x.key[3])  # fmt: skip
+        self.record(
+            at,
+            p,
+            "recv",
+            "MpiMrecv",
+            {"message": x.message, "length": 8},
+            message=x.message,
+            peer=x.key[0],
+            communicator=x.key[2],
+            tag=x.key[3],
+        )
         self.leave(at, p, "MPI_Mrecv")
 
     def forget(self, x: Pending) -> None:
@@ -316,9 +358,17 @@ class RandomProgram:
         self.record(master, p, "join", "ThreadJoin", {"model": 3})
 
     def thread(
-        self, p: Process, t: int, team: int, key: tuple[int, int], plan: list[str], region: str,
-        entered: dict[int, int], threads: tuple[int, ...], nested: bool,
-    ) -> Iterator[None]:  # fmt: skip
+        self,
+        p: Process,
+        t: int,
+        team: int,
+        key: tuple[int, int],
+        plan: list[str],
+        region: str,
+        entered: dict[int, int],
+        threads: tuple[int, ...],
+        nested: bool,
+    ) -> Iterator[None]:
         at, rng = p.threads[t], self.rng
         self.record(at, p, "begin", "ThreadTeamBegin", {"team": team}, team=team)
         self.enter(at, p, region)

@@ -111,9 +111,15 @@ def random_cube(seed: int) -> SeverityCube:
     unit = [rng.choice(["sec", "occ", "bytes", "#"]) for _ in ids]
     text = [rng.choice(ODD_NAMES) for _ in ids]
     properties = PropertyAxis(
-        ids, parent, text, unit, [f"About {t.strip()}." for t in text], [rng.choice(["", "Do it."]) for _ in ids],
-        [rng.choice([1.0, 0.1]) for _ in ids], [rng.choice([False, False, True]) for _ in ids],
-    )  # fmt: skip
+        ids,
+        parent,
+        text,
+        unit,
+        [f"About {t.strip()}." for t in text],
+        [rng.choice(["", "Do it."]) for _ in ids],
+        [rng.choice([1.0, 0.1]) for _ in ids],
+        [rng.choice([False, False, True]) for _ in ids],
+    )
     above = [-1]
     for i in range(1, n_c):
         chain = [i - 1]
@@ -132,10 +138,17 @@ def random_cube(seed: int) -> SeverityCube:
 
     line = numbers.integers(0, 50, n_c)
     call_paths = CallAxis(
-        np.array(above, np.int32), np.array(depth, np.int32), np.array(end, np.int64), column(ODD_NAMES),
-        column(["function", "loop", ""]), column(["user", "MPI", ""]), column(["", "dir/x y.c", "<a&b>.f90"]),
-        line, column(["", "x.c:12", "c:\\x.c:3"]), np.where(line % 3, line + 5, 0),
-    )  # fmt: skip
+        np.array(above, np.int32),
+        np.array(depth, np.int32),
+        np.array(end, np.int64),
+        column(ODD_NAMES),
+        column(["function", "loop", ""]),
+        column(["user", "MPI", ""]),
+        column(["", "dir/x y.c", "<a&b>.f90"]),
+        line,
+        column(["", "x.c:12", "c:\\x.c:3"]),
+        np.where(line % 3, line + 5, 0),
+    )
     kind, name, up, location = ["machine", "rack"], ["box", "r<1>"], [-1, 0], [-1, -1]
     rows = list(range(n_l))
     rng.shuffle(rows)
@@ -154,9 +167,15 @@ def random_cube(seed: int) -> SeverityCube:
     order += [i for i in range(2, len(kind)) if i not in order]
     place = {old: new for new, old in enumerate(order)} | {-1: -1}
     system = SystemAxis(
-        [kind[i] for i in order], [name[i] for i in order], [place[up[i]] for i in order], [location[i] for i in order],
-        rank, thread, [name[location.index(r)] for r in range(n_l)], ["cpu_thread"] * n_l,
-    )  # fmt: skip
+        [kind[i] for i in order],
+        [name[i] for i in order],
+        [place[up[i]] for i in order],
+        [location[i] for i in order],
+        rank,
+        thread,
+        [name[location.index(r)] for r in range(n_l)],
+        ["cpu_thread"] * n_l,
+    )
     cells = {}
     for i, p in enumerate(ids):
         n = rng.choice([0, 1, n_c * n_l])

@@ -103,10 +103,13 @@ def change_table(path: Path, chance: random.Random) -> bytes:
         # a row less, or once more
         at, more = chance.randrange(table.num_rows), chance.randrange(2)
         columns = {
-            c: np.insert(v, at, v[at]) if more and isinstance(v, np.ndarray) else np.delete(v, at)
-            if isinstance(v, np.ndarray) else v[: at + more] + v[at + 1 - (1 - more) + (1 - more) - more :]
+            c: np.insert(v, at, v[at])
+            if more and isinstance(v, np.ndarray)
+            else np.delete(v, at)
+            if isinstance(v, np.ndarray)
+            else v[: at + more] + v[at + 1 - (1 - more) + (1 - more) - more :]
             for c, v in columns.items()
-        }  # fmt: skip
+        }
         size = len(next(iter(columns.values())))
         columns = {c: v[:size] for c, v in columns.items()}
         rows = [size]

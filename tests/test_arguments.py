@@ -105,8 +105,10 @@ def test_single_values__stand_for_lists_of_one(trace, cube, tmp_path):
     assert cube.wide("time").columns.tolist() == ["call_path", "rank", "thread", "time"]
     grid = {"sizes": [2], "order": "C", "name": "line"}
     assert trace.analyze(properties="time", topologies=grid).topologies[0].name == "line"
-    (tmp_path / "p.py").write_text("import tracecols\n@tracecols.pattern('mine', 'mpi_latesender', 'Mine', table='messages', summary='Mine.')\n"
-                                   "def mine(model, m, parent):\n    return parent\n")  # fmt: skip
+    (tmp_path / "p.py").write_text(
+        "import tracecols\n@tracecols.pattern('mine', 'mpi_latesender', 'Mine', table='messages', summary='Mine.')\n"
+        "def mine(model, m, parent):\n    return parent\n"
+    )
     assert "mine" in trace.analyze(patterns=str(tmp_path / "p.py")).properties.id
     runs = tracecols.compare([cube, cube])
     assert len(runs.regressions(0.05, "time")) == 0

@@ -311,15 +311,7 @@ def test_read__takes_the_last_of_several_results(made_up, tmp_path):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (0, "0"),
-        (None, ""),
-        (1234.5, "1,230"),
-        (99.96, "100"),
-        (12.34, "12.3"),
-        (0.0345, "0.0345"),
-        (2e-5, "2.0e-05"),
-    ],
+    [(0, "0"), (None, ""), (1234.5, "1,230"), (99.96, "100"), (12.34, "12.3"), (0.0345, "0.0345"), (2e-5, "2.0e-05")],
 )
 def test_short__three_digits(value, text):
     assert results.short(value) == text

@@ -56,9 +56,13 @@ def test_pattern__that_is_negative_is_refused():
 @pytest.mark.parametrize("where", ["column", "parent", "constituent"])
 def test_pattern__cannot_write_to_what_it_is_given(where):
     @tracecols.pattern(
-        "writes", "mpi_latesender", "Writes", table="messages", summary="Writes to its input.",
+        "writes",
+        "mpi_latesender",
+        "Writes",
+        table="messages",
+        summary="Writes to its input.",
         constituents={"same": tracecols.Constituent("recv", "messages", "recv")},
-    )  # fmt: skip
+    )
     def writes(model, m, parent, *, same):
         if where == "column":
             m.send_enter_time[:] = 0

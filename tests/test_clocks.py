@@ -109,10 +109,7 @@ def early_message(archive, recv=1_500, send=2_000):
 def test_forward__a_receive_moves_behind_its_send_and_what_follows_comes_back_slowly(archive, opened, corrected):
     found = corrected(opened(early_message(archive)), stretch=1.0, shrink=0.001)
     # 500 ticks; before it the shift falls by the time that passes, to nothing 500 ticks before; behind it by a thousandth
-    assert times(found.store) == [
-        [0, 2_000, 2_000, 2_001, 900_000],
-        [0, 1_000, 2_000, 2_001, 300_000 + 500 - 298],
-    ]
+    assert times(found.store) == [[0, 2_000, 2_000, 2_001, 900_000], [0, 1_000, 2_000, 2_001, 300_000 + 500 - 298]]
     assert len(found.clock_violations) == 0
 
 
@@ -299,9 +296,17 @@ def test_violations__by_pair_with_the_offset_that_mends_them(archive, opened):
     trace = opened(archive)
     (row,) = trace.frame("clock_violations", raw=True).to_dict("records")
     assert row == {
-        "condition": CONDITIONS.index("message"), "earlier_location": 0, "later_location": 1, "n_conditions": 3, "n_violations": 2,
-        "largest": 300, "offset_at_least": 300, "offset_at_most": 4_000, "offset": 300, "is_mended": True,
-    }  # fmt: skip
+        "condition": CONDITIONS.index("message"),
+        "earlier_location": 0,
+        "later_location": 1,
+        "n_conditions": 3,
+        "n_violations": 2,
+        "largest": 300,
+        "offset_at_least": 300,
+        "offset_at_most": 4_000,
+        "offset": 300,
+        "is_mended": True,
+    }
     result = CliRunner().invoke(group, ["check", str(trace.path)])
     assert result.exit_code == 1
     assert "           1  pair of locations between which clock conditions are violated\n" in result.output
@@ -351,16 +356,26 @@ def conditions_of(trace):
             continue
         op = COLLECTIVE_OPS[c.op[k]]
         ms = list(group_of.itertuples())
-        begin = {m.rank: max((r for r in range(m.enter, m.end) if kind[r] == K.MPI_COLLECTIVE_BEGIN), default=m.enter) for m in ms}  # fmt: skip
+        begin = {
+            m.rank: max((r for r in range(m.enter, m.end) if kind[r] == K.MPI_COLLECTIVE_BEGIN), default=m.enter)
+            for m in ms
+        }
         for one in ms:
             for other in ms:
                 depends = {
-                    "barrier": True, "bcast": one.is_root and not other.is_root and other.received > 0,
+                    "barrier": True,
+                    "bcast": one.is_root and not other.is_root and other.received > 0,
                     "scatter": one.is_root and not other.is_root and other.received > 0,
                     "reduce": one.sent > 0 and not one.is_root and other.is_root,
                     "gather": one.sent > 0 and not one.is_root and other.is_root,
-                    "scan": one.sent > 0 and one.rank < other.rank, "exscan": one.sent > 0 and one.rank < other.rank,
-                }.get(op, one.sent > 0 and other.received > 0 if op in ("allreduce", "allgather", "alltoall", "reduce_scatter") else False)  # fmt: skip
+                    "scan": one.sent > 0 and one.rank < other.rank,
+                    "exscan": one.sent > 0 and one.rank < other.rank,
+                }.get(
+                    op,
+                    one.sent > 0 and other.received > 0
+                    if op in ("allreduce", "allgather", "alltoall", "reduce_scatter")
+                    else False,
+                )
                 if depends:
                     found.append((begin[one.rank], other.end))
     s = trace.startups
@@ -386,7 +401,10 @@ def conditions_of(trace):
 def team_conditions(trace, teams):
     """Forks and joins: from the side table of threads alone."""
     found = []
-    side = [trace.store.read("threads", i, ["row", "kind", "team"]) if trace.store.n_rows("threads", i) else None for i in range(len(trace.locations))]  # fmt: skip
+    side = [
+        trace.store.read("threads", i, ["row", "kind", "team"]) if trace.store.n_rows("threads", i) else None
+        for i in range(len(trace.locations))
+    ]
     runs: dict[tuple[int, int], int] = {}
     forks = {(t.communicator, n): (t.fork, t.join, t.master) for n, t in enumerate(teams.itertuples())}
     of_team: dict[int, list[int]] = {}
@@ -558,9 +576,14 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
     one = tracecols.open(path, jobs=1)
     violations, wanted = one.frame("clock_violations", raw=True), times(one.correct().save(tmp_path / "one.trace"))
     for module, name, value in (
-        ("enhance.dataflow.partitions", "PARTITION_ROWS", 50), ("enhance.mpi.collectives", "BUCKET_ROWS", 5), ("slices.source", "ROWS", 7),
-        ("clocks.corrected", "ROWS", 7), ("enhance.dataflow.spill", "BUDGET", 0), ("clocks.graph", "HELD", 0), ("clocks.graph", "CHUNK", 5),
-    ):  # fmt: skip
+        ("enhance.dataflow.partitions", "PARTITION_ROWS", 50),
+        ("enhance.mpi.collectives", "BUCKET_ROWS", 5),
+        ("slices.source", "ROWS", 7),
+        ("clocks.corrected", "ROWS", 7),
+        ("enhance.dataflow.spill", "BUDGET", 0),
+        ("clocks.graph", "HELD", 0),
+        ("clocks.graph", "CHUNK", 5),
+    ):
         monkeypatch.setattr(f"tracecols.{module}.{name}", value)
     two = tracecols.open(path, jobs=3)
     with two.model.divided() as run:
@@ -689,8 +712,9 @@ def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkey
 
         monkeypatch.setattr("tracecols.enhance.conditions.lock_order", none)
     recorded, reference = (
-        Store(tracecols.convert(SHARED / "otf2_clocks" / f"{name}{s}", tmp_path / f"{s}.trace")) for s in ("", "_corrected")
-    )  # fmt: skip
+        Store(tracecols.convert(SHARED / "otf2_clocks" / f"{name}{s}", tmp_path / f"{s}.trace"))
+        for s in ("", "_corrected")
+    )
     after = tracecols.open(tracecols.open(recorded.path).correct(latency=1e-6).save(tmp_path / "ours.trace"))
     apart = [np.abs(a - b) for a, b in zip(seconds_of(after.store), seconds_of(reference), strict=True)]
     if name == "clock_hyb_2x3" and has_locks:

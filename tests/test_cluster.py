@@ -490,9 +490,10 @@ def test_local_workers__let_nobody_else_in(protected):
     address = protected.scheduler.address.replace("tls://", "tcp://")
     with pytest.raises(OSError), distributed.Client(address, timeout="2s"):
         pass
-    with pytest.raises((OSError, ValueError, TypeError)), distributed.Client(
-        protected.scheduler.address, timeout="2s", security=distributed.Security.temporary()
-    ):  # fmt: skip
+    with (
+        pytest.raises((OSError, ValueError, TypeError)),
+        distributed.Client(protected.scheduler.address, timeout="2s", security=distributed.Security.temporary()),
+    ):
         pass
 
 

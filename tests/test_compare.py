@@ -52,8 +52,11 @@ def by_place(cube, name):
 def test_difference__by_names_and_ranks(before, after):
     change = after - before
     assert by_place(change, "time") == {
-        ("main", 0, 0): 0.01, ("main/f", 0, 0): -0.05, ("main/g", 0, 0): 0.04, ("main", 1, 0): 0.4,
-    }  # fmt: skip
+        ("main", 0, 0): 0.01,
+        ("main/f", 0, 0): -0.05,
+        ("main/g", 0, 0): 0.04,
+        ("main", 1, 0): 0.4,
+    }
     assert by_place(change, "mpi") == {("main/f", 0, 0): -0.05, ("main/g", 0, 0): 0.04}
     assert by_place(change, "visits") == {("main/g", 0, 0): 5, ("main", 1, 0): 1}
     assert change.cells["time"].value.dtype == np.int64
@@ -94,12 +97,18 @@ def test_mean_minimum_maximum__cell_by_cell(before, after):
     third = small_cube({**BEFORE, "time": {("main/f", 0, 0): 500}}, **MORE)
     runs = [before, after, third]
     assert by_place(algebra.mean(runs), "time") == {
-        ("main", 0, 0): 0.07, ("main/f", 0, 0): 0.35, ("main/g", 0, 0): round(0.04 / 3, 12), ("main", 1, 0): round(0.4 / 3, 12),
-    }  # fmt: skip
+        ("main", 0, 0): 0.07,
+        ("main/f", 0, 0): 0.35,
+        ("main/g", 0, 0): round(0.04 / 3, 12),
+        ("main", 1, 0): round(0.4 / 3, 12),
+    }
     assert by_place(algebra.minimum(runs), "time") == {("main/f", 0, 0): 0.25}
     assert by_place(algebra.maximum(runs), "time") == {
-        ("main", 0, 0): 0.11, ("main/f", 0, 0): 0.5, ("main/g", 0, 0): 0.04, ("main", 1, 0): 0.4,
-    }  # fmt: skip
+        ("main", 0, 0): 0.11,
+        ("main/f", 0, 0): 0.5,
+        ("main/g", 0, 0): 0.04,
+        ("main", 1, 0): 0.4,
+    }
     assert algebra.maximum(runs).facts["operation"] == "maximum"
 
 
@@ -152,8 +161,9 @@ def test_unify__takes_the_programs_as_the_same():
 def test_unify__of_clocks_with_other_resolutions_is_in_ticks_of_a_common_one(before):
     finer = small_cube(
         {"time": {("main", 0, 0): 100_000, ("main/f", 0, 0): 300_001}, "visits": {("main", 0, 0): 1}},
-        units={"visits": "occ"}, resolution=1_000_000,
-    )  # fmt: skip
+        units={"visits": "occ"},
+        resolution=1_000_000,
+    )
     change = finer - before
     assert change.resolution == 1_000_000
     assert by_place(change, "time") == {("main/f", 0, 0): 1e-6}
@@ -204,8 +214,11 @@ def test_changes__add_up(before, after):
     changes = runs.changes()
     # of its own: time without mpi, at the call path itself
     assert [*zip(changes.property, changes.call_path, changes.change.round(12), strict=True)] == [
-        ("time", "main", 0.41), ("mpi", "main/f", -0.05), ("mpi", "main/g", 0.04), ("time", "main/f", 0.0),
-    ]  # fmt: skip
+        ("time", "main", 0.41),
+        ("mpi", "main/f", -0.05),
+        ("mpi", "main/g", 0.04),
+        ("time", "main/f", 0.0),
+    ]
     assert changes.change.sum() == pytest.approx(0.4)
     assert changes.ratio[2] == float("inf")
     assert set(runs.changes("mpi").property) == {"mpi"}
@@ -459,8 +472,13 @@ def test_two_runs__of_one_program(data, tmp_path):
     runs = tracecols.compare([cube, slow])
     changed = runs.totals()[lambda t: t.change != 0]
     assert changed.property.tolist() == [
-        "time", "execution", "mpi", "mpi_communication", "mpi_point2point", "mpi_latereceiver",
-    ]  # fmt: skip
+        "time",
+        "execution",
+        "mpi",
+        "mpi_communication",
+        "mpi_point2point",
+        "mpi_latereceiver",
+    ]
     assert runs.changes().change.sum() == pytest.approx(cube.total("mpi_latereceiver"))
     assert set(runs.changes()[lambda t: t.change != 0].property) == {"mpi_latereceiver"}
     assert runs.totals().set_index("property").ratio["mpi_latereceiver"] == pytest.approx(2)
@@ -533,8 +551,9 @@ def test_difference__of_equal_runs_with_other_clocks_is_nothing(a, b):
         part = {p: int(v) * resolution for p, v in zip(places, seconds, strict=True)}
         return small_cube(
             {"time": {p: 3 * v for p, v in part.items()}, "mpi": part, "omp": part},
-            parents={"mpi": "time", "omp": "time"}, resolution=resolution,
-        )  # fmt: skip
+            parents={"mpi": "time", "omp": "time"},
+            resolution=resolution,
+        )
 
     seconds = rng.integers(1, 1000, len(places))
     for by in algebra.BY:
@@ -572,12 +591,17 @@ def test_difference__of_foreign_times_leaves_no_residue(tmp_path):
     """Times of other tools are float64 seconds: 0.3 less 0.1 and 0.2 is 5.6e-17 s, and nothing."""
     from tracecols.severity import Cells
 
-    theirs = small_cube({"time": {("main", 0, 0): 3}, "a": {("main", 0, 0): 1}, "b": {("main", 0, 0): 2}},
-                        parents={"a": "time", "b": "time"}, resolution=1)  # fmt: skip
+    theirs = small_cube(
+        {"time": {("main", 0, 0): 3}, "a": {("main", 0, 0): 1}, "b": {("main", 0, 0): 2}},
+        parents={"a": "time", "b": "time"},
+        resolution=1,
+    )
     for name, seconds in (("time", 0.1 + 0.2), ("a", 0.1), ("b", 0.2)):
         theirs.cells[name] = Cells(theirs.cells[name].key, np.array([seconds]))
-    ours = small_cube({"time": {("main", 0, 0): 300}, "a": {("main", 0, 0): 100}, "b": {("main", 0, 0): 200}},
-                      parents={"a": "time", "b": "time"})  # fmt: skip
+    ours = small_cube(
+        {"time": {("main", 0, 0): 300}, "a": {("main", 0, 0): 100}, "b": {("main", 0, 0): 200}},
+        parents={"a": "time", "b": "time"},
+    )
     assert 0.3 != 0.1 + 0.2
     assert len(theirs.cells_of("time", "eee")) == 0
     change = theirs - ours

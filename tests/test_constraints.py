@@ -45,9 +45,12 @@ def test_nesting__exits_of_another_region_and_open_ones(archive, told):
     (a,) = archive.mpi(1).ranks
     a.enter(0, "main").enter(1, "f").leave(2, "g").leave(3, "main").leave(4, "h").enter(5, "late")
     assert told(archive) == {
-        "exits that do not match their enter": (2, [(2, 0, "leaves 'g' inside 'f'"), (4, 0, "leaves 'h' outside of all regions")]),
+        "exits that do not match their enter": (
+            2,
+            [(2, 0, "leaves 'g' inside 'f'"), (4, 0, "leaves 'h' outside of all regions")],
+        ),
         "region instances that never end": (1, [(5, 0, "enters 'late' and never leaves it")]),
-    }  # fmt: skip
+    }
 
 
 def test_messages__without_partner(archive, told):
@@ -57,10 +60,11 @@ def test_messages__without_partner(archive, told):
     b.enter(0, "MPI_Recv").recv(5, 0, mpi.world, 7, 64).recv(6, 0, mpi.world, 8, 64).leave(7, "MPI_Recv")
     assert told(archive) == {
         "sends without receive": (
-            1, [(3, 0, "sends 1,000 bytes to rank 1 of communicator 0 'MPI_COMM_WORLD', tag 7, in 'MPI_Send'")]
+            1,
+            [(3, 0, "sends 1,000 bytes to rank 1 of communicator 0 'MPI_COMM_WORLD', tag 7, in 'MPI_Send'")],
         ),
         "receives without send": (1, [(6, 1, "receives from rank 0 of communicator 0 'MPI_COMM_WORLD', tag 8")]),
-    }  # fmt: skip
+    }
 
 
 def test_messages__cancelled_ones_violate_nothing(archive, told):
@@ -87,14 +91,18 @@ def test_clocks__messages_and_operations(archive, told):
     ends = "before another participant begins it"
     assert told(archive, 9) == {
         "messages received before they were sent": (
-            1, [(15, 1, "receives from location 0 'Master thread' of rank 0, tag 0, 0.000000005 s before it was sent")]
+            1,
+            [(15, 1, "receives from location 0 'Master thread' of rank 0, tag 0, 0.000000005 s before it was sent")],
         ),
-        "collective operations left before others entered them": (3, [
-            (45, 1, f"ends barrier on {on} 0.000000005 s {ends}"),
-            (101, 0, f"ends bcast on {on} 0.000000001 s {ends}"),
-            (111, 0, f"ends reduce on {on} 0.000000001 s {ends}"),
-        ]),
-    }  # fmt: skip
+        "collective operations left before others entered them": (
+            3,
+            [
+                (45, 1, f"ends barrier on {on} 0.000000005 s {ends}"),
+                (101, 0, f"ends bcast on {on} 0.000000001 s {ends}"),
+                (111, 0, f"ends reduce on {on} 0.000000001 s {ends}"),
+            ],
+        ),
+    }
 
 
 def test_collectives__order_and_participants(archive, told):
@@ -106,12 +114,14 @@ def test_collectives__order_and_participants(archive, told):
     on = "communicator 0 'MPI_COMM_WORLD'"
     assert told(archive) == {
         "collective operations that lack participants": (
-            1, [(10, 0, f"bcast on {on}: 2 of 3 participants, first missing rank 2")]
+            1,
+            [(10, 0, f"bcast on {on}: 2 of 3 participants, first missing rank 2")],
         ),
         "collective operations whose participants disagree": (
-            1, [(0, 0, f"barrier of rank 0 on {on} is scan of rank 2")]
+            1,
+            [(0, 0, f"barrier of rank 0 on {on} is scan of rank 2")],
         ),
-    }  # fmt: skip
+    }
 
 
 def test_constructs__order_and_threads(archive, told):
@@ -121,10 +131,8 @@ def test_constructs__order_and_threads(archive, told):
     b.team_begin(1, team).enter(2, PARALLEL).call(3, 4, "!$omp for @a.c:9").leave(9, PARALLEL).team_end(9, team)
     assert told(archive) == {
         "constructs that lack threads": (1, [(5, 0, f"'{BARRIER}': 1 of 2 threads")]),
-        "constructs in different order": (
-            1, [(3, 0, f"'{LOOP}' at location 0 is '!$omp for @a.c:9' at location 1")]
-        ),
-    }  # fmt: skip
+        "constructs in different order": (1, [(3, 0, f"'{LOOP}' at location 0 is '!$omp for @a.c:9' at location 1")]),
+    }
 
 
 def test_teams__without_fork(archive, told):
@@ -145,14 +153,17 @@ def test_locks__alternate(archive, told):
     b.release(16, 2, 2)
     b.release(20, 3, 0).acquire(21, 3, 1)
     assert told(archive, 9) == {
-        "lock events that do not alternate": (4, [
-            (12, 1, "acquires lock 2, which location 0 has not released"),
-            (14, 0, "releases lock 2, which location 1 holds"),
-            (16, 1, "releases lock 2, which location 0 holds"),
-            (20, 1, "releases lock 3, which nobody holds"),
-        ]),
+        "lock events that do not alternate": (
+            4,
+            [
+                (12, 1, "acquires lock 2, which location 0 has not released"),
+                (14, 0, "releases lock 2, which location 1 holds"),
+                (16, 1, "releases lock 2, which location 0 holds"),
+                (20, 1, "releases lock 3, which nobody holds"),
+            ],
+        ),
         "locks that were never released": (1, [(21, 1, "holds lock 3 at the end")]),
-    }  # fmt: skip
+    }
 
 
 def test_locks__nested_ones_alternate_and_are_told_once(archive, told):

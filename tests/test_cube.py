@@ -152,9 +152,14 @@ def test_topologies__are_made_where_a_trace_has_none(archive, analyze):
         rank.enter(1, "main").leave(5, "main")
     (topology,) = analyze(archive).topologies
     assert topology.to_dict() == {
-        "name": "Process x Thread", "dimensions": ["Process", "Thread"], "sizes": [3, 1], "periodic": [False, False],
-        "locations": [0, 1, 2], "coordinates": [[0, 0], [1, 0], [2, 0]], "is_artificial": True,
-    }  # fmt: skip
+        "name": "Process x Thread",
+        "dimensions": ["Process", "Thread"],
+        "sizes": [3, 1],
+        "periodic": [False, False],
+        "locations": [0, 1, 2],
+        "coordinates": [[0, 0], [1, 0], [2, 0]],
+        "is_artificial": True,
+    }
 
 
 def test_on_topology__places_threads_with_their_process(cube):

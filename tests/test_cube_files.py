@@ -216,9 +216,13 @@ def test_ticks__of_a_file_that_others_calculated_with_stay_what_they_are(tmp_pat
 def test_topologies__travel(tmp_path):
     cube = small_cube({"time": {("main", 0, 0): 3, ("main", 1, 0): 4, ("main", 2, 0): 4}})
     topology = {
-        "name": "grid <2d>", "sizes": [2, 2], "dimensions": ["x", "y"], "periodic": [True, False],
-        "locations": [0, 2], "coordinates": [[0, 0], [1, 1]],
-    }  # fmt: skip
+        "name": "grid <2d>",
+        "sizes": [2, 2],
+        "dimensions": ["x", "y"],
+        "periodic": [True, False],
+        "locations": [0, 2],
+        "coordinates": [[0, 0], [1, 1]],
+    }
     cube = cube.with_topology(**topology)
     for ending in ("cubex", "cube"):
         write_cube(cube, tmp_path / f"x.{ending}")
@@ -418,10 +422,18 @@ def profile(path: Path, kind: str = "EXCLUSIVE") -> Path:
     tuples = tuples if kind == "EXCLUSIVE" else tuples[[0, 1, 3, 2]]
     head = b"CUBEX.DATA"
     return foreign(
-        path, kind, anchor=PROFILE, m8_index=wide, m8_data=head + longest.astype("<f8").tobytes(),
-        m9_index=wide, m9_data=head + shortest.astype("<f8").tobytes(), m10_index=deep, m10_data=head + least.astype("<f8").tobytes(),
-        m11_index=deep, m11_data=head + tuples.tobytes(),
-    )  # fmt: skip
+        path,
+        kind,
+        anchor=PROFILE,
+        m8_index=wide,
+        m8_data=head + longest.astype("<f8").tobytes(),
+        m9_index=wide,
+        m9_data=head + shortest.astype("<f8").tobytes(),
+        m10_index=deep,
+        m10_data=head + least.astype("<f8").tobytes(),
+        m11_index=deep,
+        m11_data=head + tuples.tobytes(),
+    )
 
 
 def test_read__keeps_extremes_and_statistics_of_a_profile(tmp_path):
@@ -441,12 +453,23 @@ def test_read__keeps_extremes_and_statistics_of_a_profile(tmp_path):
     assert p.aggregation[-8:] == ["max_inclusive", "min_inclusive", "min", "sum", "sum", "min", "max", "sum"]
     assert "left_out" not in cube.facts
     assert by_path(cube, "longest") == {
-        ("main", 0): 9, ("main", 1): 8, ("main/f", 0): 5, ("main/f", 1): 4, ("main/f/g", 0): 2.5, ("main/f/g", 1): 3, ("main/g", 1): 4.5,
-    }  # fmt: skip
+        ("main", 0): 9,
+        ("main", 1): 8,
+        ("main/f", 0): 5,
+        ("main/f", 1): 4,
+        ("main/f/g", 0): 2.5,
+        ("main/f/g", 1): 3,
+        ("main/g", 1): 4.5,
+    }
     # the largest number stands where nothing was measured
     assert by_path(cube, "shortest") == {
-        ("main", 0): 7, ("main", 1): 6, ("main/f", 0): 1.25, ("main/f/g", 0): 0.5, ("main/f/g", 1): 0.75, ("main/g", 1): 0.25,
-    }  # fmt: skip
+        ("main", 0): 7,
+        ("main", 1): 6,
+        ("main/f", 0): 1.25,
+        ("main/f/g", 0): 0.5,
+        ("main/f/g", 1): 0.75,
+        ("main/g", 1): 0.25,
+    }
     # zeros are no minima of other tools' files, except in tuples, which count
     assert by_path(cube, "least") == {("main/f", 0): 8, ("main/f", 1): 4, ("main/f/g", 0): 16, ("main/g", 1): 2}
     assert by_path(cube, "bytes") == {("main/f", 0): 12, ("main/f/g", 0): 5, ("main/f/g", 1): 3}
@@ -460,8 +483,15 @@ def test_extremes__never_add_up(tmp_path):
     cube = read_cube(profile(tmp_path / "x.cubex"))
     totals = {name: cube.total(name) for name in cube.properties.id[-8:]}
     assert totals == {
-        "longest": 9, "shortest": 0.25, "least": 2, "bytes": 20, "bytes_count": 6, "bytes_min": 0, "bytes_max": 8, "bytes_squares": 110,
-    }  # fmt: skip
+        "longest": 9,
+        "shortest": 0.25,
+        "least": 2,
+        "bytes": 20,
+        "bytes_count": 6,
+        "bytes_min": 0,
+        "bytes_max": 8,
+        "bytes_squares": 110,
+    }
     # main, main/f, main/f/g, main/g; inclusive values of a profile stay what they are, others are extremes of the subtree
     assert (
         cube.by_call_path("shortest").tolist() == cube.by_call_path("shortest", "iie").tolist() == [6, 1.25, 0.5, 0.25]
@@ -499,8 +529,12 @@ def test_statistics__that_are_inclusive_become_exclusive(tmp_path):
     cube = read_cube(profile(tmp_path / "x.cubex", "INCLUSIVE"))
     # thread 0: main/f has 12 bytes with the 5 of main/f/g; thread 1: main/f/g has 3, which nobody above has
     assert by_path(cube, "bytes") == {
-        ("main", 0): -12, ("main/f", 0): 7, ("main/f/g", 0): 5, ("main/f", 1): -3, ("main/f/g", 1): 3,
-    }  # fmt: skip
+        ("main", 0): -12,
+        ("main/f", 0): 7,
+        ("main/f/g", 0): 5,
+        ("main/f", 1): -3,
+        ("main/f/g", 1): 3,
+    }
     assert cube.properties.aggregation[cube.properties.number["bytes_min"]] == "min_inclusive"
     assert cube.by_call_path("bytes_min", "iie").tolist() == [0, 0, 1, 0]
 
@@ -624,9 +658,15 @@ def test_nodes__are_named_after_their_class(tmp_path):
     cube = small_cube({"time": {("main", 0, 0): 3}}, machine="Linux")
     s = cube.system
     cube.system = SystemAxis(
-        ["machine", "node", *s.kind[1:]], ["Linux", "node node", *s.name[1:]], [-1, 0, *(p + 1 for p in s.parent[1:])],
-        [-1, *s.location], s.rank, s.thread, s.location_name, s.location_type,
-    )  # fmt: skip
+        ["machine", "node", *s.kind[1:]],
+        ["Linux", "node node", *s.name[1:]],
+        [-1, 0, *(p + 1 for p in s.parent[1:])],
+        [-1, *s.location],
+        s.rank,
+        s.thread,
+        s.location_name,
+        s.location_type,
+    )
     write_cube(cube, tmp_path / "x.cubex")
     text = (tmp_path / "x.cubex").read_bytes()
     assert b"<name>machine Linux</name>\n<class>machine</class>" in text

@@ -36,13 +36,19 @@ def make_cube() -> SeverityCube:
     """Make a cube with two trees of properties, a grid, and two bins of time."""
     cube = small_cube(
         {
-            "time": {("main", 0, 0): 5, ("main/f", 0, 0): 3, ("main/f", 1, 0): 4, ("main/f/g", 1, 0): 2, ("main/h", 0, 0): 1},
+            "time": {
+                ("main", 0, 0): 5,
+                ("main/f", 0, 0): 3,
+                ("main/f", 1, 0): 4,
+                ("main/f/g", 1, 0): 2,
+                ("main/h", 0, 0): 1,
+            },
             "mpi": {("main/f", 0, 0): 1, ("main/h", 0, 0): 1},
             "counter": {("main/f", 0, 0): 1.5, ("main/h", 1, 0): -2.5},
         },
         parents={"mpi": "time"},
         units={"counter": "#"},
-    )  # fmt: skip
+    )
     grid = make_topology("grid", ["x", "y"], [2, 1], [False, True], [(0, [0, 0]), (1, [1, 0])])
     times = np.array([0, 10, 20])
     cells = {

@@ -206,9 +206,11 @@ def test_exports__of_a_trace_whose_time_decreases(small, tmp_path, form):
     out = tmp_path / "out" / form
     out.parent.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "tracecols", "export", str(small.path), str(out)], capture_output=True, text=True,
+        [sys.executable, "-m", "tracecols", "export", str(small.path), str(out)],
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     if form == "x.otf2":
         back = Store(tracecols.convert(out, tmp_path / "back.trace"))
@@ -225,9 +227,14 @@ def test_exports__of_a_trace_whose_time_decreases(small, tmp_path, form):
 def test_random_programs__with_flushes_have_the_severities_of_the_simulation(seed, tmp_path):
     draw = random.Random(seed)
     recording = random_recording(
-        seed, n_processes=draw.choice([1, 2, 4]), n_threads=draw.choice([1, 1, 3]), n_rounds=20,
-        n_metrics=draw.choice([0, 2]), tick=draw.choice([None, 0.001]), rma=seed % 2 == 0,
-    )  # fmt: skip
+        seed,
+        n_processes=draw.choice([1, 2, 4]),
+        n_threads=draw.choice([1, 1, 3]),
+        n_rounds=20,
+        n_metrics=draw.choice([0, 2]),
+        tick=draw.choice([None, 0.001]),
+        rma=seed % 2 == 0,
+    )
     merged(with_late_events(recording, seed)).write(tmp_path / "x.elg")
     recording = read_epilog(tmp_path / "x.elg")
     trace = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))

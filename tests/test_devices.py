@@ -181,19 +181,37 @@ def test_small_program__has_what_is_on_paper(archive, enhance):
     model = enhance(archive)
     cube = analyze_model(model)
     assert totals(cube) == {
-        "device_api": 39, "device_launch": 3, "device_late_launch": 3, "device_synchronization": 5, "device_useless_sync": 5,
-        "device_copy_calls": 31, "device_copy_wait": 20, "device_blocking_copy": 8,
-        "device_time": 100, "device_kernels": 26, "device_copies": 8, "device_copies_to_host": 8, "device_copies_exposed": 8,
-        "device_idle": 66, "device_idle_before_launch": 60, "device_idle_after_launch": 6,
-        "device_launches": 1, "device_kernel_executions": 1, "device_copy_ops": 1, "device_copy_ops_to_host": 1,
-        "device_bytes": 64, "device_bytes_to_host": 64,
-    }  # fmt: skip
+        "device_api": 39,
+        "device_launch": 3,
+        "device_late_launch": 3,
+        "device_synchronization": 5,
+        "device_useless_sync": 5,
+        "device_copy_calls": 31,
+        "device_copy_wait": 20,
+        "device_blocking_copy": 8,
+        "device_time": 100,
+        "device_kernels": 26,
+        "device_copies": 8,
+        "device_copies_to_host": 8,
+        "device_copies_exposed": 8,
+        "device_idle": 66,
+        "device_idle_before_launch": 60,
+        "device_idle_after_launch": 6,
+        "device_launches": 1,
+        "device_kernel_executions": 1,
+        "device_copy_ops": 1,
+        "device_copy_ops_to_host": 1,
+        "device_bytes": 64,
+        "device_bytes_to_host": 64,
+    }
     idle = cube.cells["device_idle"]
     names = [cube.call_paths.path[i] for i in idle.call_path.tolist()]
     # the launch ends 14, the copy 2, the end of the program 50
     assert dict(zip(names, idle.value.tolist(), strict=True)) == {
-        "main": 50, "main/cuLaunchKernel": 14, "main/cuMemcpyDtoH_v2": 2,
-    }  # fmt: skip
+        "main": 50,
+        "main/cuLaunchKernel": 14,
+        "main/cuMemcpyDtoH_v2": 2,
+    }
     assert idle.location.tolist() == [1, 1, 1]
     kernels = cube.cells["device_kernels"]
     assert [cube.call_paths.path[i] for i in kernels.call_path.tolist()] == ["kernel"]
@@ -633,8 +651,10 @@ def test_launches__inside_of_launches_are_part_of_them(archive, enhance):
     cells = cube.cells["device_launches"]
     names = [cube.call_paths.name[i] for i in cells.call_path.tolist()]
     assert dict(zip(names, cells.value.tolist(), strict=True)) == {
-        "acc_launch_kernel@a.c:3": 1, "cudaLaunchKernel": 1, "cuLaunchKernel": 1,
-    }  # fmt: skip
+        "acc_launch_kernel@a.c:3": 1,
+        "cudaLaunchKernel": 1,
+        "cuLaunchKernel": 1,
+    }
     assert ticks(cube, "device_kernel_executions") == 3
 
 
@@ -643,8 +663,12 @@ def test_calls_inside_of_others__are_for_their_stream(archive, enhance):
     reference = archive.attribute("OPENCL_QUEUE_REF", "location")
     launch, finish, wait = (
         archive.region(n, role, "opencl")
-        for n, role in (("clEnqueueNDRangeKernel", "wrapper"), ("clFinish", "wrapper"), ("WAIT FOR COMMAND QUEUE", "artificial"))
-    )  # fmt: skip
+        for n, role in (
+            ("clEnqueueNDRangeKernel", "wrapper"),
+            ("clFinish", "wrapper"),
+            ("WAIT FOR COMMAND QUEUE", "artificial"),
+        )
+    )
     for begin, queue in ((1, a), (3, b)):
         host.record(begin, "Enter", region=launch, attributes=[(reference, "location", queue.id)]).leave(
             begin + 1, launch

@@ -146,8 +146,11 @@ def test_focus__is_everything_without_mpi_and_of_narrowed_and_computed_cubes(tra
     trace, cube = traces("hybrid_2x3")
     assert focus.set_apart(cube).any()
     for narrowed in (
-        trace.analyze(properties="mpi"), trace.analyze(within="main"), trace.analyze(start=0.0), cube - cube,
-    ):  # fmt: skip
+        trace.analyze(properties="mpi"),
+        trace.analyze(within="main"),
+        trace.analyze(start=0.0),
+        cube - cube,
+    ):
         assert narrowed.focused() is narrowed
     assert trace.analyze(locations=[0, 1]).focused().facts["focus"]["share"] < 1
     # nothing else is there
@@ -522,10 +525,13 @@ def test_text__survives_names_of_any_kind():
     lines = d.text().splitlines()
     assert max(map(len, lines)) <= WIDTH and len(lines) <= HEIGHT
     evil = small_cube(
-        {"time": {("<script>alert(1)</script>", 0, 0): 10}, "execution": {("<script>alert(1)</script>", 0, 0): 9},
-         "mpi": {("<script>alert(1)</script>", 0, 0): 8}},
+        {
+            "time": {("<script>alert(1)</script>", 0, 0): 10},
+            "execution": {("<script>alert(1)</script>", 0, 0): 9},
+            "mpi": {("<script>alert(1)</script>", 0, 0): 8},
+        },
         parents={"execution": "time", "mpi": "execution"},
-    )  # fmt: skip
+    )
     shown = evil.diagnosis()._repr_html_()
     assert "<script" not in shown and "&lt;script" in shown
 

@@ -61,9 +61,18 @@ def at(trace, ticks, loc, name="EVENT"):
 def test_event__is_a_mapping_and_an_object(messages):
     recv = at(messages, 30, 1)
     assert dict(recv) == {
-        "type": "RECV", "kind": "MPI_RECV", "pos": recv.pos, "loc_id": 1, "time": 3e-8, "enterptr": 3, "src_id": 0, "com_id": 0,
-        "tag": 8, "length": 100, "sendptr": recv.sendptr.pos,
-    }  # fmt: skip
+        "type": "RECV",
+        "kind": "MPI_RECV",
+        "pos": recv.pos,
+        "loc_id": 1,
+        "time": 3e-8,
+        "enterptr": 3,
+        "src_id": 0,
+        "com_id": 0,
+        "tag": 8,
+        "length": 100,
+        "sendptr": recv.sendptr.pos,
+    }
     assert len(recv) == len(dict(recv)) and list(recv) == list(dict(recv))
     assert recv.sendptr == at(messages, 21, 0) and recv.sendptr.dest is messages.locs[1]
     assert recv.src is messages.locs[0] and recv.com.name == "MPI_COMM_WORLD" and recv.loc.proc.rank == 1
@@ -72,8 +81,14 @@ def test_event__is_a_mapping_and_an_object(messages):
     with pytest.raises(KeyError, match="RECV events have no 'root_id'"):
         recv["root_id"]
     assert (recv.dest, recv.dest_id, recv.lockptr, recv.forkptr, recv.cnodeptr, recv.root_id, recv.win) == (
-        None, -1, None, None, None, -1, None
-    )  # fmt: skip
+        None,
+        -1,
+        None,
+        None,
+        None,
+        -1,
+        None,
+    )
 
 
 def test_event__is_compared_and_hashed_by_position(messages):
@@ -168,10 +183,7 @@ def test_names__that_are_not_there_are_errors(messages):
         lambda: messages.is_type(1, "ENTRY"),
         lambda: messages.event(1).is_type("x"),
     ):
-        with pytest.raises(
-            StoreError,
-            match=r"(?s)no event type .* there are EVENT, FLOW",
-        ):
+        with pytest.raises(StoreError, match=r"(?s)no event type .* there are EVENT, FLOW"):
             call()
     for call in (lambda: messages.stack(1, 2), lambda: messages.queue(1, -7), lambda: messages.stack_depths(-1)):
         with pytest.raises(StoreError, match="no location"):
@@ -198,9 +210,10 @@ def test_event__the_receive_of_a_probed_message_has_the_attributes_of_its_send(a
 
 
 def test_queue__messages_are_underway_until_they_are_received(messages):
-    tags = {ticks: [e.tag for e in messages.queue(at(messages, ticks, loc).pos)] for ticks, loc in (
-        (10, 0), (11, 0), (21, 0), (22, 0), (30, 1), (31, 1), (100, 0)
-    )}  # fmt: skip
+    tags = {
+        ticks: [e.tag for e in messages.queue(at(messages, ticks, loc).pos)]
+        for ticks, loc in ((10, 0), (11, 0), (21, 0), (22, 0), (30, 1), (31, 1), (100, 0))
+    }
     assert tags == {10: [], 11: [7], 21: [7, 8], 22: [7, 8, 9], 30: [7, 9], 31: [9], 100: [9]}
     assert messages.queue(len(messages), 0, 1) != [] == messages.queue(len(messages), 1)
     lengths = messages.queue_lengths()

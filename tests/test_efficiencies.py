@@ -24,15 +24,7 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity import SeverityCube
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.diagnosis import factors
-from tracecols.severity.efficiencies import (
-    Requirement,
-    RunTimes,
-    failures,
-    is_of_several,
-    metrics,
-    scaling,
-    tabulate,
-)
+from tracecols.severity.efficiencies import Requirement, RunTimes, failures, is_of_several, metrics, scaling, tabulate
 from tracecols.testing import Program
 
 PARALLEL, BARRIER = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9"
@@ -98,10 +90,13 @@ def test_mpi__load_balance_and_communication_of_a_barrier(start):
     assert (run["runtime"], run["useful_mean"], run["useful_max"], run["ideal_runtime"]) == (100, 70, 80, 80)
     assert mpi == pytest.approx(
         {
-            "parallel_efficiency": 0.7, "load_balance": 0.875, "communication_efficiency": 0.8,
-            "serialisation_efficiency": 1.0, "transfer_efficiency": 0.8,
+            "parallel_efficiency": 0.7,
+            "load_balance": 0.875,
+            "communication_efficiency": 0.8,
+            "serialisation_efficiency": 1.0,
+            "transfer_efficiency": 0.8,
         }
-    )  # fmt: skip
+    )
     by = table.set_index(["model", "metric"])["by"]
     assert by["mpi", "transfer_efficiency"] == "approximation"
     assert by["run", "runtime"] == "whole run" + " without MPI_Init and MPI_Finalize" * bool(start)
@@ -132,19 +127,31 @@ def test_hybrid__both_models():
     # useful 40, 40, 80, 40; outside MPI 40, 40, 80, 80: the worker idles in MPI_Barrier as long as its master is there
     assert values(table, "hybrid multiplicative") == pytest.approx(
         {
-            "parallel_efficiency": 0.5, "mpi_parallel_efficiency": 0.6, "mpi_load_balance": 0.75,
-            "mpi_communication_efficiency": 0.8, "mpi_serialisation_efficiency": 1.0, "mpi_transfer_efficiency": 0.8,
-            "openmp_parallel_efficiency": 0.5 / 0.6, "openmp_load_balance": 0.625 / 0.75, "openmp_communication_efficiency": 1.0,
+            "parallel_efficiency": 0.5,
+            "mpi_parallel_efficiency": 0.6,
+            "mpi_load_balance": 0.75,
+            "mpi_communication_efficiency": 0.8,
+            "mpi_serialisation_efficiency": 1.0,
+            "mpi_transfer_efficiency": 0.8,
+            "openmp_parallel_efficiency": 0.5 / 0.6,
+            "openmp_load_balance": 0.625 / 0.75,
+            "openmp_communication_efficiency": 1.0,
         }
-    )  # fmt: skip
+    )
     # in regions 40, serial 0 and 40: mean 60, largest 80; the worker lacks 40 s of one process: 10 of each thread
     assert values(table, "hybrid additive") == pytest.approx(
         {
-            "parallel_efficiency": 0.5, "process_efficiency": 0.6, "process_load_balance": 0.8, "process_communication_efficiency": 0.8,
-            "process_serialisation_efficiency": 1.0, "process_transfer_efficiency": 0.8, "thread_efficiency": 0.9,
-            "amdahl_efficiency": 0.9, "openmp_region_efficiency": 1.0,
+            "parallel_efficiency": 0.5,
+            "process_efficiency": 0.6,
+            "process_load_balance": 0.8,
+            "process_communication_efficiency": 0.8,
+            "process_serialisation_efficiency": 1.0,
+            "process_transfer_efficiency": 0.8,
+            "thread_efficiency": 0.9,
+            "amdahl_efficiency": 0.9,
+            "openmp_region_efficiency": 1.0,
         }
-    )  # fmt: skip
+    )
 
 
 def test_single_process__is_as_efficient_as_can_be():
@@ -176,8 +183,14 @@ def test_openmp_load_balance__above_one_is_explained_where_it_stands():
 
 
 def test_one_process__has_nothing_that_is_about_several():
-    alone = replace(UNEVEN, useful=np.array([5.0]), outside=np.array([20.0]), process=np.zeros(1, np.int64),
-                    openmp=np.zeros(1), serial=np.array([5.0]))  # fmt: skip
+    alone = replace(
+        UNEVEN,
+        useful=np.array([5.0]),
+        outside=np.array([20.0]),
+        process=np.zeros(1, np.int64),
+        openmp=np.zeros(1),
+        serial=np.array([5.0]),
+    )
     shown = "".join(map(str, render([tabulate(alone)], ["run"], None, ["run"])))
     assert "what is about several processes is left out" in shown and "ideal network" not in shown
     kept = [m.metric for m in metrics(alone) if not is_of_several(m.metric)]
@@ -225,11 +238,15 @@ def test_counters__of_computation_only():
     cycles = {("main", 0, 0): 200, ("main/MPI_Send", 0, 0): 55}
     cube = small_cube(
         {
-            "time": {k: int(1000 * v) for k, v in cells.items()}, "execution": {k: int(1000 * v) for k, v in cells.items()},
-            "comp": {("main", 0, 0): 10000}, "PAPI_TOT_INS": counted, "PAPI_TOT_CYC": cycles,
+            "time": {k: int(1000 * v) for k, v in cells.items()},
+            "execution": {k: int(1000 * v) for k, v in cells.items()},
+            "comp": {("main", 0, 0): 10000},
+            "PAPI_TOT_INS": counted,
+            "PAPI_TOT_CYC": cycles,
         },
-        units={"PAPI_TOT_INS": "#", "PAPI_TOT_CYC": "#"}, parents={"execution": "time", "comp": "execution"},
-    )  # fmt: skip
+        units={"PAPI_TOT_INS": "#", "PAPI_TOT_CYC": "#"},
+        parents={"execution": "time", "comp": "execution"},
+    )
     computation = values(cube.efficiencies(), "computation")
     assert computation == {"useful_total": 10, "instructions": 400, "cycles": 200, "frequency": 20, "ipc": 2}
 
@@ -430,9 +447,15 @@ def test_waits_in_non_blocking_collectives__are_not_shortened_by_an_ideal_networ
     for rank, start, done in zip(mpi.ranks, (10, 70), (75, 90), strict=True):
         rank.enter(0, "main").enter(start, "MPI_Iallreduce").record(start, "NonBlockingCollectiveRequest", request=1)
         rank.leave(start + 2, "MPI_Iallreduce").enter(start + 10, "MPI_Wait").record(
-            done, "NonBlockingCollectiveComplete", op=COLLECTIVE_OPS.index("allreduce"), communicator=mpi.world,
-            root=None, sent=8, received=8, request=1,
-        ).leave(done, "MPI_Wait").leave(100, "main")  # fmt: skip
+            done,
+            "NonBlockingCollectiveComplete",
+            op=COLLECTIVE_OPS.index("allreduce"),
+            communicator=mpi.world,
+            root=None,
+            sent=8,
+            received=8,
+            request=1,
+        ).leave(done, "MPI_Wait").leave(100, "main")
     cube = analyze(archive)
     assert cube.cells["mpi_nonblocking_collective_wait"].value.tolist() == [50]
     table = cube.efficiencies().set_index(["model", "metric"])["value"]
@@ -454,9 +477,15 @@ def test_waits_that_overlap__count_no_more_than_the_call(archive, analyze):
     second.enter(71, "MPI_Wait")
     for rank, call in zip(mpi.ranks, ("MPI_Waitall", "MPI_Wait"), strict=True):
         rank.record(
-            80, "NonBlockingCollectiveComplete", op=COLLECTIVE_OPS.index("barrier"), communicator=mpi.world,
-            root=None, sent=0, received=0, request=2,
-        ).leave(80, call).leave(100, "main")  # fmt: skip
+            80,
+            "NonBlockingCollectiveComplete",
+            op=COLLECTIVE_OPS.index("barrier"),
+            communicator=mpi.world,
+            root=None,
+            sent=0,
+            received=0,
+            request=2,
+        ).leave(80, call).leave(100, "main")
     cube = analyze(archive)
     for name in ("mpi_latesender", "mpi_nonblocking_collective_wait"):
         assert cube.cells[name].value.tolist() == [50]

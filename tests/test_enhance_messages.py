@@ -189,17 +189,27 @@ def test_communicators__ranks_are_those_of_the_communicator(archive, enhance):
     message(3, 3, own, 0, 0)
     m = enhance(archive).messages
     assert sorted(times(m, "send_time", "send_location", "recv_location")) == [
-        (11, 0, 1), (21, 0, 1), (31, 1, 3), (41, 3, 1), (51, 2, 2), (61, 3, 3),
-    ]  # fmt: skip
+        (11, 0, 1),
+        (21, 0, 1),
+        (31, 1, 3),
+        (41, 3, 1),
+        (51, 2, 2),
+        (61, 3, 3),
+    ]
     assert not any(m.counts.values())
 
 
 def inter_communicator(archive, mpi, a, b):
     groups = [archive.group("comm_group", ranks) for ranks in (a, b)]
     return archive.define(
-        "InterComm", self=archive.new_id("Comm"), name=archive.string("inter"), group_a=groups[0], group_b=groups[1],
-        common_communicator=mpi.world, flags=0,
-    )  # fmt: skip
+        "InterComm",
+        self=archive.new_id("Comm"),
+        name=archive.string("inter"),
+        group_a=groups[0],
+        group_b=groups[1],
+        common_communicator=mpi.world,
+        flags=0,
+    )
 
 
 def test_communicators__ranks_of_an_inter_communicator_are_of_the_other_group(archive, enhance):
@@ -228,8 +238,10 @@ def test_unmatched__sends_and_receives_are_counted(archive, enhance):
     assert model.sends.tag.tolist() == [1, 4, 4]
     r = model.receives
     assert times(r, "tag", "is_matched", "source", "location", "recv_time") == [
-        (1, True, 0, 1, 16), (2, False, 0, 1, 19), (3, False, 0, 1, 26),
-    ]  # fmt: skip
+        (1, True, 0, 1, 16),
+        (2, False, 0, 1, 19),
+        (3, False, 0, 1, 26),
+    ]
     # as the sender states it, or as recorded
     assert r.length.tolist() == [4, 9, 5]
     assert model.regions.name[model.call_paths.region[r.call_path]].tolist() == ["MPI_Recv"] * 3

@@ -189,10 +189,21 @@ def test_lockptr__is_that_of_the_definition(fresh, seed, size):
 
 def tables(model):
     """Everything the model holds, to compare two of them."""
-    result = {name: getattr(model, name).frame() for name in (
-        "profile", "messages", "sends", "collectives", "collective_members", "teams", "constructs", "construct_members",
-        "lock_acquisitions", "startups",
-    )}  # fmt: skip
+    result = {
+        name: getattr(model, name).frame()
+        for name in (
+            "profile",
+            "messages",
+            "sends",
+            "collectives",
+            "collective_members",
+            "teams",
+            "constructs",
+            "construct_members",
+            "lock_acquisitions",
+            "startups",
+        )
+    }
     tree = model.call_paths
     return result, [tree.parent.tolist(), tree.region.tolist(), tree.representative.tolist(), tree.creation.tolist()]
 

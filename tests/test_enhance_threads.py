@@ -58,10 +58,14 @@ def test_inheritance__a_worker_continues_the_stack_its_master_had_at_the_fork(ar
     worker(other, team, 34, 37)
     model = enhance(archive)
     assert profile(model) == {
-        ("main", 0): (10 + 8 + 8, 1), ("main/f", 0): (3 + 2, 1), (f"main/f/{PARALLEL}", 0): (7, 1),
-        ("main/g", 0): (3 + 2, 1), (f"main/g/{PARALLEL}", 0): (7, 1),
-        (f"main/f/{PARALLEL}", 1): (3, 1), (f"main/g/{PARALLEL}", 1): (1, 1),
-    }  # fmt: skip
+        ("main", 0): (10 + 8 + 8, 1),
+        ("main/f", 0): (3 + 2, 1),
+        (f"main/f/{PARALLEL}", 0): (7, 1),
+        ("main/g", 0): (3 + 2, 1),
+        (f"main/g/{PARALLEL}", 0): (7, 1),
+        (f"main/f/{PARALLEL}", 1): (3, 1),
+        (f"main/g/{PARALLEL}", 1): (1, 1),
+    }
     t = model.teams
     assert (t.fork_time.tolist(), t.join_time.tolist(), t.n_threads.tolist()) == ([11, 31], [21, 41], [2, 2])
     assert [paths(model)[c] for c in t.call_path] == ["main/f", "main/g"]
@@ -160,17 +164,22 @@ def test_inheritance__in_older_recordings_lies_between_fork_and_join(archive, en
     model = enhance(archive)
     found = {k: v for k, v in profile(model).items() if k[1]}
     assert found == {
-        ("alone", 1): (1 + 4, 2), (f"main/{PARALLEL}", 1): (7, 1), (f"main/g/{PARALLEL}", 1): (6, 1),
-        (f"main/g/{PARALLEL}/{IMPLICIT}", 1): (4, 1), (f"main/g/{PARALLEL}", 2): (7, 1),
+        ("alone", 1): (1 + 4, 2),
+        (f"main/{PARALLEL}", 1): (7, 1),
+        (f"main/g/{PARALLEL}", 1): (6, 1),
+        (f"main/g/{PARALLEL}/{IMPLICIT}", 1): (4, 1),
+        (f"main/g/{PARALLEL}", 2): (7, 1),
         (f"main/g/{PARALLEL}/{IMPLICIT}", 2): (1, 1),
-    }  # fmt: skip
+    }
     t, c = model.teams, model.constructs
     assert (t.fork_time.tolist(), t.join_time.tolist(), t.communicator.tolist()) == ([10, 31], [21, 41], [-1, -1])
     assert [paths(model)[p] for p in t.call_path] == ["main", "main/g"]
     # the third thread does nothing in the first region
     assert sorted(zip(c.role.tolist(), c.team.tolist(), c.n_members.tolist(), strict=True)) == [
-        ("implicit_barrier", 1, 3), ("parallel", 0, 2), ("parallel", 1, 3),
-    ]  # fmt: skip
+        ("implicit_barrier", 1, 3),
+        ("parallel", 0, 2),
+        ("parallel", 1, 3),
+    ]
     p = model.profile
     serial = [n for n, i in zip((paths(model)[c] for c in p.call_path), p.inherited, strict=True) if not i]
     assert sorted({n for n in serial if "main" not in n}) == ["alone"]
@@ -457,9 +466,13 @@ def test_created_threads__stand_below_threads_in_the_program(archive, enhance):
     model = enhance(archive)
     program = paths(model)[0]
     assert paths(model) == [
-        program, f"{program}/main", f"{program}/main/f", f"{program}/THREADS", f"{program}/THREADS/work",
+        program,
+        f"{program}/main",
+        f"{program}/main/f",
+        f"{program}/THREADS",
+        f"{program}/THREADS/work",
         f"{program}/THREADS/work/g",
-    ]  # fmt: skip
+    ]
     profile = model.profile.frame()
     # THREADS is no region instance: neither visits nor time
     assert profile[profile.call_path == 3].visits.tolist() == [0, 0, 0]
@@ -523,9 +536,14 @@ def found(model):
     """What the scans and the joins of a model found, as lists."""
     scans = [
         [s.node_parent.tolist(), s.exclusive.tolist(), s.n_calls, s.n_attributed]
-        + [getattr(s, of).column(name).tolist() for of in ("calls", "events") for name in ("enter_time", "time") if name in getattr(s, of).names]
+        + [
+            getattr(s, of).column(name).tolist()
+            for of in ("calls", "events")
+            for name in ("enter_time", "time")
+            if name in getattr(s, of).names
+        ]
         for s in model.scans
-    ]  # fmt: skip
+    ]
     tables = [model.get(name) for name in ("teams", "constructs", "construct_members", "profile")]
     return scans, [[table[c.name].tolist() for c in table.table.columns] for table in tables]
 

@@ -137,10 +137,18 @@ def test_archive__equals_a_plain_merge(seed, tmp_path):
         for p in range(sizes["n_processes"]):
             offsets[p] = [(1000.2 + 2 * i, draw.uniform(-0.01, 0.01)) for i in range(draw.randrange(3))]
     write_archive(
-        recording, tmp_path / "epik_x", seed, sparse=draw.random() < 0.5, identity=draw.random() < 0.3,
-        compress=draw.random() < 0.5, offsets=offsets, base=1000.25 if offsets else 0.0,
-        with_locations=draw.random() < 0.5, definitions_in_files=draw.random() < 0.5, last_def=draw.random() < 0.5,
-    )  # fmt: skip
+        recording,
+        tmp_path / "epik_x",
+        seed,
+        sparse=draw.random() < 0.5,
+        identity=draw.random() < 0.3,
+        compress=draw.random() < 0.5,
+        offsets=offsets,
+        base=1000.25 if offsets else 0.0,
+        with_locations=draw.random() < 0.5,
+        definitions_in_files=draw.random() < 0.5,
+        last_def=draw.random() < 0.5,
+    )
     trace = tracecols.open(tracecols.convert(tmp_path / "epik_x", tmp_path / "x.trace"))
     # clocks that show 1000 s resolve 1e-13 s; processes that are closer may change places
     compare(merge_archive(tmp_path / "epik_x"), trace, tolerance=2e-12 if offsets else 0.0, positions=not offsets)

@@ -184,9 +184,12 @@ def test_exact__laws_hold_on_recorded_traces_however_they_are_divided(name, stor
     check_laws(model, whole)
     check_path(model, whole)
     for module, constant, value in (
-        ("enhance.dataflow.partitions", "PARTITION_ROWS", 1), ("enhance.mpi.collectives", "BUCKET_ROWS", 5), ("enhance.dataflow.spill", "BUDGET", 0),
-        ("enhance.scan.scan", "BATCH", 97), ("enhance.scan.scan", "WAVE", 97),
-    ):  # fmt: skip
+        ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
+        ("enhance.mpi.collectives", "BUCKET_ROWS", 5),
+        ("enhance.dataflow.spill", "BUDGET", 0),
+        ("enhance.scan.scan", "BATCH", 97),
+        ("enhance.scan.scan", "WAVE", 97),
+    ):
         monkeypatch.setattr(f"tracecols.{module}.{constant}", value)
     same(whole, analyze_model(enhance(stores[name], 1), "exact"))
 

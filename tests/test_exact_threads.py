@@ -56,8 +56,12 @@ def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(
     assert trace.model.created_threads.enter_time.tolist() == [30]
     create = f"main/{CREATE}"
     assert ticks(cube, "critical_path") == {
-        ("main", 0): 10 + 9, (create, 0): 20, ("f", 1): 30, ("g", 1): 40, (f"main/{JOIN}", 0): 1,
-    }  # fmt: skip
+        ("main", 0): 10 + 9,
+        (create, 0): 20,
+        ("f", 1): 30,
+        ("g", 1): 40,
+        (f"main/{JOIN}", 0): 1,
+    }
     assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 30], [1, 30, 100], [0, 100, 110]]
     # of the 88 ticks from 12 to 100, 18 go by until the thread runs: 20 since its creation began, of which the creator has spent 2 there
     assert ticks(cube, "delay_join") == {(create, 1): 18, ("f", 1): 30, ("g", 1): 40}
@@ -167,9 +171,13 @@ def test_tasks__of_the_thread_that_waited_for_others_are_not_on_the_path_before_
     cube = trace.analyze()
     check_laws(trace.model, cube)
     assert ticks(cube, "critical_path") == {
-        (REGION, 1): 5, (f"{REGION}/work", 1): 95, (f"{REGION}/{BARRIER}", 0): 2, (f"{REGION}/rest", 0): 48,
-        (f"{REGION}/{IMPLICIT}", 0): 1, ("main", 0): 9,
-    }  # fmt: skip
+        (REGION, 1): 5,
+        (f"{REGION}/work", 1): 95,
+        (f"{REGION}/{BARRIER}", 0): 2,
+        (f"{REGION}/rest", 0): 48,
+        (f"{REGION}/{IMPLICIT}", 0): 1,
+        ("main", 0): 9,
+    }
 
 
 def test_tasks__of_the_last_thread_belong_behind_its_enter(tmp_path):
@@ -187,9 +195,13 @@ def test_tasks__of_the_last_thread_belong_behind_its_enter(tmp_path):
     cube = trace.analyze()
     check_laws(trace.model, cube)
     assert ticks(cube, "critical_path") == {
-        (REGION, 1): 5, (f"{REGION}/work", 1): 95, (f"{REGION}/{BARRIER}", 0): 32, (f"{REGION}/rest", 0): 18,
-        (f"{REGION}/{IMPLICIT}", 0): 1, ("main", 0): 9,
-    }  # fmt: skip
+        (REGION, 1): 5,
+        (f"{REGION}/work", 1): 95,
+        (f"{REGION}/{BARRIER}", 0): 32,
+        (f"{REGION}/rest", 0): 18,
+        (f"{REGION}/{IMPLICIT}", 0): 1,
+        ("main", 0): 9,
+    }
     # the master waits from 10 to 100, but for its task; what the worker executes later delays nobody at this barrier
     delays = ticks(cube, "delay_ompbarrier")
     assert {path for path, location in delays if location == 1} == {f"{REGION}/work"} and delays[
@@ -210,9 +222,13 @@ def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the
     cube = trace.analyze()
     check_laws(trace.model, cube)
     assert ticks(cube, "critical_path") == {
-        (f"{REGION}/work", 1): 100, (f"TASKS/{TASK}", 0): 30, (f"{REGION}/{BARRIER}", 0): 1, (REGION, 0): 8,
-        (f"{REGION}/{IMPLICIT}", 0): 1, ("main", 0): 9,
-    }  # fmt: skip
+        (f"{REGION}/work", 1): 100,
+        (f"TASKS/{TASK}", 0): 30,
+        (f"{REGION}/{BARRIER}", 0): 1,
+        (REGION, 0): 8,
+        (f"{REGION}/{IMPLICIT}", 0): 1,
+        ("main", 0): 9,
+    }
 
 
 def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier(tmp_path):
@@ -227,9 +243,12 @@ def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier
     cube = trace.analyze()
     check_laws(trace.model, cube)
     path = {
-        (REGION, 0): 100, (f"{REGION}/{IMPLICIT}", 0): 40, (f"{REGION}/{IMPLICIT}/{TASK}", 0): 5, (f"TASKS/{TASK}", 0): 15,
+        (REGION, 0): 100,
+        (f"{REGION}/{IMPLICIT}", 0): 40,
+        (f"{REGION}/{IMPLICIT}/{TASK}", 0): 5,
+        (f"TASKS/{TASK}", 0): 15,
         ("main", 0): 9,
-    }  # fmt: skip
+    }
     assert ticks(cube, "critical_path") == path
     activities = ticks(cube, "critical_path_activities")
     assert {key: value for key, value in activities.items() if key[1] == 0} == path
@@ -269,9 +288,12 @@ def test_collectives__what_is_executed_inside_of_them_belongs_behind_their_begin
         cube = trace.analyze()
         check_laws(trace.model, cube)
     assert severities(cube, "critical_path") == {
-        ("main/MPI_Init", 1): 1, ("main/work", 1): 9, ("main/MPI_Allreduce", 0): 12, ("main/rest", 0): 8,
+        ("main/MPI_Init", 1): 1,
+        ("main/work", 1): 9,
+        ("main/MPI_Allreduce", 0): 12,
+        ("main/rest", 0): 8,
         ("main/MPI_Finalize", 0): 1,
-    }  # fmt: skip
+    }
 
 
 # -- random programs ----------------------------------------------------------------------------------------------------------
@@ -287,9 +309,11 @@ def check_random(program, folder, monkeypatch):
     assert ticks(cube, "critical_path") == program.expected_path(stretches)
     with monkeypatch.context() as patch:
         for module, constant, value in (
-            ("enhance.dataflow.partitions", "PARTITION_ROWS", 1), ("enhance.dataflow.spill", "BUDGET", 0), ("enhance.scan.scan", "BATCH", 7),
+            ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
+            ("enhance.dataflow.spill", "BUDGET", 0),
+            ("enhance.scan.scan", "BATCH", 7),
             ("enhance.scan.instances", "WALKED", 7),
-        ):  # fmt: skip
+        ):
             patch.setattr(f"tracecols.{module}.{constant}", value)
         same(cube, analyze_model(enhance(trace.store, 1)))
 

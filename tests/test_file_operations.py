@@ -18,9 +18,13 @@ class Files:
         self.file = archive.define("IoRegularFile", name=archive.string("data"), scope=0)
         self.matching = 0
         for name, role in (
-            ("MPI_File_open", "file_io_metadata"), ("MPI_File_close", "file_io_metadata"), ("MPI_File_write_all", "file_io"),
-            ("MPI_File_read_all", "file_io"), ("MPI_File_write", "file_io"), ("MPI_File_iwrite_all", "file_io"),
-        ):  # fmt: skip
+            ("MPI_File_open", "file_io_metadata"),
+            ("MPI_File_close", "file_io_metadata"),
+            ("MPI_File_write_all", "file_io"),
+            ("MPI_File_read_all", "file_io"),
+            ("MPI_File_write", "file_io"),
+            ("MPI_File_iwrite_all", "file_io"),
+        ):
             archive.region(name, role, "mpi")
         for rank in self.ranks:
             rank.enter(0, "main")
@@ -56,8 +60,10 @@ def cells(cube, name):
     found = cube.cells[name]
     return {
         (cube.call_paths.name[c], location): value
-        for c, location, value in zip(found.call_path.tolist(), found.location.tolist(), found.value.tolist(), strict=True)
-    }  # fmt: skip
+        for c, location, value in zip(
+            found.call_path.tolist(), found.location.tolist(), found.value.tolist(), strict=True
+        )
+    }
 
 
 def test_collective_io__waits_for_the_last_and_counts_bytes(archive, analyze):
@@ -77,12 +83,18 @@ def test_collective_io__waits_for_the_last_and_counts_bytes(archive, analyze):
         p.ranks[rank].leave(120, "main")
     cube = analyze(archive)
     assert cells(cube, "mpi_mgmt_file_wait") == {
-        ("MPI_File_open", 0): 15, ("MPI_File_open", 2): 13, ("MPI_File_close", 0): 10, ("MPI_File_close", 1): 10,
-    }  # fmt: skip
+        ("MPI_File_open", 0): 15,
+        ("MPI_File_open", 2): 13,
+        ("MPI_File_close", 0): 10,
+        ("MPI_File_close", 1): 10,
+    }
     assert cells(cube, "mpi_io_collective_wait") == {("MPI_File_write_all", 0): 20, ("MPI_File_write_all", 1): 15}
     assert cells(cube, "mpi_file_bytes_written") == {
-        ("MPI_File_write_all", 0): 100, ("MPI_File_write_all", 1): 200, ("MPI_File_write_all", 2): 300, ("MPI_File_write", 1): 8,
-    }  # fmt: skip
+        ("MPI_File_write_all", 0): 100,
+        ("MPI_File_write_all", 1): 200,
+        ("MPI_File_write_all", 2): 300,
+        ("MPI_File_write", 1): 8,
+    }
     assert int(cube.cells["mpi_file_bytes_read"].value.sum()) == 15
     assert int(cube.cells["mpi_file_bytes"].value.sum()) == 623
     assert UNKNOWN not in cube.facts["counts"]

@@ -18,9 +18,11 @@ def defined(call_path, locations_of, mean, matrix, how):
             own = matrix[p, i]
             more = own - mean[p]
             result = {
-                imbalance.SIZE: abs(more), imbalance.ABOVE: max(more, 0), imbalance.BELOW: max(-more, 0),
+                imbalance.SIZE: abs(more),
+                imbalance.ABOVE: max(more, 0),
+                imbalance.BELOW: max(-more, 0),
                 imbalance.ABSENT: mean[p] if own == 0 else 0,
-            }[how]  # fmt: skip
+            }[how]
             if result:
                 found.append(((p << 32) | i, result))
     return found

@@ -149,12 +149,16 @@ def locations(draw):
     return draw(
         st.lists(
             st.one_of(
-                st.tuples(st.sampled_from([ENTER, ENTER, EXIT, EXIT, SEND, METRIC, FLUSH, OFF, ON, OTHER]), st.integers(0, 4), st.integers(0, N_REGIONS - 1)),
+                st.tuples(
+                    st.sampled_from([ENTER, ENTER, EXIT, EXIT, SEND, METRIC, FLUSH, OFF, ON, OTHER]),
+                    st.integers(0, 4),
+                    st.integers(0, N_REGIONS - 1),
+                ),
                 st.tuples(st.sampled_from([SWITCH, COMPLETE]), st.integers(0, 4), st.integers(0, 2)),
             ),
             max_size=40,
         )
-    )  # fmt: skip
+    )
 
 
 KIND = {
@@ -256,16 +260,25 @@ def buffers(tiny):
     if not tiny:
         return ScanBuffers.make()
     return ScanBuffers(
-        arrays.linked(stacks.Frames, 1), arrays.zeros(stacks.CallPaths, 4), np.zeros(8, np.int32),
-        arrays.zeros(stacks.CallInstances, 1), arrays.zeros(stacks.AttributedEvents, 1), np.full(2, -1, np.int64),
-    )  # fmt: skip
+        arrays.linked(stacks.Frames, 1),
+        arrays.zeros(stacks.CallPaths, 4),
+        np.zeros(8, np.int32),
+        arrays.zeros(stacks.CallInstances, 1),
+        arrays.zeros(stacks.AttributedEvents, 1),
+        np.full(2, -1, np.int64),
+    )
 
 
 def new_scan(store):
     regions = SimpleNamespace(
-        flags=store.array([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8), of_entry=store.array(range(4), np.int32), tasks=TASKS, threads=-1,
-        is_init=np.zeros(4, bool), is_finalize=np.zeros(4, bool), is_file=np.zeros(4, bool),
-    )  # fmt: skip
+        flags=store.array([0, stacks.IS_CALL, 0, stacks.IS_ARTIFICIAL], np.uint8),
+        of_entry=store.array(range(4), np.int32),
+        tasks=TASKS,
+        threads=-1,
+        is_init=np.zeros(4, bool),
+        is_finalize=np.zeros(4, bool),
+        is_file=np.zeros(4, bool),
+    )
     nobody = np.zeros(0, np.int64)
     teams = SimpleNamespace(
         begins_of=lambda _: slice(0, 0),
@@ -346,8 +359,11 @@ def compare_calls(store, one, expected):
         if leave:
             assert c.exit_time[i] == leave.time
     # attributed events are those of side tables that joins need, with the call around them
-    noted = [e for e, k in zip(store.events, store.columns["kind"], strict=True)
-             if k in (K.MPI_SEND, K.METRIC, K.THREAD_TASK_SWITCH, K.THREAD_TASK_COMPLETE)]  # fmt: skip
+    noted = [
+        e
+        for e, k in zip(store.events, store.columns["kind"], strict=True)
+        if k in (K.MPI_SEND, K.METRIC, K.THREAD_TASK_SWITCH, K.THREAD_TASK_COMPLETE)
+    ]
     assert events["time"] == [e.time for e in noted]
     for e, k, call in zip(noted, events["kind"], events["call"], strict=True):
         if k == K.MPI_SEND:

@@ -213,10 +213,20 @@ def test_encode_events__is_read_by_the_formats_own_classes(plain, times, of, tra
         while at < n:
             before = at
             at, size = encode(
-                read_only(times, np.int64), read_only(what, np.uint8), read_only(name, np.int32), read_only(mark, np.int64), at,
-                track, category, read_only(mark_name, np.int32), read_only(flow, np.int64), read_only(step, np.uint8),
-                read_only(np.array(values, np.int64).reshape(m, 4), np.int64), read_only([False, False, False, True], bool), out,
-            )  # fmt: skip
+                read_only(times, np.int64),
+                read_only(what, np.uint8),
+                read_only(name, np.int32),
+                read_only(mark, np.int64),
+                at,
+                track,
+                category,
+                read_only(mark_name, np.int32),
+                read_only(flow, np.int64),
+                read_only(step, np.uint8),
+                read_only(np.array(values, np.int64).reshape(m, 4), np.int64),
+                read_only([False, False, False, True], bool),
+                out,
+            )
             assert at > before
             assert size <= out.size
             written += out[:size].tobytes()

@@ -112,9 +112,10 @@ def test_recorded_windows__agree_with_a_plain_twin(shared_traces, tmp_path, name
     # what the rules of EXPERT find is more at most by what lies beyond the calls
     expert = trace.analyze(conventions="expert")
     for ours, theirs in (
-        ("mpi_rma_wait_at_fence", "mpi_rma_fence_wait"), ("mpi_rma_early_wait", "mpi_rma_earlywait"),
+        ("mpi_rma_wait_at_fence", "mpi_rma_fence_wait"),
+        ("mpi_rma_early_wait", "mpi_rma_earlywait"),
         ("mpi_rma_sync_late_post", "mpi_rma_latepost"),
-    ):  # fmt: skip
+    ):
         assert 0.9 * seconds(expert, theirs) <= seconds(cube, ours) <= seconds(expert, theirs), ours
 
 
@@ -124,10 +125,13 @@ def test_conventions__tell_the_same_story_of_epilog(shared_traces, tmp_path, nam
     trace = tracecols.open(tracecols.convert(source, tmp_path / "x.trace"))
     ours, expert = trace.analyze(), trace.analyze(conventions="expert")
     for mine, theirs in (
-        ("mpi_rma_wait_at_create", "mpi_rma_wait_window_create"), ("mpi_rma_wait_at_free", "mpi_rma_wait_window_free"),
-        ("mpi_rma_wait_at_fence", "mpi_rma_fence_wait"), ("mpi_rma_early_wait", "mpi_rma_earlywait"),
-        ("mpi_rma_late_complete", "mpi_rma_latecomplete"), ("mpi_rma_sync_late_post", "mpi_rma_latepost"),
-    ):  # fmt: skip
+        ("mpi_rma_wait_at_create", "mpi_rma_wait_window_create"),
+        ("mpi_rma_wait_at_free", "mpi_rma_wait_window_free"),
+        ("mpi_rma_wait_at_fence", "mpi_rma_fence_wait"),
+        ("mpi_rma_early_wait", "mpi_rma_earlywait"),
+        ("mpi_rma_late_complete", "mpi_rma_latecomplete"),
+        ("mpi_rma_sync_late_post", "mpi_rma_latepost"),
+    ):
         assert seconds(ours, mine) == pytest.approx(seconds(expert, theirs), rel=0.01), mine
     assert ours.violations() == []
 

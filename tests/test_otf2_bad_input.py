@@ -319,9 +319,14 @@ def test_definitions__that_lead_nowhere(record, fields, words, tmp_path):
     if record == "Region":
         archive.region_of("work")
         fields = {
-            "name": 0, "description": 0, "region_type": 0, "source_file": 0, "begin_line_number": 0,
-            "end_line_number": 0, **fields,
-        }  # fmt: skip
+            "name": 0,
+            "description": 0,
+            "region_type": 0,
+            "source_file": 0,
+            "begin_line_number": 0,
+            "end_line_number": 0,
+            **fields,
+        }
     elif record == "Group":
         kind = fields["kind"]
         rest = {k: v for k, v in fields.items() if k != "kind"}

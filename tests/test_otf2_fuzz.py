@@ -92,9 +92,13 @@ def test_damage__never_leads_an_index_out_of_its_array(tmp_path):
     program = Path(__file__).with_name("otf2_mutations.py")
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, str(program), str(anchor), "5000", "600"], env=environment, capture_output=True, text=True,
-        timeout=SECONDS, check=False,
-    )  # fmt: skip
+        [sys.executable, str(program), str(anchor), "5000", "600"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     read, refused = map(int, done.stdout.split())
     assert read + refused == 600

@@ -138,8 +138,15 @@ def test_definitions_before_version_1_2__are_translated_as_the_library_does(tmp_
     archive.mpi(2)
     empty = archive.string("")
     for old in range(40):
-        archive.define("Region", name=archive.string(f"r{old}"), description=empty, region_type=old, source_file=empty,
-                       begin_line_number=1, end_line_number=2)  # fmt: skip
+        archive.define(
+            "Region",
+            name=archive.string(f"r{old}"),
+            description=empty,
+            region_type=old,
+            source_file=empty,
+            begin_line_number=1,
+            end_line_number=2,
+        )
     # 3 are metrics; the library takes them for regions
     for old in (0, 1, 4, 5, 6, 7):
         archive.define("Group", name=empty, group_type_pre12=old, members=[] if old == 5 else [1, 0])

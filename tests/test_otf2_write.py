@@ -289,9 +289,14 @@ def test_communicators__find_their_groups_again(tmp_path):
     locations = archive.group("locations", mpi.ranks)
     archive.define("Comm", name=archive.string("of locations"), group=locations, parent=None, flags=0)
     archive.define(
-        "InterComm", self=archive.new_id("Comm"), name=archive.string("inter"), group_a=twin, group_b=locations,
-        common_communicator=mpi.world, flags=1,
-    )  # fmt: skip
+        "InterComm",
+        self=archive.new_id("Comm"),
+        name=archive.string("inter"),
+        group_a=twin,
+        group_b=locations,
+        common_communicator=mpi.world,
+        flags=1,
+    )
     archive.group("regions", [archive.region("a"), archive.region("b")])
     mpi.ranks[0].call(1, 2, "a")
     store = convert(archive.write(), tmp_path)
@@ -593,9 +598,14 @@ def test_piece_by_time__repeats_what_is_open_and_closes_it(archive, tmp_path):
 
     piece, found = kinds(26, 60, "a")
     assert found[0] == [
-        (26, k.PROGRAM_BEGIN), (26, k.ENTER), (26, k.MPI_IRECV_REQUEST), (30, k.ENTER),
-        (60, k.EXIT), (60, k.EXIT), (60, k.PROGRAM_END),
-    ]  # fmt: skip
+        (26, k.PROGRAM_BEGIN),
+        (26, k.ENTER),
+        (26, k.MPI_IRECV_REQUEST),
+        (30, k.ENTER),
+        (60, k.EXIT),
+        (60, k.EXIT),
+        (60, k.PROGRAM_END),
+    ]
     assert found[1] == [(26, k.ENTER), (26, k.ENTER), (26, k.MPI_SEND), (27, k.EXIT), (60, k.EXIT)]
     assert piece.read("attributes", 0)["value"].tolist() == [7]
     strings = piece.definition("strings").column("string").to_pylist()

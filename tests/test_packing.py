@@ -82,9 +82,16 @@ def test_spill__writes_narrow_columns(spilling):
     kept = spilling.keep(columns(), RELATIVE)
     stored = {name: column.stored for name, column in kept._stored.items()}
     assert stored == {
-        "row": np.uint16, "time": np.uint32, "enter": np.uint8, "enter_time": np.uint8, "wide": np.int64,
-        "nothing": np.uint8, "kind": np.uint8, "flag": np.bool_, "empty": np.int64,
-    }  # fmt: skip
+        "row": np.uint16,
+        "time": np.uint32,
+        "enter": np.uint8,
+        "enter_time": np.uint8,
+        "wide": np.int64,
+        "nothing": np.uint8,
+        "kind": np.uint8,
+        "flag": np.bool_,
+        "empty": np.int64,
+    }
     assert kept._path.stat().st_size == 1000 * (2 + 4 + 1 + 1 + 8 + 1 + 1 + 1)
 
 

@@ -365,9 +365,15 @@ def started(archive, op, root=None, requests=(3, 3, 3), starts=(10, 40, 70), las
         end = (75, 76, 90)[p]
         if p <= last:
             rank.record(
-                end - 1, "NonBlockingCollectiveComplete", op=COLLECTIVE_OPS.index(op), communicator=mpi.world, root=root,
-                sent=8 * (p == 1), received=8, request=request,
-            )  # fmt: skip
+                end - 1,
+                "NonBlockingCollectiveComplete",
+                op=COLLECTIVE_OPS.index(op),
+                communicator=mpi.world,
+                root=root,
+                sent=8 * (p == 1),
+                received=8,
+                request=request,
+            )
         rank.leave(end, "MPI_Wait").leave(100, "main")
     return mpi
 

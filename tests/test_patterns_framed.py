@@ -74,9 +74,11 @@ def test_framed__is_the_same_for_any_partitioning(hybrid, monkeypatch):
         return c.severity[(c.op_name if "op_name" in c else c.path.astype(str)).notna() & (c.severity > least)]
 
     family = declare(
-        mine, "mpi_latebroadcast", table="collective_members",
+        mine,
+        "mpi_latebroadcast",
+        table="collective_members",
         parameters={"least": tracecols.Parameter(0.0071, "sec", "least wait")},
-    )  # fmt: skip
+    )
     whole = hybrid.analyze(patterns=[family]).cells["mine"]
     assert len(whole) == 1
     assert hybrid.analyze(patterns=[family], parameters={"mine": {"least": 1}}).total("mine") == 0
@@ -91,9 +93,7 @@ def test_framed__counts_and_constituents(hybrid):
     def slow(m):
         return (m.again_recv_time - m.again_send_time > 0) & (m.again_recv == m.recv)
 
-    family = declare(
-        slow, "", unit="occ", constituents={"again": tracecols.Constituent("recv", "messages", "recv")},
-    )  # fmt: skip
+    family = declare(slow, "", unit="occ", constituents={"again": tracecols.Constituent("recv", "messages", "recv")})
     assert (
         hybrid.analyze(patterns=[family]).total("mine") == (hybrid.messages.recv_time > hybrid.messages.send_time).sum()
     )

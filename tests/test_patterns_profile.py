@@ -144,9 +144,16 @@ def counter(archive: Archive, mode: str, of: str = "int64") -> int:
     """Define a counter in a metric class of its own."""
     modes = {name: number for number, name in enums.METRIC_MODES.items()}
     member = archive.define(
-        "MetricMember", name=archive.string("misses"), description=archive.string(""), metric_type=1, metric_mode=modes[mode],
-        value_type=enums.VALUE_TYPES.index(of), base=1, exponent=0, unit=archive.string("#"),
-    )  # fmt: skip
+        "MetricMember",
+        name=archive.string("misses"),
+        description=archive.string(""),
+        metric_type=1,
+        metric_mode=modes[mode],
+        value_type=enums.VALUE_TYPES.index(of),
+        base=1,
+        exponent=0,
+        unit=archive.string("#"),
+    )
     which = archive.new_id("metric")
     return archive.define("MetricClass", self=which, metric_members=[member], metric_occurrence=0, recorder_kind=2)
 

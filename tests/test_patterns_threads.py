@@ -342,8 +342,9 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
     waits = find_waits(model)
     names = ("property", "begin_time", "end_time", "cause_location", "cause_call_path", "cause_time")
     assert [tuple(waits[name][i] for name in names) for i in range(2)] == [
-        ("pthread_join_wait", 20, 30, 1, -1, 30), ("pthread_join_wait", 50, 60, 3, -1, 71),
-    ]  # fmt: skip
+        ("pthread_join_wait", 20, 30, 1, -1, 30),
+        ("pthread_join_wait", 50, 60, 3, -1, 71),
+    ]
     assert cells(cube, "pthread_management") == {("pthread_create", 0): 3, ("pthread_join", 0): 25}
     assert cube.violations() == []
 

@@ -38,15 +38,26 @@ def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
     assert ticks(cube, "delay_latesender_longterm") == {(A, 0, 0): 2, (A, 0, 1): 3, (A, 0, 2): 1}
     # rank 1: of MPI_Recv 11..12 is no wait
     assert ticks(cube, "delay_latesender") == {
-        (A, 0, 0): 2, (A, 0, 1): 3, (A, 0, 2): 1, (A, 1, 0): 1, (RECV, 1, 2): 1, (B, 1, 2): 2,
-    }  # fmt: skip
+        (A, 0, 0): 2,
+        (A, 0, 1): 3,
+        (A, 0, 2): 1,
+        (A, 1, 0): 1,
+        (RECV, 1, 2): 1,
+        (B, 1, 2): 2,
+    }
     # rank 2 waits from 4 to 14, 6 of these 10 indirectly; rank 1 from 5 to 11
     assert ticks(cube, "mpi_wait_indirect_latesender") == {(RECV, 2, 0): 1, (RECV, 2, 1): 3, (RECV, 2, 2): 2}
     assert ticks(cube, "mpi_wait_propagating_ls") == {(RECV, 1, 1): 5, (RECV, 1, 2): 1}
     assert ticks(cube, "mpi_wait_terminal_ls") == {(RECV, 2, 0): 1, (RECV, 2, 1): 5, (RECV, 2, 2): 4}
     assert ticks(cube, "critical_path") == {
-        (INIT, 0, 0): 1, (A, 0, 0): 4, (A, 0, 1): 5, (A, 0, 2): 1, (RECV, 1, 2): 1, (B, 1, 2): 2, (SEND, 1, 2): 1,
-    }  # fmt: skip
+        (INIT, 0, 0): 1,
+        (A, 0, 0): 4,
+        (A, 0, 1): 5,
+        (A, 0, 2): 1,
+        (RECV, 1, 2): 1,
+        (B, 1, 2): 2,
+        (SEND, 1, 2): 1,
+    }
     activities = ticks(cube, "critical_path_activities")
     assert [activities[A, 0, k] for k in range(3)] == [4, 5, 1]
     assert activities[RECV, 2, 2] == 1

@@ -114,10 +114,7 @@ class ManyKinds(RandomProgram):
             self.started[p.rank].append((c, key[1], request))
         elif what == "fence":
             fields = {"op": BARRIER, "level": 3, "window": self.windows[c], "root": None, "sent": 0, "received": 0}
-            self.in_call(at, p, "MPI_Win_fence", [
-                ("RmaCollectiveBegin", {}),
-                ("RmaCollectiveEnd", fields),
-            ])  # fmt: skip
+            self.in_call(at, p, "MPI_Win_fence", [("RmaCollectiveBegin", {}), ("RmaCollectiveEnd", fields)])
         elif what == "file":
             given = {"handle": self.files[c], "matching": key[1]}
             begin = {**given, "mode": 1, "operation_flags": 2, "requested": 8}
@@ -162,10 +159,15 @@ class ManyKinds(RandomProgram):
             self.complete_nonblocking(at, p, self.rng.randint(0, 2))
         elif what == "put":
             c, remote = self.world, self.rng.randrange(self.n_ranks)
-            self.in_call(at, p, "MPI_Put", [
-                ("RmaPut", {"window": self.windows[c], "remote": remote, "sent": 8, "matching": 1}),
-                ("RmaOpCompleteBlocking", {"window": self.windows[c], "matching": 1}),
-            ])  # fmt: skip
+            self.in_call(
+                at,
+                p,
+                "MPI_Put",
+                [
+                    ("RmaPut", {"window": self.windows[c], "remote": remote, "sent": 8, "matching": 1}),
+                    ("RmaOpCompleteBlocking", {"window": self.windows[c], "matching": 1}),
+                ],
+            )
         elif what == "epoch":
             self.epoch(at, p)
         else:
@@ -189,9 +191,7 @@ class ManyKinds(RandomProgram):
             self.epochs[target] += [("MPI_Win_post", p.rank), ("MPI_Win_wait", p.rank)]
             return
         name, other = todo.pop(0)
-        self.in_call(at, p, name, [
-            ("RmaGroupSync", {"level": 3, "window": self.pairwise, "group": self.alone[other]}),
-        ])  # fmt: skip
+        self.in_call(at, p, name, [("RmaGroupSync", {"level": 3, "window": self.pairwise, "group": self.alone[other]})])
 
     def lock(self, at, p) -> None:
         """Take a lock of a window or of SHMEM that is free, or give one back."""
@@ -344,7 +344,7 @@ def check_locks(whole, part, start: int, stop: int) -> None:
     expected, found = previous(e), previous(of)
     assert found == {
         key: before if before >= start else -1 for key, before in expected.items() if start <= key[2] < stop
-    }  # fmt: skip
+    }
 
 
 # -- single ones ----------------------------------------------------------------------------------------------------------
@@ -567,9 +567,11 @@ def check_divisions(seed: int, folder: Path) -> None:
     expected = of_piece()
     with pytest.MonkeyPatch.context() as patch:
         for name, rows in (
-            ("slices.numbering.BATCH", 1), ("slices.plan.BATCH", 7), ("enhance.dataflow.partitions.PARTITION_ROWS", 1),
+            ("slices.numbering.BATCH", 1),
+            ("slices.plan.BATCH", 7),
+            ("enhance.dataflow.partitions.PARTITION_ROWS", 1),
             ("enhance.mpi.collectives.BUCKET_ROWS", 5),
-        ):  # fmt: skip
+        ):
             patch.setattr(f"tracecols.{name}", rows)
         assert of_piece() == expected
 

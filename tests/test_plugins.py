@@ -74,9 +74,17 @@ def test_pattern__gets_seconds_as_ticks(hybrid):
     seen = []
 
     @tracecols.pattern(
-        "long", "", "Long", table="region_instances", unit="sec", summary="Calls longer than a limit.",
-        parameters={"limit": tracecols.Parameter(0.001, "sec", "least duration"), "most": tracecols.Parameter(float("inf"), "sec", "most")},
-    )  # fmt: skip
+        "long",
+        "",
+        "Long",
+        table="region_instances",
+        unit="sec",
+        summary="Calls longer than a limit.",
+        parameters={
+            "limit": tracecols.Parameter(0.001, "sec", "least duration"),
+            "most": tracecols.Parameter(float("inf"), "sec", "most"),
+        },
+    )
     def long(model, m, parent, *, limit, most):
         seen.append((limit, most))
         duration = m.exit_time - m.enter_time
@@ -104,9 +112,14 @@ def test_pattern__appears_in_the_cube_and_everywhere(late_big, tmp_path):
 
 def test_pattern__follows_a_pointer_to_its_constituents():
     @tracecols.pattern(
-        "sent_in_time", "", "Sent in Time", table="messages", unit="bytes", summary="Bytes of messages, once more.",
+        "sent_in_time",
+        "",
+        "Sent in Time",
+        table="messages",
+        unit="bytes",
+        summary="Bytes of messages, once more.",
         constituents={"same": tracecols.Constituent("recv", "messages", "recv")},
-    )  # fmt: skip
+    )
     def sent_in_time(model, m, parent, *, same):
         assert same.found.all()
         return parent.where(same.found, severity=same.length)
@@ -116,9 +129,14 @@ def test_pattern__follows_a_pointer_to_its_constituents():
 
 def test_pattern__constituents_that_lead_nowhere_are_null():
     @tracecols.pattern(
-        "held", "", "Held", table="region_instances", unit="occ", summary="Regions that are calls of acquisitions.",
+        "held",
+        "",
+        "Held",
+        table="region_instances",
+        unit="occ",
+        summary="Regions that are calls of acquisitions.",
         constituents={"lock": tracecols.Constituent("enter", "lock_acquisitions", "enter")},
-    )  # fmt: skip
+    )
     def held(model, m, parent, *, lock):
         assert (lock.acquire_time[~lock.found] == -1).all()
         return parent.counted(lock.found)

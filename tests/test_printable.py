@@ -148,10 +148,13 @@ def test_csv__has_no_cell_that_is_a_formula(tmp_path):
     texts = ["=1+1", "+x", "-cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1", "-5", "+1e3", "x=1", "'=1+1"]
     frame = pd.DataFrame(
         {
-            "=column": texts, "coded": pd.Categorical([*texts[:-1], None]), "-integer": [-1] * 10, "float": [-0.5] * 10,
+            "=column": texts,
+            "coded": pd.Categorical([*texts[:-1], None]),
+            "-integer": [-1] * 10,
+            "float": [-0.5] * 10,
             "mixed": [-3, "=x", None, "y", -0.5, "@", 1, 2, 3, True],
         }
-    )  # fmt: skip
+    )
     write_csv(frame, tmp_path / "x.csv")
     found = pd.read_csv(tmp_path / "x.csv", dtype=str, keep_default_na=False)
     safe = ["'=1+1", "'+x", "'-cmd|' /C calc'!A0", "'@SUM(1)", "'\t=1", "\\r=1", "-5", "+1e3", "x=1", "'=1+1"]

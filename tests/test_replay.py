@@ -108,9 +108,16 @@ def sweep(run, first, edges, weight, start):
     waiting, time = np.zeros(n, np.int64), np.full(n, kernels.NEVER, np.int64)
     kernels.count_dependencies(first, head, waiting)
     done = run(
-        first, np.array(weight, np.int64), np.array(start, np.int64), edge_start, head[order], lag[order], waiting, time,
+        first,
+        np.array(weight, np.int64),
+        np.array(start, np.int64),
+        edge_start,
+        head[order],
+        lag[order],
+        waiting,
+        time,
         np.empty(n, np.int64),
-    )  # fmt: skip
+    )
     return done, time.tolist()
 
 
@@ -471,7 +478,9 @@ def test_contradiction__an_inferred_wait_is_left_out():
     a.enter(0, "main").enter(10, "MPI_Send").send(10, to=1, tag=1).leave(40).enter(50, "MPI_Send").send(
         50, to=1, tag=2
     ).leave(51).leave(60)
-    b.enter(0, "main").enter(5, "MPI_Recv").receive(20, source=0, tag=2).leave(20).enter(30, "MPI_Recv").receive(45, source=0, tag=1).leave(45).leave(60)  # fmt: skip
+    b.enter(0, "main").enter(5, "MPI_Recv").receive(20, source=0, tag=2).leave(20).enter(30, "MPI_Recv").receive(
+        45, source=0, tag=1
+    ).leave(45).leave(60)
     replay = replayed(program)
     check_laws(replay)
     assert sum(n for what, n in replay.counts.items() if what.startswith("inferred")) == 1
@@ -524,7 +533,10 @@ def test_truncated_trace__ends_with_a_call_that_is_open():
     check_laws(replay)
     assert replay.runtime(replay.graph.nodes.time) == 30
     assert replay.runtime(replay.ideal) == 30
-    kinds = {(int(i), int(t)): int(k) for i, t, k in zip(replay.graph.nodes.location, replay.graph.nodes.time, replay.graph.nodes.kind, strict=True)}  # fmt: skip
+    kinds = {
+        (int(i), int(t)): int(k)
+        for i, t, k in zip(replay.graph.nodes.location, replay.graph.nodes.time, replay.graph.nodes.kind, strict=True)
+    }
     assert kinds[0, 20] == NodeClass.COMPUTATION
     assert kinds[1, 45] == NodeClass.START
 

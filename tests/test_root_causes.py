@@ -209,9 +209,15 @@ def test_imbalance_of_the_critical_path__takes_no_wait_for_work(archive, analyze
     for rank, start, done in zip(mpi.ranks, (10, 70), (75, 90), strict=True):
         rank.enter(0, "main").enter(start, "MPI_Iallreduce").record(start, "NonBlockingCollectiveRequest", request=1)
         rank.leave(start, "MPI_Iallreduce").enter(start + 10, "MPI_Wait").record(
-            done, "NonBlockingCollectiveComplete", op=COLLECTIVE_OPS.index("allreduce"), communicator=mpi.world,
-            root=None, sent=8, received=8, request=1,
-        ).leave(done, "MPI_Wait").leave(100, "main")  # fmt: skip
+            done,
+            "NonBlockingCollectiveComplete",
+            op=COLLECTIVE_OPS.index("allreduce"),
+            communicator=mpi.world,
+            root=None,
+            sent=8,
+            received=8,
+            request=1,
+        ).leave(done, "MPI_Wait").leave(100, "main")
     for conventions, waits in (("exact", ["mpi_nonblocking_collective_wait"]), ("scalasca", [])):
         cube = analyze(archive, conventions)
         assert cube.cells["mpi_nonblocking_collective_wait"].value.tolist() == [50]
@@ -225,9 +231,23 @@ def test_critical_path__is_a_table_of_stretches():
     with late_twice().trace() as trace:
         path = trace.critical_path("scalasca")
     assert path.to_dict("records") == [
-        {"location": 0, "begin_time": 0, "end_time": 11, "reason": "MPI_Init", "begin_call_path": INIT, "end_call_path": SEND},
-        {"location": 1, "begin_time": 11, "end_time": 15, "reason": "late sender", "begin_call_path": RECV, "end_call_path": FINALIZE},
-    ]  # fmt: skip
+        {
+            "location": 0,
+            "begin_time": 0,
+            "end_time": 11,
+            "reason": "MPI_Init",
+            "begin_call_path": INIT,
+            "end_call_path": SEND,
+        },
+        {
+            "location": 1,
+            "begin_time": 11,
+            "end_time": 15,
+            "reason": "late sender",
+            "begin_call_path": RECV,
+            "end_call_path": FINALIZE,
+        },
+    ]
 
 
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
@@ -248,9 +268,12 @@ def test_root_causes__do_not_depend_on_partitions_threads_and_memory(folder, tmp
     store = tracecols.convert(folder, tmp_path / "x.trace")
     whole = tracecols.open(store, jobs=2).analyze()
     for module, name, value in (
-        ("enhance.dataflow.partitions", "PARTITION_ROWS", 1), ("enhance.mpi.collectives", "BUCKET_ROWS", 5), ("enhance.dataflow.spill", "BUDGET", 0),
-        ("enhance.scan.scan", "BATCH", 97), ("enhance.scan.scan", "WAVE", 97),
-    ):  # fmt: skip
+        ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
+        ("enhance.mpi.collectives", "BUCKET_ROWS", 5),
+        ("enhance.dataflow.spill", "BUDGET", 0),
+        ("enhance.scan.scan", "BATCH", 97),
+        ("enhance.scan.scan", "WAVE", 97),
+    ):
         monkeypatch.setattr(f"tracecols.{module}.{name}", value)
     divided = tracecols.open(store, jobs=1).analyze()
     for name in whole.properties.id:
@@ -369,8 +392,10 @@ def test_waits__say_who_causes_them():
         ticks = trace.waits
     assert ticks.property.tolist() == ["mpi_finalize_wait", "mpi_latesender", "mpi_latesender"]
     assert ticks[["location", "begin_time", "end_time", "cause_location", "cause_time"]].to_numpy().tolist() == [
-        [0, 12, 15, 1, 15], [1, 5, 11, 0, 11], [2, 4, 14, 1, 14],
-    ]  # fmt: skip
+        [0, 12, 15, 1, 15],
+        [1, 5, 11, 0, 11],
+        [2, 4, 14, 1, 14],
+    ]
 
 
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
@@ -431,8 +456,9 @@ def test_sums_of_intervals__are_those_of_each_by_itself(parts, waits, intervals,
     entries = [sorted(part.items()) for part in parts]
     spent = segments.Maps(
         np.cumsum([len(part) for part in entries]),
-        np.array([c for part in entries for c, _ in part], np.int32), np.array([x for part in entries for _, x in part], float),
-    )  # fmt: skip
+        np.array([c for part in entries for c, _ in part], np.int32),
+        np.array([x for part in entries for _, x in part], float),
+    )
     wait_path, wait = np.array([c for c, _ in waits], np.int32), np.array([x for _, x in waits], float)
 
     def sums(chosen, kernel):
@@ -493,9 +519,19 @@ def test_last_synchronisation__is_the_last_point_before_with_the_process(locatio
     for kernel in (causes.find_last_synchronisations, causes.find_last_synchronisations.py_func):
         found = np.zeros(4 * n, np.int64)
         kernel(
-            start, partner, group, np.array(LISTED), np.cumsum([0, *map(len, GROUPS)]), np.concatenate(GROUPS), query_start,
-            query_process, np.full(4, -1, np.int64), np.zeros(3, np.int64), np.zeros(3, np.int64), found,
-        )  # fmt: skip
+            start,
+            partner,
+            group,
+            np.array(LISTED),
+            np.cumsum([0, *map(len, GROUPS)]),
+            np.concatenate(GROUPS),
+            query_start,
+            query_process,
+            np.full(4, -1, np.int64),
+            np.zeros(3, np.int64),
+            np.zeros(3, np.int64),
+            found,
+        )
         assert found.tolist() == expected
 
 

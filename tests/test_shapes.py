@@ -200,9 +200,13 @@ def test_inclusive__of_sums_beyond_64_bits():
 def test_inclusive__takes_time_in_the_number_of_cells_not_of_levels():
     n, begin = 300_000, time.process_time()
     axis = CallAxis(
-        np.arange(-1, n - 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.full(n, n), *[np.full(n, "f", object)] * 4,
-        np.zeros(n, np.int64), np.full(n, "", object),
-    )  # fmt: skip
+        np.arange(-1, n - 1, dtype=np.int32),
+        np.arange(n, dtype=np.int32),
+        np.full(n, n),
+        *[np.full(n, "f", object)] * 4,
+        np.zeros(n, np.int64),
+        np.full(n, "", object),
+    )
     cells = inclusive(Cells(np.arange(n) << 32, np.ones(n, np.int64)), axis)
     assert cells.value.tolist() == list(range(n, 0, -1))
     # level by level it took 15 s
@@ -222,9 +226,14 @@ def test_recursion__takes_time_in_its_events_however_deep_it_is(tmp_path):
     archive.write()
     begin = time.process_time()
     for command in (
-        ("convert", archive.path, "-o", trace), ("analyze", trace, "-o", cube), ("show", cube), ("show", cube, "-p", "time"),
-        ("show", cube, "-p", "time", "-c", "*/fib"), ("diagnose", cube), ("report", cube, "-o", page),
-    ):  # fmt: skip
+        ("convert", archive.path, "-o", trace),
+        ("analyze", trace, "-o", cube),
+        ("show", cube),
+        ("show", cube, "-p", "time"),
+        ("show", cube, "-p", "time", "-c", "*/fib"),
+        ("diagnose", cube),
+        ("report", cube, "-o", page),
+    ):
         result = run(*command)
         assert result.exit_code == 0, result.output
         assert len(result.output) < 20_000, command
@@ -236,9 +245,13 @@ def test_recursion__takes_time_in_its_events_however_deep_it_is(tmp_path):
 def test_unfolded__of_a_deep_recursion_takes_time_in_its_call_paths():
     n, begin = 100_000, time.process_time()
     axis = CallAxis(
-        np.arange(-1, n - 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.full(n, n), *[np.full(n, "f", object)] * 4,
-        np.zeros(n, np.int64), np.full(n, "", object),
-    )  # fmt: skip
+        np.arange(-1, n - 1, dtype=np.int32),
+        np.arange(n, dtype=np.int32),
+        np.full(n, n),
+        *[np.full(n, "f", object)] * 4,
+        np.zeros(n, np.int64),
+        np.full(n, "", object),
+    )
     # a value at the deepest one only
     cells = PeriodCells(*(np.array([at], np.int32) for at in (n - 1, 0, 0)), np.ones(1, np.int64))
     periods = PeriodAxis("bin", "1 bin", np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, np.int32))

@@ -21,8 +21,16 @@ class Shmem:
             self.pes.append(archive.location("Master thread", process))
         archive.group("comm_locations", self.pes, "shmem")
         self.world = self.window(range(n))
-        for name in ("shmem_barrier_all", "shmem_broadcast64", "shmem_int_sum_to_all", "shmem_put", "shmem_set_lock", "shmem_clear_lock",
-                     "shmem_my_pe", "shmem_get"):  # fmt: skip
+        for name in (
+            "shmem_barrier_all",
+            "shmem_broadcast64",
+            "shmem_int_sum_to_all",
+            "shmem_put",
+            "shmem_set_lock",
+            "shmem_clear_lock",
+            "shmem_my_pe",
+            "shmem_get",
+        ):
             archive.region(name, "barrier" if "barrier" in name else "function", "shmem")
         for pe in self.pes:
             pe.enter(0, "main")

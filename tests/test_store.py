@@ -66,18 +66,27 @@ def definitions_for(n_events: list[int], value_types: tuple[str, ...] = ("float6
     define("metric_classes", 1, members=[list(range(len(value_types)))])
     define("metric_sources", 1, metric_class=[0])
     tables["locations"] = {
-        "id": list(range(n)), "name": [""] * n, "type": ["cpu_thread"] * n, "process": [0] * n,
-        "thread": list(range(n)), "first_row": (np.cumsum([0, *n_events])[:-1]).tolist(), "n_events": list(n_events),
-    }  # fmt: skip
+        "id": list(range(n)),
+        "name": [""] * n,
+        "type": ["cpu_thread"] * n,
+        "process": [0] * n,
+        "thread": list(range(n)),
+        "first_row": (np.cumsum([0, *n_events])[:-1]).tolist(),
+        "n_events": list(n_events),
+    }
     return tables
 
 
 def manifest_for(n_locations: int) -> dict[str, object]:
     """What a conversion adds to a manifest."""
     return {
-        "written_by": "tests", "source": {"path": "numbers", "format": "numbers"}, "clock": asdict(Clock(1000)),
-        "n_locations": n_locations, "not_understood": {}, "lost": [],
-    }  # fmt: skip
+        "written_by": "tests",
+        "source": {"path": "numbers", "format": "numbers"},
+        "clock": asdict(Clock(1000)),
+        "n_locations": n_locations,
+        "not_understood": {},
+        "lost": [],
+    }
 
 
 class Numbers:
@@ -106,11 +115,14 @@ class Numbers:
             some = number[number % 3 == 0]
             sides = {
                 "locks": {
-                    "row": some, "kind": np.full(some.size, 57, np.uint8), "model": np.full(some.size, 3, np.int16),
-                    "lock": some * 7 - location, "acquisition": some,
+                    "row": some,
+                    "kind": np.full(some.size, 57, np.uint8),
+                    "model": np.full(some.size, 3, np.int16),
+                    "lock": some * 7 - location,
+                    "acquisition": some,
                 },
                 "metrics_0": {"row": number, "source": np.zeros(n, np.int32), "value_0": number / 7},
-            }  # fmt: skip
+            }
             kinds = np.where(number % 3 == 0, EventKind.THREAD_ACQUIRE_LOCK, EventKind.METRIC).astype(np.uint8)
             regions = (number % 5).astype(np.int32) - 1
             yield Batch({"time": buffer[:n], "kind": kinds, "region": regions}, sides)
@@ -159,20 +171,20 @@ def test_round_trip__of_columns(n_events, tmp_path):
 def test_round_trip__of_edges_of_types(tmp_path):
     low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     times = np.array([low, -1, 0, 1, high])
-    events = {
-        "time": times,
-        "kind": np.full(5, 255, np.uint8),
-        "region": np.array([-1, 0, 1, 2, 3], np.int32),
-    }
+    events = {"time": times, "kind": np.full(5, 255, np.uint8), "region": np.array([-1, 0, 1, 2, 3], np.int32)}
     attributes = {
-        "row": np.arange(5), "attribute": np.full(5, -1, np.int32), "type": np.arange(5, dtype=np.uint8) + 251,
+        "row": np.arange(5),
+        "attribute": np.full(5, -1, np.int32),
+        "type": np.arange(5, dtype=np.uint8) + 251,
         "value": times[::-1].copy(),
-    }  # fmt: skip
+    }
     floats = np.array([np.nan, -0.0, np.inf, 5e-324, -1e308])
     metrics = {
-        "row": np.arange(5), "source": np.zeros(5, np.int32), "value_0": floats,
+        "row": np.arange(5),
+        "source": np.zeros(5, np.int32),
+        "value_0": floats,
         "value_1": np.array([0, 1, 1 << 63, (1 << 64) - 1, 7], np.uint64),
-    }  # fmt: skip
+    }
     folder = tmp_path / "x.trace"
     folder.mkdir()
     writer = StoreWriter(folder, [["float64", "uint64"]])
@@ -199,9 +211,13 @@ def test_round_trip__of_definitions(tmp_path):
     definitions = definitions_for([0])
     definitions["strings"] = {"id": [0, 1 << 62, -5], "string": ["", "ä ☃ \U0001f600", "a\nb\0c"]}
     definitions["groups"] = {
-        "id": [3, 4], "name": ["", "g"], "type": ["locations", "metric"], "paradigm": ["mpi", "none"], "flags": [0, 1],
+        "id": [3, 4],
+        "name": ["", "g"],
+        "type": ["locations", "metric"],
+        "paradigm": ["mpi", "none"],
+        "flags": [0, 1],
         "members": [[], [1 << 62, -1, 0]],
-    }  # fmt: skip
+    }
     folder = tmp_path / "x.trace"
     folder.mkdir()
     StoreWriter(folder, []).finish(definitions, [], manifest_for(1))
@@ -253,8 +269,11 @@ def test_segments__say_where_rows_stand(tmp_path, monkeypatch):
     segments = store.definition("segments").to_pylist()
     assert segments == sorted(segments, key=lambda s: (s["table"], s["location"]))
     assert [(s["location"], s["part"], s["offset"], s["n_rows"]) for s in segments if s["table"] == "events"] == [
-        (0, 0, 0, 1500), (1, 0, 1500, 10), (3, 2, 0, 2200), (4, 2, 2200, 3),
-    ]  # fmt: skip
+        (0, 0, 0, 1500),
+        (1, 0, 1500, 10),
+        (3, 2, 0, 2200),
+        (4, 2, 2200, 3),
+    ]
     assert sorted(p.name for p in (store.path / "events").iterdir()) == ["part-00000.parquet", "part-00002.parquet"]
     for segment in segments:
         table = pq.ParquetFile(store.path / segment["table"] / f"part-{segment['part']:05d}.parquet").read()
@@ -597,9 +616,13 @@ def test_memory__does_not_grow_with_the_trace(tmp_path):
     for n_chunks in (150, 600):
         anchor = long_archive(tmp_path / f"{n_chunks}", n_chunks)
         done = subprocess.run(
-            [sys.executable, "-c", PEAK, str(anchor), str(tmp_path / "x.trace")], env=dict(os.environ),
-            capture_output=True, text=True, check=True, timeout=100,
-        )  # fmt: skip
+            [sys.executable, "-c", PEAK, str(anchor), str(tmp_path / "x.trace")],
+            env=dict(os.environ),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=100,
+        )
         peaks[n_chunks] = int(done.stdout) >> 10
         assert Store(tmp_path / "x.trace").manifest["n_events"] == 9000 * n_chunks
     # 1.35 and 5.4 million events; the longer one alone has 120 MB of columns more
@@ -626,9 +649,14 @@ def test_writer__notes_what_is_of_each_of_several_locations(tmp_path):
 
     def rows(*numbers):
         row = np.array(numbers)
-        return {"attributes": {
-            "row": row, "attribute": np.zeros(row.size, np.int32), "type": np.zeros(row.size, np.uint8), "value": row,
-        }}  # fmt: skip
+        return {
+            "attributes": {
+                "row": row,
+                "attribute": np.zeros(row.size, np.int32),
+                "type": np.zeros(row.size, np.uint8),
+                "value": row,
+            }
+        }
 
     with StoreWriter(folder, []).part(0) as part:
         # location 2 has no event; 3 begins earlier than 1 ends, and goes on in the next batch with a time that is earlier still
@@ -645,6 +673,10 @@ def test_writer__notes_what_is_of_each_of_several_locations(tmp_path):
     assert (found.first_time, found.last_time, found.n_attributes) == (3, 21, 8)
     assert (found.counts[enter], found.counts[fork]) == (4, 4)
     assert sorted(found.segments) == [
-        ("attributes", 1, 0, 0, 3), ("attributes", 3, 0, 3, 3), ("attributes", 4, 0, 6, 2),
-        ("events", 1, 0, 0, 3), ("events", 3, 0, 3, 3), ("events", 4, 0, 6, 2),
-    ]  # fmt: skip
+        ("attributes", 1, 0, 0, 3),
+        ("attributes", 3, 0, 3, 3),
+        ("attributes", 4, 0, 6, 2),
+        ("events", 1, 0, 0, 3),
+        ("events", 3, 0, 3, 3),
+        ("events", 4, 0, 6, 2),
+    ]

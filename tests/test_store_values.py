@@ -149,9 +149,11 @@ def test_rows__of_side_tables_ascend_within_their_location(table, store):
     first, events = Store(store)._first_rows[location], Store(store).n_rows("events", location)
     again = SIDE_TABLES[table].repeats
     for row, value, word in (
-        (0, first - 1, "is no event of the location"), (n - 1, first + events, "is no event of the location"),
-        (1, rows[0] - 1 if again else rows[0], "but rows ascend"), (n - 2, rows[n - 1] + 1, "but rows ascend"),
-    ):  # fmt: skip
+        (0, first - 1, "is no event of the location"),
+        (n - 1, first + events, "is no event of the location"),
+        (1, rows[0] - 1 if again else rows[0], "but rows ascend"),
+        (n - 2, rows[n - 1] + 1, "but rows ascend"),
+    ):
         if value == rows[row] or (word == "but rows ascend" and not first <= value < first + events):
             continue
         old = (next((store / table).iterdir())).read_bytes()

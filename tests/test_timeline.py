@@ -162,9 +162,13 @@ def test_recorded__flows_join_sends_with_receives(recorded):
         assert send[4] == receive[4]
         found.append((send[1], receive[1], send[3], receive[3], send[4], send[5]))
     columns = (
-        [of[i] for i in m["send_location"]], [of[i] for i in m["recv_location"]],
-        ns(trace, m["send_time"]), ns(trace, m["recv_time"]), m["tag"], m["length"],
-    )  # fmt: skip
+        [of[i] for i in m["send_location"]],
+        [of[i] for i in m["recv_location"]],
+        ns(trace, m["send_time"]),
+        ns(trace, m["recv_time"]),
+        m["tag"],
+        m["length"],
+    )
     assert sorted(found) == sorted(zip(*columns, strict=True))
 
 
@@ -223,8 +227,9 @@ def test_recorded__windows_add_up(recorded):
     m = trace.manifest
     middle = trace.seconds((m["first_time"] + m["last_time"]) // 2).item()
     halves = [
-        export(trace, folder / "before.pftrace", stop=middle), export(trace, folder / "after.pftrace", start=middle)
-    ]  # fmt: skip
+        export(trace, folder / "before.pftrace", stop=middle),
+        export(trace, folder / "after.pftrace", start=middle),
+    ]
     cut = ns(trace, [trace.ticks(middle)])[0]
     for location, uuid in lines(trace, timeline).items():
         whole, parts = defaultdict(int), defaultdict(int)
@@ -457,9 +462,7 @@ def test_tracks__form_the_system_tree_in_order(tmp_path, data):
     trace = convert(data / "hybrid_2x3", tmp_path)
     timeline = export(trace, tmp_path / "x.pftrace")
     paths = [timeline.path(u) for u in timeline.tracks]
-    assert [p[-1] for p in paths[:5]] == [
-        paths[0][-1], "MPI Rank 0", "Master thread", "OMP thread 1", "OMP thread 2",
-    ]  # fmt: skip
+    assert [p[-1] for p in paths[:5]] == [paths[0][-1], "MPI Rank 0", "Master thread", "OMP thread 1", "OMP thread 2"]
     assert paths[0][0].startswith("machine Linux, node ")
     # the critical path comes before
     order = {u: t.sibling_order_rank for u, t in timeline.tracks.items()}
@@ -548,9 +551,15 @@ def test_odd__messages_without_partner_and_without_region(archive, tmp_path):
     world = {"communicator": "MPI_COMM_WORLD"}
     # received before it was sent, by the clocks: the flow ends at what is later
     assert found == [
-        [(5, "send", {"to": 1, "tag": 7, "bytes": 64, **world}, True, True), (6, "send", {"to": 1, "tag": 8, "bytes": 1, **world}, False, False)],
-        [(4, "receive", {"from": 0, "tag": 7, "bytes": 64, **world}, True, False), (9, "receive", {"from": 0, "tag": 9, "bytes": 2, **world}, False, False)],
-    ]  # fmt: skip
+        [
+            (5, "send", {"to": 1, "tag": 7, "bytes": 64, **world}, True, True),
+            (6, "send", {"to": 1, "tag": 8, "bytes": 1, **world}, False, False),
+        ],
+        [
+            (4, "receive", {"from": 0, "tag": 7, "bytes": 64, **world}, True, False),
+            (9, "receive", {"from": 0, "tag": 9, "bytes": 2, **world}, False, False),
+        ],
+    ]
 
 
 def test_odd__no_events(archive, tmp_path):
@@ -600,9 +609,21 @@ def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(ar
 @pytest.mark.parametrize("name", ["x.pftrace", "x.perfetto-trace", "x.trace.json"])
 def test_export__writes_a_piece(name, hybrid, tmp_path):
     result = run(
-        "export", hybrid, tmp_path / name, "--from", 0.3, "--to", 0.35, "--locations", "0,2-3", "--waits", "mpi_latebroadcast", "--no-critical-path",
-        "--jobs", 1,
-    )  # fmt: skip
+        "export",
+        hybrid,
+        tmp_path / name,
+        "--from",
+        0.3,
+        "--to",
+        0.35,
+        "--locations",
+        "0,2-3",
+        "--waits",
+        "mpi_latebroadcast",
+        "--no-critical-path",
+        "--jobs",
+        1,
+    )
     assert (result.exit_code, result.stdout) == (0, f"{tmp_path / name}\n")
     assert result.stderr == "wait states of mpi_latebroadcast: 1\n"
     timeline = read(tmp_path / name)

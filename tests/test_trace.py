@@ -148,9 +148,16 @@ def test_tables__all_compound_tables_are_frames(trace):
         )
     }
     assert sizes == {
-        "messages": 15, "sends": 15, "receives": 15, "collectives": 12, "collective_members": 24, "teams": 18, "constructs": 78,
-        "construct_members": 234, "lock_acquisitions": 18,
-    }  # fmt: skip
+        "messages": 15,
+        "sends": 15,
+        "receives": 15,
+        "collectives": 12,
+        "collective_members": 24,
+        "teams": 18,
+        "constructs": 78,
+        "construct_members": 234,
+        "lock_acquisitions": 18,
+    }
     assert (trace.teams.n_threads == 3).all()
     assert (trace.collectives.n_members == 2).all()
 

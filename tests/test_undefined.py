@@ -174,5 +174,6 @@ def test_timeline__of_an_operation_that_says_nothing(archive, tmp_path):
     export_timeline(store, tmp_path / "x.trace.json", jobs=1)
     events = json.loads((tmp_path / "x.trace.json").read_text())["traceEvents"]
     assert [e["args"] for e in events if e.get("name") == "barrier" and "args" in e] == [
-        {}, {"communicator": "MPI_COMM_WORLD", "sent": 0, "received": 0},
-    ]  # fmt: skip
+        {},
+        {"communicator": "MPI_COMM_WORLD", "sent": 0, "received": 0},
+    ]

@@ -27,13 +27,10 @@ def test_instances__stand_below_their_region(divided):
     cube = divided.with_phases_as_call_paths()
     assert cube.periods is None
     assert cube.call_paths.path == [
-        "main", "main/step",
-        *(
-            f"main/step/instance={k}{below}"
-            for k in range(3)
-            for below in ("", "/MPI_Recv", "/MPI_Send")
-        ),
-    ]  # fmt: skip
+        "main",
+        "main/step",
+        *(f"main/step/instance={k}{below}" for k in range(3) for below in ("", "/MPI_Recv", "/MPI_Send")),
+    ]
     for i, end in enumerate(cube.call_paths.end.tolist()):
         prefix = cube.call_paths.path[i] + "/"
         assert [p for p in cube.call_paths.path if p.startswith(prefix)] == cube.call_paths.path[i + 1 : end]

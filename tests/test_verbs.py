@@ -349,9 +349,7 @@ def test_time_profile__goes_on_until_a_recording_ends_inside_of_regions():
         assert_times_agree(trace)
         found = trace.time_profile(2, by="region")
         found = {(r.begin_seconds, r.region_name): r.seconds for r in found.itertuples()}
-    assert found == {
-        (0.0, "main"): 60, (0.0, "MPI_Send"): 40, (50.0, "MPI_Send"): 40, (50.0, "f"): 50,
-    }  # fmt: skip
+    assert found == {(0.0, "main"): 60, (0.0, "MPI_Send"): 40, (50.0, "MPI_Send"): 40, (50.0, "f"): 50}
 
 
 def test_time_profile__has_the_time_of_tasks_before_and_after_their_regions(archive, tmp_path):
@@ -373,8 +371,12 @@ def test_time_profile__has_the_time_of_tasks_before_and_after_their_regions(arch
     found = trace.time_profile(1, by="path")
     parallel = "main/!$omp parallel @a.c:1"
     assert {r.path: round(r.seconds * 1e9) for r in found.itertuples()} == {
-        "main": 10, parallel: 10, f"{parallel}/{barrier}": 20, f"TASKS/{task}": 16, f"{parallel}/{barrier}/{task}": 34,
-    }  # fmt: skip
+        "main": 10,
+        parallel: 10,
+        f"{parallel}/{barrier}": 20,
+        f"TASKS/{task}": 16,
+        f"{parallel}/{barrier}/{task}": 34,
+    }
 
 
 def test_time_profile__adds_up_to_the_profile(trace):

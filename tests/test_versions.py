@@ -251,8 +251,10 @@ def since(table: Table, name: str, version: Version) -> Table:
     """Declare a column of a table to have been added by a version."""
     columns = (
         replace(c, since=version, required=False, default=None if c.dtype.startswith(("int", "string", "list")) else 3)
-        if c.name == name else c for c in table.columns
-    )  # fmt: skip
+        if c.name == name
+        else c
+        for c in table.columns
+    )
     return replace(table, columns=tuple(columns))
 
 
@@ -316,8 +318,10 @@ def test_cube__of_a_newer_minor_version_opens_with_a_note(cube):
     (note,) = (what for what in loaded.facts["counts"] if what.startswith("cube of format"))
     assert note.startswith(f"cube of format {NEXT_CUBE}, newer than {CUBE}, which this tracecols knows; ignored: ")
     assert set(note.split("ignored: ")[1].split(", ")) == {
-        *(f"column {t}.extra" for t in severity.SEVERITY_TABLES if t not in severity.PERIOD_TABLES), "table quarks", "entry mood of the manifest",
-    }  # fmt: skip
+        *(f"column {t}.extra" for t in severity.SEVERITY_TABLES if t not in severity.PERIOD_TABLES),
+        "table quarks",
+        "entry mood of the manifest",
+    }
     assert " ".join(note.split()) in " ".join(run("info", cube).output.split())
 
 

@@ -934,9 +934,13 @@ def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_
 @pytest.mark.slow
 def test_marks__loops_join_instances_and_what_they_call(browser, tmp_path):
     values = {
-        ("main/loop/step 1/f", 0, 0): 1, ("main/loop/step 2/f", 0, 0): 10, ("main/loop/step 2/g", 1, 0): 100,
-        ("main/loop/step 2/f/h", 0, 0): 1000, ("main/loop/step 3", 0, 0): 10000, ("main/loop/other 1", 0, 0): 100000,
-    }  # fmt: skip
+        ("main/loop/step 1/f", 0, 0): 1,
+        ("main/loop/step 2/f", 0, 0): 10,
+        ("main/loop/step 2/g", 1, 0): 100,
+        ("main/loop/step 2/f/h", 0, 0): 1000,
+        ("main/loop/step 3", 0, 0): 10000,
+        ("main/loop/other 1", 0, 0): 100000,
+    }
     cube = small_cube({"time": values})
     report = Report(browser, cube.report(tmp_path / "l.html"), "#p=time&c=main/loop")
     report.pane("calls").get_by_role("button", name="Cut the call tree").click()
@@ -1034,9 +1038,13 @@ def sourced(tmp_path):
         {"time": {(f"main/{name}", 0, 0): 10 for name in ("solve", "twice", "hidden", "nowhere", "MPI_Send")}}
     )
     places = {
-        "main": ("/home/who/src/other/main.c", 1, 0), "solve": ("C:\\code\\app\\solve.c", 10, 14), "twice": ("twice.c", 3, 4),
-        "hidden": ("/x/hidden.c", 1, 1), "nowhere": ("/x/nowhere.c", 7, 8), "MPI_Send": ("MPI", 0, 0),
-    }  # fmt: skip
+        "main": ("/home/who/src/other/main.c", 1, 0),
+        "solve": ("C:\\code\\app\\solve.c", 10, 14),
+        "twice": ("twice.c", 3, 4),
+        "hidden": ("/x/hidden.c", 1, 1),
+        "nowhere": ("/x/nowhere.c", 7, 8),
+        "MPI_Send": ("MPI", 0, 0),
+    }
     axis = cube.call_paths
     for i, name in enumerate(axis.name):
         axis.file[i], axis.line[i], axis.end_line[i] = places[name]
@@ -1166,8 +1174,11 @@ def test_topologies__the_first_is_the_programs_own_and_never_a_line_or_a_cut(cub
         assert default_topology(there) == first
     # what has one position needs no axis; of many dimensions the largest are drawn, and others added up
     assert [first_axes(s) for s in ((3, 1, 2), (1, 6), (2, 2, 2, 2, 2, 16, 4), (1, 1))] == [
-        [0, 2, -1], [1, -1, -1], [5, 6, 0], [0, -1, -1]
-    ]  # fmt: skip
+        [0, 2, -1],
+        [1, -1, -1],
+        [5, 6, 0],
+        [0, -1, -1],
+    ]
     assert topologies_of(cube)[0]["axes"] == [0, 1, -1]
 
 
@@ -1481,13 +1492,7 @@ def test_profile__parts_divide_the_time_of_each_period(divided, kind):
     cube = divided[kind].additive()
     axis, n = cube.properties, len(cube.periods)
     parts = {part["id"]: part for part in container.time_profile(cube)["parts"]}
-    assert [part["title"] for part in parts.values()] == [
-        "Computation",
-        "MPI",
-        "OpenMP",
-        "Waiting",
-        "Idle Threads",
-    ]
+    assert [part["title"] for part in parts.values()] == ["Computation", "MPI", "OpenMP", "Waiting", "Idle Threads"]
 
     def told(name):
         cells = cube.period_cells[name]

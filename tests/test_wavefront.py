@@ -158,13 +158,7 @@ def slow_read(sides, has):
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
-    st.lists(
-        st.tuples(
-            st.tuples(*[st.booleans()] * 4),
-            st.lists(st.sampled_from(range(4)), max_size=25),
-        ),
-        max_size=4,
-    )
+    st.lists(st.tuples(st.tuples(*[st.booleans()] * 4), st.lists(st.sampled_from(range(4)), max_size=25)), max_size=4)
 )
 def test_read_sweeps__is_its_slow_twin(locations):
     sides = [s for _, of in locations for s in of]

@@ -194,8 +194,11 @@ def test_retimed__scaled_computation_is_charged_to_its_call_path(steps):
     cube = steps.what_if({"slow": 0.25}).analyze()
     found = cube.frame("comp").groupby(["call_path", "rank"], observed=True).value.sum().to_dict()
     assert {k: v for k, v in found.items() if "main/" in k[0]} == {
-        ("main/fast", 0): 10, ("main/fast", 1): 30, ("main/slow", 0): 10, ("main/slow", 1): 5,
-    }  # fmt: skip
+        ("main/fast", 0): 10,
+        ("main/fast", 1): 30,
+        ("main/slow", 0): 10,
+        ("main/slow", 1): 5,
+    }
 
 
 def test_analyze__finds_the_waits_of_the_predicted_run(steps):

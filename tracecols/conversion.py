@@ -110,9 +110,14 @@ def convert(
 
 
 def convert_with(
-    workers: Cluster, source: str | Path, path: Path, *, salvage: bool = False, force: bool = False,
+    workers: Cluster,
+    source: str | Path,
+    path: Path,
+    *,
+    salvage: bool = False,
+    force: bool = False,
     progress: Progress | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Convert a trace archive on a cluster that is there already.
 
     Parameters
@@ -154,9 +159,15 @@ def plan_parts(n_events: list[int]) -> list[range]:
 
 
 def write_store(
-    source: Source, folder: Path, *, jobs: int, salvage: bool, progress: Progress | None,
-    before: Mapping[str, Any] | None = None, workers: Cluster | None = None,
-) -> None:  # fmt: skip
+    source: Source,
+    folder: Path,
+    *,
+    jobs: int,
+    salvage: bool,
+    progress: Progress | None,
+    before: Mapping[str, Any] | None = None,
+    workers: Cluster | None = None,
+) -> None:
     """Write all of a source into an empty folder.
 
     Parameters
@@ -239,9 +250,13 @@ class WrittenPart:
 
 
 def write_part(
-    source: Source, writer: PartWriter, members: range, first_rows: NDArray[np.int64], damaged: frozenset[int],
+    source: Source,
+    writer: PartWriter,
+    members: range,
+    first_rows: NDArray[np.int64],
+    damaged: frozenset[int],
     wrote: Callable[[int], bool],
-) -> WrittenPart:  # fmt: skip
+) -> WrittenPart:
     """Write the part of a store with some locations.
 
     Parameters
@@ -267,9 +282,14 @@ def write_part(
 
 
 def _write_parts(
-    source: Source, folder: Path, plan: list[range], first_rows: NDArray[np.int64], damaged: frozenset[int], jobs: int,
+    source: Source,
+    folder: Path,
+    plan: list[range],
+    first_rows: NDArray[np.int64],
+    damaged: frozenset[int],
+    jobs: int,
     progress: Progress | None,
-) -> list[WrittenPart]:  # fmt: skip
+) -> list[WrittenPart]:
     """Write all parts with the threads of this process, the largest first."""
     writer = StoreWriter(folder, source.metric_types)
     total, done = int(first_rows[-1]), 0
@@ -304,9 +324,14 @@ def _write_parts(
 
 
 def _parts_of_workers(
-    source: Source, folder: Path, plan: list[range], first_rows: NDArray[np.int64], damaged: frozenset[int], workers: Cluster,
+    source: Source,
+    folder: Path,
+    plan: list[range],
+    first_rows: NDArray[np.int64],
+    damaged: frozenset[int],
+    workers: Cluster,
     progress: Progress | None,
-) -> list[WrittenPart]:  # fmt: skip
+) -> list[WrittenPart]:
     """Let workers write all parts, each in a folder of its own, and move their files to the store."""
     total, done = int(first_rows[-1]), 0
     parts: list[WrittenPart] = []

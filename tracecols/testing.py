@@ -306,8 +306,12 @@ class Location:
             Number of the communicator (`Program.communicator`); by default all processes.
         """
         side = {
-            "op": COLLECTIVE_OPS.index(op), "root": root, "sent": sent, "received": received, "communicator": communicator,
-        }  # fmt: skip
+            "op": COLLECTIVE_OPS.index(op),
+            "root": root,
+            "sent": sent,
+            "received": received,
+            "communicator": communicator,
+        }
         return self._add(time, K.MPI_COLLECTIVE_END, collectives=side)
 
     def _thread(self, time: int, kind: K) -> Location:
@@ -522,9 +526,14 @@ class Program:
             add("processes", name=f"MPI Rank {p}", type="process", node=1, rank=p)
         for one in self.locations:
             add(
-                "locations", name=f"thread {one.thread}", type="cpu_thread", process=one.process, thread=one.thread,
-                first_row=0, n_events=len(one.events),
-            )  # fmt: skip
+                "locations",
+                name=f"thread {one.thread}",
+                type="cpu_thread",
+                process=one.process,
+                thread=one.thread,
+                first_row=0,
+                n_events=len(one.events),
+            )
         for name, paradigm, members in self._communicators:
             add("communicators", name=name, kind="group", paradigm=paradigm, flags=0, members=members)
         return tables

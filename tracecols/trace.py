@@ -801,10 +801,21 @@ class Trace(OpenedTrace):
         """
         defined = {name: self.definition(name).name.tolist() for name in ("regions", "metric_members")}
         request = Request.of(
-            defined, conventions, patterns=patterns, properties=properties, parameters=parameters, within=within,
-            locations=self._narrowed(locations, rank, thread), start=start, stop=stop, topologies=topologies, phases=phases,
-            bins=bins, bin_width=bin_width, ideal_network=ideal_network,
-        )  # fmt: skip
+            defined,
+            conventions,
+            patterns=patterns,
+            properties=properties,
+            parameters=parameters,
+            within=within,
+            locations=self._narrowed(locations, rank, thread),
+            start=start,
+            stop=stop,
+            topologies=topologies,
+            phases=phases,
+            bins=bins,
+            bin_width=bin_width,
+            ideal_network=ideal_network,
+        )
         if cluster is None:
             return run(request, self)
         sees = {"the store": self.path}
@@ -1024,9 +1035,14 @@ class Trace(OpenedTrace):
         >>> faster.analyze().total("mpi_latesender")  # doctest: +SKIP
         """
         changes = as_changes(
-            scale=scale, latency=latency, bandwidth=bandwidth, balanced=balanced, transfer=transfer, openmp=openmp,
+            scale=scale,
+            latency=latency,
+            bandwidth=bandwidth,
+            balanced=balanced,
+            transfer=transfer,
+            openmp=openmp,
             collectives=collectives,
-        )  # fmt: skip
+        )
         for region in changes.scale:
             check_region(region, self.definition("regions").name.tolist())
         return RetimedTrace(self.replay, changes, self.jobs)

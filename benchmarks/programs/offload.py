@@ -183,14 +183,22 @@ def make_offload(path: Path, n_processes: int, n_streams: int, n_events: int, se
     names = {
         name: archive.region(name, "wrapper", "cuda")
         for name in (
-            "cuLaunchKernel", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2",
-            "cuEventRecord", "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize",
+            "cuLaunchKernel",
+            "cuMemcpyDtoH_v2",
+            "cuMemcpyHtoD_v2",
+            "cuMemcpyDtoHAsync_v2",
+            "cuMemcpyHtoDAsync_v2",
+            "cuEventRecord",
+            "cuCtxSynchronize",
+            "cuStreamSynchronize",
+            "cuEventSynchronize",
         )
-    }  # fmt: skip
+    }
     names |= {name: archive.region(name, "function", "cuda") for name in ("kernel", "stencil")}
     names |= {
-        "stream": archive.attribute("CUDA_STREAM_REF", "location"), "event": archive.attribute("CUDA_EVENT_REF", "uint32"),
-    }  # fmt: skip
+        "stream": archive.attribute("CUDA_STREAM_REF", "location"),
+        "event": archive.attribute("CUDA_EVENT_REF", "uint32"),
+    }
     out = Recording(archive)
     hosts = [Host(out, rank, n_streams, random, names) for rank in range(n_processes)]
     archive.group("comm_locations", [h.host for h in hosts], "mpi")
@@ -205,9 +213,13 @@ def make_offload(path: Path, n_processes: int, n_streams: int, n_events: int, se
     for host in hosts:
         for _ in range(steps):
             for act, share in (
-                (host.compute, 0.8), (host.launch, 0.9), (lambda h=host: h.copy(True), 0.3), (lambda h=host: h.copy(False), 0.2),
-                (host.record_event, 0.2), (host.synchronize, 0.4),
-            ):  # fmt: skip
+                (host.compute, 0.8),
+                (host.launch, 0.9),
+                (lambda h=host: h.copy(True), 0.3),
+                (lambda h=host: h.copy(False), 0.2),
+                (host.record_event, 0.2),
+                (host.synchronize, 0.4),
+            ):
                 if random.random() < share:
                     act()
         host.finish()

@@ -88,10 +88,13 @@ class Script:
     def parallel(self, line: int) -> int:
         """Define the regions of a parallel region; those within follow the first in a fixed order."""
         names = (
-            ("parallel", "parallel", 0), ("for", "loop", 2), ("implicit barrier", "implicit_barrier", 4),
-            ("implicit barrier", "implicit_barrier", 9), ("critical", "critical", 6),
+            ("parallel", "parallel", 0),
+            ("for", "loop", 2),
+            ("implicit barrier", "implicit_barrier", 4),
+            ("implicit barrier", "implicit_barrier", 9),
+            ("critical", "critical", 6),
             ("critical sblock", "critical_sblock", 6),
-        )  # fmt: skip
+        )
         found = [
             self.region(f"!$omp {name} @{self.file}:{line + below}", role, "openmp", self.file, line + below)
             for name, role, below in names
@@ -176,9 +179,17 @@ class Process:
             )
         s.n_locks = max(s.n_locks, number + 1)
         self.step(
-            k.PARALLEL, region, op=compute, scale=mean, count=loops, mode=lock, channel=number, tag=set_lock,
-            peer=unset_lock, comm=self.number,
-        )  # fmt: skip
+            k.PARALLEL,
+            region,
+            op=compute,
+            scale=mean,
+            count=loops,
+            mode=lock,
+            channel=number,
+            tag=set_lock,
+            peer=unset_lock,
+            comm=self.number,
+        )
 
     def work(self, name: str, line: int, mean: int) -> None:
         """Compute, with all threads if there are several."""
@@ -191,9 +202,12 @@ class Process:
     def _message(self, to: int, comm: Communicator, tag: int, length: int, sends: bool) -> dict[str, int]:
         source, destination = (self.number, to) if sends else (to, self.number)
         return {
-            "channel": self.script.channel(source, destination, comm, tag), "peer": comm.rank[to], "comm": comm.number,
-            "tag": tag, "length": length,
-        }  # fmt: skip
+            "channel": self.script.channel(source, destination, comm, tag),
+            "peer": comm.rank[to],
+            "comm": comm.number,
+            "tag": tag,
+            "length": length,
+        }
 
     def send(
         self, to: int, comm: Communicator, tag: int, length: int, mode: int = k.EAGER, call: str = "MPI_Send"
@@ -253,10 +267,18 @@ class Process:
         sent = of_all * (rank == root) if mode == k.ONE_TO_N else n_bytes if mode == k.N_TO_ONE else of_all
         received = of_all * (rank == root) if mode == k.N_TO_ONE else n_bytes if mode == k.ONE_TO_N else of_all
         self.step(
-            k.COLLECTIVE, self.script.mpi(f"MPI_{op.capitalize()}"), mode=mode, op=COLLECTIVE_OPS.index(op),
-            channel=comm.number, comm=comm.number, peer=rank, length=sent, received=received, root=root,
+            k.COLLECTIVE,
+            self.script.mpi(f"MPI_{op.capitalize()}"),
+            mode=mode,
+            op=COLLECTIVE_OPS.index(op),
+            channel=comm.number,
+            comm=comm.number,
+            peer=rank,
+            length=sent,
+            received=received,
+            root=root,
             target=int(separates),
-        )  # fmt: skip
+        )
 
     def peers(self, members: list[int], comm: Communicator, tag: int, *, are_sources: bool) -> int:
         """List processes of which messages are received as they come, or that are answered; returns the first of the list."""

@@ -177,10 +177,21 @@ def _plan(script: Script, n_turns: int, seed: int, weight: int, tree_start: Any,
     process = np.repeat(np.arange(s.n_processes), sizes)[operations]
     of_member = np.bincount(table[operations, kernels.CHANNEL] * s.n_processes + process)
     return kernels.Plan(
-        seed, n_turns, s.n_threads, weight, _power_of_two(ring), _power_of_two(int(of_member.max())), table, np.array(spans),
-        np.array([*s.requests, [0] * 8], np.int64), np.cumsum([0, *(len(c.members) for c in s.comms)]),
-        np.concatenate([np.array(c.members, np.int64) for c in s.comms]), quantiles(), tree_start, tree,
-    )  # fmt: skip
+        seed,
+        n_turns,
+        s.n_threads,
+        weight,
+        _power_of_two(ring),
+        _power_of_two(int(of_member.max())),
+        table,
+        np.array(spans),
+        np.array([*s.requests, [0] * 8], np.int64),
+        np.cumsum([0, *(len(c.members) for c in s.comms)]),
+        np.concatenate([np.array(c.members, np.int64) for c in s.comms]),
+        quantiles(),
+        tree_start,
+        tree,
+    )
 
 
 class Generated:
@@ -201,9 +212,17 @@ class Generated:
     """
 
     def __init__(
-        self, script: Script, n_turns: int, seed: int, *, depth: int = 0, nodes: int = 0, functions: int = N_FUNCTIONS,
-        counters: bool = False, skew: float = 0,
-    ) -> None:  # fmt: skip
+        self,
+        script: Script,
+        n_turns: int,
+        seed: int,
+        *,
+        depth: int = 0,
+        nodes: int = 0,
+        functions: int = N_FUNCTIONS,
+        counters: bool = False,
+        skew: float = 0,
+    ) -> None:
         self.path, self.format, self._script = Path(script.name), "generated", script
         regions = np.array(_functions(script, functions) if depth else [0])
         tree_start, tree = call_trees(depth, nodes, functions, seed)
@@ -281,11 +300,23 @@ class Generated:
         places[:, kernels.LOG_START] = places[:, kernels.LOG_AT] = log_start[:-1]
         places[:, kernels.LOG_END], places[:, kernels.FIRST_STEP] = log_start[1:], -1
         self._result = kernels.Run(
-            zeros(5), state, zeros(n), channels, zeros(len(channels) * plan.ring, 10), zeros(n, stack, 2),
-            np.full((len(s.comms) * plan.generations, 4), -1, np.int64), zeros(n_members * plan.generations, 2),
-            zeros(n_members), zeros(n, s.n_locks, 2), zeros(s.n_threads, 2), places, np.empty(int(log_start[-1]), np.int32),
-            np.empty(int(team_start[-1]), np.int64), zeros(len(s.regions)), zeros(plan.tree_start.size - 1),
-        )  # fmt: skip
+            zeros(5),
+            state,
+            zeros(n),
+            channels,
+            zeros(len(channels) * plan.ring, 10),
+            zeros(n, stack, 2),
+            np.full((len(s.comms) * plan.generations, 4), -1, np.int64),
+            zeros(n_members * plan.generations, 2),
+            zeros(n_members),
+            zeros(n, s.n_locks, 2),
+            zeros(s.n_threads, 2),
+            places,
+            np.empty(int(log_start[-1]), np.int32),
+            np.empty(int(team_start[-1]), np.int64),
+            zeros(len(s.regions)),
+            zeros(plan.tree_start.size - 1),
+        )
         self._run(kernels.simulate, 2 * self._n_steps, plan, self._result)
         return int(self._result.top[kernels.STATUS]), int(self._result.top[kernels.WHO])
 
@@ -429,9 +460,15 @@ class Generated:
         while not n[kernels.E_DONE]:
             team_end = state[p, kernels.TEAM_AT]
             self._run(
-                kernels.record, self.truth.n_events, self._plan, self._result, kernels.Out(n, *events, *sides), team_end, location,
+                kernels.record,
+                self.truth.n_events,
+                self._plan,
+                self._result,
+                kernels.Out(n, *events, *sides),
+                team_end,
+                location,
                 self._room,
-            )  # fmt: skip
+            )
             if n[kernels.EVENTS]:
                 yield self._batch(n)
             n[kernels.E_BASE] += n[kernels.EVENTS]

@@ -85,9 +85,15 @@ class _Tables:
         """Return the tables for a trace with `n` counters, which make records longer and add events."""
         counted = self.counters > 0
         return decode.RecordTables(
-            self.length + 8 * n * counted, self.base_rows + (counted if n else 0), self.n_fields, self.kinds,
-            self.leaves, self.counters, self.meanings, self.places,
-        )  # fmt: skip
+            self.length + 8 * n * counted,
+            self.base_rows + (counted if n else 0),
+            self.n_fields,
+            self.kinds,
+            self.leaves,
+            self.counters,
+            self.meanings,
+            self.places,
+        )
 
 
 TABLES = _Tables()
@@ -167,9 +173,16 @@ class EventFile:
     """
 
     def __init__(
-        self, container: Container, at: int, location_of: NDArray[np.int32], default_location: int, n_locations: int,
-        first_place: int, n_counters: int, scales: list[float],
-    ) -> None:  # fmt: skip
+        self,
+        container: Container,
+        at: int,
+        location_of: NDArray[np.int32],
+        default_location: int,
+        n_locations: int,
+        first_place: int,
+        n_counters: int,
+        scales: list[float],
+    ) -> None:
         self.container, self.at = container, at
         self.bytes = decode.File(container.data, container.big)
         self.table = TABLES.with_counters(n_counters)
@@ -303,8 +316,13 @@ class Archive:
         c = d.communicators
         # before version 1.8 partners were locations in the files of processes, too
         self._communicators = decode.Communicators(
-            not self.is_merged and container.version >= 1008, d.process_of, d.comm_of_window, c.member_start, c.members, c.ranks,
-        )  # fmt: skip
+            not self.is_merged and container.version >= 1008,
+            d.process_of,
+            d.comm_of_window,
+            c.member_start,
+            c.members,
+            c.ranks,
+        )
         self._regions = decode.Regions(d.callee, d.op_of_region, d.window_op_of_region, d.off_region, d.tracing_region)
         self._local = threading.local()
 
@@ -339,9 +357,10 @@ class Archive:
             section = sections.get(rank, Section())
             maps = [
                 {local: rows[g] for local, g in section.maps[kind].items() if g in rows and local <= largest(len(rows))}
-                if kind in section.maps else rows
+                if kind in section.maps
+                else rows
                 for kind, rows in zip(_KINDS, self._rows, strict=True)
-            ]  # fmt: skip
+            ]
             mine = np.flatnonzero(d.process_of == process)
             container = Container(file_path)
             file = EventFile(
@@ -433,9 +452,23 @@ class Archive:
         ticks = clock.ticks(self._start, self.clock.resolution)
         while True:
             why = decode.decode_records(
-                file.bytes, here, state, file.table, ids, self._communicators, self._regions, ticks, self._n_counters,
-                buffers.events, buffers.sides, buffers.extra, buffers.sites, buffers.attributes, buffers.ties, buffers.stack,
-            )  # fmt: skip
+                file.bytes,
+                here,
+                state,
+                file.table,
+                ids,
+                self._communicators,
+                self._regions,
+                ticks,
+                self._n_counters,
+                buffers.events,
+                buffers.sides,
+                buffers.extra,
+                buffers.sites,
+                buffers.attributes,
+                buffers.ties,
+                buffers.stack,
+            )
             if why == decode.END:
                 return
             if why != decode.BUFFERS_FULL:

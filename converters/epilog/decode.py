@@ -47,34 +47,10 @@ from tracecols.schema.kinds import EventKind
 ) = range(20)
 
 # why a walk or a decoding ended
-(
-    END,
-    RUNS_OUT,
-    BAD_LENGTH,
-    NO_LOCATION,
-    BAD_TIME,
-    UNKNOWN_ID,
-    NO_MEMBER,
-    NO_RANK,
-    BUFFERS_FULL,
-) = range(9)
+(END, RUNS_OUT, BAD_LENGTH, NO_LOCATION, BAD_TIME, UNKNOWN_ID, NO_MEMBER, NO_RANK, BUFFERS_FULL) = range(9)
 
 # state of the decoding of a location
-(
-    RECORD,
-    EVENTS,
-    SIDES,
-    EXTRAS,
-    SITES,
-    ATTRIBUTES,
-    TIES,
-    BASE,
-    DEPTH,
-    TIE,
-    WHAT,
-    WHICH,
-    DECODE_STATE,
-) = range(13)
+(RECORD, EVENTS, SIDES, EXTRAS, SITES, ATTRIBUTES, TIES, BASE, DEPTH, TIE, WHAT, WHICH, DECODE_STATE) = range(13)
 
 # types of records
 _codes = {event.name: event.code for event in records.EVENTS}
@@ -931,9 +907,23 @@ def put_event(e, time, kind, region, events):
 
 @kernel
 def decode_records(
-    file, here, state, table, ids, communicators, regions, clock, n_counters,
-    events, sides, extra, sites, attributes, ties, stack,
-):  # fmt: skip
+    file,
+    here,
+    state,
+    table,
+    ids,
+    communicators,
+    regions,
+    clock,
+    n_counters,
+    events,
+    sides,
+    extra,
+    sites,
+    attributes,
+    ties,
+    stack,
+):
     """Decode records of one location into columns.
 
     Parameters

@@ -240,8 +240,13 @@ class Definitions:
         self._groups()
         self._metrics()
         self._topologies()
-        self._put("attribute_definitions", id=list(ATTRIBUTES), name=list(ATTRIBUTES.values()),
-                  type=["uint32"] * len(ATTRIBUTES), description=[""] * len(ATTRIBUTES))  # fmt: skip
+        self._put(
+            "attribute_definitions",
+            id=list(ATTRIBUTES),
+            name=list(ATTRIBUTES.values()),
+            type=["uint32"] * len(ATTRIBUTES),
+            description=[""] * len(ATTRIBUTES),
+        )
         self._others()
 
     def _put(self, table: str, **columns: list[Any]) -> None:
@@ -349,9 +354,21 @@ class Definitions:
         def add(number: int, name: str, role: str, paradigm: str, file: str, lines: tuple[int, int], text: str) -> int:
             values = (number, name, name, text, role, paradigm, 0, file, *lines)
             for column, value in zip(
-                ("id", "name", "canonical_name", "description", "role", "paradigm", "flags", "file", "begin_line", "end_line"),
-                values, strict=True,
-            ):  # fmt: skip
+                (
+                    "id",
+                    "name",
+                    "canonical_name",
+                    "description",
+                    "role",
+                    "paradigm",
+                    "flags",
+                    "file",
+                    "begin_line",
+                    "end_line",
+                ),
+                values,
+                strict=True,
+            ):
                 columns[column].append(value)
             return len(columns["id"]) - 1
 
@@ -479,8 +496,13 @@ class Definitions:
             unit=[""] * len(found),
         )
         if found:
-            self._put("metric_classes", id=[0], members=[list(range(len(found)))],
-                      occurrence=["synchronous_strict"], recorder_kind=["cpu"])  # fmt: skip
+            self._put(
+                "metric_classes",
+                id=[0],
+                members=[list(range(len(found)))],
+                occurrence=["synchronous_strict"],
+                recorder_kind=["cpu"],
+            )
             self._put("metric_sources", id=[0], metric_class=[0], recorder=[-1], scope=["location"], scope_id=[-1])
 
     def _topologies(self) -> None:

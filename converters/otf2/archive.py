@@ -188,8 +188,7 @@ class Archive:
         self._metric_class = np.array([*self.definitions["metric_sources"]["metric_class"], -1], np.int64)
         values = [self.metric_types[c] if c >= 0 else [] for c in self._metric_class]
         self._metric_values = decode.MetricValues(
-            np.cumsum([0, *map(len, values)]),
-            np.array([t == "float64" for types in values for t in types], np.uint8),
+            np.cumsum([0, *map(len, values)]), np.array([t == "float64" for types in values for t in types], np.uint8)
         )
         self._global_ranks = GlobalRanks(self._definitions.global_ranks, self.definitions)
         self._local = threading.local()
@@ -336,9 +335,18 @@ class Archive:
                 while True:
                     chunk = decode.Chunk(file.buffer, file.n, file.big)
                     ends = decode.decode_events(
-                        chunk, state, tables.EVENTS, translation.arrays, self._metric_values, clock,
-                        buffers.events, buffers.sides, buffers.extras, buffers.attributes, unknown,
-                    )  # fmt: skip
+                        chunk,
+                        state,
+                        tables.EVENTS,
+                        translation.arrays,
+                        self._metric_values,
+                        clock,
+                        buffers.events,
+                        buffers.sides,
+                        buffers.extras,
+                        buffers.attributes,
+                        unknown,
+                    )
                     if ends != decode.BUFFERS_FULL:
                         break
                     yield
@@ -349,8 +357,7 @@ class Archive:
                     raise file.error(fault, explain(ends, detail, MAPS))
                 if total != file.last:
                     raise file.error(
-                        int(state[decode.POSITION]),
-                        f"the chunk ends with event {total}, its header says {file.last}",
+                        int(state[decode.POSITION]), f"the chunk ends with event {total}, its header says {file.last}"
                     )
             if ends == decode.END_OF_FILE:
                 file.check_end(int(state[decode.POSITION]))
@@ -419,9 +426,13 @@ class Archive:
             region[event[rows]] = self._program_region[values[rows, 0]]
 
     def _metric_columns(
-        self, batch: Batch, event: NDArray[np.int64], kind: NDArray[np.uint8], values: NDArray[np.int64],
+        self,
+        batch: Batch,
+        event: NDArray[np.int64],
+        kind: NDArray[np.uint8],
+        values: NDArray[np.int64],
         extra: NDArray[np.int64],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Put the values of METRIC events, which are those of their classes, into a table per class."""
         rows = np.flatnonzero(kind == EventKind.METRIC)
         source, start = values[rows, 0], values[rows, 2]

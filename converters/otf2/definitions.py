@@ -450,9 +450,15 @@ class Definitions:
             else:
                 rows.append(list(members))
         self._put(
-            "groups", "GROUP", "Group", name=self._texts("Group"), type=kinds, paradigm=paradigms,
-            flags=[max(f, 0) & ~GLOBAL_MEMBERS for f in g["group_flags"]], members=rows,
-        )  # fmt: skip
+            "groups",
+            "GROUP",
+            "Group",
+            name=self._texts("Group"),
+            type=kinds,
+            paradigm=paradigms,
+            flags=[max(f, 0) & ~GLOBAL_MEMBERS for f in g["group_flags"]],
+            members=rows,
+        )
         group = self.ids["GROUP"]
 
         c, inter = self._found["Comm"], self._found["InterComm"]
@@ -564,34 +570,55 @@ class Definitions:
         texts, refs = self._texts, self._refs
         comm, regions, lines = self.ids["COMM"], self.ids["REGION"], self._ids("SourceCodeLocation")
         self._put(
-            "attribute_definitions", "ATTRIBUTE", "Attribute", name=texts("Attribute"),
+            "attribute_definitions",
+            "ATTRIBUTE",
+            "Attribute",
+            name=texts("Attribute"),
             type=[enums.name_of(enums.VALUE_TYPES, v) for v in a["type"]],
             description=texts("Attribute", "description"),
-        )  # fmt: skip
+        )
         self._put(
-            "parameter_definitions", "PARAMETER", "Parameter", name=texts("Parameter"),
+            "parameter_definitions",
+            "PARAMETER",
+            "Parameter",
+            name=texts("Parameter"),
             type=[enums.name_of(enums.PARAMETER_TYPES, v) for v in p["parameter_type"]],
-        )  # fmt: skip
+        )
         # before version 3 windows had no flags, and always had events of creation and destruction
         self._put(
-            "windows", "RMA_WIN", "RmaWin", name=texts("RmaWin"), communicator=refs("RmaWin", "comm", comm),
+            "windows",
+            "RMA_WIN",
+            "RmaWin",
+            name=texts("RmaWin"),
+            communicator=refs("RmaWin", "comm", comm),
             flags=[v if v >= 0 else 1 for v in w["flags"]],
-        )  # fmt: skip
+        )
         self._put(
-            "source_code_locations", "SCL", "SourceCodeLocation", file=texts("SourceCodeLocation", "file"),
+            "source_code_locations",
+            "SCL",
+            "SourceCodeLocation",
+            file=texts("SourceCodeLocation", "file"),
             line=s["line_number"],
-        )  # fmt: skip
+        )
         self._put(
-            "interrupt_generators", "INTERRUPT_GENERATOR", "InterruptGenerator", name=texts("InterruptGenerator"),
-            mode=[enums.name_of(enums.INTERRUPT_MODES, v) for v in i["mode"]], base=i["base"], exponent=i["exponent"],
+            "interrupt_generators",
+            "INTERRUPT_GENERATOR",
+            "InterruptGenerator",
+            name=texts("InterruptGenerator"),
+            mode=[enums.name_of(enums.INTERRUPT_MODES, v) for v in i["mode"]],
+            base=i["base"],
+            exponent=i["exponent"],
             period=i["period"],
-        )  # fmt: skip
+        )
         parents = refs("CallingContext", "parent", self._ids("CallingContext"))
         self._put(
-            "calling_contexts", "CALLING_CONTEXT", "CallingContext", region=refs("CallingContext", "region", regions),
+            "calling_contexts",
+            "CALLING_CONTEXT",
+            "CallingContext",
+            region=refs("CallingContext", "region", regions),
             source_code_location=refs("CallingContext", "source_code_location", lines),
             parent=self._acyclic("CallingContext", f["CallingContext"]["self"], parents),
-        )  # fmt: skip
+        )
         files, folders = f["IoRegularFile"], f["IoDirectory"]
         self.ids["IO_FILE"] = self._ids("IoRegularFile", "IoDirectory")
         self.tables["io_files"] = {
@@ -603,10 +630,16 @@ class Definitions:
         h = f["IoHandle"]
         parents = refs("IoHandle", "parent", self._ids("IoHandle"))
         self._put(
-            "io_handles", "IO_HANDLE", "IoHandle", name=texts("IoHandle"),
-            file=refs("IoHandle", "file", self.ids["IO_FILE"]), paradigm=h["io_paradigm"], flags=h["io_handle_flags"],
-            communicator=refs("IoHandle", "comm", comm), parent=self._acyclic("IoHandle", h["self"], parents),
-        )  # fmt: skip
+            "io_handles",
+            "IO_HANDLE",
+            "IoHandle",
+            name=texts("IoHandle"),
+            file=refs("IoHandle", "file", self.ids["IO_FILE"]),
+            paradigm=h["io_paradigm"],
+            flags=h["io_handle_flags"],
+            communicator=refs("IoHandle", "comm", comm),
+            parent=self._acyclic("IoHandle", h["self"], parents),
+        )
 
     def _value_text(self, of: int, bits: int) -> str:
         """Write the value of a property as text."""

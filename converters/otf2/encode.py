@@ -18,20 +18,9 @@ TAIL = 2
 """Bytes at the end of a chunk: end of file and one more, or end of chunk."""
 
 # state: what a location's encoding carries from call to call
-(
-    POSITION,
-    EVENT,
-    BASE,
-    TIME,
-    SHIFT,
-    CHUNK_EVENTS,
-    ATTRIBUTE,
-    METRIC,
-    ARGUMENT,
-    LARGEST_REGION,
-    FIELD,
-    N_STATE,
-) = range(12)
+(POSITION, EVENT, BASE, TIME, SHIFT, CHUNK_EVENTS, ATTRIBUTE, METRIC, ARGUMENT, LARGEST_REGION, FIELD, N_STATE) = range(
+    12
+)
 
 # how a call ends
 DONE, CHUNK_FULL, TOO_LONG, BAD_TIME, NO_REGION, NO_VALUES, TOO_LARGE, BAD_TYPE = range(8)
@@ -106,14 +95,35 @@ def put_length(out, at, end):
 
 @kernel
 def encode_events(
-    out, limit, state,
-    has_length, n_fields, field_type,
-    time, kind, region,
-    values, family, column, row_at, row_end,
-    attribute_row, attribute, attribute_type, attribute_value,
-    metric_row, metric_source, metric_first, metric_stride, metric_class, type_start, type_code,
-    argument_row, argument, left_out,
-):  # fmt: skip
+    out,
+    limit,
+    state,
+    has_length,
+    n_fields,
+    field_type,
+    time,
+    kind,
+    region,
+    values,
+    family,
+    column,
+    row_at,
+    row_end,
+    attribute_row,
+    attribute,
+    attribute_type,
+    attribute_value,
+    metric_row,
+    metric_source,
+    metric_first,
+    metric_stride,
+    metric_class,
+    type_start,
+    type_code,
+    argument_row,
+    argument,
+    left_out,
+):
     """Encode consecutive events of one location into one chunk.
 
     Parameters

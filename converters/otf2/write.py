@@ -177,9 +177,18 @@ class EventFile:
         state[[encode.EVENT, encode.ATTRIBUTE, encode.METRIC, encode.ARGUMENT]] = 0
         while True:
             ends = encode.encode_events(
-                buffers.chunk, self._size - encode.TAIL, state, *tables.EVENTS[:3], time, kind, region,
-                buffers.values, FAMILY, *sides, self.left_out,
-            )  # fmt: skip
+                buffers.chunk,
+                self._size - encode.TAIL,
+                state,
+                *tables.EVENTS[:3],
+                time,
+                kind,
+                region,
+                buffers.values,
+                FAMILY,
+                *sides,
+                self.left_out,
+            )
             if ends == encode.DONE:
                 break
             if ends != encode.CHUNK_FULL:

@@ -75,8 +75,7 @@ def encode_record(record: Record, values: tuple[Any, ...], tail: bytes = b"") ->
     fields = record.fields
     body = [
         encode_field(
-            f.type,
-            len(values[i + 1]) if i + 1 < len(fields) and fields[i + 1].type.endswith("*") else values[i],
+            f.type, len(values[i + 1]) if i + 1 < len(fields) and fields[i + 1].type.endswith("*") else values[i]
         )
         for i, f in enumerate(fields)
     ]
@@ -171,14 +170,25 @@ class GlobalDefinitions:
             rows.pop()
         for i, _, name, description, file, begin, end, canonical, role, paradigm, flags in rows:
             self._add(
-                "Region", i, self._text(name), self._text(description), 0, self._text(file), begin, end,
-                self._text(canonical), number_of(enums.REGION_ROLES, role), number_of(enums.PARADIGMS, paradigm), flags,
-            )  # fmt: skip
+                "Region",
+                i,
+                self._text(name),
+                self._text(description),
+                0,
+                self._text(file),
+                begin,
+                end,
+                self._text(canonical),
+                number_of(enums.REGION_ROLES, role),
+                number_of(enums.PARADIGMS, paradigm),
+                flags,
+            )
 
     def _groups(self) -> None:
         rows = self._rows("groups", "name", "type", "paradigm", "flags", "members")
-        communicators = self._rows("communicators", "name", "kind", "paradigm", "parent", "flags", "members",
-                                   "remote_members")  # fmt: skip
+        communicators = self._rows(
+            "communicators", "name", "kind", "paradigm", "parent", "flags", "members", "remote_members"
+        )
         # groups by what a communicator tells of its own: they are found again, or made
         found: dict[tuple[Any, ...], int] = {}
 
@@ -262,9 +272,17 @@ class GlobalDefinitions:
         columns: tuple[str, ...] = ("name", "description", "type", "mode", "value_type", "base", "exponent", "unit")
         for i, name, description, of, mode, value_type, base, exponent, unit in self._rows("metric_members", *columns):
             self._add(
-                "MetricMember", i, self._text(name), self._text(description), number_of(enums.METRIC_TYPES, of),
-                number_of(enums.METRIC_MODES, mode), _METRIC_DTYPES.get(value_type, 8), base, exponent, self._text(unit),
-            )  # fmt: skip
+                "MetricMember",
+                i,
+                self._text(name),
+                self._text(description),
+                number_of(enums.METRIC_TYPES, of),
+                number_of(enums.METRIC_MODES, mode),
+                _METRIC_DTYPES.get(value_type, 8),
+                base,
+                exponent,
+                self._text(unit),
+            )
         for i, members, occurrence, recorder in self._rows("metric_classes", "members", "occurrence", "recorder_kind"):
             number = number_of(enums.METRIC_OCCURRENCES, occurrence)
             self._add("MetricClass", i, len(members), members, number, number_of(enums.RECORDER_KINDS, recorder))

@@ -24,15 +24,7 @@ from tracecols.given.quantities import counted
 from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
 from tracecols.schema import Table
-from tracecols.schema.causes import (
-    CHARGED,
-    DELAY_IDS,
-    DELAYS,
-    POINTS,
-    ROOT_CAUSES,
-    RUN_CAUSES,
-    UNKNOWN_DELAYS,
-)
+from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
@@ -49,9 +41,18 @@ Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Time
 
 @step(CHARGES, "charged_causes", "cause_weights")
 def charge_delays(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
-    segments: Segments, delays: Delays, factors: Factors, path: Path, arising: Arising | None,
-) -> tuple[CompoundTable, list[Weights] | None]:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
+    point_index: PointIndex,
+    segments: Segments,
+    delays: Delays,
+    factors: Factors,
+    path: Path,
+    arising: Arising | None,
+) -> tuple[CompoundTable, list[Weights] | None]:
     """Charge some locations with what their delays cost and with their part of the critical path.
 
     Returns
@@ -68,9 +69,15 @@ def charge_delays(
 
 
 def _delay_costs(
-    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, delays: Delays, factors: Factors,
-    arising: Arising | None, weights: list[Weights],
-) -> list[Rows]:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    pairs: CompoundTable,
+    delays: Delays,
+    factors: Factors,
+    arising: Arising | None,
+    weights: list[Weights],
+) -> list[Rows]:
     """Charge the causing sides of pairs by the call paths on which they spent more time.
 
     What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no more time on anything than
@@ -172,9 +179,18 @@ def _critical_path(
 
 
 def _stretches(
-    facts: Facts, quirks: Quirks, points: CompoundTable, spent: Segments, since: NDArray[np.int64], until: NDArray[np.int64],
-    began: Times, ended: Times, of: NDArray[np.int64], call_path: NDArray[np.int32], time: Times,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    spent: Segments,
+    since: NDArray[np.int64],
+    until: NDArray[np.int64],
+    began: Times,
+    ended: Times,
+    of: NDArray[np.int64],
+    call_path: NDArray[np.int32],
+    time: Times,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
     """Divide the length of each stretch of the critical path among the call paths it lies on; say as well what lies outside of all regions.
 
     Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what the call at its end takes until
@@ -204,9 +220,12 @@ def _stretches(
     stretch, paths, weight, is_outside = (
         np.insert(of, at, more)
         for of, more in (
-            (stretch, rest), (paths, around), (weight, outside[rest]), (np.zeros(stretch.size, bool), True),
+            (stretch, rest),
+            (paths, around),
+            (weight, outside[rest]),
+            (np.zeros(stretch.size, bool), True),
         )
-    )  # fmt: skip
+    )
     end = np.searchsorted(stretch, np.arange(n), "right")
     share = divide_ticks(length, end, weight)
     kept = np.flatnonzero(share)
@@ -250,9 +269,15 @@ def _table(
 
 @step(RUN, "charged_run")
 def charge_run(
-    facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex, factors: Factors, every_root_causes: Sequence[CompoundTable],
+    facts: Facts,
+    quirks: Quirks,
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
+    point_index: PointIndex,
+    factors: Factors,
+    every_root_causes: Sequence[CompoundTable],
     every_own_times: Sequence[OwnTimes],
-) -> CompoundTable:  # fmt: skip
+) -> CompoundTable:
     """Charge all locations with what their waits propagate and with what the critical path means for them."""
     rows: list[Rows] = []
     for k, (name, suffix, kind) in enumerate(
@@ -261,12 +286,7 @@ def charge_run(
         mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
         e = delay_pairs.waiting[mine]
         rows.append(
-            (
-                CHARGED.index(f"mpi_wait_indirect_{name}"),
-                sync_points.call_path[e],
-                sync_points.location[e],
-                indirect,
-            )
+            (CHARGED.index(f"mpi_wait_indirect_{name}"), sync_points.call_path[e], sync_points.location[e], indirect)
         )
         waits = point_index.waits
         kept = np.flatnonzero((sync_points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
@@ -311,12 +331,21 @@ def _differences(
         [np.zeros(0), *(v for code, _, _, v in impacts if code == CHARGED.index("inter_partition_imbalance"))]
     )
     found = (
-        (waits.size, f"waits at start and end of MPI, in scans, for locks and threads have causes ({counted(waits.size, 'wait')}, {seconds(waits)})"),
-        (lost.size, f"waits for messages beyond what the other side lost are charged ({counted(lost.size, 'wait')}, {seconds(lost)})"),
+        (
+            waits.size,
+            f"waits at start and end of MPI, in scans, for locks and threads have causes ({counted(waits.size, 'wait')}, {seconds(waits)})",
+        ),
+        (
+            lost.size,
+            f"waits for messages beyond what the other side lost are charged ({counted(lost.size, 'wait')}, {seconds(lost)})",
+        ),
         (many, f"call paths beyond {LIMIT} of a location count ({counted(many, 'location')})"),
         (workers, f"the ends of parallel regions on worker threads count ({counted(workers, 'thread')})"),
-        (n_everywhere and absent.size, f"inter-partition imbalance though a location visits all of the critical path ({seconds(absent)})"),
-    )  # fmt: skip
+        (
+            n_everywhere and absent.size,
+            f"inter-partition imbalance though a location visits all of the critical path ({seconds(absent)})",
+        ),
+    )
     texts = [text for n, text in found if n]
     return {f"{DIFFERENCES}: {'; '.join(texts)}": len(texts)} if texts else {}
 

@@ -66,8 +66,12 @@ class Intervals:
         return np.where(since >= 0, behind, self.first(since, until))
 
     def pruned(
-        self, since: NDArray[np.int64], until: NDArray[np.int64], first: NDArray[np.int64] | None = None, whole: bool = True
-    ) -> TimeMaps:  # fmt: skip
+        self,
+        since: NDArray[np.int64],
+        until: NDArray[np.int64],
+        first: NDArray[np.int64] | None = None,
+        whole: bool = True,
+    ) -> TimeMaps:
         """Return the time by call path between points without the waits in between.
 
         Parameters
@@ -87,9 +91,15 @@ class Intervals:
             change = np.where(since >= 0, pick(points.completion, since, 0) - pick(points.total, since, 0), 0)
         begin = np.where(since >= 0, since + 1, index.start[points.location[until]])
         return sum_intervals(
-            self._facts, self._quirks, self._spent, self.first(since, until) if first is None else first, self.stop(until),
-            Inside(index.n_waits_before(begin), index.n_waits_before(until), of_since, change, index.wait_path, index.wait),
-        )  # fmt: skip
+            self._facts,
+            self._quirks,
+            self._spent,
+            self.first(since, until) if first is None else first,
+            self.stop(until),
+            Inside(
+                index.n_waits_before(begin), index.n_waits_before(until), of_since, change, index.wait_path, index.wait
+            ),
+        )
 
     def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
         """Return all the time by call path between points, from when the first has waited long enough."""
@@ -130,10 +140,16 @@ class WaitingTimes:
 
 @step(SPENT, "waiting_times", keeps=("waiting_times",))
 def waiting_times(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], division: Division, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    division: Division,
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
+    point_index: PointIndex,
     segments: Segments,
     spill: Spill | None,
-) -> WaitingTimes:  # fmt: skip
+) -> WaitingTimes:
     """Find what the waiting sides of pairs did since they synchronised last with those who let them wait."""
     chosen = point_index.waiting(members)
     to = division.of_process[facts.process[sync_points.location[delay_pairs.cause[chosen]]]] if chosen.size else chosen
@@ -143,10 +159,11 @@ def waiting_times(
     maps = Intervals(facts, quirks, sync_points, point_index, segments).pruned(since, until)
     start = np.searchsorted(to, np.arange(len(division) + 1))
     return WaitingTimes(
-        start, np.append(0, maps.end)[start],
+        start,
+        np.append(0, maps.end)[start],
         keep(Columns(chosen.size, {"pair": chosen, "size": maps.end - maps.start}), spill),
         keep(Columns(maps.time.size, {"call_path": maps.call_path, "time": maps.time}), spill),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,10 +199,17 @@ class Delays:
 
 @step(DELAYS, "delays", keeps=("delays",))
 def find_delays(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], partition: int, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    partition: int,
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
+    point_index: PointIndex,
     segments: Segments,
-    every_waiting_times: Sequence[WaitingTimes], spill: Spill | None,
-) -> Delays:  # fmt: skip
+    every_waiting_times: Sequence[WaitingTimes],
+    spill: Spill | None,
+) -> Delays:
     """Find what the causing sides of pairs spent more time on than the waiting sides, by call path."""
     pair = point_index.causing(members)
     cause, own, since = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since")
@@ -219,8 +243,9 @@ def find_delays(
         within[has_own] = head.size + rank[np.searchsorted(whole, cause[has_own])]
         times = TimeMaps(
             np.concatenate([times.end, times.time.size + limits.end]),
-            np.concatenate([times.call_path, limits.call_path]), np.concatenate([times.time, limits.time]),
-        )  # fmt: skip
+            np.concatenate([times.call_path, limits.call_path]),
+            np.concatenate([times.time, limits.time]),
+        )
     dtype = time_type(quirks)
     others = _received(dtype, every_waiting_times, partition)
     at = lookup(others[0], pair)
@@ -244,8 +269,12 @@ def find_delays(
 
 
 def _alternating(
-    intervals: Intervals, since: NDArray[np.int64], until: NDArray[np.int64], first: NDArray[np.int64], plain: NDArray[np.bool_]
-) -> TimeMaps:  # fmt: skip
+    intervals: Intervals,
+    since: NDArray[np.int64],
+    until: NDArray[np.int64],
+    first: NDArray[np.int64],
+    plain: NDArray[np.bool_],
+) -> TimeMaps:
     """Return pruned maps, of which some begin as their points do and others, `plain`, as they are."""
     whole, rest = np.flatnonzero(~plain), np.flatnonzero(plain)
     a = intervals.pruned(since[whole], until[whole], first[whole])

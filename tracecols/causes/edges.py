@@ -67,9 +67,13 @@ class EdgeCollector:
         self._early = np.zeros(1, bins.dtype)
         n = bins.size + 2 * begin.size + 4
         self._edges = kernels.Edges(
-            np.empty(n, bins.dtype), np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64),
-            np.empty(ROOM, np.int32), np.empty(ROOM, bins.dtype),
-        )  # fmt: skip
+            np.empty(n, bins.dtype),
+            np.empty(n, np.int32),
+            np.empty(n, np.int64),
+            np.empty(n, np.int64),
+            np.empty(ROOM, np.int32),
+            np.empty(ROOM, bins.dtype),
+        )
 
     @classmethod
     def of(cls, facts: Facts, quirks: Quirks, scan: LocationScan) -> EdgeCollector | None:

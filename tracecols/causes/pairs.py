@@ -12,15 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.points import (
-    EVERYBODY,
-    PAIR,
-    POINT,
-    WITHIN_CALL,
-    Synchronisation,
-    ThreadPoints,
-    number_type,
-)
+from tracecols.causes.points import EVERYBODY, PAIR, POINT, WITHIN_CALL, Synchronisation, ThreadPoints, number_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import lookup, number
@@ -78,19 +70,18 @@ def _enters(facts: Facts, paradigm: str) -> bool:
     return bool((facts.regions.paradigm[facts.call_paths.whole.region] == paradigm).any())
 
 
-@step(
-    CAUSES,
-    "sync_points",
-    "delay_pairs",
-    keeps=(
-        "sync_points",
-        "delay_pairs",
-    ),
-)
+@step(CAUSES, "sync_points", "delay_pairs", keeps=("sync_points", "delay_pairs"))
 def match_causes(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], every_late_senders: Sequence[Synchronisation], every_late_receivers: Sequence[Synchronisation],
-    every_collective_points: Sequence[Synchronisation], startup_points: Synchronisation, every_thread_points: Sequence[ThreadPoints], every_lock_points: Sequence[Synchronisation],
-) -> tuple[CompoundTable, CompoundTable]:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    scans: Sequence[LocationScan],
+    every_late_senders: Sequence[Synchronisation],
+    every_late_receivers: Sequence[Synchronisation],
+    every_collective_points: Sequence[Synchronisation],
+    startup_points: Synchronisation,
+    every_thread_points: Sequence[ThreadPoints],
+    every_lock_points: Sequence[Synchronisation],
+) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
     found = [
         *every_late_senders,
@@ -137,9 +128,20 @@ def _points(facts: Facts, scans: Sequence[LocationScan], found: Sequence[Synchro
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = np.flatnonzero(facts.locations.is_cpu & has_events)
     of_end: dict[str, Any] = {
-        "location": ends, "event": AT_END, "kind": END, "begin_time": [scans[i].last_time for i in ends.tolist()], "wait": 0, "total": 0, "completion": 0, "call_path": -1,
-        "partner": -1, "communicator": -1, "set": -1, "lead": 0, "tail": 0,
-    }  # fmt: skip
+        "location": ends,
+        "event": AT_END,
+        "kind": END,
+        "begin_time": [scans[i].last_time for i in ends.tolist()],
+        "wait": 0,
+        "total": 0,
+        "completion": 0,
+        "call_path": -1,
+        "partner": -1,
+        "communicator": -1,
+        "set": -1,
+        "lead": 0,
+        "tail": 0,
+    }
 
     def of_points(name: str) -> NDArray[Any]:
         """Return a column of all points that were found, and of the ends."""
@@ -342,10 +344,19 @@ def _intervals(
     n_groups = groups.is_listed.size
     answers = np.empty(point.size, np.int64)
     kernels.find_last_synchronisations(
-        start, points.partner, groups.of_point, groups.is_listed, groups.start, groups.member,
-        np.concatenate([[0], np.cumsum(np.bincount(point, minlength=n))]).astype(np.int64), partner[order].astype(np.int32), np.full(n_processes, -1, np.int64),
-        np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64), answers,
-    )  # fmt: skip
+        start,
+        points.partner,
+        groups.of_point,
+        groups.is_listed,
+        groups.start,
+        groups.member,
+        np.concatenate([[0], np.cumsum(np.bincount(point, minlength=n))]).astype(np.int64),
+        partner[order].astype(np.int32),
+        np.full(n_processes, -1, np.int64),
+        np.zeros(n_groups, np.int64),
+        np.zeros(n_groups, np.int64),
+        answers,
+    )
     found[order] = answers
     waiting_since[mpi] = found[: mpi.size]
     cause_since[one] = found[mpi.size : mpi.size + one.size]
@@ -357,8 +368,11 @@ def _intervals(
         at = lookup(instance * n_all + member, number_of * n_all + process[waiting[many]])
         cause_since[many] = pick(found[mpi.size + one.size :], at)
         return {
-            "cause_since": cause_since, "waiting_since": waiting_since, "own_since": own_since, "counts_from": counts_from,
-        }  # fmt: skip
+            "cause_since": cause_since,
+            "waiting_since": waiting_since,
+            "own_since": own_since,
+            "counts_from": counts_from,
+        }
 
     # the interval of a collective operation begins where the cause has synchronised with all others that have not later
     is_other = member != process[cause[head]][instance]
@@ -389,8 +403,11 @@ def _intervals(
     else:
         counts_from[many] = np.where(own_since[many] >= 0, own_since[many] + 1, -1)
     return {
-        "cause_since": cause_since, "waiting_since": waiting_since, "own_since": own_since, "counts_from": counts_from,
-    }  # fmt: skip
+        "cause_since": cause_since,
+        "waiting_since": waiting_since,
+        "own_since": own_since,
+        "counts_from": counts_from,
+    }
 
 
 def _groups(facts: Facts, points: Columns, process: NDArray[np.int32], more: NDArray[np.int64]) -> Groups:
@@ -412,6 +429,9 @@ def _groups(facts: Facts, points: Columns, process: NDArray[np.int32], more: NDA
     of_set[in_set] = numbers + channel.size
     of_point = np.where(is_set & (points.partner < 0), of_set, of_point)
     return Groups(
-        of_point.astype(np.int32), channel, np.arange(sizes.size) >= channel.size,
-        np.concatenate([[0], np.cumsum(sizes)]), member,
-    )  # fmt: skip
+        of_point.astype(np.int32),
+        channel,
+        np.arange(sizes.size) >= channel.size,
+        np.concatenate([[0], np.cumsum(sizes)]),
+        member,
+    )

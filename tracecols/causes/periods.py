@@ -107,8 +107,12 @@ class PeriodTimes:
     ticks: NDArray[np.int64]
 
     def parts(
-        self, labels: PeriodCallPaths, interval: NDArray[np.int64], path: NDArray[np.int64], otherwise: NDArray[np.int64]
-    ) -> Parts:  # fmt: skip
+        self,
+        labels: PeriodCallPaths,
+        interval: NDArray[np.int64],
+        path: NDArray[np.int64],
+        otherwise: NDArray[np.int64],
+    ) -> Parts:
         """Return the parts of amounts that intervals are charged with for call paths.
 
         Parameters
@@ -178,10 +182,18 @@ def _nothing_of_calls(n: int, dtype: Any) -> kernels.Part:
 
 
 def period_times(
-    facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex, spent: Segments, location: NDArray[np.int32],
-    first: NDArray[np.int64], stop: NDArray[np.int64], waits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
-    less: kernels.Part | None = None, more: kernels.Part | None = None,
-) -> PeriodTimes:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    index: PointIndex,
+    spent: Segments,
+    location: NDArray[np.int32],
+    first: NDArray[np.int64],
+    stop: NDArray[np.int64],
+    waits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    less: kernels.Part | None = None,
+    more: kernels.Part | None = None,
+) -> PeriodTimes:
     """Add up the time of intervals by call path and period.
 
     Parameters
@@ -212,17 +224,28 @@ def period_times(
     many = np.flatnonzero(~is_single)
     wait, wait_stop = (np.zeros(many.size, np.int64),) * 2 if waits is None else (w[many] for w in waits)
     spans = kernels.Spans(
-        first[many], stop[many], low[many], end[many], period[many], wait, wait_stop,
+        first[many],
+        stop[many],
+        low[many],
+        end[many],
+        period[many],
+        wait,
+        wait_stop,
         *(kernels.Part(*(column[many] for column in of)) for of in (less, more)),
-    )  # fmt: skip
+    )
     at_wait = index.waits
     waiting = kernels.Waits(index.wait_path, clock(facts, quirks)(points.begin_time[at_wait]), index.wait)
     of_segments = collecting.Maps(
         spent.ends.column("end"), spent.entries.column("call_path"), spent.entries.column("time")
     )
     of_edges = kernels.Edges(
-        edges.time, edges.period, edges.segment, edges.end, edges.entries.column("call_path"), edges.entries.column("time"),
-    )  # fmt: skip
+        edges.time,
+        edges.period,
+        edges.segment,
+        edges.end,
+        edges.entries.column("call_path"),
+        edges.entries.column("time"),
+    )
     room, at, n_found = max(1 << 12, 4 * n_paths), 0, np.zeros(1, np.int64)
     found = kernels.Found(
         np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, dtype)
@@ -302,9 +325,7 @@ class Arising:
         labels, path = labels_of(self.facts), call_path.astype(np.int64)
         return self.stretches.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
-    def of_outside(
-        self, stretch: NDArray[np.int64], call_path: NDArray[np.int32], began: Times, ended: Times
-    ) -> Parts:  # fmt: skip
+    def of_outside(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32], began: Times, ended: Times) -> Parts:
         """Return the parts of what call paths have of stretches that began and ended at some times, besides the time in regions: by the rest of each bin.
 
         Of phases, which regions begin, it belongs to that in which the stretch ends.
@@ -331,17 +352,27 @@ class Arising:
         kept = np.flatnonzero(ticks > 0)
         path = call_path.astype(np.int64)
         times = PeriodTimes(
-            self.stretches.period, np.zeros_like(self.stretches.is_single), (stretch * n_paths + path)[of][kept],
-            period[kept].astype(np.int32), ticks[kept],
-        )  # fmt: skip
+            self.stretches.period,
+            np.zeros_like(self.stretches.is_single),
+            (stretch * n_paths + path)[of][kept],
+            period[kept].astype(np.int32),
+            ticks[kept],
+        )
         return times.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
 
 @step(CHARGES, "arising")
 def find_arising(
-    facts: Facts, quirks: Quirks, members: NDArray[np.int64], sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex,
-    segments: Segments, delays: Delays, path: Path,
-) -> Arising | None:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
+    point_index: PointIndex,
+    segments: Segments,
+    delays: Delays,
+    path: Path,
+) -> Arising | None:
     """Find in which phases or bins some locations spent the time that they are charged for; nothing without these."""
     edges = segments.edges
     if edges is None:
@@ -367,9 +398,17 @@ def find_arising(
     after = np.where(since >= 0, since + 1, point_index.start[sync_points.location[until]])
     known = (since >= 0) & ~is_idle
     of_delays = period_times(
-        facts, quirks, sync_points, point_index, segments, sync_points.location[until], first, intervals.stop(until),
-        (point_index.n_waits_before(after), point_index.n_waits_before(until)), *_before_interval(facts, quirks, sync_points, since, known),
-    )  # fmt: skip
+        facts,
+        quirks,
+        sync_points,
+        point_index,
+        segments,
+        sync_points.location[until],
+        first,
+        intervals.stop(until),
+        (point_index.n_waits_before(after), point_index.n_waits_before(until)),
+        *_before_interval(facts, quirks, sync_points, since, known),
+    )
 
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
@@ -390,8 +429,18 @@ def find_arising(
         less = kernels.Part(begin_path, reached, path.begin_time[here])
         more = kernels.Part(end_path, left, path.end_time[here])
     stretches = period_times(
-        facts, quirks, sync_points, point_index, segments, location, intervals.resumed(since, until).astype(np.int64), intervals.stop(until), None, less, more,
-    )  # fmt: skip
+        facts,
+        quirks,
+        sync_points,
+        point_index,
+        segments,
+        location,
+        intervals.resumed(since, until).astype(np.int64),
+        intervals.stop(until),
+        None,
+        less,
+        more,
+    )
     return Arising(facts, quirks, period_of(cause), interval, of_delays, period_of(until), stretches)
 
 
@@ -413,9 +462,16 @@ def divide_own_times(
     end = end[sync_points.kind[end] == END]
     location = sync_points.location[end]
     found = period_times(
-        facts, quirks, sync_points, point_index, segments, location, segments.first[location], segments.stop[location],
+        facts,
+        quirks,
+        sync_points,
+        point_index,
+        segments,
+        location,
+        segments.first[location],
+        segments.stop[location],
         (point_index.n_waits_before(point_index.start[location]), point_index.n_waits_before(end)),
-    )  # fmt: skip
+    )
     # a location that is in one period needs no times: all of it counts there
     label = labels.label(found.key % n_paths, found.of_period)
     weight = found.ticks.astype(time_type(quirks))
@@ -447,14 +503,22 @@ def divide_causes(
         labels, charged_causes.charged, charged_causes.call_path, cell, of.label, of.weight
     )
     columns = {
-        "property": charged_causes.property[cell], "call_path": label.astype(np.int32), "location": charged_causes.location[cell], "charged": part,
-    }  # fmt: skip
+        "property": charged_causes.property[cell],
+        "call_path": label.astype(np.int32),
+        "location": charged_causes.location[cell],
+        "charged": part,
+    }
     return CompoundTable(charged_causes.table, cell.size, columns, dict(charged_causes.counts))
 
 
 def divide_cells(
-    labels: PeriodCallPaths, value: Times, path: NDArray[np.int32], cell: NDArray[np.int64], label: NDArray[np.int64], weight: Times
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:  # fmt: skip
+    labels: PeriodCallPaths,
+    value: Times,
+    path: NDArray[np.int32],
+    cell: NDArray[np.int64],
+    label: NDArray[np.int64],
+    weight: Times,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
     """Divide values among periods in proportion to weights, so that the parts add up to them to the last bit, in any order.
 
     The parts of whole numbers are whole ones, others multiples of the last bit of the value. A value without any weight counts
@@ -504,9 +568,16 @@ def divide_cells(
 
 @step(RUN, "run_causes")
 def divide_run(
-    facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex, factors: Factors,
-    every_root_causes: Sequence[CompoundTable], every_period_times: Sequence[Weights | None], charged_run: CompoundTable,
-) -> CompoundTable:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
+    point_index: PointIndex,
+    factors: Factors,
+    every_root_causes: Sequence[CompoundTable],
+    every_period_times: Sequence[Weights | None],
+    charged_run: CompoundTable,
+) -> CompoundTable:
     """Divide what all locations are charged with for the whole run among phases or bins of time; without these it stays as it is."""
     if facts.call_paths.divider is None:
         return charged_run

@@ -91,8 +91,12 @@ class Synchronisation:
     """
 
     def __init__(
-        self, quirks: Quirks, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], spill: Spill | None = None
-    ) -> None:  # fmt: skip
+        self,
+        quirks: Quirks,
+        points: Sequence[dict[str, Any]],
+        pairs: Sequence[dict[str, Any]],
+        spill: Spill | None = None,
+    ) -> None:
         self.points = keep(_joined(quirks, points, OF_POINT), spill)
         self.pairs = keep(_joined(quirks, pairs, OF_PAIR), spill)
 
@@ -173,8 +177,12 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
         "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
     pairs = {
-        "kind": DELAYS.index("late_sender"), "cause": m.send[of], "waiting": m.recv[of], "wait": wait, "communicator": NOBODY,
-    }  # fmt: skip
+        "kind": DELAYS.index("late_sender"),
+        "cause": m.send[of],
+        "waiting": m.recv[of],
+        "wait": wait,
+        "communicator": NOBODY,
+    }
     return Synchronisation(quirks, [waiting, causing], [pairs], spill)
 
 
@@ -204,9 +212,12 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
         "partner": facts.process[m.send_location[of]], "communicator": NOBODY, "set": -1,
     }  # fmt: skip
     pairs = {
-        "kind": DELAYS.index("late_receiver"), "cause": m.recv_post[of], "waiting": m.send_done[of], "wait": wait,
+        "kind": DELAYS.index("late_receiver"),
+        "cause": m.recv_post[of],
+        "waiting": m.send_done[of],
+        "wait": wait,
         "communicator": NOBODY,
-    }  # fmt: skip
+    }
     return Synchronisation(quirks, [waiting, causing], [pairs], spill)
 
 
@@ -218,8 +229,12 @@ def collective_points(
     m, times = collective_members, clock(facts, quirks)
     points, pairs = [], []
     for kind, ops in (
-        ("barrier", BARRIER), ("n_to_n", N_TO_N), ("one_to_n", ONE_TO_N), ("n_to_one", N_TO_ONE), ("scan", SCAN),
-    ):  # fmt: skip
+        ("barrier", BARRIER),
+        ("n_to_n", N_TO_N),
+        ("one_to_n", ONE_TO_N),
+        ("n_to_one", N_TO_ONE),
+        ("scan", SCAN),
+    ):
         if kind == "scan" and quirks.leaves_out_others:
             continue
         row = np.flatnonzero(of_operations(collectives, m, ops))
@@ -281,22 +296,31 @@ def collective_points(
         is_set = ~is_whole[here] & np.isin(kind, ["n_to_n", "one_to_n", "scan"])
         points.append(
             {
-                "location": location[here], "event": event[here], "kind": POINTS.index("collective"),
-                "begin_time": p.begin[here], "wait": wait[here],
-                "total": times(m.exit_time[of]) - times(m.enter_time[of]), "completion": completion[here],
-                "lead": begin[here] - times(m.enter_time[of]), "tail": times(m.exit_time[of]) - end[here],
-                "call_path": m.call_path[of], "partner": partner,
+                "location": location[here],
+                "event": event[here],
+                "kind": POINTS.index("collective"),
+                "begin_time": p.begin[here],
+                "wait": wait[here],
+                "total": times(m.exit_time[of]) - times(m.enter_time[of]),
+                "completion": completion[here],
+                "lead": begin[here] - times(m.enter_time[of]),
+                "tail": times(m.exit_time[of]) - end[here],
+                "call_path": m.call_path[of],
+                "partner": partner,
                 "communicator": np.where(is_whole[here], channel, NOBODY),
                 "set": np.where(is_set, p.min(event)[here] if kind == "scan" else event[cause[here]], -1),
             }
-        )  # fmt: skip
+        )
         e = np.flatnonzero(wait > 0)
         pairs.append(
             {
-                "kind": DELAYS.index(kind), "cause": event[cause[e]], "waiting": event[e], "wait": wait[e],
+                "kind": DELAYS.index(kind),
+                "cause": event[cause[e]],
+                "waiting": event[e],
+                "wait": wait[e],
                 "communicator": facts.communicators.channel(m.communicator[row[e]], process[e]),
             }
-        )  # fmt: skip
+        )
     return Synchronisation(quirks, points, pairs, spill)
 
 
@@ -320,22 +344,32 @@ def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Syn
             wait = np.zeros_like(wait)
         points.append(
             {
-                "location": m.location[of], "event": m.exit[of], "kind": POINTS.index(kind),
-                "begin_time": m.enter_time[of], "wait": wait, "total": leave - enter,
+                "location": m.location[of],
+                "event": m.exit[of],
+                "kind": POINTS.index(kind),
+                "begin_time": m.enter_time[of],
+                "wait": wait,
+                "total": leave - enter,
                 "completion": _positive(leave - np.maximum(latest if is_init else until, earliest)),
-                "call_path": m.call_path[of], "partner": -1, "communicator": EVERYBODY, "set": -1,
+                "call_path": m.call_path[of],
+                "partner": -1,
+                "communicator": EVERYBODY,
+                "set": -1,
             }
-        )  # fmt: skip
+        )
         if not quirks.leaves_out_startup and of.size:
             # who enters last, of several the first location
             last = int(of[np.lexsort((m.location[of], -m.enter_time[of]))[0]])
             e = np.flatnonzero((wait > 0) & (of != last))
             pairs.append(
                 {
-                    "kind": DELAYS.index("startup"), "cause": np.full(e.size, m.exit[last]), "waiting": m.exit[of[e]],
-                    "wait": wait[e], "communicator": EVERYBODY,
+                    "kind": DELAYS.index("startup"),
+                    "cause": np.full(e.size, m.exit[last]),
+                    "waiting": m.exit[of[e]],
+                    "wait": wait[e],
+                    "communicator": EVERYBODY,
                 }
-            )  # fmt: skip
+            )
     return Synchronisation(quirks, points, pairs)
 
 
@@ -352,17 +386,27 @@ class ThreadPoints(Synchronisation):
     """
 
     def __init__(
-        self, quirks: Quirks, points: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], regions: Columns,
-        with_tasks: Columns, spill: Spill | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        quirks: Quirks,
+        points: Sequence[dict[str, Any]],
+        pairs: Sequence[dict[str, Any]],
+        regions: Columns,
+        with_tasks: Columns,
+        spill: Spill | None = None,
+    ) -> None:
         super().__init__(quirks, points, pairs, spill)
         self.regions, self.with_tasks = keep(regions, spill), keep(with_tasks, spill)
 
 
 @step(WITHIN, "thread_points", keeps=("thread_points",))
 def thread_points(
-    facts: Facts, quirks: Quirks, constructs: CompoundTable, construct_members: CompoundTable, teams: CompoundTable, spill: Spill | None
-) -> ThreadPoints:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    constructs: CompoundTable,
+    construct_members: CompoundTable,
+    teams: CompoundTable,
+    spill: Spill | None,
+) -> ThreadPoints:
     """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there."""
     m, times = construct_members, clock(facts, quirks)
     team = constructs.team[m.construct] if len(constructs) else m.construct
@@ -378,11 +422,16 @@ def thread_points(
     regions = Columns(
         of.size,
         {
-            "location": m.location[of], "enter": m.enter[of], "exit": m.exit[of], "fork": after_fork,
-            "join": _positive(join - leave), "call_path": m.call_path[of], "is_guest": ~forks_it,
+            "location": m.location[of],
+            "enter": m.enter[of],
+            "exit": m.exit[of],
+            "fork": after_fork,
+            "join": _positive(join - leave),
+            "call_path": m.call_path[of],
+            "is_guest": ~forks_it,
             "join_row": np.where(forks_it, teams.join[team[of]], -1),
         },
-    )  # fmt: skip
+    )
     forks = {
         "location": m.location[of], "event": m.enter[of], "kind": POINTS.index("fork"), "begin_time": m.enter_time[of], "wait": 0, "total": after_fork,
         "completion": enter - times(earliest), "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
@@ -411,9 +460,12 @@ def thread_points(
     }  # fmt: skip
     e = np.flatnonzero((charged > 0) & (cause < of.size))
     pairs = {
-        "kind": DELAYS.index("thread_barrier"), "cause": m.exit[of][cause[e]], "waiting": m.exit[of][e], "wait": charged[e],
+        "kind": DELAYS.index("thread_barrier"),
+        "cause": m.exit[of][cause[e]],
+        "waiting": m.exit[of][e],
+        "wait": charged[e],
         "communicator": NOBODY,
-    }  # fmt: skip
+    }
     executes = np.flatnonzero(m.task_time[of] > 0)
     executes = executes[np.argsort(m.exit[of[executes]])]
     with_tasks = Columns(executes.size, {"exit": m.exit[of[executes]], "latest": latest[executes]})
@@ -459,8 +511,12 @@ def lock_points(
         "call_path": m.previous_call_path[of], **nobody,
     }  # fmt: skip
     of_locks = {
-        "kind": DELAYS.index("lock"), "cause": m.previous_release[of], "waiting": m.acquire[of], "wait": wait, "communicator": NOBODY,
-    }  # fmt: skip
+        "kind": DELAYS.index("lock"),
+        "cause": m.previous_release[of],
+        "waiting": m.acquire[of],
+        "wait": wait,
+        "communicator": NOBODY,
+    }
     c = created_threads
     # where a thread begins its creator goes on beside it: the path goes back to the creator; the launch completes the creation
     born = np.flatnonzero(c.create_exit >= 0)
@@ -488,6 +544,10 @@ def lock_points(
         "total": 0, "completion": 0, "call_path": c.create_call_path[of], **nobody,
     }  # fmt: skip
     of_threads = {
-        "kind": DELAYS.index("join"), "cause": c.end[of], "waiting": c.join_exit[of], "wait": wait, "communicator": NOBODY,
-    }  # fmt: skip
+        "kind": DELAYS.index("join"),
+        "cause": c.end[of],
+        "waiting": c.join_exit[of],
+        "wait": wait,
+        "communicator": NOBODY,
+    }
     return Synchronisation(quirks, [acquires, releases, begins, creates, joins, ends], [of_locks, of_threads], spill)

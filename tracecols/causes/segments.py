@@ -169,7 +169,7 @@ class _Collector:
 
     def begin(
         self, first_mark: int, nested: NDArray[np.int64], since: Any, flush_stops: Times, edges: EdgeCollector | None
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Begin with a location: its first mark, the bounds of its nested times, from when on its time counts, when its buffer flushes end, and what notes its periods."""
         self.edges, self.flush_stops = edges, flush_stops
         self.flush_paths, self.n_flushes = np.full(flush_stops.size, -1, np.int64), 0
@@ -216,9 +216,16 @@ class _Collector:
 
 @step(SPENT, "segments", keeps=("segments",))
 def segments(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, sync_points: CompoundTable,
-    point_index: PointIndex, thread_points: ThreadPoints, spill: Spill | None,
-) -> Segments:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    scans: Sequence[LocationScan],
+    members: NDArray[np.int64],
+    team_instances: Teams,
+    sync_points: CompoundTable,
+    point_index: PointIndex,
+    thread_points: ThreadPoints,
+    spill: Spill | None,
+) -> Segments:
     """Add up the time of some locations by call path between the cuts at their synchronisation points."""
     tree = facts.call_paths.whole
     n_locations = facts.n_locations
@@ -284,9 +291,19 @@ def segments(
     ends, cuts = Columns(n, {"end": end[:n].copy()}), Columns(cut.size, {"cut": cut, "time": cut_time})
     left, resumed = (_found(nested, nested_point, of) for of in (~is_resume, is_resume))
     return Segments(
-        keep(ends, spill), keep(entries, spill), keep(cuts, spill), shift, first, begin, stop, left, resumed, collector.joins.row[:n_found],
-        collector.joins.cut[:n_found], None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
-    )  # fmt: skip
+        keep(ends, spill),
+        keep(entries, spill),
+        keep(cuts, spill),
+        shift,
+        first,
+        begin,
+        stop,
+        left,
+        resumed,
+        collector.joins.row[:n_found],
+        collector.joins.cut[:n_found],
+        None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,8 +355,13 @@ class _CallTree:
 
 
 def _nested(
-    facts: Facts, quirks: Quirks, mine: NDArray[np.int64], points: CompoundTable, index: PointIndex, threads: ThreadPoints
-) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_]]:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    mine: NDArray[np.int64],
+    points: CompoundTable,
+    index: PointIndex,
+    threads: ThreadPoints,
+) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_]]:
     """Find the times inside of the calls of points where a cut is made if the calls execute something else.
 
     Returns
@@ -378,9 +400,15 @@ def _found(nested: kernels.Nested, point: NDArray[np.int64], of: NDArray[np.bool
 
 
 def _marks(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], mine: NDArray[np.int64], is_worker: NDArray[np.bool_],
-    points: CompoundTable, index: PointIndex, threads: ThreadPoints,
-) -> tuple[kernels.Marks, NDArray[np.int64]]:  # fmt: skip
+    facts: Facts,
+    quirks: Quirks,
+    scans: Sequence[LocationScan],
+    mine: NDArray[np.int64],
+    is_worker: NDArray[np.bool_],
+    points: CompoundTable,
+    index: PointIndex,
+    threads: ThreadPoints,
+) -> tuple[kernels.Marks, NDArray[np.int64]]:
     """Find the rows of some locations where something happens.
 
     Returns
@@ -428,9 +456,17 @@ def _marks(
 
 
 def _collect(
-    facts: Facts, events: WalkedEvents, at: int, time: Times, c: _Collector, tree_of: _CallTree, forgets: bool, fills: bool,
-    marks: kernels.Marks, nested: kernels.Nested,
-) -> None:  # fmt: skip
+    facts: Facts,
+    events: WalkedEvents,
+    at: int,
+    time: Times,
+    c: _Collector,
+    tree_of: _CallTree,
+    forgets: bool,
+    fills: bool,
+    marks: kernels.Marks,
+    nested: kernels.Nested,
+) -> None:
     """Go through the events of one location, which is number `at` of those that have them; `time` is that of all these events."""
     here = slice(*events.bounds[at : at + 2].tolist())
     tree, location = facts.call_paths.whole, int(events.locations[at])
@@ -479,9 +515,13 @@ class TimeMaps:
 
 
 def sum_intervals(
-    facts: Facts, quirks: Quirks, spent: Segments, first: NDArray[np.int64], stop: NDArray[np.int64],
+    facts: Facts,
+    quirks: Quirks,
+    spent: Segments,
+    first: NDArray[np.int64],
+    stop: NDArray[np.int64],
     pruned: kernels.Inside | None = None,
-) -> TimeMaps:  # fmt: skip
+) -> TimeMaps:
     """Add up segments by call path.
 
     Parameters

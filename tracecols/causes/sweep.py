@@ -147,9 +147,13 @@ class _Sides:
 
 
 def _sides(
-    facts: Facts, points: CompoundTable, pairs: CompoundTable, index: PointIndex, delays: Sequence[Delays],
+    facts: Facts,
+    points: CompoundTable,
+    pairs: CompoundTable,
+    index: PointIndex,
+    delays: Sequence[Delays],
     since: NDArray[np.signedinteger[Any]],
-) -> _Sides:  # fmt: skip
+) -> _Sides:
     """Find what the causing sides of pairs lost since the point before which their intervals begin."""
     total = np.zeros(len(pairs), index.wait.dtype)
     for d in delays:
@@ -258,9 +262,13 @@ class _Carrying:
 
 
 def _carrying(
-    points: CompoundTable, pairs: CompoundTable, index: PointIndex, kind: NDArray[np.int8], since: NDArray[np.signedinteger[Any]],
+    points: CompoundTable,
+    pairs: CompoundTable,
+    index: PointIndex,
+    kind: NDArray[np.int8],
+    since: NDArray[np.signedinteger[Any]],
     ordered: NDArray[np.int64],
-) -> _Carrying:  # fmt: skip
+) -> _Carrying:
     """Find the pairs that carry costs on.
 
     Parameters
@@ -316,9 +324,16 @@ def _ordered(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> tuple
     nodes = nodes[at[of] + at[of + 1] - 1 - np.arange(nodes.size)] if nodes.size else nodes
     ordered = np.empty_like(nodes)
     n_forced = kernels.order_nodes(
-        nodes, at, cause_of, points.location, np.bincount(cause[waiting >= 0], minlength=n_points), at[:-1].copy(),
-        np.zeros(at.size - 1, np.int64), np.zeros(at.size - 1, bool), ordered,
-    )  # fmt: skip
+        nodes,
+        at,
+        cause_of,
+        points.location,
+        np.bincount(cause[waiting >= 0], minlength=n_points),
+        at[:-1].copy(),
+        np.zeros(at.size - 1, np.int64),
+        np.zeros(at.size - 1, bool),
+        ordered,
+    )
     return ordered, int(n_forced)
 
 
@@ -403,10 +418,23 @@ def find_critical_path(facts: Facts, quirks: Quirks, sync_points: CompoundTable,
     reached, left = np.zeros(n + 1, dtype), np.zeros(n + 1, dtype)
     beginning = int(
         kernels.walk_critical_path(
-            begin, before, goes_on, is_init & quirks.leaves_out_startup, team_start, barriers[by_team], wait, np.zeros(n, bool), np.zeros(n + 1, np.int64),
-            until, not quirks.splits_path, time, resumes, reached, left,
+            begin,
+            before,
+            goes_on,
+            is_init & quirks.leaves_out_startup,
+            team_start,
+            barriers[by_team],
+            wait,
+            np.zeros(n, bool),
+            np.zeros(n + 1, np.int64),
+            until,
+            not quirks.splits_path,
+            time,
+            resumes,
+            reached,
+            left,
         )
-    )  # fmt: skip
+    )
     since = np.flatnonzero(until >= 0)
     until = until[since]
     if beginning >= 0:

@@ -65,11 +65,7 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
 @click.option("--within", metavar="REGION", help="Only instances of this region, or pattern, and what they call.")
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Only severities of these locations.")
 @click.option(
-    "--from",
-    "start",
-    callback=seconds,
-    metavar="TIME",
-    help="Only the piece of the trace from this time on.",
+    "--from", "start", callback=seconds, metavar="TIME", help="Only the piece of the trace from this time on."
 )
 @click.option("--to", "stop", callback=seconds, metavar="TIME", help="Only the piece before this time.")
 @click.option(

@@ -20,18 +20,26 @@ def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how clocks are corrected."""
     for option in (
         click.option(
-            "--stretch", type=float, callback=finite, metavar="SHARE",
+            "--stretch",
+            type=float,
+            callback=finite,
+            metavar="SHARE",
             help="By which share intervals may become longer before a correction.  [default: 0.01]",
         ),
         click.option(
-            "--shrink", type=float, callback=finite, metavar="SHARE",
+            "--shrink",
+            type=float,
+            callback=finite,
+            metavar="SHARE",
             help="By which share intervals may become shorter behind a correction.  [default: 1e-05]",
         ),
         click.option(
-            "--latency", callback=latency, metavar="TIME",
+            "--latency",
+            callback=latency,
+            metavar="TIME",
             help="What passes at least between a send and its receive, and in collective operations, such as 1us.  [default: 0]",
         ),
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 

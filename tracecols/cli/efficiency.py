@@ -34,13 +34,7 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
     "sources", nargs=-1, required=True, metavar="[SEVERITY|STORE|ARCHIVE]...", type=click.Path(path_type=Path)
 )
 @click.option("--within", metavar="REGION", help="Only this region, or pattern, and what it calls.")
-@click.option(
-    "--from",
-    "start",
-    callback=seconds,
-    metavar="TIME",
-    help="Of traces: only the piece from this time on.",
-)
+@click.option("--from", "start", callback=seconds, metavar="TIME", help="Of traces: only the piece from this time on.")
 @click.option("--to", "stop", callback=seconds, metavar="TIME", help="Of traces: only the piece before this time.")
 @click.option(
     "--model",

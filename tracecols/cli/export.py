@@ -22,13 +22,7 @@ PIECES = (".otf2", *TIMELINES)
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--table", metavar="NAME", help="Of a store: events, messages, collectives, ...  [default: events]")
 @click.option("--wide", is_flag=True, help=".csv, .parquet of severities: a column per property, not a row per value.")
-@click.option(
-    "--from",
-    "start",
-    callback=seconds,
-    metavar="TIME",
-    help="Archive, timeline: events from this time on.",
-)
+@click.option("--from", "start", callback=seconds, metavar="TIME", help="Archive, timeline: events from this time on.")
 @click.option("--to", "stop", callback=seconds, metavar="TIME", help="Archive, timeline: events before this time.")
 @click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
 @click.option(
@@ -153,18 +147,37 @@ def _archive(
 
 
 def _timeline(
-    source: Path, output: Path, start: float | None, stop: float | None, locations: list[int] | None, waits: str | None,
-    around: str | None, critical_path: bool, conventions: str, jobs: int | None, force: bool,
-) -> None:  # fmt: skip
+    source: Path,
+    output: Path,
+    start: float | None,
+    stop: float | None,
+    locations: list[int] | None,
+    waits: str | None,
+    around: str | None,
+    critical_path: bool,
+    conventions: str,
+    jobs: int | None,
+    force: bool,
+) -> None:
     from tracecols.cli.progress import progress
     from tracecols.export.viewers import export_timeline
 
     chosen = None if waits is None else [part.strip() for part in waits.split(",") if part.strip()]
     with progress("exporting") as show:
         shown = export_timeline(
-            source, output, locations=locations, start=start, stop=stop, waits=chosen, around=around,
-            critical_path=critical_path, conventions=conventions, force=force, jobs=jobs, progress=show,
-        )  # fmt: skip
+            source,
+            output,
+            locations=locations,
+            start=start,
+            stop=stop,
+            waits=chosen,
+            around=around,
+            critical_path=critical_path,
+            conventions=conventions,
+            force=force,
+            jobs=jobs,
+            progress=show,
+        )
     echo(f"{output}")
     if shown.where:
         echo(shown.where, err=True)

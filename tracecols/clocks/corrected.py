@@ -96,8 +96,8 @@ class LocationShifts:
         w, mine = self.whole, slice(self.low, self.high)
         shift = np.empty(row.size, np.int64)
         node = kernels.shift_events(
-            row, time, w.row[mine], w.time[mine], w.shift[mine], node, w.shrink, w.stretch, shift,
-        )  # fmt: skip
+            row, time, w.row[mine], w.time[mine], w.shift[mine], node, w.shrink, w.stretch, shift
+        )
         return shift, int(node)
 
     def batches(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:

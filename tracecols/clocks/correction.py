@@ -153,9 +153,11 @@ class Correction(RewrittenTrace):
         n_intervals = sum(n - 1 for n in n_events if n)
         resolution = facts.resolution
         return Change(
-            int(parts[:, 3].sum()), float(parts[:, 2].max() / resolution), float(parts[:, 1].max() / resolution),
+            int(parts[:, 3].sum()),
+            float(parts[:, 2].max() / resolution),
+            float(parts[:, 1].max() / resolution),
             float(parts[:, 0].sum() / max(n_intervals, 1) / resolution),
-        )  # fmt: skip
+        )
 
     def source(self) -> StoreSource:
         """Return the events with their new times."""

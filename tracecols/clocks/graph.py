@@ -218,9 +218,17 @@ class ClockGraph:
         n_locations = first.size - 1
         at = first[:-1].copy()
         kernels.sweep_forward(
-            first, self.time, *self._conditions(latency), shrink, waiting, time, at, np.zeros(n_locations, np.int64),
-            np.zeros(n_locations, bool), np.zeros(self.n_hubs + 1, np.int64),
-        )  # fmt: skip
+            first,
+            self.time,
+            *self._conditions(latency),
+            shrink,
+            waiting,
+            time,
+            at,
+            np.zeros(n_locations, np.int64),
+            np.zeros(n_locations, bool),
+            np.zeros(self.n_hubs + 1, np.int64),
+        )
         stuck = waiting > 0
         for location in np.flatnonzero(at < first[1:]).tolist():
             stuck[at[location] : first[location + 1]] = True
@@ -260,9 +268,7 @@ class ClockGraph:
             mine, limit = slice(low, high), np.full(high - low, LATE)
             kernels.limit_tails(low, high, *self._conditions(latency), forward, of_hub, limit)
             np.subtract(limit, self.time[mine], out=limit, where=limit < LATE)
-            kernels.amortise(
-                self.time[mine], forward[mine] - self.time[mine], limit, stretch, LOOKBACK, shift[mine]
-            )  # fmt: skip
+            kernels.amortise(self.time[mine], forward[mine] - self.time[mine], limit, stretch, LOOKBACK, shift[mine])
         return shift
 
     def violations(self, shift: Rows | None, latency: int) -> dict[str, int]:

@@ -203,10 +203,22 @@ class Definitions:
     """
 
     def __init__(self, store: Store) -> None:
-        t = {name: _rows(store, name) for name in (
-            "regions", "call_sites", "metric_members", "system_tree_nodes", "properties", "processes", "locations",
-            "communicators", "topologies", "topology_coordinates", "windows",
-        )}  # fmt: skip
+        t = {
+            name: _rows(store, name)
+            for name in (
+                "regions",
+                "call_sites",
+                "metric_members",
+                "system_tree_nodes",
+                "properties",
+                "processes",
+                "locations",
+                "communicators",
+                "topologies",
+                "topology_coordinates",
+                "windows",
+            )
+        }
         self.regs = [
             Region(i, r["name"], r["file"], r["begin_line"], r["end_line"], r["role"], r["description"])
             for i, r in enumerate(t["regions"])

@@ -70,10 +70,14 @@ class ClockConditions:
         earlier, later, slack = (v[apart].astype(np.int64) for v in (earlier, later, slack))
         self._pairs.append(
             {
-                "condition": np.full(earlier.size, kind), "earlier_location": earlier, "later_location": later,
-                "n_conditions": np.ones(earlier.size, np.int64), "n_violations": (slack < 0).astype(np.int64), "slack": slack,
+                "condition": np.full(earlier.size, kind),
+                "earlier_location": earlier,
+                "later_location": later,
+                "n_conditions": np.ones(earlier.size, np.int64),
+                "n_violations": (slack < 0).astype(np.int64),
+                "slack": slack,
             }
-        )  # fmt: skip
+        )
 
     def add(self, kind: int, tail: Rows, head: Rows, *, is_inferred: bool = False) -> None:
         """Add edges; those from or to nothing (-1) are left out."""
@@ -88,8 +92,11 @@ class ClockConditions:
         """Add all up, and keep the edges."""
         e = self._collector.edges()
         columns: dict[str, Column] = {
-            "tail": e.tail, "head": e.head, "condition": e.length.astype(np.int8), "is_inferred": e.is_inferred,
-        }  # fmt: skip
+            "tail": e.tail,
+            "head": e.head,
+            "condition": e.length.astype(np.int8),
+            "is_inferred": e.is_inferred,
+        }
         self.edges = keep(Columns(len(e), columns), self._spill)
         self.n_hubs = self._collector.n - self._n_events
         self.pairs = add_pairs(self._pairs)
@@ -211,16 +218,14 @@ def collective_conditions(
     found = ClockConditions(facts, spill)
     on = Dependence.of(facts, collectives, collective_members)
     at = np.flatnonzero((on.gives | on.takes) & ~on.is_prefix)
-    found.collector.all_to_all(
-        m.collective[at], m.begin[at], m.end[at], on.gives[at], on.takes[at], length=COLLECTIVE
-    )  # fmt: skip
+    found.collector.all_to_all(m.collective[at], m.begin[at], m.end[at], on.gives[at], on.takes[at], length=COLLECTIVE)
     at = np.flatnonzero(on.is_prefix)
     order = np.lexsort((m.rank[at], m.collective[at]))
     sees = np.empty(at.size, np.int64)
     sees[order] = np.arange(at.size)
     found.collector.chain(
         m.collective[at], order, m.begin[at], m.end[at], sees, on.gives[at], on.takes[at], COLLECTIVE, 0
-    )  # fmt: skip
+    )
     at = np.flatnonzero(on.latest >= 0)
     latest = on.latest[at]
     found.count(COLLECTIVE, m.location[latest], m.location[at], m.end_time[at] - m.begin_time[latest])
@@ -254,9 +259,16 @@ def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions
 
 @step(WITHIN, "thread_conditions", keeps=("thread_conditions",))
 def thread_conditions(
-    facts: Facts, members: NDArray[np.int64], team_instances: Teams, teams: CompoundTable, constructs: CompoundTable,
-    construct_members: CompoundTable, lock_acquisitions: CompoundTable, created_threads: CompoundTable, spill: Spill | None,
-) -> ClockConditions:  # fmt: skip
+    facts: Facts,
+    members: NDArray[np.int64],
+    team_instances: Teams,
+    teams: CompoundTable,
+    constructs: CompoundTable,
+    construct_members: CompoundTable,
+    lock_acquisitions: CompoundTable,
+    created_threads: CompoundTable,
+    spill: Spill | None,
+) -> ClockConditions:
     """Find the clock conditions within processes: forks and joins of teams, barriers of threads, locks, threads that are created."""
     found = ClockConditions(facts, spill)
     for location in members.tolist():
@@ -275,9 +287,7 @@ def thread_conditions(
         lock_acquisitions.acquire_time - release_time,
     )
     c = created_threads
-    found.between(
-        CREATED, c.create_enter, c.begin, c.create_location, c.location, c.begin_time - c.create_enter_time
-    )  # fmt: skip
+    found.between(CREATED, c.create_enter, c.begin, c.create_location, c.location, c.begin_time - c.create_enter_time)
     found.between(CREATED, c.end, c.join_exit, c.location, c.join_location, c.join_exit_time - c.end_time)
     return found.kept()
 
@@ -335,9 +345,11 @@ def _barrier_conditions(
 
 @step(CLOCKS, "clock_violations")
 def find_clock_violations(
-    every_message_conditions: Sequence[ClockConditions], every_collective_conditions: Sequence[ClockConditions], startup_conditions: ClockConditions,
+    every_message_conditions: Sequence[ClockConditions],
+    every_collective_conditions: Sequence[ClockConditions],
+    startup_conditions: ClockConditions,
     every_thread_conditions: Sequence[ClockConditions],
-) -> CompoundTable:  # fmt: skip
+) -> CompoundTable:
     """Build the table of clock conditions that are violated, by pair of locations, and of the offsets that would mend them."""
     parts = [
         found.pairs
@@ -362,11 +374,13 @@ def find_clock_violations(
     offset = np.where(mends, at_least, at_most + (at_least - np.minimum(at_most, at_least) + 1) // 2)
     rows = np.flatnonzero(p.n_violations)
     columns = {
-        **{name: p[name] for name in PAIR[:5]}, "largest": -p.slack, "offset_at_least": at_least, "offset_at_most": at_most,
-        "offset": offset, "is_mended": mends,
-    }  # fmt: skip
+        **{name: p[name] for name in PAIR[:5]},
+        "largest": -p.slack,
+        "offset_at_least": at_least,
+        "offset_at_most": at_most,
+        "offset": offset,
+        "is_mended": mends,
+    }
     return CompoundTable(
-        CLOCK_VIOLATIONS,
-        rows.size,
-        {c.name: columns[c.name][rows].astype(c.dtype) for c in CLOCK_VIOLATIONS.columns},
+        CLOCK_VIOLATIONS, rows.size, {c.name: columns[c.name][rows].astype(c.dtype) for c in CLOCK_VIOLATIONS.columns}
     )

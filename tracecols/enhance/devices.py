@@ -376,9 +376,12 @@ class _Devices:
         free = np.ones(launches.number.size, bool)
 
         def join(
-            some: NDArray[np.bool_], kernels: NDArray[np.bool_], left: tuple[Ints, ...], right: tuple[Ints, ...],
+            some: NDArray[np.bool_],
+            kernels: NDArray[np.bool_],
+            left: tuple[Ints, ...],
+            right: tuple[Ints, ...],
             before: Callable[..., int],
-        ) -> None:  # fmt: skip
+        ) -> None:
             """Join the k-th of some launches with the k-th of some kernels that have the same key.
 
             In a piece of a trace the first kernels of a key are those of launches before it, as many as were not done.
@@ -403,26 +406,38 @@ class _Devices:
         has_stream, has_site = launches.stream >= 0, launches.callsite >= 0
         names_site = callsite >= 0
         join(
-            has_stream & has_site, names_site, (launches.stream, launches.callsite), (location, callsite),
+            has_stream & has_site,
+            names_site,
+            (launches.stream, launches.callsite),
+            (location, callsite),
             lambda stream, site: self.pending.of_stream("kernel", stream, site),
-        )  # fmt: skip
+        )
         join(
-            ~has_stream & has_site, names_site, (launches.process, launches.callsite), (process, callsite),
+            ~has_stream & has_site,
+            names_site,
+            (launches.process, launches.callsite),
+            (process, callsite),
             self.pending.of_site,
-        )  # fmt: skip
+        )
         join(
-            has_stream, np.ones(number.size, bool), (launches.stream,), (location,),
+            has_stream,
+            np.ones(number.size, bool),
+            (launches.stream,),
+            (location,),
             lambda stream: self.pending.of_stream("kernel", stream),
-        )  # fmt: skip
+        )
         # without any reference: a process with one stream has one queue
         told = np.concatenate([launches.process[has_stream | has_site], self.pending.processes()])
         silent = ~np.isin(process, told)
         streams = np.unique(location)
         n_streams = np.bincount(self.facts.process[streams], minlength=int(self.facts.process.max()) + 1)
         join(
-            ~has_stream & ~has_site, silent & (n_streams[process] == 1), (launches.process,), (process,),
+            ~has_stream & ~has_site,
+            silent & (n_streams[process] == 1),
+            (launches.process,),
+            (process,),
             self.pending.of_process,
-        )  # fmt: skip
+        )
 
         self._count("kernels launched before the piece", (of == BEFORE).sum())
         self._count("kernels without a launch", ((of == -1) & ~silent).sum())
@@ -439,11 +454,16 @@ class _Devices:
         return Columns(
             number.size,
             {
-                "location": location, "process": process, "row": c.enter[number], "begin": c.enter_time[number],
-                "end": np.maximum(c.exit_time[number], c.enter_time[number]), "number": number, "request": launch,
+                "location": location,
+                "process": process,
+                "row": c.enter[number],
+                "begin": c.enter_time[number],
+                "end": np.maximum(c.exit_time[number], c.enter_time[number]),
+                "number": number,
+                "request": launch,
                 "direction": np.full(number.size, -1, np.int64),
             },
-        )  # fmt: skip
+        )
 
     def _copies(self, regions: Ints) -> Columns:
         """Join copies with the calls that ask for them."""
@@ -701,9 +721,15 @@ class _Devices:
         )
 
     def _last_pending(
-        self, acts: dict[str, Ints], since: Ints, told: NDArray[np.bool_], calls: Calls, stream: Ints, null_stream: Ints,
+        self,
+        acts: dict[str, Ints],
+        since: Ints,
+        told: NDArray[np.bool_],
+        calls: Calls,
+        stream: Ints,
+        null_stream: Ints,
         limit: Ints,
-    ) -> Ints:  # fmt: skip
+    ) -> Ints:
         """Find for every call that waits the kernel or copy that was pending and ended last; -1 none.
 
         A call that does not say for which stream it waits has returned when all it waits for was over. So what ended in the

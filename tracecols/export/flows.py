@@ -166,8 +166,9 @@ class Flows:
         # what is asked for by clocks that disagree after it began is in no flow
         whole = [w & (a <= b) for w, a, b in zip(whole, asked, begin, strict=True)]
         flow = [
-            np.where(whole[0], first + np.arange(len(k)), 0), np.where(whole[1], first + len(k) + np.arange(len(c)), 0),
-        ]  # fmt: skip
+            np.where(whole[0], first + np.arange(len(k)), 0),
+            np.where(whole[1], first + len(k) + np.arange(len(c)), 0),
+        ]
         rows = [k.launch_enter[whole[0]], k.enter[whole[0]], c.copy_enter[whole[1]]]
         self._device_row = np.concatenate(rows)
         order = np.argsort(self._device_row, kind="stable")

@@ -135,9 +135,20 @@ class PerfettoWriter:
         at = 0
         while at < events.time.size:
             at, n = protobuf.encode_events(
-                events.time, events.what, events.name, events.instant, at, events.track.uuid, self._category,
-                events.instants.name, events.instants.flow, events.instants.step, events.instants.values, self._is_text, self._out,
-            )  # fmt: skip
+                events.time,
+                events.what,
+                events.name,
+                events.instant,
+                at,
+                events.track.uuid,
+                self._category,
+                events.instants.name,
+                events.instants.flow,
+                events.instants.step,
+                events.instants.values,
+                self._is_text,
+                self._out,
+            )
             self._file.write(self._out[:n].data)
 
     def samples(self, samples: Samples) -> None:

@@ -201,9 +201,15 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
 
 
 def export(
-    source: Path, output: Path, table: str = "events", wide: bool = False, *, force: bool = False, unfolds: bool = False,
+    source: Path,
+    output: Path,
+    table: str = "events",
+    wide: bool = False,
+    *,
+    force: bool = False,
+    unfolds: bool = False,
     conventions: str = DEFAULT,
-) -> None:  # fmt: skip
+) -> None:
     """Write a severity cube, or a table of a store; the output's ending says the format.
 
     Parameters

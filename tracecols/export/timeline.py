@@ -533,9 +533,14 @@ class Timeline:
         return _merged(rows, instants, p2p["row"][at] - base, own)
 
     def _sample(
-        self, table: str, found: Columns, time: NDArray[np.int64], base: int, line: Track,
+        self,
+        table: str,
+        found: Columns,
+        time: NDArray[np.int64],
+        base: int,
+        line: Track,
         counters: dict[tuple[str, int, int], Track],
-    ) -> Iterator[TimelineItem]:  # fmt: skip
+    ) -> Iterator[TimelineItem]:
         """Draw the values of the counters of a metric class."""
         d = self.store.definitions
         at = time[found["row"] - base]

@@ -108,9 +108,17 @@ def export_timeline(
         model = enhance(store, n_jobs(jobs))
         first, last, where = find_around(model, around, conventions)
     timeline = Timeline(
-        store, locations=chosen, start=first, stop=last, waits=waits, critical_path=critical_path, conventions=conventions,
-        model=model, jobs=jobs, progress=progress,
-    )  # fmt: skip
+        store,
+        locations=chosen,
+        start=first,
+        stop=last,
+        waits=waits,
+        critical_path=critical_path,
+        conventions=conventions,
+        model=model,
+        jobs=jobs,
+        progress=progress,
+    )
     with target.new() as path, path.open("wb") as file:
         writer = WRITERS[ending](file, timeline)
         writer.begin()

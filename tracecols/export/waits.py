@@ -49,9 +49,7 @@ ALL, NONE = "all", "none"
 """What may be given for names of properties."""
 
 
-def properties_of_waits(
-    model: Model, names: str | Iterable[str] | None, conventions: str = DEFAULT
-) -> list[str]:  # fmt: skip
+def properties_of_waits(model: Model, names: str | Iterable[str] | None, conventions: str = DEFAULT) -> list[str]:
     """Return the ids of properties whose wait states stand somewhere in time.
 
     Parameters

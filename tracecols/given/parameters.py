@@ -56,9 +56,11 @@ class Parameter:
         if not (math.isfinite(number) and number >= 0 and (self.unit != "rank" or number == int(number))):
             known = " ".join(u for u in units if u)
             raise error(
-                f"{value!r} is no value for {name}" + (f", which counts {counts}" if counts else "") + "\n  give a number"
+                f"{value!r} is no value for {name}"
+                + (f", which counts {counts}" if counts else "")
+                + "\n  give a number"
                 + (f", with a unit behind it or without: {known}" if known else "")
-            )  # fmt: skip
+            )
         return int(number) if self.unit == "rank" else number
 
     def show(self, value: float | str) -> str:

@@ -103,10 +103,11 @@ def _of_clocks(store: Store, kinds: Mapping[int, int], n_receives: int, n_member
     edge = 18
     has_threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK), int(EventKind.THREAD_BEGIN)} & set(kinds)
     return {
-        "message_conditions": edge * n_receives, "collective_conditions": 3 * edge * n_members,
+        "message_conditions": edge * n_receives,
+        "collective_conditions": 3 * edge * n_members,
         "startup_conditions": 4 * edge * store.definitions["locations"].num_rows,
         "thread_conditions": edge * int(store.manifest["n_events"]) if has_threads else 0,
-    }  # fmt: skip
+    }
 
 
 def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> list[PlannedStep]:
@@ -150,13 +151,24 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
     n_processes = int(np.unique(definitions.process).size)
     plan = [
         PlannedStep(
-            "scan", "scan_locations", "Pass over the events of every location: region stack, call paths, exclusive times.",
-            ("events", *families), ("scans",), n_processes, scanned,
+            "scan",
+            "scan_locations",
+            "Pass over the events of every location: region stack, call paths, exclusive times.",
+            ("events", *families),
+            ("scans",),
+            n_processes,
+            scanned,
         ),
         PlannedStep(
-            "scan", "merge_call_paths", "Merge the call paths of all locations into one tree.", ("scans",), ("facts",), 1, 0,
+            "scan",
+            "merge_call_paths",
+            "Merge the call paths of all locations into one tree.",
+            ("scans",),
+            ("facts",),
+            1,
+            0,
         ),
-    ]  # fmt: skip
+    ]
     for step in needed_steps(values):
         reads = tuple(map(str, step.reads))
         n_bytes = sum(kept[name] for name in step.keeps)

@@ -274,11 +274,7 @@ class Run:
         return found
 
     def stages(
-        self,
-        visit: Callable[[Model, str], Result],
-        wanted: Iterable[str],
-        pool: Pool,
-        progress: Progress | None = None,
+        self, visit: Callable[[Model, str], Result], wanted: Iterable[str], pool: Pool, progress: Progress | None = None
     ) -> Iterator[Result]:
         """Go through the stages of an analysis: in each visit all slices of the trace, side by side.
 
@@ -452,9 +448,13 @@ class ScanTask:
 
 
 def _scan(
-    d: Definitions, divider: Divider, jobs: int, spill: Spill, progress: Progress | None,
+    d: Definitions,
+    divider: Divider,
+    jobs: int,
+    spill: Spill,
+    progress: Progress | None,
     members: NDArray[np.int64] | None = None,
-) -> list[LocationScan]:  # fmt: skip
+) -> list[LocationScan]:
     return scan_locations(
         d.store, d.regions, d.locations, d.order, d.first_rows, jobs, spill, progress, divider, members
     )
@@ -482,9 +482,12 @@ def _scan_on_workers(d: Definitions, divider: Divider, executor: Executor, progr
 
 
 def enhance(
-    store: Store, jobs: int, progress: Progress | None = None, periods: Periods | None = None,
+    store: Store,
+    jobs: int,
+    progress: Progress | None = None,
+    periods: Periods | None = None,
     executor: Executor | None = None,
-) -> Model:  # fmt: skip
+) -> Model:
     """Scan all locations of a trace and merge their call trees.
 
     Parameters

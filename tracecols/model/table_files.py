@@ -134,10 +134,7 @@ class TableFiles:
     def frame(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the table, or some of its columns, as a data frame."""
         schema = self.schema if columns is None else pa.schema([self.schema.field(c) for c in columns])
-        return pa.Table.from_batches(self.batches(columns), schema).to_pandas(
-            self_destruct=True,
-            split_blocks=True,
-        )
+        return pa.Table.from_batches(self.batches(columns), schema).to_pandas(self_destruct=True, split_blocks=True)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Hand the table to whoever speaks Arrow, piece by piece (Arrow PyCapsule interface)."""

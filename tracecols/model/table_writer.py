@@ -312,9 +312,13 @@ def merge_slices(
 
 
 def _merged_column(
-    spec: TableSpec, found: Sequence[Slice], spans: Sequence[tuple[int, int, int]], order: NDArray[np.int64],
-    numbers: Mapping[str, Sequence[NDArray[np.int64]]], name: str,
-) -> Any:  # fmt: skip
+    spec: TableSpec,
+    found: Sequence[Slice],
+    spans: Sequence[tuple[int, int, int]],
+    order: NDArray[np.int64],
+    numbers: Mapping[str, Sequence[NDArray[np.int64]]],
+    name: str,
+) -> Any:
     """Return a column of some rows of several slices in their order; what refers to rows of a slice refers to those of the whole table."""
     if spec.schema[name].dtype == "string":
         return pa.concat_arrays([found[i].rows(name, a, b) for i, a, b in spans]).take(pa.array(order))

@@ -387,9 +387,18 @@ class Family:
                 self.properties.append(Property(**{**common, **changed}, given=given, conventions=conventions))
 
     def add(
-        self, id: str, parent: str, title: str, summary: str, *, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
-        expert: Variant | None = None, exact: Variant | None = AS_SCALASCA, **more: Any,
-    ) -> None:  # fmt: skip
+        self,
+        id: str,
+        parent: str,
+        title: str,
+        summary: str,
+        *,
+        unit: str = "sec",
+        scalasca: Variant | None = UNCHANGED,
+        expert: Variant | None = None,
+        exact: Variant | None = AS_SCALASCA,
+        **more: Any,
+    ) -> None:
         """Declare a property that needs no function of its own; a variant of None: it does not exist there.
 
         Parameters
@@ -411,14 +420,30 @@ class Family:
             Further attributes of `Property`.
         """
         common = {
-            "id": id, "parent": parent, "title": title, "unit": unit, "summary": summary, "family": self.name, **more,
-        }  # fmt: skip
+            "id": id,
+            "parent": parent,
+            "title": title,
+            "unit": unit,
+            "summary": summary,
+            "family": self.name,
+            **more,
+        }
         self._declare(scalasca, expert, exact, common)
 
     def pattern(
-        self, id: str, parent: str, title: str, *, table: str, summary: str, unit: str = "sec",
-        scalasca: Variant | None = UNCHANGED, expert: Variant | None = None, exact: Variant | None = AS_SCALASCA, **more: Any,
-    ) -> Callable[[PatternFunction], PatternFunction]:  # fmt: skip
+        self,
+        id: str,
+        parent: str,
+        title: str,
+        *,
+        table: str,
+        summary: str,
+        unit: str = "sec",
+        scalasca: Variant | None = UNCHANGED,
+        expert: Variant | None = None,
+        exact: Variant | None = AS_SCALASCA,
+        **more: Any,
+    ) -> Callable[[PatternFunction], PatternFunction]:
         """Declare a property whose matches a function finds; use as a decorator.
 
         Parameters
@@ -464,9 +489,18 @@ class Family:
         return declare
 
     def basic(
-        self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
-        expert: Variant | None = None, exact: Variant | None = AS_SCALASCA, **more: Any,
-    ) -> Callable[[CellFunction], CellFunction]:  # fmt: skip
+        self,
+        id: str,
+        parent: str,
+        title: str,
+        *,
+        summary: str,
+        unit: str = "sec",
+        scalasca: Variant | None = UNCHANGED,
+        expert: Variant | None = None,
+        exact: Variant | None = AS_SCALASCA,
+        **more: Any,
+    ) -> Callable[[CellFunction], CellFunction]:
         """Declare a property whose cells a function computes from the model; use as a decorator.
 
         Parameters
@@ -506,9 +540,18 @@ class Family:
         return declare
 
     def derived(
-        self, id: str, parent: str, title: str, *, summary: str, unit: str = "sec", scalasca: Variant | None = UNCHANGED,
-        expert: Variant | None = None, exact: Variant | None = AS_SCALASCA, **more: Any,
-    ) -> Callable[[CellFunction], CellFunction]:  # fmt: skip
+        self,
+        id: str,
+        parent: str,
+        title: str,
+        *,
+        summary: str,
+        unit: str = "sec",
+        scalasca: Variant | None = UNCHANGED,
+        expert: Variant | None = None,
+        exact: Variant | None = AS_SCALASCA,
+        **more: Any,
+    ) -> Callable[[CellFunction], CellFunction]:
         """Declare a property whose cells a function computes from those of all others; use as a decorator.
 
         Parameters

@@ -39,9 +39,15 @@ BEYOND_THE_CALL = "cells with more waiting than time, because clocks disagree or
 
 
 def check_bounds(
-    model: Model, conventions: Conventions, teams: TeamTimes, declared: Sequence[Property], cells: Mapping[str, Cells], largest: Largest,
-    call_paths: CallAxis, system: SystemAxis,
-) -> dict[str, int]:  # fmt: skip
+    model: Model,
+    conventions: Conventions,
+    teams: TeamTimes,
+    declared: Sequence[Property],
+    cells: Mapping[str, Cells],
+    largest: Largest,
+    call_paths: CallAxis,
+    system: SystemAxis,
+) -> dict[str, int]:
     """Refuse severities that cannot be, and count those that have an excuse.
 
     Parameters

@@ -72,23 +72,19 @@ class Chosen(Participants):
 
 def last_in_barrier(
     model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
-) -> Causes:  # fmt: skip
+) -> Causes:
     """Find who begins barriers last."""
     c = Chosen(model, m, BARRIER, operations)
     return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
 
 
-def last_to_reduce(
-    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
-) -> Causes:  # fmt: skip
+def last_to_reduce(model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None) -> Causes:
     """Find the last of those that send in n-to-1 operations; for EXPERT the first of the others."""
     c = Chosen(model, m, N_TO_ONE, operations)
     return c.causes(m, matches, c.earliest(~c.is_root) if c.by_call else c.latest(c.sent > 0))
 
 
-def root_of(
-    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
-) -> Causes:  # fmt: skip
+def root_of(model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None) -> Causes:
     """Find the roots of 1-to-n operations."""
     c = Chosen(model, m, ONE_TO_N, operations)
     return c.causes(m, matches, c.latest(c.is_root & (c.by_call | (c.sent > 0))))
@@ -96,7 +92,7 @@ def root_of(
 
 def last_to_exchange(
     model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
-) -> Causes:  # fmt: skip
+) -> Causes:
     """Find who begins n-to-n operations last: of all if all were inside at the same time, else of those that send; for EXPERT of all."""
     c = Chosen(model, m, N_TO_N, operations)
     everybody = np.ones(c.row.size, bool)

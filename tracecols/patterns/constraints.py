@@ -582,10 +582,7 @@ def undefined_windows(model: Model, _names: Names) -> Found:
 
 
 @constraint(
-    "exposure epochs that lack access epochs",
-    "every exposure epoch is accessed as announced",
-    "whole",
-    "SEMANTICS 3",
+    "exposure epochs that lack access epochs", "every exposure epoch is accessed as announced", "whole", "SEMANTICS 3"
 )
 def epochs(model: Model, _names: Names) -> Found:
     """Count exposure epochs some of whose origins never access them."""

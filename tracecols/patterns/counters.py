@@ -50,11 +50,16 @@ def counter_properties(model: Model, conventions: str) -> list[Property]:
         taken.add(unique)
         result.append(
             Property(
-                unique, "", unique, members[member]["unit"] or "occ",
-                members[member]["description"] or "Counter recorded with the trace.", cells=cells,
-                conventions=conventions, family="counters",
+                unique,
+                "",
+                unique,
+                members[member]["unit"] or "occ",
+                members[member]["description"] or "Counter recorded with the trace.",
+                cells=cells,
+                conventions=conventions,
+                family="counters",
             )
-        )  # fmt: skip
+        )
     return result
 
 

@@ -45,9 +45,14 @@ for id, title, summary, calls in (
     ("device_management", "Management", "calls that manage devices, streams, events and code", (MANAGEMENT,)),
     ("device_launch", "Launch", "calls that launch kernels", (LAUNCH,)),
     ("device_memory", "Memory", "calls that allocate, set and free memory of devices", (MEMORY,)),
-    ("device_synchronization", "Synchronization", "calls that wait for devices or order their work", (WAIT, SYNCHRONIZATION)),
+    (
+        "device_synchronization",
+        "Synchronization",
+        "calls that wait for devices or order their work",
+        (WAIT, SYNCHRONIZATION),
+    ),
     ("device_copy_calls", "Copies", "calls that copy between host and devices", (COPY,)),
-):  # fmt: skip
+):
     add(id, "device_api", title, f"Time of the host in {summary}.", regions=doing(*calls), expert={})
 
 
@@ -135,17 +140,39 @@ def device_time(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 for id, title, summary, advice, state in (
-    ("device_kernels", "Kernels", "Time in which a kernel runs on a stream, on the call path of the kernel.",
-     "Tune the kernels with the largest shares.", KERNEL),
-    ("device_copies", "Copies", "Time in which a copy runs on a stream and no kernel, on the call path of the call that asks for it.",
-     "Copy less, or while kernels run.", COPYING),
-    ("device_idle", "Idle", "Time in which a stream does nothing, on the call path of the call that ends it: this code keeps the device waiting.",
-     "Find out whether the host is late, or the work that the stream depends on.", IDLE),
-):  # fmt: skip
+    (
+        "device_kernels",
+        "Kernels",
+        "Time in which a kernel runs on a stream, on the call path of the kernel.",
+        "Tune the kernels with the largest shares.",
+        KERNEL,
+    ),
+    (
+        "device_copies",
+        "Copies",
+        "Time in which a copy runs on a stream and no kernel, on the call path of the call that asks for it.",
+        "Copy less, or while kernels run.",
+        COPYING,
+    ),
+    (
+        "device_idle",
+        "Idle",
+        "Time in which a stream does nothing, on the call path of the call that ends it: this code keeps the device waiting.",
+        "Find out whether the host is late, or the work that the stream depends on.",
+        IDLE,
+    ),
+):
     pattern(
-        id, "device_time", title, table="device_intervals", summary=summary, advice=advice, is_wait=False,
-        scalasca={"state": state}, expert={"state": state},
-    )(in_state)  # fmt: skip
+        id,
+        "device_time",
+        title,
+        table="device_intervals",
+        summary=summary,
+        advice=advice,
+        is_wait=False,
+        scalasca={"state": state},
+        expert={"state": state},
+    )(in_state)
 
 
 def of_direction(model: Model, m: CompoundTable, parent: Matches, *, direction: int) -> Matches:
@@ -155,9 +182,15 @@ def of_direction(model: Model, m: CompoundTable, parent: Matches, *, direction: 
 
 for name, title, where, direction in DIRECTIONS:
     pattern(
-        f"device_copies_{name}", "device_copies", title, table="device_intervals", summary=f"Copies {where}.", is_wait=False,
-        scalasca={"direction": direction}, expert={"direction": direction},
-    )(of_direction)  # fmt: skip
+        f"device_copies_{name}",
+        "device_copies",
+        title,
+        table="device_intervals",
+        summary=f"Copies {where}.",
+        is_wait=False,
+        scalasca={"direction": direction},
+        expert={"direction": direction},
+    )(of_direction)
 
 
 @pattern(
@@ -264,6 +297,12 @@ for parent_id, unit, what in (
 ):
     for name, title, where, direction in DIRECTIONS:
         pattern(
-            f"{parent_id}_{name}", parent_id, title, table="copies", unit=unit, summary=f"{what} {where}.",
-            scalasca={"direction": direction}, expert={"direction": direction},
-        )(of_direction)  # fmt: skip
+            f"{parent_id}_{name}",
+            parent_id,
+            title,
+            table="copies",
+            unit=unit,
+            summary=f"{what} {where}.",
+            scalasca={"direction": direction},
+            expert={"direction": direction},
+        )(of_direction)

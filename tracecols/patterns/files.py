@@ -31,10 +31,16 @@ for id, parent_id, title, what in (
     ("mpi_mgmt_file_wait", "mpi_mgmt_file", "Wait at File Management", "the opening or closing of a file"),
 ):
     FAMILY.pattern(
-        id, parent_id, title, table="file_members", since="enter_time", confidence=0.8, advice=SYNCHRONISE,
+        id,
+        parent_id,
+        title,
+        table="file_members",
+        since="enter_time",
+        confidence=0.8,
+        advice=SYNCHRONISE,
         needs="file_handles",
         summary=f"Time in {what} until the last process has reached it.",
-    )(wait_for_last)  # fmt: skip
+    )(wait_for_last)
 
 FAMILY.add(
     "mpi_file_bytes", "", "MPI File Bytes", "Number of bytes that MPI reads from files and writes to them.", unit="bytes",
@@ -52,6 +58,12 @@ for id, title, what, mode in (
     ("mpi_file_bytes_written", "Written", "written", WRITE),
 ):
     FAMILY.pattern(
-        id, "mpi_file_bytes", title, table="file_operations", unit="bytes", since="enter_time",
-        summary=f"Bytes {what} by MPI, on the call paths of the calls that ask for it.", scalasca={"mode": mode},
-    )(transferred)  # fmt: skip
+        id,
+        "mpi_file_bytes",
+        title,
+        table="file_operations",
+        unit="bytes",
+        since="enter_time",
+        summary=f"Bytes {what} by MPI, on the call paths of the calls that ask for it.",
+        scalasca={"mode": mode},
+    )(transferred)

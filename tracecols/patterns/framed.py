@@ -16,9 +16,14 @@ from tracecols.patterns.base import Instances, Matches, Property
 
 
 def match_frame(
-    p: Property, model: Model, table: CompoundTable, parent: Matches, has_severities: bool,
-    constituents: Mapping[str, Instances], given: Mapping[str, Any],
-) -> Matches:  # fmt: skip
+    p: Property,
+    model: Model,
+    table: CompoundTable,
+    parent: Matches,
+    has_severities: bool,
+    constituents: Mapping[str, Instances],
+    given: Mapping[str, Any],
+) -> Matches:
     """Match a pattern whose function takes a data frame.
 
     The frame has a row per match of the parent, all of the table for the first property on it, with the columns of the attribute of

@@ -100,9 +100,17 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
     call_path, location, period = (np.empty(len(cells), np.int32) for _ in range(3))
     value = np.empty_like(cells.value)
     kernels.split_cells(
-        cells.key, cells.value, labels.label_path, labels.period, n_locations, np.zeros(n + 1, np.int64), call_path, location,
-        period, value,
-    )  # fmt: skip
+        cells.key,
+        cells.value,
+        labels.label_path,
+        labels.period,
+        n_locations,
+        np.zeros(n + 1, np.int64),
+        call_path,
+        location,
+        period,
+        value,
+    )
     return PeriodCells(call_path, location, period, value)
 
 

@@ -30,9 +30,15 @@ NEVER_LATE = either(called("mpi_test.*"), called("(?i:mpi_wait(all|some))"))
     advice="Send earlier, or post the receive early without blocking and overlap it with computation.",
 )  # fmt: skip
 def late_sender(
-    model: Model, m: CompoundTable, parent: Matches, *, calls: RegionRule, never: RegionRule, once: RegionRule | None,
+    model: Model,
+    m: CompoundTable,
+    parent: Matches,
+    *,
+    calls: RegionRule,
+    never: RegionRule,
+    once: RegionRule | None,
     clipped: bool,
-) -> Matches:  # fmt: skip
+) -> Matches:
     """Wait from the receiving call's ENTER to the sending call's ENTER; of several messages of one call, the largest."""
     wait, waits = wait_for_senders(model.facts, m, calls, never, once, clipped)
     return parent.where(waits, severity=wait)
@@ -77,9 +83,12 @@ def is_overtaken_in_flight(model: Model, m: CompoundTable, late: Matches) -> NDA
     scalasca={"is_overtaken": could_be_replaced}, expert={"is_overtaken": is_overtaken_in_flight},
 )  # fmt: skip
 def late_sender_wrong_order(
-    model: Model, m: CompoundTable, parent: Matches, *,
+    model: Model,
+    m: CompoundTable,
+    parent: Matches,
+    *,
     is_overtaken: Callable[[Model, CompoundTable, Matches], NDArray[np.bool_]],
-) -> Matches:  # fmt: skip
+) -> Matches:
     """Late senders that a message sent earlier and received later could have preceded."""
     return parent.where(is_overtaken(model, m, parent))
 
@@ -97,7 +106,7 @@ def processes_of_senders(model: Model, m: CompoundTable) -> NDArray[np.int32]:
 
 def has_same_source(
     model: Model, m: CompoundTable, late: Matches, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
-) -> NDArray[np.bool_]:  # fmt: skip
+) -> NDArray[np.bool_]:
     """Say for late senders in wrong order whether the overtaking message has the same source; (n_late,) bool."""
     source = sources(model, m)
     same: NDArray[np.bool_] = source[overtaking(model, m, late)] == source[late.row]
@@ -117,7 +126,7 @@ BY_PROCESS = {"sources": processes_of_senders}
 )  # fmt: skip
 def from_different_sources(
     model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
-) -> Matches:  # fmt: skip
+) -> Matches:
     """Processes of both senders differ; for Scalasca their ranks, each in the communicator of its message."""
     return parent.where(~has_same_source(model, m, parent, sources))
 
@@ -130,7 +139,7 @@ def from_different_sources(
 )  # fmt: skip
 def from_same_source(
     model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
-) -> Matches:  # fmt: skip
+) -> Matches:
     """Both senders are of the same process; for Scalasca they have the same rank, each in the communicator of its message."""
     return parent.where(has_same_source(model, m, parent, sources))
 
@@ -196,9 +205,15 @@ for name, late, overtaken, waits_long, title in (
         return parent.counted((s.length != 0) == has_payload)
 
     @pattern(
-        waits_long, f"{name}_send", "Late Receivers", table="sent_messages", unit="occ", since="send_done_enter_time", uses=("mpi_latereceiver",),
+        waits_long,
+        f"{name}_send",
+        "Late Receivers",
+        table="sent_messages",
+        unit="occ",
+        since="send_done_enter_time",
+        uses=("mpi_latereceiver",),
         summary=f"Number of Late Receivers in {title}.",
-    )  # fmt: skip
+    )
     def late_receivers(
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
@@ -235,9 +250,14 @@ for name, late, overtaken, waits_long, title in (
         return late.counted((m.length[late.row] != 0) == has_payload)
 
     @pattern(
-        overtaken, late, "Messages in Wrong Order", table="messages", unit="occ", uses=("mpi_latesender_wo",),
+        overtaken,
+        late,
+        "Messages in Wrong Order",
+        table="messages",
+        unit="occ",
+        uses=("mpi_latesender_wo",),
         summary=f"Number of Late Senders in {title} where messages are received in wrong order.",
-    )  # fmt: skip
+    )
     def wrong_order(
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:

@@ -84,15 +84,19 @@ for what, parent, title, waits in (
         f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.", **only
     )
     charged(
-        what, f"{what}_aggregate", "Short-term",
+        what,
+        f"{what}_aggregate",
+        "Short-term",
         f"Waiting time {waits}, charged to the call paths on which the location that is waited for spent more time than the waiting one.",
         **only,
-    )  # fmt: skip
+    )
     charged(
-        f"{what}_longterm", f"{what}_aggregate", "Long-term",
+        f"{what}_longterm",
+        f"{what}_aggregate",
+        "Long-term",
         f"Waiting time {waits} that goes back to earlier waits, charged to the call paths that caused those.",
         **(only or {"scalasca": {"needs": "mpi"}, "exact": {}}),
-    )  # fmt: skip
+    )
 
 sum_of(
     "waitstates_propagating_vs_terminal", "", "MPI point-to-point wait states (propagating vs. terminal)",
@@ -221,7 +225,7 @@ def axis_of(model: Model) -> CallAxis:
 )  # fmt: skip
 def critical_path_imbalance(
     model: Model, findings: Findings, *, not_worked: Callable[[Model, Findings], Cells]
-) -> Cells:  # fmt: skip
+) -> Cells:
     """What of the critical path exceeds the average work, in the subtree of each call path."""
     by_period = findings.cells["critical_path"]
     path = of_all_periods(model, by_period)
@@ -317,9 +321,18 @@ class Imbalance:
         n = int((stop - first).sum())
         key, value = np.empty(n, np.int64), np.empty(n, np.float64)
         n = kernels.compare_with_mean(
-            paths, first, stop, np.append(self.cpus, self.masters), self.mean,
-            np.searchsorted(cells.call_path, np.arange(self.n + 1)), cells.location, cells.value.astype(np.float64), how, key, value,
-        )  # fmt: skip
+            paths,
+            first,
+            stop,
+            np.append(self.cpus, self.masters),
+            self.mean,
+            np.searchsorted(cells.call_path, np.arange(self.n + 1)),
+            cells.location,
+            cells.value.astype(np.float64),
+            how,
+            key,
+            value,
+        )
         # pages that nothing was written to take no memory
         return Cells(key[:n], value[:n])
 

@@ -46,26 +46,50 @@ _ONE_SIDED = shmem(
 
 for id, parent, title, what, regions, recorded in (
     ("shmem", "execution", "SHMEM", "calls of SHMEM", either(COMMUNICATION, SYNCHRONIZATION), ANY),
-    ("shmem_communication", "shmem", "Communication", "SHMEM calls that transfer data", COMMUNICATION,
-     either(_COLLECTIVE, _ONE_SIDED)),
+    (
+        "shmem_communication",
+        "shmem",
+        "Communication",
+        "SHMEM calls that transfer data",
+        COMMUNICATION,
+        either(_COLLECTIVE, _ONE_SIDED),
+    ),
     ("shmem_collective", "shmem_communication", "Collective", "collective communication", COLLECTIVE, _COLLECTIVE),
     ("shmem_rma_communication", "shmem_communication", "One-sided", "one-sided communication", ONE_SIDED, _ONE_SIDED),
-    ("shmem_synchronization", "shmem", "Synchronization", "SHMEM calls that synchronise", SYNCHRONIZATION,
-     either(_BARRIER, _LOCK, _WAIT, _INIT_EXIT, _MEMORY)),
+    (
+        "shmem_synchronization",
+        "shmem",
+        "Synchronization",
+        "SHMEM calls that synchronise",
+        SYNCHRONIZATION,
+        either(_BARRIER, _LOCK, _WAIT, _INIT_EXIT, _MEMORY),
+    ),
     ("shmem_barrier", "shmem_synchronization", "Barrier", "barriers", BARRIER, _BARRIER),
-    ("shmem_p2p_synchronization", "shmem_synchronization", "P2P Synchronization", "locks and waits", either(LOCK, WAIT),
-     either(_LOCK, _WAIT)),
+    (
+        "shmem_p2p_synchronization",
+        "shmem_synchronization",
+        "P2P Synchronization",
+        "locks and waits",
+        either(LOCK, WAIT),
+        either(_LOCK, _WAIT),
+    ),
     ("shmem_init_exit", "shmem_synchronization", "Init/Exit", "initialisation and finalisation", INIT_EXIT, _INIT_EXIT),
     ("shmem_memory_management", "shmem_synchronization", "Memory Management", "management of memory", MEMORY, _MEMORY),
-):  # fmt: skip
+):
     is_root = parent == "execution"
     # a title that MPI's properties have alone stays theirs
     ours = (
         {"regions": recorded, "needs": "shmem_calls"} if is_root else {"regions": recorded, "title": f"SHMEM {title}"}
     )
     FAMILY.add(
-        id, parent, title, f"Time spent in {what}.", regions=regions, scalasca=ours, expert={"needs": "shmem"} if is_root else {},
-    )  # fmt: skip
+        id,
+        parent,
+        title,
+        f"Time spent in {what}.",
+        regions=regions,
+        scalasca=ours,
+        expert={"needs": "shmem"} if is_root else {},
+    )
 
 
 def until(m: CompoundTable, time: NDArray[np.int64], ops: tuple[str, ...]) -> NDArray[np.int64]:
@@ -85,10 +109,16 @@ for id, parent, title, what, ops in (
     ("shmem_wait_nxn", "shmem_collective", "Wait at SHMEM N x N", "an n-to-n operation", N_TO_N),
 ):
     FAMILY.pattern(
-        id, parent, title, table="window_members", since="enter_time", scalasca={"ops": ops}, expert={"ops": ops},
+        id,
+        parent,
+        title,
+        table="window_members",
+        since="enter_time",
+        scalasca={"ops": ops},
+        expert={"ops": ops},
         summary=f"Time in {what} of SHMEM until the last process of the active set has reached it.",
         advice="Balance the work in front of it.",
-    )(wait_for_last)  # fmt: skip
+    )(wait_for_last)
 
 
 @FAMILY.pattern(

@@ -84,9 +84,13 @@ class TeamTimes:
 
     def __add__(self, other: TeamTimes) -> TeamTimes:
         return TeamTimes(
-            self.n_instances + other.n_instances, self.fork + other.fork, self.join + other.join,
-            self.forks + other.forks, self.spent + other.spent, self.in_reach and other.in_reach,
-        )  # fmt: skip
+            self.n_instances + other.n_instances,
+            self.fork + other.fork,
+            self.join + other.join,
+            self.forks + other.forks,
+            self.spent + other.spent,
+            self.in_reach and other.in_reach,
+        )
 
 
 def calls_mpi_from_workers(model: Model) -> bool:

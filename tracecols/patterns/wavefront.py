@@ -218,11 +218,17 @@ def refills(model: Model, m: CompoundTable) -> NDArray[np.int8]:
 for number, (corner, title) in enumerate(CORNERS.items()):
 
     @FAMILY.pattern(
-        f"mpi_latesender_wavefront_{corner}", "mpi_latesender", f"Wavefront from {title}", table="messages",
+        f"mpi_latesender_wavefront_{corner}",
+        "mpi_latesender",
+        f"Wavefront from {title}",
+        table="messages",
         summary=f"Late Sender time while the pipeline of a sweep from the {title} is filled again after one from elsewhere.",
         advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.",
-        confidence=0.8, needs="grid", overlaps=True, expert={},
-    )  # fmt: skip
+        confidence=0.8,
+        needs="grid",
+        overlaps=True,
+        expert={},
+    )
     def refill(model: Model, m: CompoundTable, parent: Matches, number: int = number) -> Matches:
         """Late senders whose message starts a sweep from this corner."""
         return parent.where(refills(model, m)[parent.row] == number)

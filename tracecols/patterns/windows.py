@@ -24,17 +24,33 @@ def wait_for_last(model: Model, m: CompoundTable, parent: Matches, *, operations
 
 
 for id, parent_id, title, what, operations in (
-    ("mpi_rma_wait_window_create", "mpi_rma_window_management", "Wait at Window Create", "the creation of a window",
-     called("(?i:mpi_win_create)")),
-    ("mpi_rma_wait_window_free", "mpi_rma_window_management", "Wait at Window Free", "the freeing of a window",
-     called("(?i:mpi_win_free)")),
+    (
+        "mpi_rma_wait_window_create",
+        "mpi_rma_window_management",
+        "Wait at Window Create",
+        "the creation of a window",
+        called("(?i:mpi_win_create)"),
+    ),
+    (
+        "mpi_rma_wait_window_free",
+        "mpi_rma_window_management",
+        "Wait at Window Free",
+        "the freeing of a window",
+        called("(?i:mpi_win_free)"),
+    ),
     ("mpi_rma_fence_wait", "mpi_rma_fence", "Wait at Fence", "a fence", FENCE),
-):  # fmt: skip
+):
     FAMILY.pattern(
-        id, parent_id, title, table="window_members", since="enter_time", scalasca=None, expert={"operations": operations},
+        id,
+        parent_id,
+        title,
+        table="window_members",
+        since="enter_time",
+        scalasca=None,
+        expert={"operations": operations},
         summary=f"Time in {what} until the last process has reached it.",
         advice="Balance the work in front of it.",
-    )(wait_for_last)  # fmt: skip
+    )(wait_for_last)
 
 
 @FAMILY.pattern(
@@ -106,16 +122,27 @@ def wait_within_call(model: Model, m: CompoundTable, parent: Matches, *, operati
 
 
 for id, parent_id, title, what, operations in (
-    ("mpi_rma_wait_at_create", "mpi_mgmt_win", "Wait at Create", "the creation of a window",
-     called("(?i:mpi_win_(create|create_dynamic|allocate|allocate_shared))")),
+    (
+        "mpi_rma_wait_at_create",
+        "mpi_mgmt_win",
+        "Wait at Create",
+        "the creation of a window",
+        called("(?i:mpi_win_(create|create_dynamic|allocate|allocate_shared))"),
+    ),
     ("mpi_rma_wait_at_free", "mpi_mgmt_win", "Wait at Free", "the freeing of a window", called("(?i:mpi_win_free)")),
     ("mpi_rma_wait_at_fence", "mpi_rma_sync_active", "Wait at Fence", "a fence", FENCE),
-):  # fmt: skip
+):
     FAMILY.pattern(
-        id, parent_id, title, table="window_members", since="enter_time", scalasca={"operations": operations},
-        summary=f"Time in {what} until the last process has reached it.", needs="windows",
+        id,
+        parent_id,
+        title,
+        table="window_members",
+        since="enter_time",
+        scalasca={"operations": operations},
+        summary=f"Time in {what} until the last process has reached it.",
+        needs="windows",
         advice="Balance the work in front of it.",
-    )(wait_within_call)  # fmt: skip
+    )(wait_within_call)
 
 
 @FAMILY.pattern(
@@ -203,9 +230,10 @@ def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches
     later = in_unlock > 0
     wait = np.where(later, in_unlock, in_lock)
     return parent.where(
-        (m.previous_release_time >= 0) & (wait > 0), severity=wait,
+        (m.previous_release_time >= 0) & (wait > 0),
+        severity=wait,
         call_path=np.where(later, m.unlock_call_path, m.lock_call_path),
-    )  # fmt: skip
+    )
 
 
 FAMILY.add(

@@ -46,9 +46,7 @@ def run_times(replay: Replay, cube: SeverityCube, within: str | None, ideal: str
     return times_of(cube, within, ideal=_ideal_within(replay, within) / resolution if by_replay else None)
 
 
-def times_of_window(
-    replay: Replay, within: str | None, ideal: str, jobs: int, conventions: str = DEFAULT
-) -> RunTimes:  # fmt: skip
+def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, conventions: str = DEFAULT) -> RunTimes:
     """Find the times of a run between the first return of MPI_Init and the last call of MPI_Finalize, or those of a region.
 
     Parameters

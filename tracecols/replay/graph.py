@@ -102,9 +102,16 @@ class Graph:
         waiting, time = np.zeros(n, np.int64), np.full(n, kernels.NEVER, np.int64)
         kernels.count_dependencies(self.nodes.is_first, self._head, waiting)
         kernels.sweep_nodes(
-            self.nodes.is_first, self.weight if weight is None else weight, self.time if start is None else start,
-            self._edge_start, self._head, (self.lag if lag is None else lag)[self._order], waiting, time, np.empty(n, np.int64),
-        )  # fmt: skip
+            self.nodes.is_first,
+            self.weight if weight is None else weight,
+            self.time if start is None else start,
+            self._edge_start,
+            self._head,
+            (self.lag if lag is None else lag)[self._order],
+            waiting,
+            time,
+            np.empty(n, np.int64),
+        )
         return time, waiting
 
     def without_contradictions(self) -> Graph:
@@ -249,9 +256,7 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     waits = (m.send_done_enter_time < m.recv_post_enter_time) & (m.recv_post_enter_time < m.send_done_exit_time)
     waits &= (m.send_done_enter >= 0) & patient[region] & patient[_node(nodes.call_region.astype(np.int64), sender)]
     waits &= m.send_done_late == 0
-    found.add(
-        _node(nodes.call_enter, poster)[waits], _node(nodes.call_exit, completer)[waits], is_inferred=True
-    )  # fmt: skip
+    found.add(_node(nodes.call_enter, poster)[waits], _node(nodes.call_exit, completer)[waits], is_inferred=True)
     return int(((tail < 0) | (head < 0)).sum())
 
 
@@ -300,8 +305,15 @@ def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -
 
 
 def _operations(
-    nodes: Nodes, found: EdgeCollector, members: CompoundTable, instance: Rows, enter: Rows, leave: Rows, ranks: Rows, size: Rows
-) -> None:  # fmt: skip
+    nodes: Nodes,
+    found: EdgeCollector,
+    members: CompoundTable,
+    instance: Rows,
+    enter: Rows,
+    leave: Rows,
+    ranks: Rows,
+    size: Rows,
+) -> None:
     """Let the participants of collective operations wait for those they depend on.
 
     Parameters
@@ -424,10 +436,7 @@ def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
     join = np.where(nodes.at(c.join) >= 0, nodes.at(c.join), _node(nodes.call_exit, nodes.calls_around(c.join)))
     found.add_in_order(create, nodes.at(c.begin), nodes.time)
     found.add_in_order(nodes.at(c.end), join, nodes.time)
-    return {
-        BEGIN_AS_RECORDED: int((create < 0).sum()),
-        ENDLESS: int(((join >= 0) & (c.end < 0)).sum()),
-    }
+    return {BEGIN_AS_RECORDED: int((create < 0).sum()), ENDLESS: int(((join >= 0) & (c.end < 0)).sum())}
 
 
 def _last_nodes(nodes: Nodes, location: NDArray[np.int32]) -> Rows:

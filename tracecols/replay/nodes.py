@@ -206,20 +206,33 @@ def find_nodes(model: Model) -> Nodes:
         is_first[0] = True
         firsts.append(is_first)
         for name, values in (
-            ("row", rows + first), ("location", np.full(rows.size, location, np.int64)), ("time", e.time[rows]), ("kind", kind),
-            ("call_region", calls.region), ("call_row", calls.enter + first), ("call_stop", calls.stop + first),
+            ("row", rows + first),
+            ("location", np.full(rows.size, location, np.int64)),
+            ("time", e.time[rows]),
+            ("kind", kind),
+            ("call_region", calls.region),
+            ("call_row", calls.enter + first),
+            ("call_stop", calls.stop + first),
             ("taskwait", tasks.taskwaits[np.isin(tasks.taskwaits, rows)] + first),
-        ):  # fmt: skip
+        ):
             found[name].append(values)
     row, call_rows, call_stops = (np.concatenate(found[name]) for name in ("row", "call_row", "call_stop"))
     at = np.minimum(np.searchsorted(row, begin_rows), max(row.size - 1, 0))
     is_node = row[at] == begin_rows if row.size else np.zeros(begin_rows.size, bool)
     return Nodes(
-        row, np.concatenate(found["location"]).astype(np.int32), np.concatenate(found["time"]),
-        np.concatenate(found["kind"]).astype(np.int8), np.concatenate(firsts), np.concatenate(found["call_region"]).astype(np.int32),
-        np.searchsorted(row, call_rows), np.searchsorted(row, call_stops), call_rows, call_stops, np.where(is_node, at, -1),
+        row,
+        np.concatenate(found["location"]).astype(np.int32),
+        np.concatenate(found["time"]),
+        np.concatenate(found["kind"]).astype(np.int8),
+        np.concatenate(firsts),
+        np.concatenate(found["call_region"]).astype(np.int32),
+        np.searchsorted(row, call_rows),
+        np.searchsorted(row, call_stops),
+        call_rows,
+        call_stops,
+        np.where(is_node, at, -1),
         np.searchsorted(row, np.concatenate(found["taskwait"])),
-    )  # fmt: skip
+    )
 
 
 AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK)
@@ -236,12 +249,17 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     before_joins = np.setdiff1d(joins - 1, model.facts.first_rows - 1)
     rows = {
         NodeClass.COMPUTATION: [
-            members.enter[in_barrier], locks.enter, locks.release, created.create, created.end, before_joins,
+            members.enter[in_barrier],
+            locks.enter,
+            locks.release,
+            created.create,
+            created.end,
+            before_joins,
         ],
         NodeClass.OPENMP: [members.exit[in_barrier]],
         NodeClass.THREADS: [created.begin, joins, locks.acquire[waits_for_condition]],
         NodeClass.LOCK: [locks.acquire[~waits_for_condition]],
-    }  # fmt: skip
+    }
     return {what: [np.sort(some) for some in parts] for what, parts in rows.items()}
 
 
@@ -285,7 +303,7 @@ class _LocationCalls(NamedTuple):
 
 def _read(
     model: Model, location: int, n: int, first: int, is_mpi: NDArray[np.bool_], is_management: NDArray[np.bool_]
-) -> _LocationCalls:  # fmt: skip
+) -> _LocationCalls:
     """Read the times of a location, and find its outermost calls of MPI and of the management of threads."""
     time, region = np.empty(n, np.int64), np.empty(n, np.int32)
     marks = [(which, np.zeros(n, np.uint8)) for which in (is_mpi, is_management)]
@@ -297,8 +315,14 @@ def _read(
         for i, (which, mark) in enumerate(marks):
             if which.any():
                 depth[i] = kernels.mark_calls(
-                    events["kind"], events["region"], which, int(EventKind.ENTER), int(EventKind.EXIT), depth[i], mark[start:stop]
-                )  # fmt: skip
+                    events["kind"],
+                    events["region"],
+                    which,
+                    int(EventKind.ENTER),
+                    int(EventKind.EXIT),
+                    depth[i],
+                    mark[start:stop],
+                )
     calls, managing = (OutermostCalls.of(mark, region) for _, mark in marks)
     return _LocationCalls(model.order.times_of(first, time), calls, managing)
 

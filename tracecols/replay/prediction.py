@@ -100,9 +100,12 @@ class Prediction(RewrittenTrace):
     def plain(self) -> dict[str, Any]:
         """Return what is predicted as plain values, for JSON."""
         return {
-            "changes": str(self.changes), "recorded_runtime": self.recorded_runtime, "runtime": self.runtime, "saving": self.saving,
+            "changes": str(self.changes),
+            "recorded_runtime": self.recorded_runtime,
+            "runtime": self.runtime,
+            "saving": self.saving,
             "notes": self.notes,
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         return (
@@ -126,5 +129,5 @@ def check_devices(model: Model) -> None:
         raise AnalysisError(
             f"the run cannot be predicted: {streams} work, and the replay knows only what CPUs execute\n"
             "  neither hosts that wait for devices nor devices that wait for hosts would follow the changes\n"
-            "  tracecols analyze shows how long devices idle and hosts wait for them",
+            "  tracecols analyze shows how long devices idle and hosts wait for them"
         )

@@ -111,9 +111,7 @@ def _next_taskwait(nodes: Nodes, e: TaskEvents, creates: NDArray[np.int64]) -> N
     before = np.searchsorted(e.node, waits) - 1
     location = nodes.location[waits].astype(np.int64)
     running = np.where((before >= 0) & (pick(e.location, before) == location), pick(e.running, before), -1)
-    group, _ = number(
-        combine(np.append(location, e.location[creates]), np.append(running, e.running[creates]) + 1)
-    )  # fmt: skip
+    group, _ = number(combine(np.append(location, e.location[creates]), np.append(running, e.running[creates]) + 1))
     place = group * (len(nodes) + 1) + np.append(waits, e.node[creates])
     order = np.argsort(place[: waits.size])
     at = np.searchsorted(place[order], place[waits.size :])

@@ -68,9 +68,7 @@ def task_rows(model: Model, location: int, n: int, first: int) -> TaskRows:
     return TaskRows(row, np.append(is_waiting, False)[around[row]], leaves)
 
 
-def call_path_before(
-    model: Model, kind: NDArray[np.uint8], call_path: NDArray[np.int64]
-) -> NDArray[np.int64]:  # fmt: skip
+def call_path_before(model: Model, kind: NDArray[np.uint8], call_path: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the call path that a location is in before each of its events; (n,) int64, -1 for none.
 
     Parameters

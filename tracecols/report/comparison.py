@@ -138,9 +138,13 @@ class ComparisonDisplay:
             values = [number(row[run], unit) if row[run] == row[run] else "none" for run in (first, last)]
             style = "red" if row.change > 0 else "green"
             made.add(
-                f"{at}", *values, Text(number(row.change, unit, "+"), style), Text(percent(row.ratio), style),
-                number(row.at_call_path, unit, "+"), shortened(row.call_path, max(self.width - 90, 30)),
-            )  # fmt: skip
+                f"{at}",
+                *values,
+                Text(number(row.change, unit, "+"), style),
+                Text(percent(row.ratio), style),
+                number(row.at_call_path, unit, "+"),
+                shortened(row.call_path, max(self.width - 90, 30)),
+            )
         yield made
 
     def _cells(self, row: pd.Series, first: str, last: str) -> list[Text | str]:

@@ -147,9 +147,11 @@ def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
 def device_line(d: Diagnosis, lowest: str = " <") -> str:
     """Return the efficiencies of devices, in words; `lowest` stands behind one of them if it is the lowest factor."""
     titles = {
-        "device_parallel_efficiency": "efficiency", "device_load_balance": "load balance",
-        "device_communication_efficiency": "communication", "device_orchestration_efficiency": "orchestration",
-    }  # fmt: skip
+        "device_parallel_efficiency": "efficiency",
+        "device_load_balance": "load balance",
+        "device_communication_efficiency": "communication",
+        "device_orchestration_efficiency": "orchestration",
+    }
     found = d.device_efficiencies
     return ", ".join(
         f"{title} {value_in_words(found[key], 'share')}" + lowest * (key == d.lowest)

@@ -36,9 +36,13 @@ def describe(plan: Iterable[PlannedStep]) -> Table:
     for step in plan:
         kept = f"{step.n_bytes / 1e6:,.1f} MB" if step.n_bytes else ""
         table.add_row(
-            "" if step.stage == last else step.stage, step.name, ", ".join(step.reads), ", ".join(step.makes),
-            f"{step.n_slices:,}", kept,
-        )  # fmt: skip
+            "" if step.stage == last else step.stage,
+            step.name,
+            ", ".join(step.reads),
+            ", ".join(step.makes),
+            f"{step.n_slices:,}",
+            kept,
+        )
         last = step.stage
     return table
 

@@ -29,8 +29,12 @@ def render(prediction: Prediction, savings: pd.DataFrame, factor: float, width: 
     for row in savings.to_dict("records"):
         share = f"{row['share']:.1%}" if math.isfinite(row["share"]) else "-"
         made.add(
-            f"{row['saving']:,.6f} s", share, f"{row['computation']:,.6f} s", f"{row['largest']:,.6f} s", shortened(row["path"], width - 60)
-        )  # fmt: skip
+            f"{row['saving']:,.6f} s",
+            share,
+            f"{row['computation']:,.6f} s",
+            f"{row['largest']:,.6f} s",
+            shortened(row["path"], width - 60),
+        )
     yield made
 
 
@@ -38,7 +42,10 @@ def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) 
     """Yield the runtimes, and a table of how much shorter single call paths can become before another path takes over."""
     yield _runtimes(prediction)
     yield ""
-    yield Text("How much shorter call paths on the critical path can become before another path through the program takes over", "bold")  # fmt: skip
+    yield Text(
+        "How much shorter call paths on the critical path can become before another path through the program takes over",
+        "bold",
+    )
     if slack.empty:
         yield "No computation lies on it."
         return

@@ -106,9 +106,15 @@ class Display:
     """
 
     def __init__(
-        self, cube: SeverityCube, *, relative: bool = False, plain: bool = False, threshold: float = 0.005,
-        depth: int = DEPTH, over_time: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        cube: SeverityCube,
+        *,
+        relative: bool = False,
+        plain: bool = False,
+        threshold: float = 0.005,
+        depth: int = DEPTH,
+        over_time: bool = False,
+    ) -> None:
         self.axis = cube.divided() if over_time else None
         self.cube, self.relative, self.plain, self.threshold = cube, relative, plain, threshold
         self.sign = "+" if cube.is_difference else ""
@@ -357,8 +363,10 @@ class Display:
         axes = [f"{d} {to}" for d, to in zip(t.dimensions, ("to the right", "downwards"), strict=False)]
         yield Text(
             f"{t.name}: {', '.join(axes)}"
-            + ("" if fits else f"; shades up to {self._number(largest, unit).strip()}") + "; empty positions are marked -\n", "dim",
-        )  # fmt: skip
+            + ("" if fits else f"; shades up to {self._number(largest, unit).strip()}")
+            + "; empty positions are marked -\n",
+            "dim",
+        )
         for plane in planes[:PLANES]:
             if plane:
                 at = ", ".join(f"{d} {i}" for d, i in zip(t.dimensions[2:], plane, strict=True))

@@ -14,11 +14,7 @@ from tracecols.severity.cells import Cells
 IO_ROLES = ("file_io", "file_io_metadata")
 
 
-@rule(
-    "communication_costs",
-    "Communication Costs",
-    "Time in MPI, except what only synchronises and what does I/O.",
-)
+@rule("communication_costs", "Communication Costs", "Time in MPI, except what only synchronises and what does I/O.")
 def communication_costs(e: Evidence) -> Result:
     """The time spent in MPI routines except for those that perform synchronization only; I/O is counted as such."""
     setup = e.seconds(e.cells("mpi_init_exit"))

@@ -93,14 +93,21 @@ def _busy_master(model: Model, m: CompoundTable, parent: Matches, *, master: int
 def _properties_of_master(master: int) -> list[Property]:
     return [
         Property(
-            f"overloaded_master_{kind}", f"mpi_{kind}", f"{title} of the Master", "sec", "A slave waits for the master.",
-            match=match, table=table, given={"master": master}, overlaps=True,
+            f"overloaded_master_{kind}",
+            f"mpi_{kind}",
+            f"{title} of the Master",
+            "sec",
+            "A slave waits for the master.",
+            match=match,
+            table=table,
+            given={"master": master},
+            overlaps=True,
         )
         for kind, title, match, table in (
             ("latesender", "Late Sender", _late_master, "messages"),
             ("latereceiver", "Late Receiver", _busy_master, "sent_messages"),
         )
-    ]  # fmt: skip
+    ]
 
 
 @rule(

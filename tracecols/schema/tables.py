@@ -425,10 +425,7 @@ DEFINITIONS: dict[str, Table] = {
         Table(
             "other_definitions",
             "one definition that has no table of its own, kept as it was read",
-            (
-                Column("record", "string", "name of the record type"),
-                Column("values", "string", "its fields as JSON"),
-            ),
+            (Column("record", "string", "name of the record type"), Column("values", "string", "its fields as JSON")),
         ),
         Table(
             "segments",

@@ -74,9 +74,14 @@ def analyze_model(
     if model.store.note:
         notes[model.store.note] = 1
     return SeverityCube(
-        PropertyAxis.of(shown), call_paths, system, {p.id: choice.cells(model, cells[p.id]) for p in shown},
-        _facts(model, conventions, search, choice, notes), model.topologies, **divided,
-    )  # fmt: skip
+        PropertyAxis.of(shown),
+        call_paths,
+        system,
+        {p.id: choice.cells(model, cells[p.id]) for p in shown},
+        _facts(model, conventions, search, choice, notes),
+        model.topologies,
+        **divided,
+    )
 
 
 def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes: Mapping[str, int]) -> dict[str, Any]:

@@ -76,9 +76,13 @@ def find_matches(
     found = found.where((found.call_path >= 0) & choice.mask(model, found.call_path, found.location))
     begin, end = times_of(p, by_id, table, found)
     own: dict[str, NDArray[Any]] = {
-        "row": found.row, "severity": found.severity, "call_path": found.call_path, "location": found.location,
-        "begin_time": begin, "end_time": end,
-    }  # fmt: skip
+        "row": found.row,
+        "severity": found.severity,
+        "call_path": found.call_path,
+        "location": found.location,
+        "begin_time": begin,
+        "end_time": end,
+    }
     return {**own, **{c: table[c][found.row] for c in table.table.names if c not in own}}
 
 
@@ -99,9 +103,11 @@ def causes_of(
 
 
 def over_matches(
-    model: Model, name: str, visit: Callable[[Model, Property, Mapping[str, Property], CompoundTable, Matches], Result],
+    model: Model,
+    name: str,
+    visit: Callable[[Model, Property, Mapping[str, Property], CompoundTable, Matches], Result],
     conventions: str = DEFAULT,
-) -> tuple[Property, list[Result]]:  # fmt: skip
+) -> tuple[Property, list[Result]]:
     """Find the matches of a pattern slice by slice; what a slice computes is dropped when it was visited.
 
     Parameters

@@ -72,9 +72,13 @@ def notes_of_threads(model: Model, findings: Findings) -> dict[str, int]:
     if findings.conventions.idle is not idle_cells:
         return {}
     found = {
-        "threads that run while their process runs serially: their idle time counts besides": overbooked_threads(model, findings),
-        "call paths counted outside their parallel region, as the reference does": displaced_call_paths(model, findings),
-    }  # fmt: skip
+        "threads that run while their process runs serially: their idle time counts besides": overbooked_threads(
+            model, findings
+        ),
+        "call paths counted outside their parallel region, as the reference does": displaced_call_paths(
+            model, findings
+        ),
+    }
     return {what: n for what, n in found.items() if n}
 
 

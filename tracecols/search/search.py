@@ -203,9 +203,12 @@ def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
             "severities must not be negative; leave out the rows that do not match: parent.where(severity > 0, ...)"
         )
     if len(found) and (
-        found.row.min() < 0 or found.row.max() >= len(table) or found.location.min() < 0
-        or found.location.max() >= model.n_locations or found.call_path.max() >= len(model.call_paths)
-    ):  # fmt: skip
+        found.row.min() < 0
+        or found.row.max() >= len(table)
+        or found.location.min() < 0
+        or found.location.max() >= model.n_locations
+        or found.call_path.max() >= len(model.call_paths)
+    ):
         raise IndexError(f"rows, locations or call paths lie beyond {table}")
 
 

@@ -50,10 +50,7 @@ def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int
     limits = {
         "locations": (rows["system"], "one for each node of the system"),
         "topologies": (rows["topology_dimensions"] + n_bytes["topologies"], "one for each dimension and byte"),
-        "topology_positions": (
-            rows["topology_dimensions"] * rows["locations"],
-            "one for each dimension and location",
-        ),
+        "topology_positions": (rows["topology_dimensions"] * rows["locations"], "one for each dimension and location"),
         "cells": (n_cells, "one for each property, call path and location"),
         "period_cells": (
             n_cells * (rows.get("periods", 0) + 1),
@@ -100,9 +97,12 @@ def wrong_references(name: str, tables: Mapping[str, Columns]) -> str:
 
 
 def wrong_cells(
-    name: str, tables: Mapping[str, Mapping[str, NDArray[Any]]], order: Sequence[NDArray[Any]], starts: NDArray[np.int64],
+    name: str,
+    tables: Mapping[str, Mapping[str, NDArray[Any]]],
+    order: Sequence[NDArray[Any]],
+    starts: NDArray[np.int64],
     is_float: NDArray[np.bool_],
-) -> str:  # fmt: skip
+) -> str:
     """Check the values of cells, whose references are right: that rows ascend, none is there twice, and all are numbers.
 
     Parameters
@@ -272,9 +272,13 @@ def _wrong_topologies(tables: Mapping[str, Columns]) -> str:
     of_dimension, of, location, coordinate, size = (
         np.asarray(values, np.int64)
         for values in (
-            dimensions["topology"], positions["topology"], positions["location"], positions["coordinate"], dimensions["size"],
+            dimensions["topology"],
+            positions["topology"],
+            positions["location"],
+            positions["coordinate"],
+            dimensions["size"],
         )
-    )  # fmt: skip
+    )
     for what, values in (("dimensions", of_dimension), ("positions", of)):
         at = _first(values[1:] < values[:-1])
         if at >= 0:

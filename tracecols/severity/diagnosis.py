@@ -327,15 +327,26 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         {(s.parent[i]) for i, kind in enumerate(s.kind) if kind == "stream"}
     )
     return Diagnosis(
-        name=name_of(cube), narrowed=in_words(cube.facts), runtime=runtime, between=between,
-        n_processes=int(np.unique(s.rank[is_thread]).size), n_threads=threads, n_devices=n_devices,
-        n_events=int(trace.get("n_events", 0)), focus=words, seconds=seconds, apart=cube.total("time") - seconds,
+        name=name_of(cube),
+        narrowed=in_words(cube.facts),
+        runtime=runtime,
+        between=between,
+        n_processes=int(np.unique(s.rank[is_thread]).size),
+        n_threads=threads,
+        n_devices=n_devices,
+        n_events=int(trace.get("n_events", 0)),
+        focus=words,
+        seconds=seconds,
+        apart=cube.total("time") - seconds,
         beside=seconds - between * int(is_thread.sum()) if not with_startup else math.nan,
-        efficiencies=table, has_teams=has_teams,
-        lowest=_lowest(table, has_teams, devices), device_efficiencies=devices,
-        findings=tuple(findings(looked_at, seconds))[:n_findings], has_losses="properties" not in narrowed or any(True for _ in _candidates(looked_at)),
+        efficiencies=table,
+        has_teams=has_teams,
+        lowest=_lowest(table, has_teams, devices),
+        device_efficiencies=devices,
+        findings=tuple(findings(looked_at, seconds))[:n_findings],
+        has_losses="properties" not in narrowed or any(True for _ in _candidates(looked_at)),
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
-    )  # fmt: skip
+    )
 
 
 def _efficiencies(cube: Severities, with_startup: bool) -> tuple[Metric, ...]:
@@ -411,10 +422,13 @@ def _candidates(cube: Severities) -> list[str]:
     # without a property for computation it is what execution has of its own
     useful = {"time", "comp"} if "comp" in axis.number else {"time", "execution"}
     return [
-        name for name in axis.id
-        if name not in useful and axis.root_of(name) == "time" and axis.adds_up(name)
+        name
+        for name in axis.id
+        if name not in useful
+        and axis.root_of(name) == "time"
+        and axis.adds_up(name)
         and (asked is None or any(_is_below(cube, name, top) for top in asked))
-    ]  # fmt: skip
+    ]
 
 
 def divided(cube: Severities) -> dict[str, Cells]:
@@ -532,9 +546,15 @@ def _delays(cube: Severities, name: str) -> Cells | None:
 
 
 def _finding(
-    cube: Severities, name: str, title: str, own: Cells, seconds: float, advice: str, causes: Cells | None,
+    cube: Severities,
+    name: str,
+    title: str,
+    own: Cells,
+    seconds: float,
+    advice: str,
+    causes: Cells | None,
     meanwhile: tuple[tuple[str, float], ...] = (),
-) -> Iterator[Finding]:  # fmt: skip
+) -> Iterator[Finding]:
     total = float(own.value.sum()) * cube.scale(name)
     if total <= 0 or (seconds and total < LEAST * seconds):
         return
@@ -544,13 +564,23 @@ def _finding(
     order = paying[np.argsort(-by_location[paying], kind="stable")][:3]
     path, region, best = largest_places(cube, own, scale)
     yield Finding(
-        property=name, title=title, seconds=total, share=total / seconds if seconds else 0.0, where=path, region=region,
+        property=name,
+        title=title,
+        seconds=total,
+        share=total / seconds if seconds else 0.0,
+        where=path,
+        region=region,
         paid_by=tuple(
-            Place(location_in_words(cube, int(i)), "", float(by_location[i]), float(by_location[i]) / total) for i in order
+            Place(location_in_words(cube, int(i)), "", float(by_location[i]), float(by_location[i]) / total)
+            for i in order
         ),
-        n_paying=paying.size, is_even=bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean()),
-        cause=_cause(cube, causes), meanwhile=meanwhile, advice=advice, call_path=best,
-    )  # fmt: skip
+        n_paying=paying.size,
+        is_even=bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean()),
+        cause=_cause(cube, causes),
+        meanwhile=meanwhile,
+        advice=advice,
+        call_path=best,
+    )
 
 
 def _paying(parts: NDArray[np.floating[Any]]) -> NDArray[np.int64]:

@@ -228,9 +228,7 @@ def metrics(times: RunTimes) -> Iterator[Metric]:
 MULTIPLIED = "quotient of two factors, not a share of the time"
 """What a factor above 1 is where nothing more is known of it."""
 
-ABOVE_ONE = {
-    "openmp_load_balance": "threads share computation more evenly than processes share the time outside MPI",
-}
+ABOVE_ONE = {"openmp_load_balance": "threads share computation more evenly than processes share the time outside MPI"}
 """By metric: what it says if a factor is above 1, which quotients of factors may be (docs/efficiencies.md, "Above 100 %")."""
 
 
@@ -362,9 +360,14 @@ def by_replay(cube: Severities) -> tuple[Metric, ...] | None:
 
 
 def times_of(
-    cube: Severities, within: str | None = None, *, is_window: bool = False, runtime: float | None = None,
-    ideal: float | None = None, window: str = "",
-) -> RunTimes:  # fmt: skip
+    cube: Severities,
+    within: str | None = None,
+    *,
+    is_window: bool = False,
+    runtime: float | None = None,
+    ideal: float | None = None,
+    window: str = "",
+) -> RunTimes:
     """Find the times of a run in a cube.
 
     Parameters
@@ -421,10 +424,17 @@ def times_of(
         window += " without MPI_Init and MPI_Finalize" * bool(apart.any())
     return RunTimes(
         runtime=_runtime(total, master) if runtime is None else runtime,
-        useful=useful, outside=outside, process=rank, openmp=in_regions[master], serial=serial[master],
-        ideal=float(kept.max(initial=0.0)) if ideal is None else ideal, ideal_by=APPROXIMATION if ideal is None else REPLAY,
-        window=window, instructions=_counted(cube, INSTRUCTIONS, counted), cycles=_counted(cube, CYCLES, counted),
-    )  # fmt: skip
+        useful=useful,
+        outside=outside,
+        process=rank,
+        openmp=in_regions[master],
+        serial=serial[master],
+        ideal=float(kept.max(initial=0.0)) if ideal is None else ideal,
+        ideal_by=APPROXIMATION if ideal is None else REPLAY,
+        window=window,
+        instructions=_counted(cube, INSTRUCTIONS, counted),
+        cycles=_counted(cube, CYCLES, counted),
+    )
 
 
 def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:

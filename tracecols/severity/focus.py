@@ -124,9 +124,11 @@ def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
                 kept, tasks = by_period[name], cube.period_cells[of]
                 tasks = tasks.where(roots[tasks.call_path] >= 0)
                 by_period[name] = PeriodCells.ordered(
-                    np.append(kept.call_path, roots[tasks.call_path]), np.append(kept.location, tasks.location),
-                    np.append(kept.period, tasks.period), np.append(kept.value, -tasks.value),
-                )  # fmt: skip
+                    np.append(kept.call_path, roots[tasks.call_path]),
+                    np.append(kept.location, tasks.location),
+                    np.append(kept.period, tasks.period),
+                    np.append(kept.value, -tasks.value),
+                )
     return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
 
 

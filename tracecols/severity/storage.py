@@ -13,13 +13,7 @@ from tracecols.enhance.definitions.topologies import Topology
 from tracecols.errors import SeverityError, StoreError
 from tracecols.given.files import advice
 from tracecols.schema.facts import MANIFEST_FACTS, wrong_fact
-from tracecols.schema.severity import (
-    FORMAT_VERSION,
-    MANIFEST_ENTRIES,
-    OLDEST_MAJOR,
-    PERIOD_TABLES,
-    SEVERITY_TABLES,
-)
+from tracecols.schema.severity import FORMAT_VERSION, MANIFEST_ENTRIES, OLDEST_MAJOR, PERIOD_TABLES, SEVERITY_TABLES
 from tracecols.schema.versions import newer_note, version_of
 from tracecols.severity import checks
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis

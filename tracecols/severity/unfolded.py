@@ -101,9 +101,13 @@ def _heads(axis: CallAxis, path: NDArray[np.int64], as_roots: bool) -> NDArray[n
 
 
 def _tree(
-    cube: Severities, path: NDArray[np.int64], period: NDArray[np.int64], is_phase: NDArray[np.bool_], parent: NDArray[np.int64],
+    cube: Severities,
+    path: NDArray[np.int64],
+    period: NDArray[np.int64],
+    is_phase: NDArray[np.bool_],
+    parent: NDArray[np.int64],
     depth: NDArray[np.int32],
-) -> CallAxis:  # fmt: skip
+) -> CallAxis:
     """Return the call tree of some call paths in periods, in depth-first order."""
     axis, periods = cube.call_paths, cube.periods
     assert periods is not None  # looked at before
@@ -119,6 +123,14 @@ def _tree(
     name[is_phase] = [f"{named}={k + OUTSIDE}" for k in period[is_phase].tolist()]
     line, end_line = (np.where(is_phase, 0, values[path]) for values in (axis.line, axis.end_line))
     return CallAxis(
-        parent.astype(np.int32), depth, np.arange(path.size) + size, name, column(axis.role, "unknown"),
-        column(axis.paradigm, "unknown"), column(axis.file, ""), line, column(axis.call_site, ""), end_line,
-    )  # fmt: skip
+        parent.astype(np.int32),
+        depth,
+        np.arange(path.size) + size,
+        name,
+        column(axis.role, "unknown"),
+        column(axis.paradigm, "unknown"),
+        column(axis.file, ""),
+        line,
+        column(axis.call_site, ""),
+        end_line,
+    )

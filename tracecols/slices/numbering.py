@@ -125,9 +125,14 @@ class Operations:
             return tuple(c[at] for c in columns)
 
         return Operations(
-            self.what, taken(self.key), taken(self.channel), self.number[at], self.position[at], self.is_before[at],
+            self.what,
+            taken(self.key),
+            taken(self.channel),
+            self.number[at],
+            self.position[at],
+            self.is_before[at],
             taken(self.rows),
-        )  # fmt: skip
+        )
 
     def numbers(self) -> MemberNumbers:
         """Return the numbers of the operations in the slice."""
@@ -145,9 +150,15 @@ class Operations:
         end[group[known]] = 0
         np.maximum.at(end, group[known], self.number[known] + 1)
         return MemberNumbers(
-            self.what, tuple(c[first] for c in self.key), tuple(c[first] for c in self.channel), n, end,
-            of[begins], position[begins], numbers[begins],
-        )  # fmt: skip
+            self.what,
+            tuple(c[first] for c in self.key),
+            tuple(c[first] for c in self.channel),
+            n,
+            end,
+            of[begins],
+            position[begins],
+            numbers[begins],
+        )
 
 
 @dataclass
@@ -384,17 +395,31 @@ class OperationCounter:
     def _operations(self, members: Ints) -> Iterator[Operations]:
         """Count all operations of some processes."""
         makers: list[Callable[[Ints], Iterator[Operations]]] = [
-            self._messages, self._collectives, self._nonblocking, self._windows, self._epochs, self._files,
-        ]  # fmt: skip
+            self._messages,
+            self._collectives,
+            self._nonblocking,
+            self._windows,
+            self._epochs,
+            self._files,
+        ]
         for make in makers:
             yield from make(members)
         self._locks(members)
 
     def _count(
-        self, what: Numbered, key: tuple[Ints, ...], channel: tuple[Ints, ...], location: Ints, row: Ints, done: Ints,
-        *, counts: NDArray[np.bool_] | None = None, holds: NDArray[np.bool_] | None = None, by_time: bool = True,
+        self,
+        what: Numbered,
+        key: tuple[Ints, ...],
+        channel: tuple[Ints, ...],
+        location: Ints,
+        row: Ints,
+        done: Ints,
+        *,
+        counts: NDArray[np.bool_] | None = None,
+        holds: NDArray[np.bool_] | None = None,
+        by_time: bool = True,
         rows: tuple[Ints, ...] = (),
-    ) -> Operations:  # fmt: skip
+    ) -> Operations:
         """Number operations in the whole trace and in the slice.
 
         Parameters
@@ -506,18 +531,28 @@ class OperationCounter:
         ends = partner_row[s] < pick(self._bounds.high, partner_at[s], 0)
         own, other, communicator, tag = self._envelopes(p2p, s, s)
         yield self._count(
-            Numbered.SEND, (own, other, communicator, tag), (np.zeros_like(own), own, other, communicator, tag),
-            e.location[s], row[s], row[s], counts=~cancelled,
+            Numbered.SEND,
+            (own, other, communicator, tag),
+            (np.zeros_like(own), own, other, communicator, tag),
+            e.location[s],
+            row[s],
+            row[s],
+            counts=~cancelled,
             holds=self._bounds.holds(e.location[s], row[s]) & ~(cancelled & ends),
             rows=(row[s], partner_row[s]),
-        )  # fmt: skip
+        )
         received = posted_receives(p2p)
         r, post, matching = received.receive, received.post, received.matching
         own, other, communicator, tag = self._envelopes(p2p, received.envelope, r)
         yield self._count(
-            Numbered.RECEIVE, (own, other, communicator, tag), (np.zeros_like(own), other, own, communicator, tag),
-            e.location[matching], row[matching], row[r], rows=(row[r], row[post], row[matching]),
-        )  # fmt: skip
+            Numbered.RECEIVE,
+            (own, other, communicator, tag),
+            (np.zeros_like(own), other, own, communicator, tag),
+            e.location[matching],
+            row[matching],
+            row[r],
+            rows=(row[r], row[post], row[matching]),
+        )
 
     def _envelopes(self, p2p: PointToPoint, envelope: Ints, event: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the process of some events, the other process, communicator and tag."""
@@ -551,9 +586,14 @@ class OperationCounter:
         channel = self._communicators.channel(communicator, process.astype(np.int32))
         none = np.zeros_like(process)
         yield self._count(
-            Numbered.COLLECTIVE, (process, communicator.astype(np.int64)), (none + 1, channel, none, none, none),
-            at, row[end], row[end], rows=(row[end], begin),
-        )  # fmt: skip
+            Numbered.COLLECTIVE,
+            (process, communicator.astype(np.int64)),
+            (none + 1, channel, none, none, none),
+            at,
+            row[end],
+            row[end],
+            rows=(row[end], begin),
+        )
 
     def _nonblocking(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("collectives", members, ["communicator", "request"])

@@ -15,9 +15,13 @@ from tracecols.work.scratch import temporary_folder
 
 @contextmanager
 def open_slice(
-    store: Store, start: float | None, stop: float | None, jobs: int, progress: Progress | None = None,
+    store: Store,
+    start: float | None,
+    stop: float | None,
+    jobs: int,
+    progress: Progress | None = None,
     folder: Path | None = None,
-) -> Iterator[Store]:  # fmt: skip
+) -> Iterator[Store]:
     """Open what lies between two times as a store that exists until the context ends; the store itself if neither is given.
 
     Parameters

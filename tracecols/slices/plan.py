@@ -512,9 +512,14 @@ class SlicePlanner:
         # the thread that forks begins in the team right after its FORK
         fork = np.where((begins > 0) & is_fork[begins - 1], begins - 1, -1)
         return TeamVisits(
-            teams.instance[mine], np.full(begins.size, location), row[begins], row[end[begins]], row[fork], row[join[fork]],
+            teams.instance[mine],
+            np.full(begins.size, location),
+            row[begins],
+            row[end[begins]],
+            row[fork],
+            row[join[fork]],
             kind[fork],
-        )  # fmt: skip
+        )
 
     def _visits_across(self, visits: TeamVisits, n_instances: int, which: str) -> dict[int, list[TeamVisit]]:
         """Return by location the visits of team instances that are open at the start or the end of the time range.
@@ -564,8 +569,10 @@ class SlicePlanner:
     def _complete_visit(visit: TeamVisit, region: list[AddedEvent], forks: bool) -> list[AddedEvent]:
         """Return begin and end of a thread in a team with what it does in between, and FORK and JOIN around them if they belong to it."""
         events = [
-            AddedEvent(visit.begin, EventKind.THREAD_TEAM_BEGIN, -1), *region, AddedEvent(visit.begin, EventKind.THREAD_TEAM_END, -1, {}),
-        ]  # fmt: skip
+            AddedEvent(visit.begin, EventKind.THREAD_TEAM_BEGIN, -1),
+            *region,
+            AddedEvent(visit.begin, EventKind.THREAD_TEAM_END, -1, {}),
+        ]
         if forks and visit.fork >= 0:
             kind = EventKind(visit.fork_kind)
             events = [
@@ -650,11 +657,7 @@ def _repeated(x: Repeated) -> list[AddedEvent]:
     event = AddedEvent(x.row, x.kind, -1, location=x.location)
     if x.enter < 0:
         return [event]
-    return [
-        AddedEvent(x.enter, EventKind.ENTER, x.region),
-        event,
-        AddedEvent(x.enter, EventKind.EXIT, x.region, {}),
-    ]
+    return [AddedEvent(x.enter, EventKind.ENTER, x.region), event, AddedEvent(x.enter, EventKind.EXIT, x.region, {})]
 
 
 class SlicePlan(NamedTuple):
@@ -673,9 +676,13 @@ class SlicePlan(NamedTuple):
 
 
 def plan_slices(
-    store: Store, locations: Iterable[int] | None, start: int | None, stop: int | None, jobs: int,
+    store: Store,
+    locations: Iterable[int] | None,
+    start: int | None,
+    stop: int | None,
+    jobs: int,
     leaves_out: bool = False,
-) -> SlicePlan:  # fmt: skip
+) -> SlicePlan:
     """Plan a trace slice.
 
     Parameters

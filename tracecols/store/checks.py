@@ -325,18 +325,37 @@ def wrong_manifest(manifest: Mapping[str, Any]) -> str:
 
     clock, source, lost = manifest.get("clock"), manifest.get("source"), manifest.get("lost")
     for what, holds in (
-        ("clock", isinstance(clock, dict) and {*clock} == {"resolution", "origin", "length", "realtime"}
-            and all(map(is_number, clock.values())) and clock["resolution"] > 0),
-        ("source", isinstance(source, dict) and isinstance(source.get("path"), str) and isinstance(source.get("format"), str)),
-        ("lost", isinstance(lost, list) and all(
-            isinstance(x, dict) and is_number(x.get("location")) and is_number(x.get("n_events")) and isinstance(x.get("reason"), str)
-            for x in lost)),
+        (
+            "clock",
+            isinstance(clock, dict)
+            and {*clock} == {"resolution", "origin", "length", "realtime"}
+            and all(map(is_number, clock.values()))
+            and clock["resolution"] > 0,
+        ),
+        (
+            "source",
+            isinstance(source, dict) and isinstance(source.get("path"), str) and isinstance(source.get("format"), str),
+        ),
+        (
+            "lost",
+            isinstance(lost, list)
+            and all(
+                isinstance(x, dict)
+                and is_number(x.get("location"))
+                and is_number(x.get("n_events"))
+                and isinstance(x.get("reason"), str)
+                for x in lost
+            ),
+        ),
         ("not_understood", are_counts(manifest.get("not_understood"))),
-        ("events_by_kind", are_counts(manifest.get("events_by_kind"))
-            and all(k.isdecimal() and len(k) < 4 and int(k) < 256 for k in manifest["events_by_kind"])),
+        (
+            "events_by_kind",
+            are_counts(manifest.get("events_by_kind"))
+            and all(k.isdecimal() and len(k) < 4 and int(k) < 256 for k in manifest["events_by_kind"]),
+        ),
         *((name, is_number(manifest.get(name), 0)) for name in ("n_events", "n_locations", "n_attributes")),
         *((name, is_number(manifest.get(name))) for name in ("first_time", "last_time")),
-    ):  # fmt: skip
+    ):
         if not holds:
             return f"{what} is {str(manifest.get(what, 'missing'))[:80]}"
     total = sum(manifest["events_by_kind"].values())

@@ -480,12 +480,7 @@ class Store:
         return result
 
     def read_together(
-        self,
-        table: str,
-        locations: NDArray[np.integer[Any]],
-        columns: list[str] | None = None,
-        *,
-        checked: bool = True,
+        self, table: str, locations: NDArray[np.integer[Any]], columns: list[str] | None = None, *, checked: bool = True
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
         """Read the rows of several locations, one location after the other.
 

@@ -118,10 +118,13 @@ def message_histogram(trace: OpenedTrace, bins: int | Sequence[int] | None = Non
     return answer(
         answers.MESSAGE_HISTOGRAM,
         {
-            "from_bytes": edges[shown], "to_bytes": ends[shown], "n_messages": counts[shown], "bytes": sums[shown],
+            "from_bytes": edges[shown],
+            "to_bytes": ends[shown],
+            "n_messages": counts[shown],
+            "bytes": sums[shown],
             "share": sums[shown] / (total or 1),
         },
-    )  # fmt: skip
+    )
 
 
 def comm_over_time(trace: OpenedTrace, bins: int = 50) -> Answer:

@@ -233,10 +233,13 @@ def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> An
     return answer(
         answers.TIME_PROFILE,
         {
-            "begin_seconds": readable.seconds(edges[:-1])[at], "end_seconds": readable.seconds(edges[1:])[at], **what,
-            "seconds": readable.duration(ticks), "share": np.asarray(ticks / np.maximum(width, 1), np.float64),
+            "begin_seconds": readable.seconds(edges[:-1])[at],
+            "end_seconds": readable.seconds(edges[1:])[at],
+            **what,
+            "seconds": readable.duration(ticks),
+            "share": np.asarray(ticks / np.maximum(width, 1), np.float64),
         },
-    )  # fmt: skip
+    )
 
 
 def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
@@ -265,9 +268,13 @@ def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total > 0, (of_idle + waiting) / total, 0.0)
     columns: dict[str, Any] = {
-        "rank": readable.rank, "thread": readable.thread, "total_seconds": total, "idle_seconds": of_idle,
-        "waiting_seconds": waiting, "share": share,
-    }  # fmt: skip
+        "rank": readable.rank,
+        "thread": readable.thread,
+        "total_seconds": total,
+        "idle_seconds": of_idle,
+        "waiting_seconds": waiting,
+        "share": share,
+    }
     order = cpus[np.lexsort((readable.thread[cpus], readable.rank[cpus]))]
     return answer(answers.IDLE_TIME, {name: values[order] for name, values in columns.items()})
 
@@ -322,8 +329,11 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
     return answer(
         answers.ITERATIONS,
         {
-            "iteration": number, "rank": readable.rank[location], "thread": readable.thread[location],
-            "begin_seconds": readable.seconds(begin), "end_seconds": readable.seconds(end),
+            "iteration": number,
+            "rank": readable.rank[location],
+            "thread": readable.thread[location],
+            "begin_seconds": readable.seconds(begin),
+            "end_seconds": readable.seconds(end),
             "seconds": np.where(end >= 0, readable.duration(end - begin), np.nan),
         },
-    )  # fmt: skip
+    )

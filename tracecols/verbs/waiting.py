@@ -47,9 +47,12 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
             "rank": (readable.rank[found.location], readable.rank[m.send_location[at]]),
             "thread": (found.location, m.send_location[at]),
             "path": (
-                readable.rank[found.location], found.call_path, readable.rank[m.send_location[at]], m.send_call_path[at],
+                readable.rank[found.location],
+                found.call_path,
+                readable.rank[m.send_location[at]],
+                m.send_call_path[at],
             ),
-        }[by]  # fmt: skip
+        }[by]
         return _together(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), len(who))
 
     _, parts = over_matches(model, "mpi_latesender", visit, conventions)
@@ -59,14 +62,18 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     named = {
         "rank": lambda: {"victim_rank": who[0], "culprit_rank": who[1]},
         "thread": lambda: {
-            "victim_rank": readable.rank[who[0]], "victim_thread": readable.thread[who[0]],
-            "culprit_rank": readable.rank[who[1]], "culprit_thread": readable.thread[who[1]],
+            "victim_rank": readable.rank[who[0]],
+            "victim_thread": readable.thread[who[0]],
+            "culprit_rank": readable.rank[who[1]],
+            "culprit_thread": readable.thread[who[1]],
         },
         "path": lambda: {
-            "victim_rank": who[0], "victim_path": readable.paths(who[1]), "culprit_rank": who[2],
+            "victim_rank": who[0],
+            "victim_path": readable.paths(who[1]),
+            "culprit_rank": who[2],
             "culprit_path": readable.paths(who[3]),
         },
-    }[by]()  # fmt: skip
+    }[by]()
     times = {"seconds": readable.duration(ticks), "longest_seconds": readable.duration(longest)}
     return sorted_by(answer(answers.LATE_SENDERS, {**named, "n_waits": n_waits, **times}), "seconds")
 
@@ -121,15 +128,18 @@ def top_instances(trace: OpenedTrace, property: str, n: int = 10, conventions: s
     return answer(
         answers.TOP_INSTANCES,
         {
-            "severity": readable.duration(severity) if p.unit == "sec" else severity, "begin_seconds": readable.seconds(found["begin"]),
-            "end_seconds": readable.seconds(found["end"]), "rank": readable.rank[found["location"]],
-            "thread": readable.thread[found["location"]], "path": readable.paths(found["call_path"]),
+            "severity": readable.duration(severity) if p.unit == "sec" else severity,
+            "begin_seconds": readable.seconds(found["begin"]),
+            "end_seconds": readable.seconds(found["end"]),
+            "rank": readable.rank[found["location"]],
+            "thread": readable.thread[found["location"]],
+            "path": readable.paths(found["call_path"]),
             "cause_rank": nullable(readable.rank[cause], ~is_known),
             "cause_thread": nullable(readable.thread[cause], ~is_known),
             "cause_path": readable.paths(found["cause_call_path"]),
             "cause_seconds": readable.seconds(np.where(is_known, found["cause_time"], -1)),
         },
-    )  # fmt: skip
+    )
 
 
 def worst_instances(

@@ -567,8 +567,9 @@ def _own_security() -> Any:
         warnings.warn(
             "other users of this machine can reach the workers, since there are no certificates without the package 'cryptography'\n"
             "  install it with: pip install 'tracecols[dask]'",
-            OpenClusterWarning, stacklevel=2,
-        )  # fmt: skip
+            OpenClusterWarning,
+            stacklevel=2,
+        )
         return None
 
 
@@ -597,13 +598,20 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
     from distributed.deploy.local import LocalCluster
 
     # a process that is killed leaves it, and the next command removes it
-    with temporary_folder() as folder, dask.config.set(
-        {"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": str(folder), **QUIET}
-    ):  # fmt: skip
+    with (
+        temporary_folder() as folder,
+        dask.config.set({"distributed.nanny.pre-spawn-environ": MALLOC, "temporary-directory": str(folder), **QUIET}),
+    ):
         try:
             cluster = LocalCluster(
-                n_workers=n, threads_per_worker=threads, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50, local_directory=str(folder), security=_own_security(),
-            )  # fmt: skip
+                n_workers=n,
+                threads_per_worker=threads,
+                processes=True,
+                dashboard_address="127.0.0.1:0",
+                silence_logs=50,
+                local_directory=str(folder),
+                security=_own_security(),
+            )
         except (OSError, RuntimeError) as error:
             raise ClusterError(
                 f"cannot start worker processes on this machine: {_reason(error)}\n"

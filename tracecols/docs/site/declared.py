@@ -186,10 +186,7 @@ def described(p: Property, declared: list[Property]) -> str:
     if p.advice:
         text += f"\n*{p.advice}*\n"
     text += "\n| | |\n|---|---|\n"
-    around = [
-        ("Parent", [p.parent] if p.parent else []),
-        ("Children", [q.id for q in declared if q.parent == p.id]),
-    ]
+    around = [("Parent", [p.parent] if p.parent else []), ("Children", [q.id for q in declared if q.parent == p.id])]
     for label, ids in around:
         if ids:
             text += f"| {label} | {', '.join(f'[{i}]({i}.md)' for i in ids)} |\n"

@@ -487,9 +487,10 @@ def fork() -> Example:
     program = team(3, [15, 20, 30])
     leave_team(program, [50, 50, 50], 50, 60)
     return Example(
-        program, tuple(Interval(one, 5, t) for one, t in zip(program.locations, (15, 20, 30), strict=True)),
+        program,
+        tuple(Interval(one, 5, t) for one, t in zip(program.locations, (15, 20, 30), strict=True)),
         Cause(program.locations[0], 5, "the master forks"),
-    )  # fmt: skip
+    )
 
 
 @shows(
@@ -502,9 +503,10 @@ def management() -> Example:
     leave_team(program, [50, 40], 55, 60)
     master, worker = program.locations
     return Example(
-        program, (Interval(master, 5, 12), Interval(master, 50, 55), Interval(worker, 5, 20), Interval(worker, 40, 55)),
+        program,
+        (Interval(master, 5, 12), Interval(master, 50, 55), Interval(worker, 5, 20), Interval(worker, 40, 55)),
         Cause(master, 55, "the master joins"),
-    )  # fmt: skip
+    )
 
 
 @shows(
@@ -520,9 +522,10 @@ def idle_threads() -> Example:
         one.begin_team(20).enter(20, PARALLEL).leave(45).end_team(45)
     master.join(45).leave(60)
     return Example(
-        program, tuple(Interval(one, *t) for one in program.locations[1:] for t in ((0, 20), (45, 60))),
+        program,
+        tuple(Interval(one, *t) for one in program.locations[1:] for t in ((0, 20), (45, 60))),
         Cause(master, 20, "the master forks"),
-    )  # fmt: skip
+    )
 
 
 # -- threads of POSIX --------------------------------------------------------------------------------------------------------

@@ -167,27 +167,50 @@ def draw(example: Example, name: str, title: str) -> str:
                 zorder=15,
             )
             axes.barh(
-                y - 0.1, interval.end - interval.start, left=interval.start, height=0.3, facecolor="none", edgecolor=WAIT,
-                hatch="////", linewidth=1, zorder=16,
-            )  # fmt: skip
+                y - 0.1,
+                interval.end - interval.start,
+                left=interval.start,
+                height=0.3,
+                facecolor="none",
+                edgecolor=WAIT,
+                hatch="////",
+                linewidth=1,
+                zorder=16,
+            )
             axes.text(
-                (interval.start + interval.end) / 2, y - 0.1, f"{interval.end - interval.start} s", ha="center", va="center",
-                fontsize=8.5, fontweight="bold", color=WAIT, zorder=21, bbox={"facecolor": "#ffffff", "edgecolor": "none", "pad": 1},
-            )  # fmt: skip
+                (interval.start + interval.end) / 2,
+                y - 0.1,
+                f"{interval.end - interval.start} s",
+                ha="center",
+                va="center",
+                fontsize=8.5,
+                fontweight="bold",
+                color=WAIT,
+                zorder=21,
+                bbox={"facecolor": "#ffffff", "edgecolor": "none", "pad": 1},
+            )
         for sender, sent, receiver, received in messages(program):
             axes.annotate(
-                "", xy=(received, row[id(receiver)]), xytext=(sent, row[id(sender)]), zorder=18,
+                "",
+                xy=(received, row[id(receiver)]),
+                xytext=(sent, row[id(sender)]),
+                zorder=18,
                 arrowprops={"arrowstyle": "-|>", "color": MESSAGE, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0},
-            )  # fmt: skip
+            )
         cause = example.cause
         if cause is not None:
             y = row[id(cause.location)]
             axes.axvline(cause.time, color=WAIT, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1.5)
             axes.plot([cause.time], [y], marker="o", markersize=7, color=WAIT, markeredgecolor="#ffffff", zorder=22)
             axes.text(
-                cause.time, len(locations) - 0.45, cause.what, ha="right" if cause.time > end * 0.6 else "center" if cause.time > end * 0.25 else "left",
-                va="bottom", fontsize=8.5, color=CAUSE,
-            )  # fmt: skip
+                cause.time,
+                len(locations) - 0.45,
+                cause.what,
+                ha="right" if cause.time > end * 0.6 else "center" if cause.time > end * 0.25 else "left",
+                va="bottom",
+                fontsize=8.5,
+                color=CAUSE,
+            )
         axes.set_yticks([row[id(one)] for one in locations], labels(program), fontsize=9, color=TEXT)
         axes.tick_params(axis="x", labelsize=8, colors=TEXT)
         axes.tick_params(axis="y", length=0)

@@ -80,8 +80,16 @@ class EdgeCollector:
         for some, is_inferred in ((known[~late], False), (known[late], True)):
             self.add(tail[some], head[some], is_inferred=is_inferred)
 
-    def all_to_all(self, group: Rows, enter: Rows, leave: Rows, from_some: NDArray[np.bool_], to_some: NDArray[np.bool_],
-                   length: Rows | int = 0, steps: Rows | int = 0) -> None:  # fmt: skip
+    def all_to_all(
+        self,
+        group: Rows,
+        enter: Rows,
+        leave: Rows,
+        from_some: NDArray[np.bool_],
+        to_some: NDArray[np.bool_],
+        length: Rows | int = 0,
+        steps: Rows | int = 0,
+    ) -> None:
         """Let everybody who receives wait for all of the same group who send."""
         kept = (enter >= 0) & (leave >= 0)
         group, enter, leave = group[kept], enter[kept], leave[kept]
@@ -97,8 +105,18 @@ class EdgeCollector:
         self.add(enter[from_some], hub[from_some])
         self.add(hub[to_some], leave[to_some], length=length[to_some], steps=steps[to_some])
 
-    def chain(self, group: Rows, order: Rows, enter: Rows, leave: Rows, sees: Rows, sends: NDArray[np.bool_],
-              receives: NDArray[np.bool_], length: Rows | int, steps: Rows | int) -> None:  # fmt: skip
+    def chain(
+        self,
+        group: Rows,
+        order: Rows,
+        enter: Rows,
+        leave: Rows,
+        sees: Rows,
+        sends: NDArray[np.bool_],
+        receives: NDArray[np.bool_],
+        length: Rows | int,
+        steps: Rows | int,
+    ) -> None:
         """Let everybody wait for those of the same group who come before, through a chain of hubs.
 
         Parameters

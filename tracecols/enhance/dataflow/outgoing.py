@@ -23,11 +23,7 @@ class OutgoingRows:
     """
 
     def __init__(
-        self,
-        columns: Columns,
-        names: Sequence[str],
-        spill: Spill | None,
-        relative: Mapping[str, str] | None = None,
+        self, columns: Columns, names: Sequence[str], spill: Spill | None, relative: Mapping[str, str] | None = None
     ) -> None:
         self.n = len(columns)
         self._kept: ColumnSource = columns

@@ -146,9 +146,14 @@ def device_calls(
     result = np.full(name.size, -1, np.int8)
     patterns = [(what, re.compile(pattern)) for what, pattern in _DEVICE_CALLS]
     of_role = {
-        "allocate": MEMORY, "deallocate": MEMORY, "reallocate": MEMORY, "barrier": WAIT, "implicit_barrier": WAIT,
-        "task_wait": WAIT, "data_transfer": COPY,
-    }  # fmt: skip
+        "allocate": MEMORY,
+        "deallocate": MEMORY,
+        "reallocate": MEMORY,
+        "barrier": WAIT,
+        "implicit_barrier": WAIT,
+        "task_wait": WAIT,
+        "data_transfer": COPY,
+    }
     is_declared = np.isin(paradigm, DEVICE_PARADIGMS)
     of_library = np.zeros(name.size, bool)
     for i in np.flatnonzero(~is_declared & ~np.isin(paradigm, _OF_OTHERS)).tolist():

@@ -117,22 +117,32 @@ def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology],
             misplaced += 1
     found = [
         make_topology(
-            name, dimensions, sizes, [bool(p) for p in periodic], sorted(of[i].items()),
-            name.lower() in ARTIFICIAL_NAMES, communicator,
+            name,
+            dimensions,
+            sizes,
+            [bool(p) for p in periodic],
+            sorted(of[i].items()),
+            name.lower() in ARTIFICIAL_NAMES,
+            communicator,
         )
         for i, (name, dimensions, sizes, periodic, communicator) in enumerate(
             zip(*(table[c] for c in ("name", "dimensions", "sizes", "periodic", "communicator")), strict=True)
         )
-    ]  # fmt: skip
+    ]
     if not any(t.is_artificial for t in found):
         found.append(_process_thread(locations))
     return found, misplaced
 
 
 def make_topology(
-    name: str, dimensions: Sequence[str], sizes: Sequence[int], periodic: Sequence[bool],
-    positions: Sequence[tuple[int, Sequence[int]]], is_artificial: bool = False, communicator: int = -1,
-) -> Topology:  # fmt: skip
+    name: str,
+    dimensions: Sequence[str],
+    sizes: Sequence[int],
+    periodic: Sequence[bool],
+    positions: Sequence[tuple[int, Sequence[int]]],
+    is_artificial: bool = False,
+    communicator: int = -1,
+) -> Topology:
     """Make a topology from locations in ascending order and their coordinates.
 
     Parameters
@@ -216,8 +226,9 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
     coordinates, order = description.get("coordinates"), description.get("order")
     if (coordinates is None) == (order is None):
         raise refuse(
-            "neither or both of coordinates and order are given", 'give "coordinates", one list per rank, or "order": "C" or "F"'
-        )  # fmt: skip
+            "neither or both of coordinates and order are given",
+            'give "coordinates", one list per rank, or "order": "C" or "F"',
+        )
     if coordinates is None:
         if order not in ("C", "F"):
             raise refuse(

@@ -54,9 +54,14 @@ class OutgoingMembers:
     """
 
     def __init__(
-        self, facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances,
-        division: Division, spill: Spill | None,
-    ) -> None:  # fmt: skip
+        self,
+        facts: Facts,
+        scans: Sequence[LocationScan],
+        members: NDArray[np.int64],
+        calls: CallInstances,
+        division: Division,
+        spill: Spill | None,
+    ) -> None:
         comm = facts.communicators
         columns = ["op", "communicator", "root", "sent", "received"]
         e = attributed_events(facts, scans, members, calls, "collectives", columns)
@@ -129,9 +134,13 @@ class OutgoingMembers:
 
 @step(WITHIN, "outgoing_members", keeps=("outgoing_members",))
 def outgoing_members(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances, division: Division,
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    members: NDArray[np.int64],
+    call_instances: CallInstances,
+    division: Division,
     spill: Spill | None,
-) -> OutgoingMembers:  # fmt: skip
+) -> OutgoingMembers:
     """Find the participants of collective operations in a partition, and put them in the order of the operations."""
     return OutgoingMembers(facts, scans, members, call_instances, division, spill)
 

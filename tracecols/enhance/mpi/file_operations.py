@@ -131,9 +131,13 @@ def _operations(facts: Facts, calls: CallInstances, e: dict[str, NDArray[np.int6
 
 
 def _members(
-    facts: Facts, calls: CallInstances, row: NDArray[np.int64], handle: NDArray[np.int64], location: NDArray[np.int64],
+    facts: Facts,
+    calls: CallInstances,
+    row: NDArray[np.int64],
+    handle: NDArray[np.int64],
+    location: NDArray[np.int64],
     call: NDArray[np.int64],
-) -> CompoundTable:  # fmt: skip
+) -> CompoundTable:
     """Join the k-th collective calls of all processes for a handle."""
     communicator = pick(to_numpy(facts.store.definitions["io_handles"].column("communicator")), handle)
     enter, leave = calls.enter_time[call], calls.exit_time[call]

@@ -431,12 +431,15 @@ def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any
     source, destination, communicator, tag = columns
     k = np.concatenate([occurrence(key[:n_sends]), occurrence(key[n_sends:])])
     sends, receives = slice(n_sends), slice(n_sends, None)
-    return np.concatenate([
-        facts.numbering.number(what, k[side], *(c[side] for c in (own, other, communicator, tag)))
-        for what, side, own, other in (
-            (Numbered.SEND, sends, source, destination), (Numbered.RECEIVE, receives, destination, source),
-        )
-    ])  # fmt: skip
+    return np.concatenate(
+        [
+            facts.numbering.number(what, k[side], *(c[side] for c in (own, other, communicator, tag)))
+            for what, side, own, other in (
+                (Numbered.SEND, sends, source, destination),
+                (Numbered.RECEIVE, receives, destination, source),
+            )
+        ]
+    )
 
 
 def all_receives(

@@ -53,9 +53,13 @@ def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last:
 
 
 def wait_for_senders(
-    facts: Facts, m: CompoundTable, calls: RegionRule = MPI, never: RegionRule = TEST, once: RegionRule | None = WAIT_FOR_SEVERAL,
+    facts: Facts,
+    m: CompoundTable,
+    calls: RegionRule = MPI,
+    never: RegionRule = TEST,
+    once: RegionRule | None = WAIT_FOR_SEVERAL,
     clipped: bool = True,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:  # fmt: skip
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Find the receives that wait because their messages are sent late, in a table of messages.
 
     Parameters

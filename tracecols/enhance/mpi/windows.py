@@ -119,9 +119,13 @@ def match_window_collectives(
 
 
 def _last_accesses(
-    facts: Facts, operations: CompoundTable, process: NDArray[np.int32], window: NDArray[np.int32], k: NDArray[np.int64],
+    facts: Facts,
+    operations: CompoundTable,
+    process: NDArray[np.int32],
+    window: NDArray[np.int32],
+    k: NDArray[np.int64],
     end: NDArray[np.int64],
-) -> NDArray[np.int64]:  # fmt: skip
+) -> NDArray[np.int64]:
     """Find when others last accessed each participant of an operation on a window since the operation before; -1 never.
 
     Parameters
@@ -238,14 +242,16 @@ def match_lock_epochs(
                 f"{role}_{column}": values[e.call[at]]
                 for role, at in (("lock", lock), ("unlock", unlock))
                 for column, values in (
-                    ("enter", call_instances.enter), ("enter_time", call_instances.enter_time), ("exit_time", call_instances.exit_time),
+                    ("enter", call_instances.enter),
+                    ("enter_time", call_instances.enter_time),
+                    ("exit_time", call_instances.exit_time),
                     ("call_path", call_instances.call_path),
                 )
             },
             "release_time": release,
             "previous_release_time": previous,
         },
-    )  # fmt: skip
+    )
 
 
 def pair_locks(
@@ -313,12 +319,18 @@ def match_epochs(
     times: dict[str, NDArray[Any]] = {
         name: values[e.call[at]]
         for name, at, values in (
-            ("start_enter", start, call_instances.enter_time), ("start_exit", start, call_instances.exit_time), ("start_path", start, call_instances.call_path),
-            ("complete_enter", complete, call_instances.enter_time), ("complete_exit", complete, call_instances.exit_time),
-            ("complete_path", complete, call_instances.call_path), ("post_enter", post, call_instances.enter_time),
-            ("wait_enter", wait, call_instances.enter_time), ("wait_exit", wait, call_instances.exit_time), ("wait_path", wait, call_instances.call_path),
+            ("start_enter", start, call_instances.enter_time),
+            ("start_exit", start, call_instances.exit_time),
+            ("start_path", start, call_instances.call_path),
+            ("complete_enter", complete, call_instances.enter_time),
+            ("complete_exit", complete, call_instances.exit_time),
+            ("complete_path", complete, call_instances.call_path),
+            ("post_enter", post, call_instances.enter_time),
+            ("wait_enter", wait, call_instances.enter_time),
+            ("wait_exit", wait, call_instances.exit_time),
+            ("wait_path", wait, call_instances.call_path),
         )
-    }  # fmt: skip
+    }
     epoch, access_call = _accesses(e, start, complete)
     posted = times["post_enter"][exposure]
     held_by, held_enter, held_path = _held(call_instances, times, access, posted, epoch, access_call)
@@ -459,9 +471,13 @@ def _accesses(
 
 
 def _held(
-    calls: CallInstances, times: dict[str, NDArray[Any]], access: NDArray[np.int64], posted: NDArray[np.int64],
-    epoch: NDArray[np.int64], call: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:  # fmt: skip
+    calls: CallInstances,
+    times: dict[str, NDArray[Any]],
+    access: NDArray[np.int64],
+    posted: NDArray[np.int64],
+    epoch: NDArray[np.int64],
+    call: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """Find the first call of each access epoch that was going on when the target posted: what, its ENTER, its call path."""
     by = np.full(access.size, NOTHING, np.int64)
     enter, path = posted.copy(), np.full(access.size, -1, np.int32)

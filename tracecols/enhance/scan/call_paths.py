@@ -182,9 +182,20 @@ class PeriodCallPaths(CallPaths):
         period = ((key // n if n else key) - 1).astype(np.int32)
         size = np.arange(key.size)
         return cls(
-            np.full(key.size, -1, np.int32), whole.region[path], whole.call_site[path], whole.depth[path],
-            whole.representative[path], size + 1, size, numbers, whole, path, period, kept, by,
-        )  # fmt: skip
+            np.full(key.size, -1, np.int32),
+            whole.region[path],
+            whole.call_site[path],
+            whole.depth[path],
+            whole.representative[path],
+            size + 1,
+            size,
+            numbers,
+            whole,
+            path,
+            period,
+            kept,
+            by,
+        )
 
     @property
     def whole(self) -> CallPaths:

@@ -60,9 +60,16 @@ class Definitions:
         first_rows = to_numpy(store.definitions["locations"].column("first_row"))
         topologies, misplaced = read_topologies(store, locations)
         return cls(
-            store, Regions(store), locations, first_rows, Communicators(store, locations.process),
-            EventOrder(store, first_rows), Numbering.of(store), tuple(topologies), misplaced,
-        )  # fmt: skip
+            store,
+            Regions(store),
+            locations,
+            first_rows,
+            Communicators(store, locations.process),
+            EventOrder(store, first_rows),
+            Numbering.of(store),
+            tuple(topologies),
+            misplaced,
+        )
 
     @property
     def process(self) -> NDArray[np.int32]:

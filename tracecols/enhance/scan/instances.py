@@ -290,9 +290,12 @@ class WalkedEvents:
 
 
 def walk_stacks(
-    facts: Facts, scans: Sequence[LocationScan], teams: Teams, locations: NDArray[np.int64],
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    teams: Teams,
+    locations: NDArray[np.int64],
     flush_stops: Sequence[NDArray[np.int64]] | None = None,
-) -> Iterator[WalkedEvents]:  # fmt: skip
+) -> Iterator[WalkedEvents]:
     """Go through the events of some locations once more, with the call path at each of them.
 
     Parameters
@@ -327,20 +330,30 @@ def walk_stacks(
                     is_end = run[0].at + sizes[0] == run[0].n
                     scan_batch(run, {"time": time, "kind": kind, "region": region}, sizes, buffers, is_end, here)
                     yield WalkedEvents(
-                        np.array([scan.location for scan in run]), np.append(0, np.cumsum(sizes)), row, is_end, time, kind, region,
+                        np.array([scan.location for scan in run]),
+                        np.append(0, np.cumsum(sizes)),
+                        row,
+                        is_end,
+                        time,
+                        kind,
+                        region,
                         here.call_path,
-                    )  # fmt: skip
+                    )
             buffers.forget_ended(FIRST_STATE)
 
 
 def _scan_again(
-    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int, flush_stops: NDArray[np.int64] | None = None
-) -> LocationScan:  # fmt: skip
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    teams: Teams,
+    location: int,
+    flush_stops: NDArray[np.int64] | None = None,
+) -> LocationScan:
     """Return a new scan of a location that has been scanned, ready to begin."""
     before = scans[location]
     scan = LocationScan(
         facts.store, facts.regions, teams, facts.order, location, before.first_row, flush_stops, divider=before.divider
-    )  # fmt: skip
+    )
     scan.enter_threads()
     scan.inherit(scans)
     return scan

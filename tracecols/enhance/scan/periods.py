@@ -142,11 +142,7 @@ def ask(phases: object = None, bins: object = None, bin_width: object = None) ->
             width = float(bin_width)
         if not 0 < width < np.inf:
             raise AnalysisError(f"bins of time cannot be {show(bin_width)} s wide\n  give seconds as a positive number")
-    return Periods(
-        phases if isinstance(phases, str) else None,
-        int(bins) if is_whole_number(bins) else None,
-        width,
-    )
+    return Periods(phases if isinstance(phases, str) else None, int(bins) if is_whole_number(bins) else None, width)
 
 
 def phases_of(words: str, names: NDArray[np.object_]) -> Divider:

@@ -310,9 +310,17 @@ class LocationScan:
     """
 
     def __init__(
-        self, store: Store, regions: Regions, teams: Teams, order: EventOrder, location: int, first_row: int,
-        flush_stops: NDArray[np.int64] | None = None, is_device: bool = False, divider: Divider = WHOLE,
-    ) -> None:  # fmt: skip
+        self,
+        store: Store,
+        regions: Regions,
+        teams: Teams,
+        order: EventOrder,
+        location: int,
+        first_row: int,
+        flush_stops: NDArray[np.int64] | None = None,
+        is_device: bool = False,
+        divider: Divider = WHOLE,
+    ) -> None:
         self.divider = divider
         self.store, self.regions, self.order, self.location = store, regions, order, location
         self.thread_events, self.fork_rows = teams.events[location], teams.fork_rows_of(location)
@@ -399,8 +407,13 @@ class LocationScan:
     def side_values(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return what its side tables say, in the order of `stacks.LocationSides` without `n_known`; `time` is that of its next events."""
         return (
-            self._stop_times, self._task_slots, self._parents, self._programs, *self._team_intervals(time), self._team_periods,
-        )  # fmt: skip
+            self._stop_times,
+            self._task_slots,
+            self._parents,
+            self._programs,
+            *self._team_intervals(time),
+            self._team_periods,
+        )
 
     @property
     def n_known(self) -> int:
@@ -546,9 +559,13 @@ class LocationScan:
         return self.paths.column("visits")
 
     def finish(
-        self, global_numbers: NDArray[np.int64], paths: ColumnSlice, calls: ColumnSlice, events: ColumnSlice,
+        self,
+        global_numbers: NDArray[np.int64],
+        paths: ColumnSlice,
+        calls: ColumnSlice,
+        events: ColumnSlice,
         global_calls: ColumnSlice,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Take what is kept of it, and let go of what the pass worked with."""
         self.paths, self.calls, self.events = paths, calls, events
         self.global_calls, self.global_numbers = global_calls, global_numbers
@@ -561,9 +578,12 @@ class LocationScan:
 
 
 def publish(
-    scans: Sequence[LocationScan], attributed: stacks.AttributedEvents, n_attributed: NDArray[np.int64],
-    period: NDArray[np.int32], n_paths: NDArray[np.int64],
-) -> NDArray[np.int64]:  # fmt: skip
+    scans: Sequence[LocationScan],
+    attributed: stacks.AttributedEvents,
+    n_attributed: NDArray[np.int64],
+    period: NDArray[np.int32],
+    n_paths: NDArray[np.int64],
+) -> NDArray[np.int64]:
     """Let threads that were forked on some locations know where: the call path of every FORK so far, and the program it belongs to.
 
     Parameters
@@ -680,8 +700,11 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
     numbers = np.flatnonzero(is_global)
     chosen = calls.take(numbers)
     kept: tuple[ColumnSource, ...] = (
-        paths, spill.keep(calls, CLOSE_TO, borrowed=True), spill.keep(events, borrowed=True), spill.keep(chosen) if is_many else chosen,
-    )  # fmt: skip
+        paths,
+        spill.keep(calls, CLOSE_TO, borrowed=True),
+        spill.keep(events, borrowed=True),
+        spill.keep(chosen) if is_many else chosen,
+    )
     first_global = np.searchsorted(numbers, first_call)
     firsts = first_path, first_call, first_event, first_global
     bounds = zip(*(pairwise(first.tolist()) for first in firsts), strict=True)
@@ -695,9 +718,14 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
 
 
 def _global_calls(
-    regions: Regions, paths: Columns, calls: Columns, events: Columns, n_paths: NDArray[np.int64], n_calls: NDArray[np.int64],
+    regions: Regions,
+    paths: Columns,
+    calls: Columns,
+    events: Columns,
+    n_paths: NDArray[np.int64],
+    n_calls: NDArray[np.int64],
     n_attributed: NDArray[np.int64],
-) -> tuple[NDArray[np.bool_], bool]:  # fmt: skip
+) -> tuple[NDArray[np.bool_], bool]:
     """Find the call instances that join all processes at once: one-sided communication, files, start and end of MPI.
 
     Returns
@@ -719,9 +747,12 @@ def _global_calls(
 
 
 def advance_together(
-    scans: Sequence[LocationScan], others: Mapping[int, LocationScan] | Sequence[LocationScan], pool: BufferPool, spill: Spill,
+    scans: Sequence[LocationScan],
+    others: Mapping[int, LocationScan] | Sequence[LocationScan],
+    pool: BufferPool,
+    spill: Spill,
     give_up: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Let locations advance one after the other; those that end share buffers.
 
     Parameters
@@ -811,9 +842,14 @@ def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]],
 
 
 def scan_batch(
-    scans: Sequence[LocationScan], columns: Mapping[str, NDArray[Any]], sizes: NDArray[np.int64], buffers: ScanBuffers,
-    ends: bool, pointers: stacks.Pointers = NO_POINTERS, charges: stacks.Charges = NO_CHARGES,
-) -> int:  # fmt: skip
+    scans: Sequence[LocationScan],
+    columns: Mapping[str, NDArray[Any]],
+    sizes: NDArray[np.int64],
+    buffers: ScanBuffers,
+    ends: bool,
+    pointers: stacks.Pointers = NO_POINTERS,
+    charges: stacks.Charges = NO_CHARGES,
+) -> int:
     """Scan some events of locations, which follow each other.
 
     Parameters
@@ -840,9 +876,27 @@ def scan_batch(
     why, k, at = stacks.GROW, 0, 0
     while True:
         why, k, at = stacks.scan_locations(
-            k, at, events, bounds, states, meanings, sides, side_bounds, b.periods(divider), b.frames, b.paths, b.table,
-            b.calls, b.attributed, b.team_stack, tasks, pointers, charges, b.filled, ends,
-        )  # fmt: skip
+            k,
+            at,
+            events,
+            bounds,
+            states,
+            meanings,
+            sides,
+            side_bounds,
+            b.periods(divider),
+            b.frames,
+            b.paths,
+            b.table,
+            b.calls,
+            b.attributed,
+            b.team_stack,
+            tasks,
+            pointers,
+            charges,
+            b.filled,
+            ends,
+        )
         if why != stacks.GROW:
             break
         b.grow(states[k])
@@ -1050,15 +1104,7 @@ def scan_locations(
         teams = Teams(store, locations, members)
         scans = {
             i: LocationScan(
-                store,
-                regions,
-                teams,
-                order,
-                i,
-                int(first_rows[i]),
-                stops,
-                bool(locations.is_device[i]),
-                divider,
+                store, regions, teams, order, i, int(first_rows[i]), stops, bool(locations.is_device[i]), divider
             )
             for i, stops in zip(members.tolist(), flush_stops_of(store, members), strict=True)
         }

@@ -58,9 +58,13 @@ def title_of(cube: SeverityCube) -> str:
 
 
 def write_page(
-    cube: SeverityCube, path: str | Path, title: str | None = None, sources: str | Path | Sources | None = None, *,
+    cube: SeverityCube,
+    path: str | Path,
+    title: str | None = None,
+    sources: str | Path | Sources | None = None,
+    *,
     force: bool = False,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a cube as an HTML file that holds data, viewer and style, and loads nothing from anywhere.
 
     Names in the file are data: they are compressed and never parsed as markup, and the file's content security policy
@@ -99,10 +103,7 @@ def write_page(
         encoded = base64.b64encode(content).decode()
         return f'<script type="application/octet-stream" id="{name}">{encoded}</script>\n'
 
-    with (
-        output.new() as file,
-        open(file, "w", encoding="utf-8", errors="replace", newline="\n") as out,
-    ):
+    with output.new() as file, open(file, "w", encoding="utf-8", errors="replace", newline="\n") as out:
         out.write(
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
