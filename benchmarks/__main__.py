@@ -1,4 +1,5 @@
-"""The command line: `python -m benchmarks run`, `compare`, `table`, `list`; the first two are those of pytest and pytest-benchmark."""
+"""The command line: `python -m benchmarks run`, `compare`, `table`, `list`; the first two are those of pytest and
+pytest-benchmark."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The first convert and analyze after an installation, which compile kernels.
 
-`python -m benchmarks.first_run ARCHIVE` runs convert and analyze of the store with an empty cache, then analyze of the archive with another one;
-with one thread, and with as many as there are cores: then other processes compile ahead (`tracecols.kernels.ahead`).
-`python -m benchmarks.first_run --write ARCHIVE` makes the list of kernels anew that they compile; what it has to be is what an analysis of the
-archive calls, in a process that has called none yet.
+`python -m benchmarks.first_run ARCHIVE` runs convert and analyze of the store with an empty cache, then analyze of the
+archive with another one; with one thread, and with as many as there are cores: then other processes compile ahead
+(`tracecols.kernels.ahead`). `python -m benchmarks.first_run --write ARCHIVE` makes the list of kernels anew that they
+compile; what it has to be is what an analysis of the archive calls, in a process that has called none yet.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from tracecols.work.jobs import n_jobs
 
 
 def called(archive: Path) -> list[list[Any]]:
-    """Return the kernels that converting and analysing an archive calls first in this process, as the list has them, but for those of converters."""
+    """Return the kernels that converting and analysing an archive calls first in this process, as the list has them,
+    but for those of converters."""
     import tracecols
 
     found: list[list[Any]] = []

@@ -1,9 +1,11 @@
 """A fuzz campaign over both converters, stores and severity cubes: `python -m benchmarks.fuzz --mutations 100000`.
 
-Small traces are damaged at random, one file at a time (tests/otf2_mutations.py, tests/epilog_mutations.py), then converted and
-analyzed by worker processes. `--only "values*"` changes values of stores with all their checksums made right again
-(tests/store_mutations.py), `--only "*cube*"` those of cubes (tests/cube_mutations.py), which all commands that read cubes refuse in words or take; `--bounds` checks every index of the kernels. A worker that dies, hangs or wants more memory than it may is a failure, like any error that is
-not one of tracecols'. What is read nevertheless is compared with the sound trace:
+Small traces are damaged at random, one file at a time (tests/otf2_mutations.py, tests/epilog_mutations.py), then
+converted and analyzed by worker processes. `--only "values*"` changes values of stores with all their checksums made
+right again (tests/store_mutations.py), `--only "*cube*"` those of cubes (tests/cube_mutations.py), which all commands
+that read cubes refuse in words or take; `--bounds` checks every index of the kernels. A worker that dies, hangs or
+wants more memory than it may is a failure, like any error that is not one of tracecols'. What is read nevertheless is
+compared with the sound trace:
 
 * *same*: all events, attributes, definitions and severities are; the definitions may stand in another order.
 * *told*: something differs and the store says so: events lost, records not understood, definitions missing among others,
@@ -11,8 +13,8 @@ not one of tracecols'. What is read nevertheless is compared with the sound trac
 * *silent*: something differs and nothing says so. Traces have no checksums; what differs is told apart by `explain`:
 
   * *another value*: every record is there, and some fields hold other values that are as good as the ones before: a name, a
-    line, a time that keeps the order, a tag, a counter, an identifier of something else that is defined. That is another valid
-    trace, which no reader can tell from the sound one.
+    line, a time that keeps the order, a tag, a counter, an identifier of something else that is defined. That is
+    another valid trace, which no reader can tell from the sound one.
   * *other records*: some are left out, added, moved or of another type, and what is left breaks no rule of the format.
   * *not understood*: anything else; there should be none.
 """

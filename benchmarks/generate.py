@@ -1,9 +1,10 @@
 """Generate OTF2 archives of programs whose wait states are known: `python -m benchmarks.generate PROGRAM OUT/`.
 
-The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone solver, a
-master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost everything, random call
-trees with messages around a ring (`irregular`), hosts that use devices (`offload`), one-sided communication (`rma`). What each of them has lost waiting follows from its own schedule and stands beside the archive in `truth.json`: ticks (bytes,
-occurrences) by property and location, visits by region.
+The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone
+solver, a master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost
+everything, random call trees with messages around a ring (`irregular`), hosts that use devices (`offload`), one-sided
+communication (`rma`). What each of them has lost waiting follows from its own schedule and stands beside the archive in
+`truth.json`: ticks (bytes, occurrences) by property and location, visits by region.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ __all__ = ["Generated", "Truth", "make", "record", "truth_as_json", "write"]
 
 
 RECORDED: dict[str, Callable[[Path, int, int, int, int], Recording]] = {"offload": make_offload, "rma": make_rma}
-"""Programs that write themselves: by name, functions of the anchor file, numbers of processes, threads (or streams) and events, and a seed."""
+"""Programs that write themselves: by name, functions of the anchor file, numbers of processes, threads (or streams) and
+events, and a seed."""
 
 
 def record(program: str, folder: str | Path, processes: int, threads: int, n_events: int, seed: int) -> Recording:
@@ -51,9 +53,11 @@ def truth_as_json(truth: Truth) -> dict[str, Any]:
 def write(
     source: Generated, folder: str | Path, jobs: int | None = None, *, unmeasured: bool = False, is_epilog: bool = False
 ) -> Path:
-    """Write a generated trace as `traces.otf2`, or as `epik.elg`, into a folder, and `truth.json` beside it; returns the anchor file.
+    """Write a generated trace as `traces.otf2`, or as `epik.elg`, into a folder, and `truth.json` beside it; returns
+    the anchor file.
 
-    With a skew the OTF2 archive says by how much clocks differ, or not: then the recorded times are those of different clocks.
+    With a skew the OTF2 archive says by how much clocks differ, or not: then the recorded times are those of different
+    clocks.
     """
     from tracecols.converters.otf2.write import write_archive
 

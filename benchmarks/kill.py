@@ -1,7 +1,7 @@
 """Kill commands at random moments: `python -m benchmarks.kill --kills 300`.
 
-What is there then is the older output, the whole one, or none; the command run again works, and clears away what was left.
-Asked to end (SIGINT, SIGTERM), a command itself leaves nothing.
+What is there then is the older output, the whole one, or none; the command run again works, and clears away what was
+left. Asked to end (SIGINT, SIGTERM), a command itself leaves nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def content(folder: Path) -> dict[str, str]:
 
 
 class Case:
-    """A command (what follows `tracecols`), run in a folder, the name of its output, and an older output that may be in its place."""
+    """A command (what follows `tracecols`), run in a folder, the name of its output, and an older output that may be in
+    its place."""
 
     def __init__(self, name: str, arguments: list[str], output: str, folder: Path, older: Path | None = None) -> None:
         self.name, self.arguments, self.output, self.older = name, arguments, output, older
@@ -95,7 +96,8 @@ class Case:
             _, errors = process.communicate()
         code, state, left = process.returncode, self.state(), self.left()
         found = f"{how.name}: {state}" + (", scratch left" if left else "")
-        # the older output is moved away and the other one put there; killed in between, it is the next run that puts it back
+        # the older output is moved away and the other one put there; killed in between, it is the next run that puts it
+        # back
         fits = state == "complete" or (state == "older" if has_older else state == "nothing")
         if not fits and not (has_older and state == "nothing" and left):
             wrong.append(f"{how.name}: {state}")

@@ -69,7 +69,8 @@ def _no_pipit() -> str:
 
 
 def _read_with_library(subject: Subject, name: str, before: list[str], flags: list[str]) -> Run:
-    """Compile `otf2_library.c`, load it after some shared objects, open the archive, and read all events, which is measured."""
+    """Compile `otf2_library.c`, load it after some shared objects, open the archive, and read all events, which is
+    measured."""
     include = include_folder()
     assert include is not None
     shared = subject.scratch / f"{name}.so"

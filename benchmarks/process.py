@@ -1,4 +1,5 @@
-"""A step in a process of its own, so that the most memory it held is that of one step; and what a process holds and takes."""
+"""A step in a process of its own, so that the most memory it held is that of one step; and what a process holds and
+takes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from benchmarks.steps import Subject
 
-# -- memory, processor time, temporary files ----------------------------------------------------------------------------
+# -- memory, processor time, temporary files
+# ----------------------------------------------------------------------------
 
 
 def _status(field: str) -> int | None:
@@ -84,7 +86,8 @@ def watched(*folders: Path) -> Iterator[list[int]]:
         thread.join()
 
 
-# -- a step in a process of its own -------------------------------------------------------------------------------------
+# -- a step in a process of its own
+# -------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -128,7 +131,8 @@ def _round(name: str, is_watched: bool) -> Round:
 
 
 class StepProcess(AbstractContextManager["StepProcess"]):
-    """A process that runs one step of a subject, as often as it is asked to, and keeps what each of these `rounds` took."""
+    """A process that runs one step of a subject, as often as it is asked to, and keeps what each of these `rounds`
+    took."""
 
     def __init__(self, step: str, subject: Subject) -> None:
         self.step, self.rounds = step, list[Round]()

@@ -1,4 +1,5 @@
-"""Tables of results of pytest-benchmark, in Markdown: rates and their ratios to yardsticks, growth, and what others need for the same work."""
+"""Tables of results of pytest-benchmark, in Markdown: rates and their ratios to yardsticks, growth, and what others
+need for the same work."""
 
 from __future__ import annotations
 

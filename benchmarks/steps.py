@@ -1,7 +1,8 @@
 """What is measured: every step of the way from an archive to severities and beyond (`STEPS`, below).
 
-A step is a function of a `Subject`, which does what is needed beforehand and returns the function that is measured. If that one returns
-a number, it is how many events, cells or rows it makes. The engine is called here and nowhere else in the benchmarks of steps.
+A step is a function of a `Subject`, which does what is needed beforehand and returns the function that is measured. If
+that one returns a number, it is how many events, cells or rows it makes. The engine is called here and nowhere else in
+the benchmarks of steps.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ class Subject:
                     yield batch
 
 
-# -- declarations -------------------------------------------------------------------------------------------------------
+# -- declarations
+# -------------------------------------------------------------------------------------------------------
 
 Run = Callable[[], object]
 
@@ -149,7 +151,8 @@ class Step:
         return next((why for why, holds in reasons.items() if holds), self.missing() if self.missing else "")
 
 
-# -- yardsticks ---------------------------------------------------------------------------------------------------------
+# -- yardsticks
+# ---------------------------------------------------------------------------------------------------------
 
 
 def _copy_columns(subject: Subject) -> Run:
@@ -187,14 +190,15 @@ def _write_columns(subject: Subject) -> Run:
     return run
 
 
-# -- from archives to severities ----------------------------------------------------------------------------------------
+# -- from archives to severities
+# ----------------------------------------------------------------------------------------
 
 
 def _decode(subject: Subject) -> Run:
     """Decode all events into buffers that are reused.
 
-    To open an OTF2 archive is to read its definitions, which does not count. To open a merged trace is to go through all
-    records for those of each location, which is a part of decoding them and counts.
+    To open an OTF2 archive is to read its definitions, which does not count. To open a merged trace is to go through
+    all records for those of each location, which is a part of decoding them and counts.
     """
     archive = subject.archive
     assert archive is not None
@@ -295,7 +299,8 @@ def _command(subject: Subject) -> Run:
     return lambda: subprocess.run(words, check=True, capture_output=True, cwd=ROOT)
 
 
-# -- tables and exports -------------------------------------------------------------------------------------------------
+# -- tables and exports
+# -------------------------------------------------------------------------------------------------
 
 
 def _with_calls(subject: Subject) -> Any:
@@ -324,7 +329,8 @@ def _enhance(subject: Subject) -> Run:
     return run
 
 
-# -- queries ------------------------------------------------------------------------------------------------------------
+# -- queries
+# ------------------------------------------------------------------------------------------------------------
 
 
 def _read_window(subject: Subject, columns: list[str], **more: Any) -> Run:
@@ -345,7 +351,8 @@ def _bytes_by_peers(trace: Any) -> Any:
 
 
 def _frame(subject: Subject, make: Callable[[Any], Any]) -> Run:
-    """Make a frame of all events of a trace that was scanned before; noted: its size, and how much memory making it takes."""
+    """Make a frame of all events of a trace that was scanned before; noted: its size, and how much memory making it
+    takes."""
     trace, before = subject.scanned(jobs=subject.jobs, frame_limit=None), held()
 
     def run() -> int:
@@ -371,7 +378,8 @@ PAGE = ROOT / "tracecols" / "docs" / "tables.md"
 
 
 def _questions(subject: Subject, mark: str, **modules: str) -> Run:
-    """Ask the three questions of docs/tables.md with the code that is there after a mark; frames are made of a trace that was not scanned."""
+    """Ask the three questions of docs/tables.md with the code that is there after a mark; frames are made of a trace
+    that was not scanned."""
     code = PAGE.read_text(encoding="utf-8").split(mark)[1].split("```")[0]
     trace = subject.trace(jobs=subject.jobs, frame_limit=None) if "np" in modules else subject.enhanced()
     if not modules:
@@ -388,7 +396,8 @@ def _ask(of: Callable[[Subject], Any], run: Callable[[Any], object]) -> Callable
     return lambda subject: partial(run, of(subject))
 
 
-# -- the list -----------------------------------------------------------------------------------------------------------
+# -- the list
+# -----------------------------------------------------------------------------------------------------------
 
 SERIES, ARCHIVE = {"in_series": True}, {"needs": "archive"}
 WHOLE, WIDE = {"most_events": LARGEST}, {"most_events": 200_000_000, "family": "p2p"}

@@ -1,4 +1,5 @@
-"""EARL under pytest-benchmark: opening, and queries at random positions, of a trace of 10^7 events, or of so many as `--events` says."""
+"""EARL under pytest-benchmark: opening, and queries at random positions, of a trace of 10^7 events, or of so many as
+`--events` says."""
 
 from __future__ import annotations
 

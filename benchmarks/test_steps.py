@@ -1,4 +1,5 @@
-"""The steps under pytest-benchmark: `pytest benchmarks/test_steps.py -k scan --workloads bt-mz` while changing one of them."""
+"""The steps under pytest-benchmark: `pytest benchmarks/test_steps.py -k scan --workloads bt-mz` while changing one of
+them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What a large cube costs in a browser: `python -m benchmarks.viewer --cells 1e7`.
 
-A made-up cube is written as a report and opened in Chromium without a window (tests/browser.py). A quarter of the cells belongs to the
-root, half to ten properties, the rest to all others. Times are medians of several runs, from the click or the opening of the file until the
-values are on the screen.
+A made-up cube is written as a report and opened in Chromium without a window (tests/browser.py). A quarter of the cells
+belongs to the root, half to ten properties, the rest to all others. Times are medians of several runs, from the click
+or the opening of the file until the values are on the screen.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ SCROLL = """async () => {
 
 
 def random_tree(rng: np.random.Generator, n: int, width: int) -> NDArray[np.int64]:
-    """Return parents of a random tree in depth-first order; every node hangs below one of the last `width` on its path."""
+    """Return parents of a random tree in depth-first order; every node hangs below one of the last `width` on its
+    path."""
     parent, path = np.full(n, -1), [0]
     for i in range(1, n):
         del path[1 + int(rng.integers(max(0, len(path) - width), len(path))) :]

@@ -1,8 +1,9 @@
 """Analyse on worker processes: compare with threads, and kill workers at random moments.
 
-`python -m benchmarks.workers equal ARCHIVE ...` compares cubes and stores, bit for bit, with those of threads; of a STORE only the cubes.
-`python -m benchmarks.workers kill --kills 30` kills a worker in each of so many analyses and conversions, and compares what comes of it.
-What they cost the step `analyze_workers` measures (`python -m benchmarks run -k analyze`).
+`python -m benchmarks.workers equal ARCHIVE ...` compares cubes and stores, bit for bit, with those of threads; of a
+STORE only the cubes. `python -m benchmarks.workers kill --kills 30` kills a worker in each of so many analyses and
+conversions, and compares what comes of it. What they cost the step `analyze_workers` measures (`python -m benchmarks
+run -k analyze`).
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def equal(archives: list[Path], workers: list[int], conventions: list[str], ways
 
 
 def kill_one(client: Any, work: Callable[[], Any], after: float, chance: random.Random) -> tuple[Any, bool]:
-    """Do some work and kill a worker after some seconds; returns what was made, and whether the work was not done before."""
+    """Do some work and kill a worker after some seconds; returns what was made, and whether the work was not done
+    before."""
     # a nanny that is just starting a worker does not start another one
     nannies = [n for n in client.cluster.workers.values() if n.status == Status.running]
     victim, done, hit = chance.choice(sorted(n.pid for n in nannies)), Event(), Event()
@@ -123,7 +125,8 @@ def kill_one(client: Any, work: Callable[[], Any], after: float, chance: random.
 
 
 def wait_for_nannies(client: Any, n: int) -> None:
-    """Wait until the workers of a local cluster are there again; for one that its nanny does not start again there is another one."""
+    """Wait until the workers of a local cluster are there again; for one that its nanny does not start again there is
+    another one."""
     try:
         client.wait_for_workers(n, timeout=30)
     except TimeoutError:

@@ -77,7 +77,8 @@ TREES = {"depth": 12, "functions": 300}
 
 
 def workloads(n_events: int = 10_000_000) -> dict[str, Workload]:
-    """Return all workloads by name, recorded ones only if they are there; so many events have the irregular ones, a fifth of it the programs."""
+    """Return all workloads by name, recorded ones only if they are there; so many events have the irregular ones, a
+    fifth of it the programs."""
     n, about = n_events, "random call trees and durations"
     found = [_recorded(name, path, what) for name, path, what in RECORDED if path.exists()]
     found.append(_generated("irregular", f"{about}, 8 processes", "irregular", 8, 1, n, nodes=4_000, **TREES))

@@ -157,7 +157,8 @@ class SourceOfMany(Source, Protocol):
 def read_in_order(
     source: Source, locations: Sequence[int], report: Report, damaged: Collection[int] = ()
 ) -> Iterator[Batch]:
-    """Yield the events of locations that follow each other, in order, with `Batch.parts`; see `SourceOfMany.read_together`.
+    """Yield the events of locations that follow each other, in order, with `Batch.parts`; see
+    `SourceOfMany.read_together`.
 
     Parameters
     ----------

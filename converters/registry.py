@@ -127,7 +127,8 @@ def find_anchor(path: str | Path) -> Path:
 
 
 def trace_name(anchor: Path) -> str:
-    """Return what a trace is called: its file without ending, or its folder if the file has the name all such files have.
+    """Return what a trace is called: its file without ending, or its folder if the file has the name all such files
+    have.
 
     Parameters
     ----------

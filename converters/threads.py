@@ -23,8 +23,8 @@ def number_threads(definitions: Mapping[str, Mapping[str, list[Any]]], forks: Ma
     definitions : mapping of str to mapping of str to list
         Columns of the tables `locations` (in process order) and `groups`.
     forks : mapping of int to int, optional
-        Time of the first FORK of every location that forks; None as long as no events are read: the threads of processes
-        whose master depends on them are UNKNOWN then.
+        Time of the first FORK of every location that forks; None as long as no events are read: the threads of
+        processes whose master depends on them are UNKNOWN then.
 
     Returns
     -------

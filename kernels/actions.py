@@ -1,4 +1,5 @@
-"""What each kind of event does to the stacks of its location: declared once, for all kernels that walk through events."""
+"""What each kind of event does to the stacks of its location: declared once, for all kernels that walk through
+events."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compile the kernels of an analysis in another process, while the command that needs them does something else.
 
-Compiling takes most of the first run after an installation, and numba compiles one kernel at a time in a process. The file
-`ahead.json` lists what an analysis calls, in this order; `python -m benchmarks.first_run --write` makes it anew.
+Compiling takes most of the first run after an installation, and numba compiles one kernel at a time in a process. The
+file `ahead.json` lists what an analysis calls, in this order; `python -m benchmarks.first_run --write` makes it anew.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ MOST = 3
 
 
 def start(n: int) -> list[subprocess.Popen[bytes]]:
-    """Start processes that compile the kernels of an analysis, those it calls last first; whoever starts them ends them.
+    """Start processes that compile the kernels of an analysis, those it calls last first; whoever starts them ends
+    them.
 
     Parameters
     ----------
@@ -56,8 +57,8 @@ def compile_share(k: int, n: int) -> None:
 def described(argument: Any) -> Any:
     """Return what JSON can say of the type of an argument; `numba_type` is the way back.
 
-    An array is [type of its elements, dimensions, whether it can be written to], a named tuple [its class, types of its fields], all
-    others have a name. Arrays are C-contiguous.
+    An array is [type of its elements, dimensions, whether it can be written to], a named tuple [its class, types of its
+    fields], all others have a name. Arrays are C-contiguous.
     """
     from numba import types
 

@@ -22,8 +22,8 @@ _lock = Lock()
 class KernelCache(FunctionCache):  # type: ignore[misc]
     """Machine code of a kernel on disk, loaded without what only compiling needs.
 
-    numba's own makes ready everything it can compile before it loads the first function: 0.3 s and 35 MB of each process, a fifth
-    of the time of ``tracecols analyze`` on a small trace. Compiling makes it ready again by itself.
+    numba's own makes ready everything it can compile before it loads the first function: 0.3 s and 35 MB of each
+    process, a fifth of the time of ``tracecols analyze`` on a small trace. Compiling makes it ready again by itself.
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -71,7 +71,8 @@ _found: list[Path | None] = []
 
 
 def _private_folder() -> Path | None:
-    """Return the folder of this user among temporary files; None if there can be none. A warning says so when it is made."""
+    """Return the folder of this user among temporary files; None if there can be none. A warning says so when it is
+    made."""
     if not _found:
         try:
             parent = Path(tempfile.gettempdir())
@@ -121,7 +122,8 @@ def _find_private_folder(parent: Path) -> Path | None:
 
 
 def _is_private(path: Path, *, is_shared: bool = False) -> bool:
-    """Return whether nobody but this user, or the administrator, can put something into a folder, or replace what is in a shared one.
+    """Return whether nobody but this user, or the administrator, can put something into a folder, or replace what is in
+    a shared one.
 
     Parameters
     ----------

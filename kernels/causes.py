@@ -43,7 +43,8 @@ def find_last_synchronisations(
     used,
     found,
 ):
-    """Find for queries (synchronisation point, process) the last point of the same location before that synchronises with the process.
+    """Find for queries (synchronisation point, process) the last point of the same location before that synchronises
+    with the process.
 
     Parameters
     ----------
@@ -110,7 +111,8 @@ def find_last_synchronisations(
 
 @kernel
 def choose_causes(waiting, wait, cause, chosen):
-    """Choose one pair of every waiting point: the one with the longest wait, of equals the one whose cause has the lowest number, or the first.
+    """Choose one pair of every waiting point: the one with the longest wait, of equals the one whose cause has the
+    lowest number, or the first.
 
     Parameters
     ----------
@@ -133,7 +135,8 @@ def subtract_maps(start, cause_map, waiting_map, within_map, causing, waiting, k
     start : int
         Pair to begin with.
     cause_map, waiting_map, within_map : (n,) int64
-        Map of the causing side, of the waiting side (-1 none), and a map whose call paths are the only ones to count (-1 all).
+        Map of the causing side, of the waiting side (-1 none), and a map whose call paths are the only ones to count
+        (-1 all).
     causing, waiting : segments.Maps
         Of both sides, as `sum_intervals` makes them.
     keeps_path : (n,) int32
@@ -186,7 +189,8 @@ def subtract_maps(start, cause_map, waiting_map, within_map, causing, waiting, k
 
 @part
 def _largest(m, n, value, pivot, spare):
-    """Return the m-th largest of n values: those that cannot be it are dropped round by round, on either side of a pivot.
+    """Return the m-th largest of n values: those that cannot be it are dropped round by round, on either side of a
+    pivot.
 
     Parameters
     ----------
@@ -226,7 +230,8 @@ def _largest(m, n, value, pivot, spare):
 
 @part
 def _give_rest(rest, n, total, share, remainder, spare):
-    """Give one unit each to as many of n shares as there is a rest: to those with the largest remainders, of equals to the first."""
+    """Give one unit each to as many of n shares as there is a rest: to those with the largest remainders, of equals to
+    the first."""
     if n <= FEW:
         for i in range(n):
             before = 0
@@ -250,7 +255,8 @@ def _give_rest(rest, n, total, share, remainder, spare):
 
 @part
 def _corrected(q, r, c):
-    """Return a quotient and its remainder, of which the first may be wrong by one: a remainder lies between 0 and the divisor c."""
+    """Return a quotient and its remainder, of which the first may be wrong by one: a remainder lies between 0 and the
+    divisor c."""
     if r < 0:
         return q - 1, r + c
     if r >= c:
@@ -262,8 +268,9 @@ def _corrected(q, r, c):
 def _multiply_divide(a, b, c, inverse):
     """Return the whole part of a * b / c and the remainder, both exact, whatever the product.
 
-    The product may have 124 bits. So `a` comes in two digits of 31 bits, as in long division; the quotient of each digit has
-    at most 32 bits, which float64 tells up to one, and the remainder, which fits in 64 bits though its terms may not, says which.
+    The product may have 124 bits. So `a` comes in two digits of 31 bits, as in long division; the quotient of each
+    digit has at most 32 bits, which float64 tells up to one, and the remainder, which fits in 64 bits though its terms
+    may not, says which.
 
     Parameters
     ----------
@@ -284,7 +291,8 @@ def _multiply_divide(a, b, c, inverse):
 
 @kernel
 def divide(amount, weight, start, n, share, remainder, spare):
-    """Divide a whole amount into whole shares in proportion to weights, by the largest remainder; all to the first if there are none.
+    """Divide a whole amount into whole shares in proportion to weights, by the largest remainder; all to the first if
+    there are none.
 
     Parameters
     ----------
@@ -398,7 +406,8 @@ def charge_call_paths(location, first, stop, call_path, time, sums, is_met, met,
 
 @kernel
 def order_nodes(node, node_end, cause, location, open_pairs, at, ready, is_blocked, ordered):
-    """Order the points that wait or let others wait so that every cause comes after all that wait for it, from the end to the beginning.
+    """Order the points that wait or let others wait so that every cause comes after all that wait for it, from the end
+    to the beginning.
 
     Every location goes back through its nodes until it meets a cause some of whose waiting points are still to come.
 
@@ -462,7 +471,8 @@ def order_nodes(node, node_end, cause, location, open_pairs, at, ready, is_block
 
 
 class Carriers(NamedTuple):
-    """Pairs of who lets whom wait that carry costs on, in the order in which they do: every cause comes after all that wait for it.
+    """Pairs of who lets whom wait that carry costs on, in the order in which they do: every cause comes after all that
+    wait for it.
 
     Attributes
     ----------
@@ -492,8 +502,8 @@ class Costs(NamedTuple):
     cost : (n_waits, n_kinds)
         Of each wait the time of final waits it helped to cause, by kind; in whole ticks until they are passed on.
     shares : (n_pairs, n_kinds)
-        Of each pair the costs of its wait per second that the causing side lost; in whole ticks what of these costs is charged
-        to the causing side.
+        Of each pair the costs of its wait per second that the causing side lost; in whole ticks what of these costs is
+        charged to the causing side.
     propagated : (n_waits,)
         Of each wait how much of it lets others wait in point-to-point communication; of all kinds.
     """
@@ -505,7 +515,8 @@ class Costs(NamedTuple):
 
 @kernel
 def scale_costs(first_kind, pairs, pair_scale, pair_whole, pair_waited, wait, p2p_kinds, thread_kind, costs):
-    """Carry the costs of final waits of some kinds back through time in seconds: a wait takes on the costs of those that it helped to cause.
+    """Carry the costs of final waits of some kinds back through time in seconds: a wait takes on the costs of those
+    that it helped to cause.
 
     Parameters
     ----------
@@ -513,11 +524,13 @@ def scale_costs(first_kind, pairs, pair_scale, pair_whole, pair_waited, wait, p2
         The first of the kinds that `costs` has; those of each kind are carried back without regard to others.
     pairs : Carriers
     pair_scale, pair_whole, pair_waited : (n_pairs,) float64
-        Seconds of waiting per second lost by the causing side; what that side lost and waited in the interval; what it waited.
+        Seconds of waiting per second lost by the causing side; what that side lost and waited in the interval; what it
+        waited.
     wait : (n_waits,) float64
         How long each wait is.
     p2p_kinds, thread_kind : int
-        Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do not).
+        Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do
+        not).
     costs : Costs, written
         Zeros but for `propagated`.
     """
@@ -547,7 +560,8 @@ def scale_costs(first_kind, pairs, pair_scale, pair_whole, pair_waited, wait, p2
 
 @kernel
 def divide_costs(first_kind, pairs, pair_lost, amount, wait, p2p_kinds, costs, own, weight, portion, remainder, spare):
-    """Carry the costs of final waits of some kinds back through time in whole ticks, divided between the causing side and its own waits.
+    """Carry the costs of final waits of some kinds back through time in whole ticks, divided between the causing side
+    and its own waits.
 
     Parameters
     ----------
@@ -647,7 +661,8 @@ def walk_critical_path(
     lets_go, resumes : (n_points,) float64 or int64
         When a cause comes; when a waiting point has waited long enough.
     reached, left : (n_points + 1,) as `lets_go`, written
-        Of one path: from when, and until when, the location of a stop is on it; in the last place from the beginning of a location.
+        Of one path: from when, and until when, the location of a stop is on it; in the last place from the beginning of
+        a location.
 
     Returns
     -------

@@ -1,4 +1,5 @@
-"""The controlled logical clock: backward amortisation over the graph of clock conditions, and the shifts of all events."""
+"""The controlled logical clock: backward amortisation over the graph of clock conditions, and the shifts of all
+events."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from tracecols.kernels.kernel import inner_part, kernel
 def amortise(time, forward, limit, stretch, lookback, shift):
     """Let the events before a correction move towards it: the shift before a jump rises as slowly as all limits permit.
 
-    From the last node to the first: the straight line that rises to a node is steep enough to stay below all limits before it
-    (their lower convex hull), and ends where it meets what the forward pass has left. O(nodes) where few limits count, and
-    `lookback` times that at most.
+    From the last node to the first: the straight line that rises to a node is steep enough to stay below all limits
+    before it (their lower convex hull), and ends where it meets what the forward pass has left. O(nodes) where few
+    limits count, and `lookback` times that at most.
 
     Parameters
     ----------
@@ -68,7 +69,8 @@ def mark_rows(rows, bits):
 
 @kernel
 def place_conditions(tail, head, condition, is_inferred, at, waiting, out_head, out_condition, out_inferred):
-    """Put conditions to those of the same tail; `at` holds where the next one of each tail goes, `waiting` counts those into each head."""
+    """Put conditions to those of the same tail; `at` holds where the next one of each tail goes, `waiting` counts those
+    into each head."""
     for e in range(tail.size):
         place = at[tail[e]]
         at[tail[e]] = place + 1
@@ -80,7 +82,8 @@ def place_conditions(tail, head, condition, is_inferred, at, waiting, out_head, 
 
 @inner_part
 def lag_of(tail, head, condition, late, latency, n_transfers, n):
-    """Return how much later the head of a condition has to be than its tail, at least; a hub takes no time: what passes through it is late behind it."""
+    """Return how much later the head of a condition has to be than its tail, at least; a hub takes no time: what passes
+    through it is late behind it."""
     lag = np.int64(0)
     if head < n and condition < n_transfers:
         lag += latency
@@ -249,7 +252,8 @@ def count_violations(time, shift, start, head, condition, late, latency, n_trans
 
 @inner_part
 def shift_between(time, node, node_time, node_shift, shrink, stretch):
-    """Return the shift of an event behind `node` nodes of its location: what remains of the shift before, or leads to the next."""
+    """Return the shift of an event behind `node` nodes of its location: what remains of the shift before, or leads to
+    the next."""
     shift = 0
     rate = stretch
     if node > 0:
@@ -270,8 +274,8 @@ def shift_between(time, node, node_time, node_shift, shrink, stretch):
 def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stretch, shift):
     """Find by how much the events of a location move, from the shifts of its nodes; O(n).
 
-    Between two nodes the larger of two counts: what the first one leaves, which shrinks, and what leads to the second one, which grows
-    evenly, no slower than it may.
+    Between two nodes the larger of two counts: what the first one leaves, which shrinks, and what leads to the second
+    one, which grows evenly, no slower than it may.
 
     Parameters
     ----------
@@ -302,7 +306,8 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
 
 @kernel
 def follow_events(time, node_time, node_shift, shrink, stretch, shift):
-    """Find by how much a location moves that has no nodes of its own and follows another one, at the same recorded times; O(n).
+    """Find by how much a location moves that has no nodes of its own and follows another one, at the same recorded
+    times; O(n).
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
-"""Where the periods of one location begin between its synchronisation points, and the time of intervals by call path and period.
+"""Where the periods of one location begin between its synchronisation points, and the time of intervals by call path
+and period.
 
 Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
 """
@@ -30,7 +31,8 @@ from tracecols.kernels.segments import (
 )
 from tracecols.kernels.segments import FORK as FORK_TEAM
 
-# state carried from batch to batch; what was counted early, and at whose expense; whether there is no room for more edges
+# state carried from batch to batch; what was counted early, and at whose expense; whether there is no room for more
+# edges
 N_EDGES, PERIOD, EARLY, ABOVE, IS_FULL, N_STATE = range(6)
 
 
@@ -169,8 +171,9 @@ def collect_with_edges(
 ):
     """Collect the segments of a location as without periods, and note where each period begins.
 
-    A period begins in front of the event that ends its first time, behind the cuts there. The time between a FORK and an ENTER, or an EXIT and a JOIN,
-    lies where it is, though all of it is counted at the ENTER or the EXIT; of phases it belongs to those of the region.
+    A period begins in front of the event that ends its first time, behind the cuts there. The time between a FORK and
+    an ENTER, or an EXIT and a JOIN, lies where it is, though all of it is counted at the ENTER or the EXIT; of phases
+    it belongs to those of the region.
 
     Parameters
     ----------
@@ -179,7 +182,8 @@ def collect_with_edges(
     edge_state : (N_STATE,) int64
     early_until : (1,) as `time`
         Until when time was counted early.
-    time, kind, region, node, start, base_row, action, number, parent, tasks, forgets, fills, stop_times, flush_paths, marks, nested, joins, state, last, open_map, segments
+    time, kind, region, node, start, base_row, action, number, parent, tasks, forgets, fills, stop_times, flush_paths,
+    marks, nested, joins, state, last, open_map, segments
         As for `segments.collect_segments`.
 
     Returns
@@ -413,7 +417,8 @@ class Waits(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a call inside of each interval: (n,) int32, and float64 or int64: its call path (-1 none), begin and end."""
+    """A part of a call inside of each interval: (n,) int32, and float64 or int64: its call path (-1 none), begin and
+    end."""
 
     path: NDArray[np.int32]
     begin: NDArray[Any]

@@ -1,7 +1,7 @@
 """Elements with the same key: number their groups, count, pair and add up within them. All O(n), none sorts.
 
-The functions make the arrays, the kernels fill them: a kernel that makes arrays takes 3 s longer to compile, because of the
-text of the error that it might raise.
+The functions make the arrays, the kernels fill them: a kernel that makes arrays takes 3 s longer to compile, because of
+the text of the error that it might raise.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ def find_in_blocks(key, shift, block_start, wanted, found):
     key : (n,) int64
         Ascending, at least one; the largest less the smallest fits in 63 bits.
     shift : int
-        A block has the keys that differ from the smallest by numbers that are equal after a shift to the right by so much.
+        A block has the keys that differ from the smallest by numbers that are equal after a shift to the right by so
+        much.
     block_start : (n_blocks + 1,) int32 or int64, written
         First key of each block.
     wanted : (m,) int64

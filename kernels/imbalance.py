@@ -10,7 +10,8 @@ SIZE, ABOVE, BELOW, ABSENT = range(4)
 
 @kernel
 def compare_with_mean(call_path, first, stop, locations, mean, start, location, value, how, key, result):
-    """Compare the values of call paths at locations with a mean, where they lack with zero; O(values written and skipped).
+    """Compare the values of call paths at locations with a mean, where they lack with zero; O(values written and
+    skipped).
 
     Parameters
     ----------
@@ -27,8 +28,8 @@ def compare_with_mean(call_path, first, stop, locations, mean, start, location, 
         Ascending for each call path.
     value : (n_cells,) float64
     how : int
-        SIZE: the difference without its sign. ABOVE, BELOW: how much more, or less, than the mean. ABSENT: the mean where the value
-        is zero or lacks.
+        SIZE: the difference without its sign. ABOVE, BELOW: how much more, or less, than the mean. ABSENT: the mean
+        where the value is zero or lacks.
     key : (>= n_results,) int64, written
         `call path << 32 | location` of each result, ascending.
     result : (>= n_results,) float64, written

@@ -1,7 +1,7 @@
 """The decorators kernels wear.
 
-Importing numba takes 0.3 s, a third of the time of a small analysis. What only looks at results or definitions calls no kernel, so numba is imported
-when the first one is called.
+Importing numba takes 0.3 s, a third of the time of a small analysis. What only looks at results or definitions calls no
+kernel, so numba is imported when the first one is called.
 """
 
 from __future__ import annotations
@@ -108,16 +108,17 @@ def _make_dispatcher(function: Callable[..., Any]) -> Any:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a sequential kernel: cached on disk, without the interpreter lock, never parallel inside.
 
-    Threads run kernels side by side over locations; the plain function stays available as ``.py_func``. It works in the arrays
-    it is given and makes none, so references to them need not be counted: every call from kernel to kernel that does costs
-    two atomic operations per array. It is called from Python and from kernels, never through a pointer: the wrapper for
-    that, which is compiled with every function, is left out.
+    Threads run kernels side by side over locations; the plain function stays available as ``.py_func``. It works in the
+    arrays it is given and makes none, so references to them need not be counted: every call from kernel to kernel that
+    does costs two atomic operations per array. It is called from Python and from kernels, never through a pointer: the
+    wrapper for that, which is compiled with every function, is left out.
     """
     return Kernel(function)
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """Compile a part of kernels: it is stored with each kernel that calls it, and inlined if it is small. Called from Python, it is the plain function.
+    """Compile a part of kernels: it is stored with each kernel that calls it, and inlined if it is small. Called from
+    Python, it is the plain function.
 
     As with kernels, the wrapper for calls through a pointer is left out: a tenth of the time to compile them.
     """
@@ -126,7 +127,8 @@ def part(function: Callable[..., Any]) -> Any:
 
 
 def inner_part(function: Callable[..., Any]) -> Any:
-    """Compile a part that is inlined whatever its size: one that kernels call so often that handing over its many arrays counts.
+    """Compile a part that is inlined whatever its size: one that kernels call so often that handing over its many
+    arrays counts.
 
     Without it the OTF2 decoder took 40 ns longer for each send, fork or collective operation, twice as long as before.
     """

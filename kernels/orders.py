@@ -10,7 +10,8 @@ from tracecols.kernels.kernel import kernel
 
 @kernel
 def search_smaller(values, item, start, stop, following, stack, result):
-    """Find first smaller elements (see `first_smaller`); `following` and `stack` have the size of `values`, `result` is filled."""
+    """Find first smaller elements (see `first_smaller`); `following` and `stack` have the size of `values`, `result` is
+    filled."""
     n = values.size
     depth = 0
     for i in range(n - 1, -1, -1):

@@ -7,7 +7,8 @@ from tracecols.kernels.kernel import kernel
 
 @kernel
 def split_cells(key, value, label_path, label_period, n_locations, start, call_path, location, period, result):
-    """Put cells of call paths in periods into the order of (call path, location, period); O(n + call paths x locations).
+    """Put cells of call paths in periods into the order of (call path, location, period); O(n + call paths x
+    locations).
 
     Parameters
     ----------

@@ -29,5 +29,6 @@ def _prefetch(_context: Any, array: Any, index: Any) -> Any:
 
 @kernel
 def prefetch(data, index):
-    """Fetch the cache line of `data[index]`, an array of bytes, in the background; an index out of bounds does no harm."""
+    """Fetch the cache line of `data[index]`, an array of bytes, in the background; an index out of bounds does no
+    harm."""
     _prefetch(data, index)

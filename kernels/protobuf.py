@@ -1,6 +1,7 @@
 """Encode what is drawn on a track as packets of Perfetto's trace format.
 
-The numbers are those of the messages in `protos/perfetto/trace` of the Perfetto sources, which never change their meaning.
+The numbers are those of the messages in `protos/perfetto/trace` of the Perfetto sources, which never change their
+meaning.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def encode_events(time, what, name, mark, start, track, category, mark_name, flo
     mark_name, flow, step : (n_marks,) int32, int64, uint8
         Name of every instant; number of its flow and what it does with it, 0 for none.
     values, is_text : (n_marks, n_values), (n_values,) int64, bool
-        Annotations, NULL where there is none; value i has the interned name i + 1. Texts are numbers from 0, as names are.
+        Annotations, NULL where there is none; value i has the interned name i + 1. Texts are numbers from 0, as names
+        are.
     out : (room,) uint8
         Filled.
 

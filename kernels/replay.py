@@ -1,4 +1,5 @@
-"""Replay of a trace: the graph of what waits for what, and when everything happens in it (max-plus, no sort by time)."""
+"""Replay of a trace: the graph of what waits for what, and when everything happens in it (max-plus, no sort by
+time)."""
 
 from __future__ import annotations
 
@@ -125,8 +126,8 @@ def count_dependencies(is_first, head, waiting):
 def sweep_nodes(is_first, weight, start, edge_start, edge_head, edge_lag, waiting, time, stack):
     """Let every node happen as soon as all it depends on has; O(nodes + edges), 5 to 20 ns for a node.
 
-    A node's time is the latest of what it depends on, plus its weight. After a node that of the same location that follows it is
-    next if it waits for nothing else, so that most of memory is read in order.
+    A node's time is the latest of what it depends on, plus its weight. After a node that of the same location that
+    follows it is next if it waits for nothing else, so that most of memory is read in order.
 
     Parameters
     ----------

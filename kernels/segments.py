@@ -1,7 +1,8 @@
-"""Exclusive time of one location as a sequence of segments: sums by call path between the cuts at its synchronisation points.
+"""Exclusive time of one location as a sequence of segments: sums by call path between the cuts at its synchronisation
+points.
 
-Times are float64 seconds or int64 ticks, in one call all the same; what is computed from them has their type. So no literal
-number may meet one: an integer that meets 0.0 is a float64.
+Times are float64 seconds or int64 ticks, in one call all the same; what is computed from them has their type. So no
+literal number may meet one: an integer that meets 0.0 is a float64.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ REQUEST = 255
 FEW = 24
 """Entries up to which a map is sorted one by one."""
 
-# what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region; the same on a thread that another one has
-# forked, which idles outside
+# what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region; the same on a thread
+# that another one has forked, which idles outside
 CUT, FORK, LEAVE_TEAM, JOIN_TEAM, END_IN_TEAM = range(5)
 
 # what an event contributes, one after the other
@@ -30,8 +31,9 @@ CUT_BEFORE, BEFORE_JOIN, OF_JOIN, OWN, OF_FLUSH, BEFORE_FORK, CUT_BEHIND, AFTER_
 OUTERMOST_OF_TASK = -2
 """Instead of the call path above those that an explicit task enters first."""
 
-# state carried from batch to batch; NESTED_STOP is one past the last nested time of the location, ROOM how many nested cuts the next event
-# makes, AROUND the call path in which tasks are scheduled, STUB the one that stands for the task there
+# state carried from batch to batch; NESTED_STOP is one past the last nested time of the location, ROOM how many nested
+# cuts the next event makes, AROUND the call path in which tasks are scheduled, STUB the one that stands for the task
+# there
 (
     N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, IN, IDLES, N_NESTED, NESTED_STOP, ROOM, AROUND, STUB,
     N_STATE,
@@ -97,7 +99,8 @@ class Marks(NamedTuple):
 
 
 class Nested(NamedTuple):
-    """Times inside of the calls of points, by location ascending: a cut is made there if other regions or tasks are executed in the call.
+    """Times inside of the calls of points, by location ascending: a cut is made there if other regions or tasks are
+    executed in the call.
 
     Attributes
     ----------
@@ -166,8 +169,8 @@ class Inside(NamedTuple):
 def add(c, x, n, slot, path, value, floor):
     """Add a time to an ordered map from call paths to times that holds only so many; return how many there are then.
 
-    A new call path in a full map takes the place of the smallest time, of equals the one of the lowest call path, if that is
-    less than its own; what it held is lost.
+    A new call path in a full map takes the place of the smallest time, of equals the one of the lowest call path, if
+    that is less than its own; what it held is lost.
 
     Parameters
     ----------
@@ -278,7 +281,8 @@ def take_out(n, slot, path, value, out_path, out_value, start):
 
 @part
 def stub_of(around, c, tasks):
-    """Return the call path that stands for a task where it is scheduled: the region of call path c, entered from `around`; -1 none."""
+    """Return the call path that stands for a task where it is scheduled: the region of call path c, entered from
+    `around`; -1 none."""
     key = (around + 1) * tasks.n_regions + tasks.region[c]
     low, high = np.int64(0), np.int64(tasks.child_key.size)
     while low < high:
@@ -388,8 +392,8 @@ def collect_segments(
     Parameters
     ----------
     time, kind, region, node : (n,) float64 or int64, uint8, int32, int32
-        Consecutive events: time since the first event of the trace; region entered; call path entered or left, or the one around,
-        as the location numbers them; -1 none.
+        Consecutive events: time since the first event of the trace; region entered; call path entered or left, or the
+        one around, as the location numbers them; -1 none.
     start, base_row : int
         Event to begin with; row of event 0.
     action : (256,) uint8
@@ -400,7 +404,8 @@ def collect_segments(
         Of the call paths, -1 for roots and below what is never executed; OUTERMOST_OF_TASK.
     tasks : TaskPaths
     forgets : bool
-        Whether the location is a worker thread: what it has done since the last cut is dropped where it begins in a team.
+        Whether the location is a worker thread: what it has done since the last cut is dropped where it begins in a
+        team.
     fills : bool
         Whether time outside of all regions counts for the one that is entered next.
     stop_times, flush_paths : (n_flushes,) as `time`, int64
@@ -468,8 +473,8 @@ def collect_segments(
             if n_entries + (2 + m) * path.size > entry_path.size or n_segments + 4 + m > segment_end.size:
                 state[ROOM] = m
                 break
-        # in this order: a cut in front, what the team's JOIN takes, cuts inside of calls with the event's own time and a second one,
-        # what the FORK took, a cut behind, and that time again
+        # in this order: a cut in front, what the team's JOIN takes, cuts inside of calls with the event's own time and
+        # a second one, what the FORK took, a cut behind, and that time again
         for step in range(CUT_BEFORE, AFTER_FORK + 1):
             cut = False
             x, y = np.int64(-1), nothing

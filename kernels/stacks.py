@@ -1,8 +1,9 @@
 """Walk through the events of one location: region stack, call paths, exclusive time, enclosing calls.
 
-`scan_events` takes one event after the other and leaves what it does to one part for each concern: time (`charge`), call paths
-(`enter_*`, `find_call_path`), stack frames (`push_frame`, `pop_frame`), call instances (`open_call`, `close_call`), buffer
-flushes, teams, tasks, attributed events, and phases or time bins (`begin_phase`, `pass_edges`). The parts are inlined by the compiler. What they work in are groups of arrays.
+`scan_events` takes one event after the other and leaves what it does to one part for each concern: time (`charge`),
+call paths (`enter_*`, `find_call_path`), stack frames (`push_frame`, `pop_frame`), call instances (`open_call`,
+`close_call`), buffer flushes, teams, tasks, attributed events, and phases or time bins (`begin_phase`, `pass_edges`).
+The parts are inlined by the compiler. What they work in are groups of arrays.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ IS_CALL, IS_ARTIFICIAL, IS_PHASE = 1, 2, 4
 BY_INSTANCE, BY_CALL, BY_TIME = range(3)
 
 FIRST_PERIOD = -2
-"""Entry of the call paths that stand for periods: FIRST_PERIOD - number. What stands below one is what happens in the period."""
+"""Entry of the call paths that stand for periods: FIRST_PERIOD - number. What stands below one is what happens in the
+period."""
 
 NO_PARENT = -1
 ROOT_IN_TEAM = -(2**63)
@@ -90,10 +92,11 @@ class Meanings(NamedTuple):
     action : (256,) uint8
         What each kind does (`kernels.actions`).
     region_of : (n_entries,) int32
-        Region of every entry. The first entries are the regions themselves; others are call sites, which tell call paths
-        apart except at the root.
+        Region of every entry. The first entries are the regions themselves; others are call sites, which tell call
+        paths apart except at the root.
     flags : (n_regions,) uint8
-        IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program; IS_PHASE: instances may begin phases.
+        IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program; IS_PHASE: instances
+        may begin phases.
     tasks, threads : int32
         Regions that stand above the call paths of explicit tasks, and of threads that the program creates.
     """
@@ -115,10 +118,11 @@ class SideValues(NamedTuple):
     task : (n_switches,) int64
         Number of the task of each event that switches or completes tasks; 0 is the implicit task.
     team_parent, team_program : (n_teams,) int64
-        Of each team begin: call path the thread inherits, and that of the program it belongs to; negative codes point into
-        the master's call paths.
+        Of each team begin: call path the thread inherits, and that of the program it belongs to; negative codes point
+        into the master's call paths.
     interval_start, interval_stop : (n_teams,) int64
-        Where teams are not begun by events of their own: rows between which the thread belongs to each. Empty otherwise.
+        Where teams are not begun by events of their own: rows between which the thread belongs to each. Empty
+        otherwise.
     team_period : (n_teams,) int64
         Of each team begin: the period of the fork, -1 none.
     n_known : int
@@ -317,10 +321,11 @@ class Charges(NamedTuple):
     Attributes
     ----------
     begin, end : (capacity,) int64
-        Ticks; where time decreases the end is the earlier. There is room for one per event, one more per buffer flush, and one.
+        Ticks; where time decreases the end is the earlier. There is room for one per event, one more per buffer flush,
+        and one.
     node : (capacity,) int64
-        The call path that is charged. Time that an explicit task spends outside of its regions counts for its stub; as long as it has
-        none, -2 less the one before of the same task, which is -1 if there is none.
+        The call path that is charged. Time that an explicit task spends outside of its regions counts for its stub; as
+        long as it has none, -2 less the one before of the same task, which is -1 if there is none.
     n : (1,) int64
         How many there are.
     """
@@ -331,12 +336,14 @@ class Charges(NamedTuple):
     n: NDArray[np.int64]
 
 
-# -- call paths ----------------------------------------------------------------------------------------------------------
+# -- call paths
+# ----------------------------------------------------------------------------------------------------------
 
 
 @part
 def find_slot(parent, entry, node_parent, node_entry, table):
-    """Find the place in a hash table of the call path that enters `entry` from call path `parent`: it holds 0, or one more than the number."""
+    """Find the place in a hash table of the call path that enters `entry` from call path `parent`: it holds 0, or one
+    more than the number."""
     mask = table.size - 1
     h = (parent * np.int64(-7046029254386353131) ^ np.int64(entry) * np.int64(-4417276706812531889)) & np.int64(
         0x7FFFFFFFFFFFFFFF
@@ -391,7 +398,8 @@ def enter_below(parent, entry, row, at, state, paths, table):
 
 @part
 def in_period(parent, row, at, state, periods, paths, table):
-    """Return the call path for the period the location is in, below what the thread inherits; that itself outside of periods."""
+    """Return the call path for the period the location is in, below what the thread inherits; that itself outside of
+    periods."""
     if periods is None:
         return parent
     if state[PERIOD] < 0:
@@ -419,8 +427,8 @@ def moved(node, row, at, state, periods, paths, table):
 def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths, table, tasks, charges):
     """Return the call path of the outermost region instance of an explicit task.
 
-    It stands below TASKS. What the task takes counts as well where it was scheduled, for the first region of the program that
-    it enters: its stub.
+    It stands below TASKS. What the task takes counts as well where it was scheduled, for the first region of the
+    program that it enters: its stub.
     """
     if tasks.stub[task] == -1 and not meanings.flags[meanings.region_of[entry]] & IS_ARTIFICIAL:
         origin = tasks.top[0]
@@ -444,7 +452,8 @@ def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths,
 
 @part
 def find_interval(row, state, sides, team_stack):
-    """Find the team whose fork and join, recorded elsewhere, enclose a row; what begins there stands below that fork."""
+    """Find the team whose fork and join, recorded elsewhere, enclose a row; what begins there stands below that
+    fork."""
     j = state[N_TEAMS]
     while j < sides.interval_start.size and sides.interval_stop[j] <= row:
         j += 1
@@ -458,7 +467,8 @@ def find_interval(row, state, sides, team_stack):
 
 @part
 def enter_outermost(entry, kind, row, at, state, meanings, periods, paths, table):
-    """Return the call path of a region instance that no other of the thread encloses: below what the thread inherits."""
+    """Return the call path of a region instance that no other of the thread encloses: below what the thread
+    inherits."""
     base = state[BASE]
     if base == NO_PARENT or base == ROOT_IN_TEAM:
         entry = meanings.region_of[entry]
@@ -470,7 +480,8 @@ def enter_outermost(entry, kind, row, at, state, meanings, periods, paths, table
     return node
 
 
-# -- time ----------------------------------------------------------------------------------------------------------------
+# -- time
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -511,7 +522,8 @@ def charge_gaps(task, tasks, charges):
     tasks.gap[task] = -1
 
 
-# -- periods -------------------------------------------------------------------------------------------------------------
+# -- periods
+# -------------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -616,7 +628,8 @@ def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, 
     Returns
     -------
     int
-        What counts from then on: the last edge that was passed, or `last`. An edge remains if there is no room for more call paths.
+        What counts from then on: the last edge that was passed, or `last`. An edge remains if there is no room for more
+        call paths.
     """
     while state[PERIOD] < periods.edges.size and periods.edges[state[PERIOD]] <= now:
         state[ROOM] = margin_of(periods, frames)
@@ -633,7 +646,8 @@ def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, 
     return last
 
 
-# -- stack frames and call instances -------------------------------------------------------------------------------------
+# -- stack frames and call instances
+# -------------------------------------------------------------------------------------
 
 
 @part
@@ -704,7 +718,8 @@ def point_up(i, top, frames, pointers):
     pointers.call_path[i] = frames.node[top] if top >= 0 else -1
 
 
-# -- buffer flushes, teams, tasks ----------------------------------------------------------------------------------------
+# -- buffer flushes, teams, tasks
+# ----------------------------------------------------------------------------------------
 
 
 @part
@@ -759,7 +774,8 @@ def divide_flush(entry, row, start, stop, top, task, state, periods, frames, pat
 
 @part
 def begin_in_team(row, top, task, state, sides, team_stack):
-    """Let the thread begin in its next team: what it does there stands below the call path of the fork, unless it forked itself.
+    """Let the thread begin in its next team: what it does there stands below the call path of the fork, unless it
+    forked itself.
 
     Returns why that is not possible, or DONE.
     """
@@ -803,7 +819,8 @@ def complete_task(task, state, paths, tasks):
     tasks.time[task], tasks.stub[task], tasks.counted[task], tasks.gap[task] = 0, -1, 0, -1
 
 
-# -- attributed events ---------------------------------------------------------------------------------------------------
+# -- attributed events
+# ---------------------------------------------------------------------------------------------------
 
 
 @part
@@ -828,7 +845,8 @@ def attribute(kind, at, what, top, state, frames, calls, attributed, team_stack)
     attributed.call[m] = call
 
 
-# -- the walk ------------------------------------------------------------------------------------------------------------
+# -- the walk
+# ------------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -857,8 +875,8 @@ def scan_events(
     start : int
         Index of the event to begin with; a call that returned GROW or BLOCKED is repeated with the index it returned.
     state : (N_STATE,) int64
-        Carried along; `state[ROW]` is the row of event 0 of this batch, `state[HOME]` the call path below which the thread's
-        own ones stand, NO_PARENT for roots.
+        Carried along; `state[ROW]` is the row of event 0 of this batch, `state[HOME]` the call path below which the
+        thread's own ones stand, NO_PARENT for roots.
     meanings : Meanings
     sides : SideValues
     periods : Periods or None
@@ -880,14 +898,14 @@ def scan_events(
     Returns
     -------
     why, i : int
-        DONE, GROW (a buffer is full), BLOCKED (a team's parent is not known) or DAMAGED (the event enters no region there is, or
-        there are more such events than `sides` has values), and the event to go on with.
+        DONE, GROW (a buffer is full), BLOCKED (a team's parent is not known) or DAMAGED (the event enters no region
+        there is, or there are more such events than `sides` has values), and the event to go on with.
 
     Notes
     -----
-    Exclusive times are differences of the times of events that follow each other, and so negative where time decreases: what
-    the region instances of a call path and below it take is always the sum of EXIT - ENTER. What was recorded late by a
-    BUFFER_FLUSH counts from its end (`state[FLUSHED]`).
+    Exclusive times are differences of the times of events that follow each other, and so negative where time decreases:
+    what the region instances of a call path and below it take is always the sum of EXIT - ENTER. What was recorded late
+    by a BUFFER_FLUSH counts from its end (`state[FLUSHED]`).
     """
     first_row = state[ROW]
     last = state[LAST]
@@ -1074,7 +1092,8 @@ def close_frames(end, state, periods, frames, paths, calls, tasks, charges):
 
 @part
 def empty_table(n, paths, table):
-    """Take the first `n` call paths out of a hash table, the last one first: none that is still there has been moved aside by it."""
+    """Take the first `n` call paths out of a hash table, the last one first: none that is still there has been moved
+    aside by it."""
     for node in range(n - 1, -1, -1):
         table[find_slot(paths.parent[node], paths.entry[node], paths.parent, paths.entry, table)] = 0
 
@@ -1126,7 +1145,8 @@ def scan_locations(
     filled,
     ends,
 ):
-    """Walk through consecutive events of some locations, one location after the other; what each finds stands behind that of those before.
+    """Walk through consecutive events of some locations, one location after the other; what each finds stands behind
+    that of those before.
 
     Parameters
     ----------

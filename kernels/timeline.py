@@ -211,10 +211,11 @@ def switch_task(what, at, state, view, task_top, frames, out):
 def draw_events(events, start, state, view, mark_row, task_top, frames, out):
     """Draw consecutive events of one location: region instances as slices, marked events as instants.
 
-    Slices nest: a time that is earlier than one before is held at that, an EXIT ends the slice on top whatever its region, one
-    without ENTER is left out. A buffer flush is a slice. While an explicit task runs, its slices lie within one named
-    `tasks_name` on top of those of the implicit task; a task that is suspended and goes on has its slices in pieces. So the
-    time of every slice without those in it is what `stacks.scan_events` calls exclusive, unless time decreases.
+    Slices nest: a time that is earlier than one before is held at that, an EXIT ends the slice on top whatever its
+    region, one without ENTER is left out. A buffer flush is a slice. While an explicit task runs, its slices lie within
+    one named `tasks_name` on top of those of the implicit task; a task that is suspended and goes on has its slices in
+    pieces. So the time of every slice without those in it is what `stacks.scan_events` calls exclusive, unless time
+    decreases.
 
     Parameters
     ----------
@@ -234,8 +235,9 @@ def draw_events(events, start, state, view, mark_row, task_top, frames, out):
     Returns
     -------
     why, i : int
-        DONE, FULL (what is drawn has to be taken, or needs more room if it is nothing), GROW (no frame is free) or DAMAGED (the
-        event enters no region, or there are more such events than `view` has values), and the event to go on with.
+        DONE, FULL (what is drawn has to be taken, or needs more room if it is nothing), GROW (no frame is free) or
+        DAMAGED (the event enters no region, or there are more such events than `view` has values), and the event to go
+        on with.
     """
     i = start
     n_marks = mark_row.size
@@ -326,7 +328,8 @@ def divide_intervals(begin, end, lane, ends, depth):
     lane : (n,) int32
         Filled.
     ends, depth : (n_lanes, room), (n_lanes,) int64
-        Room for the ends of the intervals that are open in every lane, and how many there are; `depth` is 0 in the beginning.
+        Room for the ends of the intervals that are open in every lane, and how many there are; `depth` is 0 in the
+        beginning.
 
     Returns
     -------
@@ -351,7 +354,8 @@ def divide_intervals(begin, end, lane, ends, depth):
 
 @kernel
 def draw_intervals(begin, end, stack, out_time, out_what):
-    """Draw intervals that nest, in the order of `divide_intervals`: 2 n begins and ends; `stack` has room for n ends."""
+    """Draw intervals that nest, in the order of `divide_intervals`: 2 n begins and ends; `stack` has room for n
+    ends."""
     n, depth = 0, 0
     for i in range(begin.size):
         while depth > 0 and stack[depth - 1] <= begin[i]:

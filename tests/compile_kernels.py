@@ -2,8 +2,8 @@
 
     python tests/compile_kernels.py PART
 
-pytest-xdist starts one process for each part before its workers (conftest.py): the two together take as long as the longer one.
-No kernel is in both: what a part needs of the other it comes to when that has long compiled it.
+pytest-xdist starts one process for each part before its workers (conftest.py): the two together take as long as the
+longer one. No kernel is in both: what a part needs of the other it comes to when that has long compiled it.
 """
 
 from __future__ import annotations

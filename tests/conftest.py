@@ -16,7 +16,8 @@ SHARED = Path(__file__).parents[2] / "shared" / "traces"
 
 
 def pytest_configure(config):
-    """Before several workers begin, compile the kernels that all of them need in as many processes: each would compile them all."""
+    """Before several workers begin, compile the kernels that all of them need in as many processes: each would compile
+    them all."""
     import tracecols.kernels
 
     is_first = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
@@ -30,7 +31,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    """Leave modules and collected tests, a million objects that stay, out of what is looked through for garbage at every turn."""
+    """Leave modules and collected tests, a million objects that stay, out of what is looked through for garbage at
+    every turn."""
     gc.freeze()
 
 

@@ -1,6 +1,8 @@
-"""Change values of a severity cube, make all checksums right again, and see that every command refuses it in words or does its work.
+"""Change values of a severity cube, make all checksums right again, and see that every command refuses it in words or
+does its work.
 
-Also a program: ``python cube_mutations.py FOLDER FIRST_SEED COUNT`` writes cubes into FOLDER and prints what came of the changes.
+Also a program: ``python cube_mutations.py FOLDER FIRST_SEED COUNT`` writes cubes into FOLDER and prints what came of
+the changes.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
 """What is done with every cube that is not refused."""
 
 
-# -- what is changed -----------------------------------------------------------------------------------------------------
+# -- what is changed
+# -----------------------------------------------------------------------------------------------------
 
 
 def change_rows(table: pa.Table, chance: random.Random) -> pa.Table:
@@ -253,7 +256,8 @@ def change(cube: Path, chance: random.Random) -> tuple[Path, bytes]:
     return path, change_table(path, chance)
 
 
-# -- what is done with it ------------------------------------------------------------------------------------------------
+# -- what is done with it
+# ------------------------------------------------------------------------------------------------
 
 
 class Failure(Exception):
@@ -358,7 +362,8 @@ def try_one(cube: Path, seed: int, out: Path, before: dict[str, Any] | None = No
 
 
 def write_cubes(folder: Path, archive: Path | None = None) -> list[Path]:
-    """Write cubes that are made up, and of a trace: the whole, by bins, narrowed, computed from others; some in other formats, too."""
+    """Write cubes that are made up, and of a trace: the whole, by bins, narrowed, computed from others; some in other
+    formats, too."""
     import tracecols
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,8 @@ WINDOW_OPS = {"mpi_win_create": "create_handle", "mpi_win_free": "destroy_handle
 
 @dataclass
 class Expected:
-    """One event: kind, time, region entered or left (name and number, or empty), what side tables say, place in the file."""
+    """One event: kind, time, region entered or left (name and number, or empty), what side tables say, place in the
+    file."""
 
     kind: K
     time: float

@@ -1,6 +1,7 @@
 """Write EPILOG files and EPIK archives in plain Python.
 
-For tests: every definition, every event record, any byte order, records that do not exist, and whole recordings. Example::
+For tests: every definition, every event record, any byte order, records that do not exist, and whole recordings.
+Example::
 
     w = EpilogWriter()
     w.process(n_threads=1)
@@ -484,7 +485,8 @@ class EpilogWriter:
         return self.event(kind, location, time, metrics)
 
 
-# -- recordings ----------------------------------------------------------------------------------------------------------
+# -- recordings
+# ----------------------------------------------------------------------------------------------------------
 
 
 def _define_system(w: EpilogWriter, r: Recording) -> None:

@@ -21,7 +21,8 @@ def blocks(text):
 
 
 def execute(codes, folder):
-    """Execute pieces of code in one namespace, in a folder in which `tests` is ours; return what each prints, and its last value."""
+    """Execute pieces of code in one namespace, in a folder in which `tests` is ours; return what each prints, and its
+    last value."""
     names, outputs = {"__name__": "gallery"}, []
     (Path(folder) / "tests").symlink_to(ROOT / "tests")
     with contextlib.chdir(folder):

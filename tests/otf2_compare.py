@@ -135,7 +135,8 @@ RANKS = {
 def in_communicator(
     store: Store, library: Library, by: list[int], ranks: np.ndarray, through_window: bool
 ) -> np.ndarray:
-    """Look global ranks up one by one: where the group says GLOBAL_MEMBERS they count in the paradigm's COMM_LOCATIONS."""
+    """Look global ranks up one by one: where the group says GLOBAL_MEMBERS they count in the paradigm's
+    COMM_LOCATIONS."""
     d = library.definitions
     groups = {x["self"]: x for x in d["Group"]}
     comms = {x["self"]: (groups[x["group"]],) for x in d["Comm"] if x["group"] in groups}

@@ -582,8 +582,8 @@ class Archive:
     def mpi(self, n_ranks: int, n_threads: int = 1, masters_last: bool = False) -> MpiProgram:
         """Define an MPI program: nodes, processes, locations, MPI_COMM_WORLD; with threads also OpenMP teams.
 
-        Location identifiers are those of Score-P: the rank, plus the thread's number times 2**32; or the other way round, so
-        that masters have the highest.
+        Location identifiers are those of Score-P: the rank, plus the thread's number times 2**32; or the other way
+        round, so that masters have the highest.
         """
         machine = self.node("machine", "machine")
         node = self.node("node", "node", machine)

@@ -1042,10 +1042,12 @@ def random_recording(
 
 
 def with_late_events(recording: Recording, seed: int, share: float = 0.1) -> Recording:
-    """Write trace buffers out in front of some ENTERs and EXITs, as EPIK does: ENTER and EXIT of TRACING, then the event with its earlier time.
+    """Write trace buffers out in front of some ENTERs and EXITs, as EPIK does: ENTER and EXIT of TRACING, then the
+    event with its earlier time.
 
-    What follows at a location stays where it is. In the file an event stands where those of the other locations are at the end
-    of its flush, which is where a merge puts it; among several threads of a process no event of others comes between.
+    What follows at a location stays where it is. In the file an event stands where those of the other locations are at
+    the end of its flush, which is where a merge puts it; among several threads of a process no event of others comes
+    between.
     """
     draw = random.Random(seed)
     region = max(recording.regions) + 1

@@ -2,8 +2,8 @@
 
 A program is a set of generators, one per thread, that go on whenever the scheduler picks them, so every trace is valid:
 messages are received after they were sent, locks alternate, teams and communicators execute their operations in order.
-It depends on a seed only; hypothesis draws the seed and the size, since a trace as a strategy of its own would shrink to
-another program anyway.
+It depends on a seed only; hypothesis draws the seed and the size, since a trace as a strategy of its own would shrink
+to another program anyway.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Random programs of one process whose threads are created, or execute tasks in barriers; beside the archive what each location executes when.
+"""Random programs of one process whose threads are created, or execute tasks in barriers; beside the archive what each
+location executes when.
 
-`Executed` keeps a stack of its own, so that what is expected of root causes follows from the program and not from any table of the analysis.
+`Executed` keeps a stack of its own, so that what is expected of root causes follows from the program and not from any
+table of the analysis.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ class RandomThreads:
     spans : dict of int to list
         By location (begin, end, call path) of what is executed.
     created : dict of int to tuple
-        By location of a created thread: location that creates it, when the call begins, when it enters its first region, and the call path.
+        By location of a created thread: location that creates it, when the call begins, when it enters its first
+        region, and the call path.
     """
 
     def __init__(self, seed: int, path: Path, creates: bool) -> None:

@@ -1,8 +1,10 @@
-"""A pipelined sweep over a grid of processes as a discrete-event simulation, plain and slow: what each process does and waits for.
+"""A pipelined sweep over a grid of processes as a discrete-event simulation, plain and slow: what each process does and
+waits for.
 
-The program is routine sweep() of SWEEP3D as the 2004 paper on virtual topologies prints it (section 4.1): for every sweep and block
-receive from the horizontal neighbour upstream, then from the vertical one, compute, send to the horizontal neighbour downstream, then to
-the vertical one; whoever has no such neighbour leaves it out. Sends return at once.
+The program is routine sweep() of SWEEP3D as the 2004 paper on virtual topologies prints it (section 4.1): for every
+sweep and block receive from the horizontal neighbour upstream, then from the vertical one, compute, send to the
+horizontal neighbour downstream, then to the vertical one; whoever has no such neighbour leaves it out. Sends return at
+once.
 """
 
 from __future__ import annotations
@@ -97,9 +99,11 @@ def simulate(
 
 
 def refill_truth(processes: list[Process]) -> dict[str, list[int]]:
-    """Return ticks per corner and rank that receives wait in the first block of a sweep from another corner than the one before.
+    """Return ticks per corner and rank that receives wait in the first block of a sweep from another corner than the
+    one before.
 
-    The sweep before is the last one that brought the process anything at all: the paper looks at received messages only.
+    The sweep before is the last one that brought the process anything at all: the paper looks at received messages
+    only.
     """
     truth = {corner: [0] * len(processes) for corner in CORNERS}
     for rank, process in enumerate(processes):

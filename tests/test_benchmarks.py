@@ -1,4 +1,5 @@
-"""The benchmarks measure what they say: every step runs in a process of its own, figures follow from seconds, and tables from figures."""
+"""The benchmarks measure what they say: every step runs in a process of its own, figures follow from seconds, and
+tables from figures."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ def receive_once() -> Program:
     return program
 
 
-# -- patterns (issue 13, items 1 and 14) ---------------------------------------------------------------------------------
+# -- patterns (issue 13, items 1 and 14)
+# ---------------------------------------------------------------------------------
 
 
 def test_pattern__that_exceeds_the_time_of_its_call_is_refused():
@@ -122,7 +123,8 @@ def test_early_reduce__in_which_nobody_sends_is_no_wait(archive, analyze, op):
 
 @pytest.mark.parametrize("op", ["scan", "exscan"])
 def test_early_scan__before_anybody_sends_is_no_wait(archive, analyze, op):
-    # rank 0 receives, and nobody up to it sends; rank 1 waits for itself; rank 2 begins at 10 and waits for rank 1, at 30
+    # rank 0 receives, and nobody up to it sends; rank 1 waits for itself; rank 2 begins at 10 and waits for rank 1, at
+    # 30
     mpi = archive.mpi(3)
     for rank, begin, sent in zip(mpi.ranks, (20, 30, 10), (0, 8, 8), strict=True):
         rank.collective(begin, 50, mpi.world, op, None, sent, 8)
@@ -137,7 +139,8 @@ def test_small_archives__nobody_sends(name, tmp_path):
     assert max(cube.total(p) for p in cube.properties.id if cube.properties.root_of(p) == "time") == cube.total("time")
 
 
-# -- sums beyond 64 bits (issue 13, item 6) ------------------------------------------------------------------------------
+# -- sums beyond 64 bits (issue 13, item 6)
+# ------------------------------------------------------------------------------
 
 
 @small

@@ -10,7 +10,8 @@ from tracecols.schema import EventKind as K
 
 
 def program(tmp_path, *, pending: int):
-    """One thread: main 0..100, in it foo from `pending` to 90; the buffer is flushed from 40 to 60 in front of foo's ENTER."""
+    """One thread: main 0..100, in it foo from `pending` to 90; the buffer is flushed from 40 to 60 in front of foo's
+    ENTER."""
     archive = Archive(tmp_path / "traces.otf2")
     process = archive.process("p")
     with archive.location("thread", process) as thread:
@@ -37,7 +38,8 @@ def test_flush__is_overhead_also_when_the_next_event_took_its_time_before(tmp_pa
     assert ticks(cube, "visits") == {"main": 1, "TRACE BUFFER FLUSH": 1, "foo": 1}
 
 
-# -- a flush with the time of the event that caused it (issue 13, item 9) --------------------------------------------------
+# -- a flush with the time of the event that caused it (issue 13, item 9)
+# --------------------------------------------------
 
 ENTER, EXIT, FLUSH, METRIC = (int(k) for k in (K.ENTER, K.EXIT, K.BUFFER_FLUSH, K.METRIC))
 

@@ -1,4 +1,5 @@
-"""Arguments of `analyze` are checked before events are read, and lists with commas are understood (issue 30, number 21)."""
+"""Arguments of `analyze` are checked before events are read, and lists with commas are understood (issue 30, number
+21)."""
 
 from __future__ import annotations
 

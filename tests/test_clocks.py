@@ -1,4 +1,5 @@
-"""Clock conditions and the controlled logical clock: by hand, against a plain twin, true times and corrected references."""
+"""Clock conditions and the controlled logical clock: by hand, against a plain twin, true times and corrected
+references."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def early_message(archive, recv=1_500, send=2_000):
 
 def test_forward__a_receive_moves_behind_its_send_and_what_follows_comes_back_slowly(archive, opened, corrected):
     found = corrected(opened(early_message(archive)), stretch=1.0, shrink=0.001)
-    # 500 ticks; before it the shift falls by the time that passes, to nothing 500 ticks before; behind it by a thousandth
+    # 500 ticks; before it the shift falls by the time that passes, to nothing 500 ticks before; behind it by a
+    # thousandth
     assert times(found.store) == [[0, 2_000, 2_000, 2_001, 900_000], [0, 1_000, 2_000, 2_001, 300_000 + 500 - 298]]
     assert len(found.clock_violations) == 0
 
@@ -237,7 +239,8 @@ def test_streams_of_devices__move_with_their_hosts_so_that_launches_precede_kern
     mpi = archive.mpi(2, 2)
     (a, _), (b, _) = mpi.threads
     a.enter(0, "MPI_Send").send(2_000, 1, mpi.world, 7, 64).leave(2_001, "MPI_Send")
-    # received 500 ticks before it is sent; the kernel begins 5 ticks after its launch, and ends before the call that waits for it
+    # received 500 ticks before it is sent; the kernel begins 5 ticks after its launch, and ends before the call that
+    # waits for it
     b.enter(0, "MPI_Recv").recv(1_500, 0, mpi.world, 7, 64).leave(1_501, "MPI_Recv")
     b.enter(1_600, "cuLaunchKernel").leave(1_610, "cuLaunchKernel")
     b.enter(1_620, "cuStreamSynchronize").leave(1_710, "cuStreamSynchronize")
@@ -280,7 +283,8 @@ def test_buffer_flushes__end_as_far_behind_their_begin(archive, opened, correcte
     assert after.table("control").stop_time.tolist() == [2_200]
 
 
-# -- the table of violations --------------------------------------------------------------------------------------------
+# -- the table of violations
+# --------------------------------------------------------------------------------------------
 
 
 def test_violations__by_pair_with_the_offset_that_mends_them(archive, opened):
@@ -702,8 +706,8 @@ def seconds_of(store):
 def test_reference__corrects_to_the_same_times(name, has_locks, tmp_path, monkeypatch):
     """Scalasca's correction of the same archives, with its latency of a microsecond.
 
-    It puts a nanosecond between events of the same time, which adds up to 45 ns here, and does not know of locks: where a thread
-    has to wait for one it lets two threads hold it.
+    It puts a nanosecond between events of the same time, which adds up to 45 ns here, and does not know of locks: where
+    a thread has to wait for one it lets two threads hold it.
     """
     if not has_locks:
 

@@ -484,7 +484,8 @@ def test_two_runs__of_one_program(data, tmp_path):
     assert runs.totals().set_index("property").ratio["mpi_latereceiver"] == pytest.approx(2)
 
 
-# -- signs and residue (issue 13, number 13) -----------------------------------------------------------------------------
+# -- signs and residue (issue 13, number 13)
+# -----------------------------------------------------------------------------
 
 SHRUNK = {
     "time": {("main", 0, 0): 1000, ("main/f", 0, 0): 400},
@@ -496,7 +497,8 @@ SHRUNK = {
 
 
 def test_difference__growth_is_positive_though_the_whole_shrinks(tmp_path):
-    """Of 1.4 s: time -0.45 s, -32.14 %; MPI +0.14 s, +10 %; shares referred to the change of the root, which has a minus sign."""
+    """Of 1.4 s: time -0.45 s, -32.14 %; MPI +0.14 s, +10 %; shares referred to the change of the root, which has a
+    minus sign."""
     first, last = (small_cube(values, parents={"mpi": "time"}) for values in SHRUNK)
     change = tracecols.compare([first, last]).difference()
     assert change.total("mpi") == pytest.approx(0.14)
@@ -542,7 +544,8 @@ def test_difference__without_what_was_subtracted_has_shares_of_its_size():
     ("a", "b"), [(1000, 1_000_000), (2_596_145_201, 10**9), (2_596_140_085, 2_596_145_201), (3, 7)]
 )
 def test_difference__of_equal_runs_with_other_clocks_is_nothing(a, b):
-    """No residue like 1.1e-16 s: of values per cell, of what properties have of their own, and of sums over locations."""
+    """No residue like 1.1e-16 s: of values per cell, of what properties have of their own, and of sums over
+    locations."""
     rng = np.random.default_rng(3)
     places = [("main", 0, 0), ("main/f", 0, 0), ("main/f", 1, 0), ("main/f/g", 1, 0)]
 

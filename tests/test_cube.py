@@ -135,7 +135,8 @@ def test_load__of_values_that_come_together_in_no_known_way(cube, tmp_path):
         SeverityCube.load(cube.save(tmp_path / "h.severity"))
 
 
-# -- topologies ----------------------------------------------------------------------------------------------------------
+# -- topologies
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_topologies__processes_and_threads_are_always_there(cube):
@@ -252,14 +253,16 @@ def test_repr__names_the_largest_shares_of_the_time(cube):
     text = repr(cube)
     assert text.startswith("<SeverityCube 106 properties x 56 call paths x 6 locations, exact conventions>")
     assert "Wait at Implicit Barrier (omp_ibarrier_wait)" in text
-    # start-up and shutdown are set apart; also what a property with children has of its own: idle time outside parallel regions
+    # start-up and shutdown are set apart; also what a property with children has of its own: idle time outside parallel
+    # regions
     inside = cube.focused()
     own = inside.total("omp_idle_threads") - inside.total("omp_limited_parallelism")
     assert text.splitlines()[2] == "  focus: MPI_Init to MPI_Finalize, 42.2% of the time"
     assert text.splitlines()[4] == f"  {own / inside.total('time'):7.2%} {own:12.6f} s  Idle Threads (omp_idle_threads)"
 
 
-# -- what a cube is made of (issue 14) -----------------------------------------------------------------------------------
+# -- what a cube is made of (issue 14)
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -492,7 +492,8 @@ def test_extremes__never_add_up(tmp_path):
         "bytes_max": 8,
         "bytes_squares": 110,
     }
-    # main, main/f, main/f/g, main/g; inclusive values of a profile stay what they are, others are extremes of the subtree
+    # main, main/f, main/f/g, main/g; inclusive values of a profile stay what they are, others are extremes of the
+    # subtree
     assert (
         cube.by_call_path("shortest").tolist() == cube.by_call_path("shortest", "iie").tolist() == [6, 1.25, 0.5, 0.25]
     )
@@ -589,7 +590,8 @@ def test_commands__take_any_cube(command, ending, tmp_path):
                 assert CliRunner().invoke(group, ["show", str(path), "-p", name, *where]).exit_code == 0
 
 
-# -- cubes without cells, call paths, locations (issue 13, item 22) ------------------------------------------------------
+# -- cubes without cells, call paths, locations (issue 13, item 22)
+# ------------------------------------------------------
 
 
 def empty_cube(what: str):
@@ -634,7 +636,8 @@ def test_one_location_without_events__is_read_back(shared_traces, tmp_path):
         assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
 
 
-# -- what CubeLib unites (issue 13, item 26) ----------------------------------------------------------------------------
+# -- what CubeLib unites (issue 13, item 26)
+# ----------------------------------------------------------------------------
 
 
 @pytest.mark.slow

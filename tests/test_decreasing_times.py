@@ -1,7 +1,8 @@
-"""Times that decrease at a location are counted and never refused; order in the file is the order of the program (issue 13, item 10).
+"""Times that decrease at a location are counted and never refused; order in the file is the order of the program (issue
+13, item 10).
 
-EPIK writes ENTER and EXIT of its flush region TRACING, then the event that filled the buffer, with the earlier time it had
-taken. Other recorders leave such events for other reasons; OTF2's BUFFER_FLUSH is in test_buffer_flush.
+EPIK writes ENTER and EXIT of its flush region TRACING, then the event that filled the buffer, with the earlier time it
+had taken. Other recorders leave such events for other reasons; OTF2's BUFFER_FLUSH is in test_buffer_flush.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ DECREASES = "events earlier than the one before them"
 
 @pytest.fixture
 def small(tmp_path):
-    """Two processes; the buffer of the first is written out from 4 to 6 in front of the ENTER of `work`, which has the time 3."""
+    """Two processes; the buffer of the first is written out from 4 to 6 in front of the ENTER of `work`, which has the
+    time 3."""
     w = EpilogWriter()
     (first,), (second,) = w.process(), w.process()
     w.comm([0, 1])

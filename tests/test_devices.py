@@ -1,4 +1,5 @@
-"""Devices: kernels and their launches, copies, calls that wait, idle streams; against a plain twin on recorded traces."""
+"""Devices: kernels and their launches, copies, calls that wait, idle streams; against a plain twin on recorded
+traces."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ def recorded(tmp_path_factory):
     return model
 
 
-# -- recorded traces -----------------------------------------------------------------------------------------------------
+# -- recorded traces
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -168,7 +170,8 @@ def test_recorded_traces_without_devices__have_no_properties_of_devices(recorded
     assert not [p for p in cube.properties.id if p.startswith("device")]
 
 
-# -- small programs, worked out by hand ----------------------------------------------------------------------------------
+# -- small programs, worked out by hand
+# ----------------------------------------------------------------------------------
 
 
 def totals(cube):
@@ -284,7 +287,8 @@ def test_copies__beside_kernels_of_another_stream_are_hidden(archive, enhance):
     check_sums(cube, model)
 
 
-# -- what is not recorded, and damage ------------------------------------------------------------------------------------
+# -- what is not recorded, and damage
+# ------------------------------------------------------------------------------------
 
 
 def test_launches_without_references__are_told_in_a_note(archive, enhance):
@@ -364,7 +368,8 @@ def test_overlapping_and_nested_regions__count_once(archive, enhance):
     check_sums(cube, model)
 
 
-# -- efficiencies ----------------------------------------------------------------------------------------------------------
+# -- efficiencies
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_efficiencies__are_those_of_talp(archive, enhance):
@@ -408,7 +413,8 @@ def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
     assert "device parallel efficiency" in text.get()
 
 
-# -- divisions and numbers of threads --------------------------------------------------------------------------------------
+# -- divisions and numbers of threads
+# --------------------------------------------------------------------------------------
 
 
 def test_partitions__change_nothing(archive, enhance, monkeypatch):
@@ -434,7 +440,8 @@ def test_partitions__change_nothing(archive, enhance, monkeypatch):
         assert many.cells[name].value.tolist() == one.cells[name].value.tolist(), name
 
 
-# -- other writers ---------------------------------------------------------------------------------------------------------
+# -- other writers
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_opencl__queues_are_streams_and_calls_refer_to_them(archive, enhance):
@@ -512,7 +519,8 @@ def test_waits_on_streams__are_idle_time(archive, enhance):
     assert (ticks(cube, "device_kernels"), ticks(cube, "device_idle")) == (20, 80)
 
 
-# -- counters --------------------------------------------------------------------------------------------------------------
+# -- counters
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_counters__of_streams_and_of_mere_counters_stand_at_their_locations(archive, enhance):
@@ -561,7 +569,8 @@ def test_idle_regions_of_streams__are_no_kernels(archive, enhance):
 
 
 def opencl(archive, names, comm_locations=True):
-    """A process with queues of OpenCL as Score-P records them: called like their devices, and calls do not refer to them."""
+    """A process with queues of OpenCL as Score-P records them: called like their devices, and calls do not refer to
+    them."""
     process = archive.process()
     host = archive.location("Master thread", process)
     queues = [archive.location(name, process, "gpu") for name in names]
@@ -606,7 +615,8 @@ def test_opencl__queues_of_different_devices_are_told_apart_by_their_names(archi
 
 
 def test_calls_that_name_no_stream__wait_for_what_ended_in_them(archive, enhance):
-    # two devices of a process: the first call waits for the first device, and nothing is pending there when the second is made
+    # two devices of a process: the first call waits for the first device, and nothing is pending there when the second
+    # is made
     p = Offload(archive)
     other = archive.location("CUDA[1:7]", p.host.process, "gpu")
     p.streams.append(other)
@@ -715,7 +725,8 @@ def test_functions_of_the_program__are_no_calls_for_devices(archive, enhance, na
     assert ticks(cube, "comp") == 100
 
 
-# -- pieces of a trace -----------------------------------------------------------------------------------------------------
+# -- pieces of a trace
+# -----------------------------------------------------------------------------------------------------
 
 
 def launched_ahead(archive):

@@ -1,4 +1,5 @@
-"""The diagnosis: what is set apart, what is found and how much it costs, against plain twins; and what it says of known traces."""
+"""The diagnosis: what is set apart, what is found and how much it costs, against plain twins; and what it says of known
+traces."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def traces(tmp_path_factory):
 
 
 def own_times(trace, location):
-    """Walk the events of a location one by one: time of its own of every call path, and when it leaves and enters the calls of MPI."""
+    """Walk the events of a location one by one: time of its own of every call path, and when it leaves and enters the
+    calls of MPI."""
     store = trace.model.store
     events = store.read("events", location, ["time", "kind", "region"], 0, int(trace.locations.n_events[location]))
     names = store.definitions["regions"].to_pydict()["name"]
@@ -103,7 +105,8 @@ def test_focus__is_what_an_event_by_event_walk_finds(name, traces):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hybrid_2x3", "bt-mz_S_4x2"])
 def test_focus__of_efficiencies_is_that_of_the_trace(name, traces):
-    """Without what lies above main a cube's runtime is that of the trace's window; only MPI_Init and MPI_Finalize left out, it is 15 % more."""
+    """Without what lies above main a cube's runtime is that of the trace's window; only MPI_Init and MPI_Finalize left
+    out, it is 15 % more."""
     trace, cube = traces(name)
     by_cube, by_trace = (t[t.metric == "runtime"].value.item() for t in (cube.efficiencies(), trace.efficiencies()))
     assert by_cube == pytest.approx(by_trace, rel=2e-4)
@@ -118,7 +121,8 @@ def test_focus__leaves_out_what_runs_before_and_after_main(analyze, archive):
     names = cube.call_paths.name[focus.set_apart(cube)].tolist()
     assert names == ["program", "MPI_Init", "MPI_Finalize"]
     d = cube.diagnosis()
-    # main's own 2 + 10 + 10 + 5 and work's 40; of that 2 before MPI_Init and 5 after MPI_Finalize cannot be told from the rest
+    # main's own 2 + 10 + 10 + 5 and work's 40; of that 2 before MPI_Init and 5 after MPI_Finalize cannot be told from
+    # the rest
     assert d.seconds == pytest.approx(2 * 67e-9)
     assert d.between == pytest.approx(60e-9)
     assert d.beside == pytest.approx(2 * 7e-9)
@@ -253,7 +257,8 @@ def test_findings__never_exceed_their_property(path, tmp_path, monkeypatch):
 
 
 def with_tasks(archive, with_mpi=False):
-    """A program of two threads: 10 s serial, then each executes a task of 30 s in a barrier of 40 s, then 10 s serial."""
+    """A program of two threads: 10 s serial, then each executes a task of 30 s in a barrier of 40 s, then 10 s
+    serial."""
     mpi = archive.mpi(1, 2)
     (main, worker), team = mpi.threads[0], mpi.teams[0]
     parallel, barrier, task = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9", "!$omp task @a.c:5"
@@ -299,7 +304,8 @@ def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, t
 
 
 def test_efficiencies__of_a_program_with_tasks_count_them_once(archive, tmp_path):
-    """From the return of MPI_Init to the call of MPI_Finalize the run takes 51, of which each thread executes 30 in a task."""
+    """From the return of MPI_Init to the call of MPI_Finalize the run takes 51, of which each thread executes 30 in a
+    task."""
     found = analyzed(with_tasks(archive, with_mpi=True), tmp_path).efficiencies()
     values = found[found.model == "run"].set_index("metric").value
     assert values["runtime"] == pytest.approx(51e-9)
@@ -314,7 +320,8 @@ def test_focus__of_periods_with_tasks_adds_up(archive, tmp_path):
 
 
 def overlapping(values):
-    """A cube of point-to-point time, of which late senders and an overlapping property hold a part: seconds by call path."""
+    """A cube of point-to-point time, of which late senders and an overlapping property hold a part: seconds by call
+    path."""
     parents = {
         "execution": "time",
         "mpi_point2point": "execution",
@@ -369,18 +376,22 @@ def test_diagnosis__names_waits_in_nonblocking_collectives(traces):
 
 
 FIRST = {
-    # The program computes alone in its first parts (h_latesender, h_latereceiver, h_coll: do_work outside parallel regions) while two
-    # workers of each process idle: h_coll computes longest. That is more than any wait: its own source says what it does.
+    # The program computes alone in its first parts (h_latesender, h_latereceiver, h_coll: do_work outside parallel
+    # regions) while two workers of each process idle: h_coll computes longest. That is more than any wait: its own
+    # source says what it does.
     "hybrid_2x3": ("omp_idle_threads", "computes alone", "do_work", "OpenMP"),
-    # Class S is far too small: of 0.18 s between MPI_Init and MPI_Finalize, processes are in MPI for 60 % (0.15 s of computation in 1.46 s
-    # of all threads), nearly all of it MPI_Waitall of exch_qbc, and other threads idle there; point-to-point comes next.
+    # Class S is far too small: of 0.18 s between MPI_Init and MPI_Finalize, processes are in MPI for 60 % (0.15 s of
+    # computation in 1.46 s of all threads), nearly all of it MPI_Waitall of exch_qbc, and other threads idle there;
+    # point-to-point comes next.
     "bt-mz_S_4x2": ("omp_idle_threads", "in MPI", "MPI_Waitall", "OpenMP"),
-    # A grid of 16^3 per process: 70 % of the runtime is MPI (MPI parallel efficiency 30 %), while the second thread idles.
+    # A grid of 16^3 per process: 70 % of the runtime is MPI (MPI parallel efficiency 30 %), while the second thread
+    # idles.
     "hpcg_2x2": ("omp_idle_threads", "in MPI", "MPI_", "OpenMP"),
-    # 11 ms of many small messages: transfer is the lowest factor, by replay of the trace, too (0.42), and most of it in MPI_Send.
+    # 11 ms of many small messages: transfer is the lowest factor, by replay of the trace, too (0.42), and most of it in
+    # MPI_Send.
     "sweep3d_4": ("mpi_point2point", "Point-to-point", "MPI_Send", "Transfer"),
-    # Both devices idle 99 %, before launch: the host is late, as its masters spend two thirds of the 44 s in MPI_Sendrecv and
-    # MPI_Allreduce, while three threads of each idle.
+    # Both devices idle 99 %, before launch: the host is late, as its masters spend two thirds of the 44 s in
+    # MPI_Sendrecv and MPI_Allreduce, while three threads of each idle.
     "jacobi_gpu": ("omp_idle_threads", "in MPI", "MPI_", "device_orchestration"),
 }
 
@@ -417,7 +428,8 @@ def test_findings__say_what_they_leave_out(traces):
 
 
 def test_findings__name_the_call_path_of_the_region_they_name(traces):
-    """Where the call path with most of a finding ends in another region than that with most of it, the region stands alone."""
+    """Where the call path with most of a finding ends in another region than that with most of it, the region stands
+    alone."""
     _, cube = traces("hpcg_2x2")
     found = cube.diagnosis(10).findings
     spread = [

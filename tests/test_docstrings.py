@@ -46,7 +46,8 @@ def modules():
 
 
 def public(module):
-    """Yield qualified name and object of the public functions, classes and methods that a module declares or exports."""
+    """Yield qualified name and object of the public functions, classes and methods that a module declares or
+    exports."""
     exported = getattr(module, "__all__", [])
     for name in dict.fromkeys([*exported, *vars(module)]):
         thing = getattr(module, name)

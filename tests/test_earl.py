@@ -239,7 +239,8 @@ SCRIPTED = (
     "data-hybrid_2x3", "data-late_sender", "otf2-wrong_order", "otf2-metrics_rusage", "otf2-omp_tasks", "otf2-hybrid_multi",
     "otf2-late_receiver", "epilog-cart_6", "epilog-fuzz_5", "epilog-p2p_4",
 )  # fmt: skip
-"""Traces with what the scripts look for, and with what could disturb them: clocks that disagree, tasks, unreceived messages."""
+"""Traces with what the scripts look for, and with what could disturb them: clocks that disagree, tasks, unreceived
+messages."""
 
 
 @pytest.mark.slow

@@ -79,7 +79,8 @@ def cube_of(program):
         return trace.analyze()
 
 
-# -- by hand ---------------------------------------------------------------------------------------------------------------
+# -- by hand
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", [0, 10], ids=["without MPI_Init", "MPI_Init and MPI_Finalize are left out"])
@@ -251,7 +252,8 @@ def test_counters__of_computation_only():
     assert computation == {"useful_total": 10, "instructions": 400, "cycles": 200, "frequency": 20, "ipc": 2}
 
 
-# -- identities ------------------------------------------------------------------------------------------------------------
+# -- identities
+# ------------------------------------------------------------------------------------------------------------
 
 
 def check_identities(table):
@@ -291,7 +293,8 @@ def test_cubes_of_other_formats__have_the_same_efficiencies(data, tmp_path, endi
     assert other["value"].tolist() == pytest.approx(table["value"].tolist(), rel=1e-9)
 
 
-# -- several runs ----------------------------------------------------------------------------------------------------------
+# -- several runs
+# ----------------------------------------------------------------------------------------------------------
 
 
 def run_table(threads, runtime, useful, instructions, cycles):
@@ -317,7 +320,8 @@ def test_scaling__factors_multiply_to_the_speedup():
     assert scaling(tables, ["2", "4"], weak=True).computation_scalability[1] == pytest.approx(50 / 31.25)
 
 
-# -- requirements and the command --------------------------------------------------------------------------------------------
+# -- requirements and the command
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -387,7 +391,8 @@ def test_command__json_has_null_for_what_is_not_defined(tmp_path):
     assert found["process_load_balance"] is None
 
 
-# -- what is refused -------------------------------------------------------------------------------------------------------
+# -- what is refused
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_cube_without_time__is_refused():
@@ -407,7 +412,8 @@ def test_unknown_region__is_refused():
         cube_of(barrier_after(60, 80)).efficiencies(within="nowhere")
 
 
-# -- one-sided communication -----------------------------------------------------------------------------------------------
+# -- one-sided communication
+# -----------------------------------------------------------------------------------------------
 
 
 def test_waits_of_windows_and_files__are_not_shortened_by_an_ideal_network(archive, analyze):
@@ -438,7 +444,8 @@ def test_waits_of_windows_and_files__are_not_shortened_by_an_ideal_network(archi
     assert table["run", "runtime"] - table["run", "ideal_runtime"] == pytest.approx(19e-9)
 
 
-# -- what is a wait --------------------------------------------------------------------------------------------------------
+# -- what is a wait
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_waits_in_non_blocking_collectives__are_not_shortened_by_an_ideal_network(archive, analyze):
@@ -536,7 +543,8 @@ def test_waits__are_all_that_patterns_find_but_what_is_declared_not_to_be_one():
         assert replace(axis, is_wait=[]).waits("time") == axis.waits("time")
 
 
-# -- the replay that a cube keeps ------------------------------------------------------------------------------------------
+# -- the replay that a cube keeps
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

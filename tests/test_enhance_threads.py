@@ -436,11 +436,13 @@ def test_scan__finds_the_same_whether_locations_are_scanned_together_or_alone(tm
                 assert (one.paths.column(column) == other.paths.column(column)).all()
 
 
-# -- threads that the program creates (issue 13, item 25) ---------------------------------------------------------------
+# -- threads that the program creates (issue 13, item 25)
+# ---------------------------------------------------------------
 
 
 def created(archive, program=True):
-    """A process whose main thread creates two threads from different functions; the second creates a third. Returns the three."""
+    """A process whose main thread creates two threads from different functions; the second creates a third. Returns the
+    three."""
     threads, _ = archive.openmp(4)
     archive.group("comm_locations", threads, "pthread")
     pool = archive.comm("", range(4), paradigm="pthread")
@@ -549,7 +551,8 @@ def found(model):
 
 
 def test_scan__that_waits_in_buffers_of_others_finds_the_same_as_alone(archive, enhance, monkeypatch):
-    # the thread 2 begins in a team that thread 3 forks, which comes after it: it waits in buffers in which thread 1 has ended
+    # the thread 2 begins in a team that thread 3 forks, which comes after it: it waits in buffers in which thread 1 has
+    # ended
     threads, outer = archive.openmp(4)
     inner = archive.comm("", [3, 2], paradigm="openmp")
     a, b, c, d = threads

@@ -1,4 +1,5 @@
-"""Enhanced tables as Parquet files: the same rows as in Python, for any partitioning; SQL, polars and Arrow; memory and limits."""
+"""Enhanced tables as Parquet files: the same rows as in Python, for any partitioning; SQL, polars and Arrow; memory and
+limits."""
 
 from __future__ import annotations
 

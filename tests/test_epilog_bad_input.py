@@ -1,4 +1,5 @@
-"""Damaged, incomplete and strange EPILOG traces: the error says what, where and what to do, and nothing is left behind."""
+"""Damaged, incomplete and strange EPILOG traces: the error says what, where and what to do, and nothing is left
+behind."""
 
 from __future__ import annotations
 

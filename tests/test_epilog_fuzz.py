@@ -1,4 +1,5 @@
-"""Whatever bytes stand in an EPILOG trace: it is read and analyzed, or refused with an error of ours; no crash, no hang."""
+"""Whatever bytes stand in an EPILOG trace: it is read and analyzed, or refused with an error of ours; no crash, no
+hang."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ def test_damage__is_read_or_refused(name, traces, tmp_path):
 
 @pytest.mark.slow
 def test_refusals__hold_no_memory(traces, tmp_path):
-    """An error holds the frames it passed, and they hold buffers: nothing may hold the error, or all waits for a collection."""
+    """An error holds the frames it passed, and they hold buffers: nothing may hold the error, or all waits for a
+    collection."""
     otf2 = everything(tmp_path / "otf2" / "traces.otf2", rounds=3).write()
     kinds = (Buffers, archive_module.Buffers, Archive, archive_module.Archive, archive_module.EventFile)
     damages = [Damage(traces / name) for name in NAMES] + [otf2_mutations.Damage(otf2)]

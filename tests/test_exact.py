@@ -1,4 +1,5 @@
-"""Root causes without the peculiarities of the reference (conventions `exact`): what must hold for every trace, to the tick."""
+"""Root causes without the peculiarities of the reference (conventions `exact`): what must hold for every trace, to the
+tick."""
 
 from __future__ import annotations
 
@@ -93,12 +94,14 @@ def what_is_executed(model, cube):
     """Return the cells of what is executed, with explicit tasks once and as often as they stand in the call tree."""
     once = cube.cells["execution"]
     once = once + cube.cells["overhead"] if "overhead" in cube.cells else once
-    # tasks are executed below TASKS, and stand where they were scheduled as well; the second is taken off the program's root
+    # tasks are executed below TASKS, and stand where they were scheduled as well; the second is taken off the program's
+    # root
     return once, once + task_cells(model, profile_cells(model))
 
 
 def check_path(model, cube):
-    """Check that the critical path has no more of a cell than is executed, but for launch: of processes, and of threads where they are created."""
+    """Check that the critical path has no more of a cell than is executed, but for launch: of processes, and of threads
+    where they are created."""
     if model.store.decreases:
         return
     _, executed = what_is_executed(model, cube)
@@ -110,9 +113,11 @@ def check_path(model, cube):
 
 
 def check_activities(model, cube):
-    """Check that activities are executed: no cell has more of them than execution, but for the outermost regions of processes.
+    """Check that activities are executed: no cell has more of them than execution, but for the outermost regions of
+    processes.
 
-    Those have the time outside of all regions as well: launch skew, from the start of the run on, and what lies between.
+    Those have the time outside of all regions as well: launch skew, from the start of the run on, and what lies
+    between.
     """
     tree, regions, locations = model.call_paths.whole, model.regions, model.locations
     is_artificial = (tree.region == regions.tasks) | (tree.region == regions.threads)
@@ -160,7 +165,8 @@ WORKED_OUT = {
     "critical_path": {(FINALIZE, 0): 5, (RECV, 1): 1, (B, 1): 2, (SEND, 1): 1, (A, 0): 10, (INIT, 0): 1},
     # each location lacks to the path what it does less on it: A 6 and 7, B 2 and 2, MPI_Recv 1, MPI_Send 1
     "critical_imbalance_impact": {(A, 0): 13, (RECV, 1): 1, (B, 1): 4, (SEND, 1): 1},
-    # rank 0 never comes to MPI_Recv and B, rank 2 not to B and MPI_Send; rank 1 has been everywhere, and lacks nothing by that
+    # rank 0 never comes to MPI_Recv and B, rank 2 not to B and MPI_Send; rank 1 has been everywhere, and lacks nothing
+    # by that
     "inter_partition_imbalance": {(RECV, 1): 1, (B, 1): 4, (SEND, 1): 1},
     "intra_partition_imbalance": {(A, 0): 13},
 }  # fmt: skip
@@ -205,7 +211,8 @@ SHARED_TRACES = sorted(p for folder in ("otf2", "otf2_clocks", "epilog") for p i
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", SHARED_TRACES, ids=lambda p: f"{p.parent.name}-{p.name}")
 def test_exact__laws_hold_on_all_shared_traces(folder, tmp_path):
-    """Those that the reference refuses as well: nested teams, teams of several sizes, MPI on any thread, threads that a program creates."""
+    """Those that the reference refuses as well: nested teams, teams of several sizes, MPI on any thread, threads that a
+    program creates."""
     source = next((f for f in (folder / "traces.otf2", *folder.glob("*.elg")) if f.exists()), folder)
     model = enhance(Store(tracecols.convert(source, tmp_path / "x.trace")), 1)
     cube = analyze_model(model)
@@ -252,7 +259,8 @@ def test_exact__laws_hold_on_random_programs_however_they_are_divided(tmp_path_f
 
 
 def chain(roles=(0, 1, 2), at=0):
-    """Return three processes of which the first lets the second wait, and both the third; who is which rank, and when they start."""
+    """Return three processes of which the first lets the second wait, and both the third; who is which rank, and when
+    they start."""
     program = Program(processes=3)
     first, second, third = (program.masters[rank] for rank in roles)
     for of, name in ((first, "MPI_Init"), (second, "MPI_Init"), (third, "MPI_Init")):
@@ -262,7 +270,8 @@ def chain(roles=(0, 1, 2), at=0):
     second.enter(at + 1, "f").leave(at + 5).enter(at + 5, "MPI_Recv").receive(at + 12, source=roles[0]).leave(at + 13)
     second.enter(at + 13, "g").leave(at + 15).enter(at + 15, "MPI_Send").send(at + 15, to=roles[2]).leave(at + 16)
     second.enter(at + 16, "MPI_Finalize").leave(at + 22).leave(at + 22)
-    # which is on the path for longer than the second: equal remainders of what locations are charged with go by their numbers
+    # which is on the path for longer than the second: equal remainders of what locations are charged with go by their
+    # numbers
     third.enter(at + 1, "f").leave(at + 4).enter(at + 4, "MPI_Recv").receive(at + 16, source=roles[1]).leave(at + 18)
     third.enter(at + 18, "MPI_Finalize").leave(at + 23).leave(at + 23)
     return program
@@ -287,7 +296,8 @@ def test_exact__does_not_depend_on_when_a_run_starts_and_how_its_locations_are_n
         assert cells_by_role(trace.analyze("exact"), roles) == expected
 
 
-# -- what single peculiarities lose -------------------------------------------------------------------------------------
+# -- what single peculiarities lose
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -459,7 +469,8 @@ def test_exact__runs_that_are_too_long_for_64_bits_have_no_root_causes_and_say_s
 
 
 def test_exact__workers_are_reserved_as_long_as_their_master(stores):
-    """Limited parallelism goes by the call tree: in the list of the reference call paths that only workers visit count for others."""
+    """Limited parallelism goes by the call tree: in the list of the reference call paths that only workers visit count
+    for others."""
     model = enhance(stores["omp_basic"], 1)
     by_list, by_tree = (analyze_model(model, c).cells["time"] for c in ("scalasca", "exact"))
     run = model.scans[0].last_time - model.scans[0].first_time
@@ -467,7 +478,8 @@ def test_exact__workers_are_reserved_as_long_as_their_master(stores):
     assert (np.bincount(by_list.location, by_list.value) > run).any()
 
 
-# -- kernels ----------------------------------------------------------------------------------------------------------------
+# -- kernels
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @given(

@@ -1,4 +1,5 @@
-"""Root causes of threads that a program creates, and of tasks in barriers: nothing is charged that is not executed, and all that is."""
+"""Root causes of threads that a program creates, and of tasks in barriers: nothing is charged that is not executed, and
+all that is."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def opened(archive, folder):
     return tracecols.open(tracecols.convert(archive.write(), folder / "x.trace", jobs=1), jobs=1)
 
 
-# -- threads that are created ---------------------------------------------------------------------------------------------
+# -- threads that are created
+# ---------------------------------------------------------------------------------------------
 
 
 def pthreads(folder, n=2):
@@ -63,7 +65,8 @@ def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(
         (f"main/{JOIN}", 0): 1,
     }
     assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 30], [1, 30, 100], [0, 100, 110]]
-    # of the 88 ticks from 12 to 100, 18 go by until the thread runs: 20 since its creation began, of which the creator has spent 2 there
+    # of the 88 ticks from 12 to 100, 18 go by until the thread runs: 20 since its creation began, of which the creator
+    # has spent 2 there
     assert ticks(cube, "delay_join") == {(create, 1): 18, ("f", 1): 30, ("g", 1): 40}
     activities = ticks(cube, "critical_path_activities")
     assert activities == {("main", 0): 19, (create, 0): 2, ("f", 1): 30, ("g", 1): 40, (f"main/{JOIN}", 0): 1}
@@ -129,11 +132,13 @@ def test_created_threads__that_nobody_is_known_to_have_created_begin_with_their_
     assert sum(of.get(("f", 1), 0) for of in activities) == 20 and sum(of.get(("g", 1), 0) for of in activities) == 30
 
 
-# -- tasks in barriers ------------------------------------------------------------------------------------------------------
+# -- tasks in barriers
+# ------------------------------------------------------------------------------------------------------
 
 
 def team_of_two(folder, last):
-    """Return an archive, two threads in a parallel region and a function that executes a task; the region ends at `last`."""
+    """Return an archive, two threads in a parallel region and a function that executes a task; the region ends at
+    `last`."""
     archive = Archive(folder / "s" / "traces.otf2", length=2000)
     threads, team = archive.openmp(2)
     threads[0].enter(0, "main").fork(0, 2)
@@ -273,7 +278,8 @@ def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
 
 
 def test_collectives__what_is_executed_inside_of_them_belongs_behind_their_begin():
-    """A reduction operation of the program, called by the rank that comes last: its time was divided into the stretch before."""
+    """A reduction operation of the program, called by the rank that comes last: its time was divided into the stretch
+    before."""
     program = Program(processes=2)
     first, last = program.masters
     for rank in program.masters:
@@ -296,7 +302,8 @@ def test_collectives__what_is_executed_inside_of_them_belongs_behind_their_begin
     }
 
 
-# -- random programs ----------------------------------------------------------------------------------------------------------
+# -- random programs
+# ----------------------------------------------------------------------------------------------------------
 
 
 def check_random(program, folder, monkeypatch):

@@ -1,7 +1,7 @@
 """The EXPERT conventions: random programs against a plain simulation of EXPERT 3.0, cell by cell.
 
-The recorded traces with reference severities are in test_references. The simulation (`oracles/expert.py`) agrees with those, too
-(below), so what random programs show beyond them is as good as its reading of the analyser.
+The recorded traces with reference severities are in test_references. The simulation (`oracles/expert.py`) agrees with
+those, too (below), so what random programs show beyond them is as good as its reading of the analyser.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Tables for people: ranks, threads, names, seconds, null as null; one name everywhere; locations in words; conversions that refuse."""
+"""Tables for people: ranks, threads, names, seconds, null as null; one name everywhere; locations in words; conversions
+that refuse."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def trace(tmp_path_factory):
     return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("frames") / "h.trace", jobs=1))
 
 
-# -- columns ---------------------------------------------------------------------------------------------------------------
+# -- columns
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_frames__have_ranks_names_and_seconds_and_behind_them_the_integers(trace):
@@ -107,7 +109,8 @@ def test_waits__are_the_same_in_sql_and_python(trace):
 
 
 def test_sql__row_is_the_number_of_a_row_and_no_column_of_a_table(trace):
-    """Of two columns called row the second would be called row_1, and the one asked for would not be that of the frame."""
+    """Of two columns called row the second would be called row_1, and the one asked for would not be that of the
+    frame."""
     pytest.importorskip("duckdb")
     from tracecols.model.tables import TABLES
 
@@ -141,7 +144,8 @@ def test_region_instances__are_a_table_and_can_still_be_called(trace):
     assert type(whole.head()) is pd.DataFrame
 
 
-# -- locations in words ----------------------------------------------------------------------------------------------------
+# -- locations in words
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -216,7 +220,8 @@ def test_frame__of_tables_without_locations_refuses_them(trace):
         trace.frame("message")
 
 
-# -- conversions -----------------------------------------------------------------------------------------------------------
+# -- conversions
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_seconds__of_a_difference_are_refused(trace):

@@ -27,7 +27,8 @@ from tracecols.store.outputs import folder_output
 DISPLACED = "call paths counted outside their parallel region, as the reference does"
 
 AT_COMPLETION = "the children of comms_send exceed it"
-"""Late Receivers are counted where a send completes, and sends where they start, as in the reference: both are seen where an MPI_Isend is late."""
+"""Late Receivers are counted where a send completes, and sends where they start, as in the reference: both are seen
+where an MPI_Isend is late."""
 
 CASES = [
     ("sweep", 1, 1, 1_000, 0, {}),
@@ -226,7 +227,8 @@ def test_write_epilog__agrees_with_the_oracles(tmp_path, program, processes, thr
     assert all(abs(found[k] - v) < 1e-9 for k, v in expected.items())
 
 
-# -- programs that record themselves ---------------------------------------------------------------------------------------
+# -- programs that record themselves
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

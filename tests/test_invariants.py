@@ -1,4 +1,5 @@
-"""What holds for every trace: severities do not contradict each other, nothing gets lost, partitioning changes nothing."""
+"""What holds for every trace: severities do not contradict each other, nothing gets lost, partitioning changes
+nothing."""
 
 from __future__ import annotations
 
@@ -40,8 +41,9 @@ VIOLATIONS = {
 }  # fmt: skip
 NEGATIVE_ROOT = {"omp_tasks", "omp_mix_8"}
 LIMITED = {"omp_basic", "omp_tasks", "omp_mix_8"}
-"""Traces in which limited parallelism under the conventions of Scalasca follows the reference's list of call paths instead of the tree: a thread that
-executed what the first one did not is charged for it twice (docs/decisions/limited-parallelism.md)."""
+"""Traces in which limited parallelism under the conventions of Scalasca follows the reference's list of call paths
+instead of the tree: a thread that executed what the first one did not is charged for it twice
+(docs/decisions/limited-parallelism.md)."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""The comparison of cells with the mean of their call path, and the matrix of all call paths and locations that defines it."""
+"""The comparison of cells with the mean of their call path, and the matrix of all call paths and locations that defines
+it."""
 
 import numpy as np
 import pytest

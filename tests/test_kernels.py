@@ -1,4 +1,5 @@
-"""Kernels against their oracles: compiled and plain, read-only input, no and one event, any split into batches, full buffers."""
+"""Kernels against their oracles: compiled and plain, read-only input, no and one event, any split into batches, full
+buffers."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ CALL = 1
 moderate = settings(max_examples=150, deadline=None)
 
 
-# -- the decorator -------------------------------------------------------------------------------------------------------
+# -- the decorator
+# -------------------------------------------------------------------------------------------------------
 
 
 def make_array(n):
@@ -81,7 +83,8 @@ def test_kernel__is_made_once_for_all_threads():
         assert len(set(pool.map(lambda _: id(of_its_own.dispatcher), range(64)))) == 1
 
 
-# -- first_smaller -------------------------------------------------------------------------------------------------------
+# -- first_smaller
+# -------------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -138,7 +141,8 @@ def test_first_smaller__finds_who_is_overtaken(messages):
     assert [j >= 0 for j in found] == [orders.overtaken(sent, receiver, position, m, None) for m in position]
 
 
-# -- scan_events ---------------------------------------------------------------------------------------------------------
+# -- scan_events
+# ---------------------------------------------------------------------------------------------------------
 
 ENTER, EXIT, SEND, METRIC, OFF, ON, FLUSH, SWITCH, COMPLETE, OTHER = range(10)
 
@@ -180,7 +184,8 @@ FIRST_ROW = 1000
 class OneLocation:
     """A store in memory that holds one location, and the events for the oracle.
 
-    Its arrays are of the types that analyses hand to kernels. With `read_only` they cannot be written, for which kernels are compiled again.
+    Its arrays are of the types that analyses hand to kernels. With `read_only` they cannot be written, for which
+    kernels are compiled again.
     """
 
     def __init__(self, script, array=np.array):
@@ -396,8 +401,8 @@ def test_charges__are_the_exclusive_time_of_each_call_path_and_that_of_tasks_onc
     assert found[is_in_tasks].tolist() == one.exclusive[is_in_tasks].tolist()
     assert (found <= one.exclusive).all()
     if not np.isin(store.columns["kind"], (K.BUFFER_FLUSH, K.THREAD_TASK_COMPLETE)).any():
-        # a flush between the regions of a task counts for itself, and for the task where it was scheduled; of a task that is complete
-        # and goes on in a region it never left nothing counts there
+        # a flush between the regions of a task counts for itself, and for the task where it was scheduled; of a task
+        # that is complete and goes on in a region it never left nothing counts there
         assert found.sum() == one.exclusive[~is_in_tasks].sum()
 
 
@@ -509,12 +514,14 @@ def test_scan__thousands_of_call_paths_are_told_apart():
     assert dict(zip(paths, one.visits.tolist(), strict=True)) == {p: v for (p, _), v in expected.visits.items()}
 
 
-# -- trees -----------------------------------------------------------------------------------------------------------------
+# -- trees
+# -----------------------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def forests(draw):
-    """Call paths of some locations: what stands above each (of any location, never in a circle), entry and first time."""
+    """Call paths of some locations: what stands above each (of any location, never in a circle), entry and first
+    time."""
     counts = draw(st.lists(st.integers(0, 6), min_size=1, max_size=4))
     start = np.cumsum([0, *counts])
     # in some order in which what is above comes first, in which locations keep theirs

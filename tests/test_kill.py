@@ -1,4 +1,5 @@
-"""Commands that are killed leave nothing that opens, and run again; the older output stays until the other one is complete."""
+"""Commands that are killed leave nothing that opens, and run again; the older output stays until the other one is
+complete."""
 
 from __future__ import annotations
 

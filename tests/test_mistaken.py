@@ -1,4 +1,5 @@
-"""An archive in the place of a store, a store in the place of an archive, and times without units (issue 30, number 22)."""
+"""An archive in the place of a store, a store in the place of an archive, and times without units (issue 30, number
+22)."""
 
 from __future__ import annotations
 
@@ -90,7 +91,8 @@ def test_endings__are_those_of_the_formats():
     assert tuple(ending for known in FORMATS for ending in known.endings) == ARCHIVES
 
 
-# -- units -----------------------------------------------------------------------------------------------------------------
+# -- units
+# -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""How properties, call paths and regions are found by their names: one look-up everywhere (issue 13, numbers 2 and 24)."""
+"""How properties, call paths and regions are found by their names: one look-up everywhere (issue 13, numbers 2 and
+24)."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ def test_export__takes_titles_of_wait_states(trace, tmp_path):
         export_timeline(trace.path, tmp_path / "y.pftrace", waits="Time")
 
 
-# -- call paths ----------------------------------------------------------------------------------------------------------
+# -- call paths
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_call_path__is_found_by_the_region_it_enters(cube):

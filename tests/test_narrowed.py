@@ -1,4 +1,5 @@
-"""Cubes say what they are narrowed to, have names of their own, and nothing is overwritten without a word (issue 13, number 17)."""
+"""Cubes say what they are narrowed to, have names of their own, and nothing is overwritten without a word (issue 13,
+number 17)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One-sided communication in OTF2 under the default conventions: against a plain twin, and beside what EXPERT says of EPILOG."""
+"""One-sided communication in OTF2 under the default conventions: against a plain twin, and beside what EXPERT says of
+EPILOG."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Twin:
         self.put = self.get = 0
         # by window and its k-th collective operation: name, and enter and exit of every process
         self.operations = defaultdict(list)
-        # by window and target: release, request, exclusive, exit of the locking call, enter and exit of the unlocking call
+        # by window and target: release, request, exclusive, exit of the locking call, enter and exit of the unlocking
+        # call
         self.locks = defaultdict(list)
         first = store.definitions["locations"].column("first_row").to_pylist()
         for location in range(len(first)):

@@ -1,4 +1,5 @@
-"""Clocks of locations in archives that tracecols writes: what they showed is turned back into the common time, to the tick."""
+"""Clocks of locations in archives that tracecols writes: what they showed is turned back into the common time, to the
+tick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Archives that tracecols writes: what was read comes back, pieces are traces by themselves, and nothing is left half."""
+"""Archives that tracecols writes: what was read comes back, pieces are traces by themselves, and nothing is left
+half."""
 
 from __future__ import annotations
 

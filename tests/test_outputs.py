@@ -1,4 +1,5 @@
-"""Where an output finds no room, or stands where nothing can be written: one clear error, and nothing is left behind."""
+"""Where an output finds no room, or stands where nothing can be written: one clear error, and nothing is left
+behind."""
 
 from __future__ import annotations
 
@@ -112,7 +113,8 @@ def test_write__of_any_kind_that_fails(number, made, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-# -- temporary files -----------------------------------------------------------------------------------------------------
+# -- temporary files
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

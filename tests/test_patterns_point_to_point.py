@@ -31,7 +31,8 @@ def isend(rank, begin, peer, comm, request, tag=0, length=8):
     rank.enter(begin, "MPI_Isend").isend(begin + 1, peer, comm, request, tag, length).leave(begin + 2, "MPI_Isend")
 
 
-# -- Late Sender ---------------------------------------------------------------------------------------------------------
+# -- Late Sender
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,8 @@ def test_late_sender__does_not_count_outside_mpi(archive, analyze):
     assert cells(analyze(archive), "mpi_latesender") == {}
 
 
-# -- wrong order ---------------------------------------------------------------------------------------------------------
+# -- wrong order
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_wrong_order__same_source(archive, analyze):
@@ -251,7 +253,8 @@ def test_wrong_order__looks_further_than_the_last_hundred(archive, analyze):
     assert cells(analyze(archive), "mpi_latesender_wo") == {("MPI_Recv", 1): 150}
 
 
-# -- wrong order by definition -------------------------------------------------------------------------------------------
+# -- wrong order by definition
+# -------------------------------------------------------------------------------------------
 
 
 class TwoRegions:
@@ -309,7 +312,8 @@ def test_wrong_order__is_that_of_the_definition(locations, last_call_never_ends)
     assert (found >= 0).tolist() == expected
 
 
-# -- Late Receiver -------------------------------------------------------------------------------------------------------
+# -- Late Receiver
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -380,7 +384,8 @@ def test_late_receiver__of_a_non_blocking_send_is_charged_to_its_completion(arch
 
 
 def waitall_of_two_sends(mpi, *, late_sender):
-    """Rank 0 waits from 20 for two sends, received from 30 and 45 on, and for a message that is sent at 25 or was before."""
+    """Rank 0 waits from 20 for two sends, received from 30 and 45 on, and for a message that is sent at 25 or was
+    before."""
     a, b, c = mpi.ranks
     isend(a, 3, 1, mpi.world, 0)
     isend(a, 6, 2, mpi.world, 1)
@@ -454,7 +459,8 @@ def test_latereceiver_wrong_order__not_if_the_other_message_is(archive, analyze,
     assert cells(cube, "mpi_latereceiver_wo") == {}
 
 
-# -- counts and volumes --------------------------------------------------------------------------------------------------
+# -- counts and volumes
+# --------------------------------------------------------------------------------------------------
 
 
 def test_counts__messages_without_payload_are_synchronisations(archive, analyze):
@@ -489,7 +495,8 @@ def test_counts__wrong_order_and_late_receivers_without_payload(archive, analyze
 
 @pytest.mark.parametrize("part", [1, 1 << 18])
 def test_counts__sends_and_receives_count_without_their_other_side(part, archive, analyze, monkeypatch):
-    """Issue 13, item 16: only sends did, so that a trace received less than it sent, and a piece less than its share."""
+    """Issue 13, item 16: only sends did, so that a trace received less than it sent, and a piece less than its
+    share."""
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", part)
     mpi = archive.mpi(2)
     send(mpi.ranks[0], 20, 22, 1, mpi.world, 1, 8)

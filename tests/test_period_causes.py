@@ -26,7 +26,8 @@ def ticks(cube, name):
     return {key: round(value * cube.resolution) for key, value in by_period(cube, name).items()}
 
 
-# -- by hand -------------------------------------------------------------------------------------------------------------
+# -- by hand
+# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -66,8 +67,8 @@ def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
 def after_a_barrier(lead, completes, done, tail):
     """The first of two ranks leaves a barrier late and computes until 126, for which the second waits in MPI_Allreduce.
 
-    Its call begins `lead` ticks before the operation, which begins at 46 and is over at `done`, `tail` ticks before the call. The
-    operation of the other lasts for the tick until `completes`.
+    Its call begins `lead` ticks before the operation, which begins at 46 and is over at `done`, `tail` ticks before the
+    call. The operation of the other lasts for the tick until `completes`.
     """
     program = Program(processes=2)
     first, second = program.masters
@@ -105,7 +106,8 @@ def test_phases__have_the_critical_path_and_delays_of_each_iteration():
         for of in ("scalasca", "exact"):
             cube = analyze(trace.store, of, phases="step")
             assert_same(analyze_model(enhance(trace.store, 1), of), cube)
-    # the receiver waits 1, 2, 3 ticks; the sender was in step, since the message before, for 0 + 2, 6 + 3, 5 + 4 ticks of the step before and this one
+    # the receiver waits 1, 2, 3 ticks; the sender was in step, since the message before, for 0 + 2, 6 + 3, 5 + 4 ticks
+    # of the step before and this one
     found = ticks(cube, "delay_latesender_aggregate")
     exact = [1 + 2 * 6 / 9, 2 * 3 / 9 + 3 * 5 / 9, 3 * 4 / 9]
     assert sum(found.values()) == 6
@@ -184,7 +186,8 @@ def test_explain__knows_a_bound_of_all_that_any_step_keeps():
     assert {step.name for step in STEPS} <= planned
 
 
-# -- what must hold ------------------------------------------------------------------------------------------------------
+# -- what must hold
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -37,9 +37,11 @@ def analyze(store, conventions=DEFAULT, **divided):
 
 
 def assert_same(plain, cube):
-    """Check that cells, and sums of cells over periods, are those of the analysis without periods: to the last bit, but for rounding of float64.
+    """Check that cells, and sums of cells over periods, are those of the analysis without periods: to the last bit, but
+    for rounding of float64.
 
-    Cells are rounded where they are root causes in seconds, which are added up from those of periods; sums of float64 everywhere.
+    Cells are rounded where they are root causes in seconds, which are added up from those of periods; sums of float64
+    everywhere.
     """
     rounding = 2.0**-48 * float(plain.cells["time"].value.sum()) if "time" in plain.cells else 0.0
 
@@ -78,7 +80,8 @@ def by_period(cube, name, **how):
     return {(p, int(r), int(k)): v for p, r, k, v in zip(*columns, strict=True)}
 
 
-# -- sums ----------------------------------------------------------------------------------------------------------------
+# -- sums
+# ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -140,7 +143,8 @@ def test_periods__are_the_same_for_any_partitioning_and_number_of_threads(tmp_pa
         assert parts.frame(by_period=True).equals(whole.frame(by_period=True))
 
 
-# -- phases --------------------------------------------------------------------------------------------------------------
+# -- phases
+# --------------------------------------------------------------------------------------------------------------
 
 
 def loop(iterations=3):
@@ -224,13 +228,15 @@ def test_phases__that_begin_within_a_team_have_the_time_of_its_join_where_the_ma
     frame = cube.frame("execution", call_path="main", by_period=True)
     frame = frame[frame.thread == 0]
     own = dict(zip(frame.phase, frame.value * cube.resolution, strict=True))
-    # 12 to 20 in phase 0; from JOIN to the end in phase 1, in which the team was joined: nothing of that is taken off phase 0
+    # 12 to 20 in phase 0; from JOIN to the end in phase 1, in which the team was joined: nothing of that is taken off
+    # phase 0
     assert own == pytest.approx({-1: 10, 0: 8, 1: 30})
 
 
 @pytest.mark.parametrize("divided", [{"phases": "from:compute"}, {"phases": "from:!$omp parallel*"}, {"bins": 37}])
 def test_periods__of_nested_teams_have_no_time_below_zero(converted, divided):
-    """The threads of a team that is forked in a phase may run longer than the phase, so longer than their master in it."""
+    """The threads of a team that is forked in a phase may run longer than the phase, so longer than their master in
+    it."""
     cube = analyze(tracecols.open(converted("omp_nested")).store, **divided)
     assert (cube.period_cells["omp_limited_parallelism"].value > 0).all()
     assert {name for name, of in cube.period_cells.items() if (of.value < 0).any()} == set()
@@ -285,7 +291,8 @@ def test_periods__that_make_no_sense_are_refused(given_, message):
         trace.analyze(**given_)
 
 
-# -- bins ----------------------------------------------------------------------------------------------------------------
+# -- bins
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_bins__cut_times_and_waits_exactly_and_count_events_where_they_are():
@@ -349,7 +356,8 @@ def test_divide_intervals__is_what_every_tick_says(widths, spans):
     assert dict(zip(zip(row.tolist(), bins.tolist(), strict=True), ticks.tolist(), strict=True)) == expected
 
 
-# -- the cube ------------------------------------------------------------------------------------------------------------
+# -- the cube
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_cube__keeps_its_periods_in_files_and_one_without_them_has_no_tables_of_them(tmp_path):
@@ -377,7 +385,8 @@ def test_over_time__has_a_row_for_each_phase_and_a_column_for_each_location():
     assert (total["mpi_latesender"] * cube.resolution).round().tolist() == [0, 1, 2, 3]
 
 
-# -- what people see -----------------------------------------------------------------------------------------------------
+# -- what people see
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -435,7 +444,8 @@ def test_proposals__are_nothing_in_parallel_regions_that_others_take_no_part_in(
 
 @pytest.mark.parametrize("name", ["omp_tasks", "omp_basic"])
 def test_proposals__of_tasks_and_of_timers_are_none(converted, name, recwarn):
-    """Tasks count as visits where they were scheduled; calls that follow each other at any distance are no iterations."""
+    """Tasks count as visits where they were scheduled; calls that follow each other at any distance are no
+    iterations."""
     assert tracecols.open(converted(name)).phases().empty
     assert not recwarn.list
 

@@ -1,4 +1,5 @@
-"""Pieces of a trace pair operations as the whole trace does: random programs of operations of all kinds, cut anywhere."""
+"""Pieces of a trace pair operations as the whole trace does: random programs of operations of all kinds, cut
+anywhere."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ WAITS = (
 
 
 class ManyKinds(RandomProgram):
-    """A random program with blocking and non-blocking collective operations, fences, epochs, locks, files, and SHMEM."""
+    """A random program with blocking and non-blocking collective operations, fences, epochs, locks, files, and
+    SHMEM."""
 
     def _run(self) -> None:
         archive, rng = self.archive, self.rng
@@ -347,7 +349,8 @@ def check_locks(whole, part, start: int, stop: int) -> None:
     }
 
 
-# -- single ones ----------------------------------------------------------------------------------------------------------
+# -- single ones
+# ----------------------------------------------------------------------------------------------------------
 
 
 def waits_of(store: Store, name: str, start: int, stop: int | None = None) -> tuple[dict[int, int], dict[str, int]]:
@@ -459,7 +462,8 @@ def test_piece__with_wrong_numbers_is_refused(archive, enhance, numbers):
         Numbering.of(store)
 
 
-# -- programs -------------------------------------------------------------------------------------------------------------
+# -- programs
+# -------------------------------------------------------------------------------------------------------------
 
 
 def program(seed: int, folder: Path, size: int = 150) -> Store:

@@ -53,7 +53,8 @@ def two_messages(lengths=(8, 5000)) -> Program:
     return program
 
 
-# -- declaring -----------------------------------------------------------------------------------------------------------
+# -- declaring
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_pattern__is_a_case_of_its_parent(late_big):
@@ -239,7 +240,8 @@ def test_kit__tells_when_a_pattern_looks_beyond_its_part():
         assert_severities(program, "few", {("main/MPI_Send", r): 1 for r in (0, 1)}, patterns=[few])
 
 
-# -- narrowing -----------------------------------------------------------------------------------------------------------
+# -- narrowing
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -321,7 +323,8 @@ def test_choice__of_what_does_not_exist_is_an_error(hybrid, given, message):
         hybrid.analyze(**given)
 
 
-# -- matches -------------------------------------------------------------------------------------------------------------
+# -- matches
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_matches__are_the_instances_with_their_times():
@@ -372,7 +375,8 @@ def test_every_pattern__says_when_its_matches_begin_or_end():
                 assert at.table == p.table, p.id
 
 
-# -- the command line ----------------------------------------------------------------------------------------------------
+# -- the command line
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):

@@ -1,5 +1,5 @@
-"""Whole traces against the reference analysers, cell by cell: OTF2 against Scalasca 2.6 after its remapping step, EPILOG
-against EXPERT 3.0.
+"""Whole traces against the reference analysers, cell by cell: OTF2 against Scalasca 2.6 after its remapping step,
+EPILOG against EXPERT 3.0.
 
 A cell is (property, call path, rank, thread); two call paths with the same names are summed on both sides.
 
@@ -21,8 +21,8 @@ What of the reference is known to be odd, and reproduced:
 What of the reference is wrong, and not reproduced:
 
 * Of Late Senders on different call paths that one receive shows to be in wrong order it books source and number (mpi_lswo_*,
-  mpi_*lswo_count) on the call path of the first, where the child then exceeds its parent (docs/decisions/wrong-order.md), see
-  `test_wrong_order__...` below. None of the traces here has such receives.
+  mpi_*lswo_count) on the call path of the first, where the child then exceeds its parent
+  (docs/decisions/wrong-order.md), see `test_wrong_order__...` below. None of the traces here has such receives.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ OURS_ONLY = {
     "mpi_latereceiver_wo",
     # refills of sweeps over a grid, which no reference analyser looks for (docs/decisions/wavefront.md)
     "mpi_latesender_wavefront_nw", "mpi_latesender_wavefront_ne", "mpi_latesender_wavefront_sw", "mpi_latesender_wavefront_se",
-    # waits and bytes of one-sided communication, which the reference analyser ignores in OTF2 traces: its report of them has calls only
+    # waits and bytes of one-sided communication, which the reference analyser ignores in OTF2 traces: its report of
+    # them has calls only
     *(p.id for p in windows.FAMILY.properties),
     # waiting for a thread that was created to end: the reference has the time in pthread_join as management
     "pthread_join_wait",
@@ -126,7 +127,8 @@ OURS_ONLY = {
 }  # fmt: skip
 
 
-# -- what is odd in the reference ----------------------------------------------------------------------------------------
+# -- what is odd in the reference
+# ----------------------------------------------------------------------------------------
 
 
 def on_call_path(cube, name, number):
@@ -196,11 +198,13 @@ def test_late_receivers__are_counted_where_the_send_completes(shared_traces, ana
     assert on_call_path(cube, "comms_send", number).sum() == 0
 
 
-# -- what is wrong in the reference --------------------------------------------------------------------------------------
+# -- what is wrong in the reference
+# --------------------------------------------------------------------------------------
 
 
 def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each(tmp_path):
-    """One receive shows that two Late Senders were in wrong order; the reference counts both at the first (issue 13, item 28)."""
+    """One receive shows that two Late Senders were in wrong order; the reference counts both at the first (issue 13,
+    item 28)."""
     archive = Archive(tmp_path / "traces.otf2")
     mpi = archive.mpi(4)
     for rank, enter in ((0, 30), (2, 55), (3, 5)):
@@ -225,7 +229,8 @@ def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each
     assert cube.violations() == []
 
 
-# -- traces the reference analyser refuses -------------------------------------------------------------------------------
+# -- traces the reference analyser refuses
+# -------------------------------------------------------------------------------
 
 
 def test_nested_teams__hang_below_the_thread_that_forked_them(shared_traces, analyzed):
@@ -281,8 +286,8 @@ def test_small_teams__leave_threads_idle(shared_traces, analyzed):
 def test_messages_of_several_threads__match_by_process(shared_traces, analyzed):
     """All threads of rank 0 send, all of rank 1 receive; the reference analyser refuses MPI calls from workers."""
     model, cube = analyzed(shared_traces / "otf2" / "hybrid_multi")
-    # The recording holds 27 MPI_SEND, 9 per thread, and only 8, 1 and 2 MPI_RECV: Score-P leaves out what it does in one
-    # thread while another is inside MPI. So 11 messages are whole, and 16 sends find no receive.
+    # The recording holds 27 MPI_SEND, 9 per thread, and only 8, 1 and 2 MPI_RECV: Score-P leaves out what it does in
+    # one thread while another is inside MPI. So 11 messages are whole, and 16 sends find no receive.
     assert {k[1:]: v for k, v in cells(cube, "comms_send").items()} == {(0,): 9, (0, 1): 9, (0, 2): 9}
     assert {k[1:]: v for k, v in cells(cube, "comms_recv").items()} == {(1,): 8, (1, 1): 1, (1, 2): 2}
     assert cube.facts["counts"] == {"sends without receive": 16}

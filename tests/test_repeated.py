@@ -1,4 +1,5 @@
-"""One trace, analysed again and again or by many threads at once: nothing is held, nothing is left, everything is the same."""
+"""One trace, analysed again and again or by many threads at once: nothing is held, nothing is left, everything is the
+same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Replay: nodes, edges and the sweep by hand; identity and laws on recorded traces; the numbers of the design's table."""
+"""Replay: nodes, edges and the sweep by hand; identity and laws on recorded traces; the numbers of the design's
+table."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def check_laws(replay):
     np.testing.assert_array_equal((base + weight)[:n], replay.ideal)
 
 
-# -- the kernels and their definition ----------------------------------------------------------------------------------------
+# -- the kernels and their definition
+# ----------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -146,7 +148,8 @@ ENTER, EXIT, OTHER = 12, 13, 31
 
 
 def given_to(run, values, dtype):
-    """Return what a kernel must not write: the plain one cannot; for arrays of that kind the other would be compiled again."""
+    """Return what a kernel must not write: the plain one cannot; for arrays of that kind the other would be compiled
+    again."""
     array = np.array(values, dtype)
     array.flags.writeable = hasattr(run, "py_func")
     return array
@@ -227,7 +230,8 @@ def test_retime__is_in_proportion_between_nodes(run):
     assert result.tolist() == [100, 102, 105, 105, 105, 111, 135, 142]
 
 
-# -- edges by hand -----------------------------------------------------------------------------------------------------------
+# -- edges by hand
+# -----------------------------------------------------------------------------------------------------------
 
 
 def message(send, receive, before=0):
@@ -356,7 +360,8 @@ def test_communicators__nobody_has_waited_whom_others_left_before():
 
 
 def nonblocking(op, calls, root=-1):
-    """One non-blocking operation: begin of its start, begin and end of its wait on every rank, which then computes until 100."""
+    """One non-blocking operation: begin of its start, begin and end of its wait on every rank, which then computes
+    until 100."""
     program = Program(len(calls))
     name = f"MPI_I{op}"
     for one, (begin, wait, end) in zip(program.masters, calls, strict=True):
@@ -472,7 +477,8 @@ def test_bulk_synchronous__serialisation_is_1_where_it_is_balanced():
 
 
 def test_contradiction__an_inferred_wait_is_left_out():
-    # rank 0 seems to wait for the receiver of its message, which has received before from rank 0 what it sends afterwards
+    # rank 0 seems to wait for the receiver of its message, which has received before from rank 0 what it sends
+    # afterwards
     program = Program(2)
     a, b = program.masters
     a.enter(0, "main").enter(10, "MPI_Send").send(10, to=1, tag=1).leave(40).enter(50, "MPI_Send").send(
@@ -564,7 +570,8 @@ def test_empty_trace__has_no_nodes():
     assert replay.runtime(replay.ideal) == 0
 
 
-# -- threads that the program creates ----------------------------------------------------------------------------------------
+# -- threads that the program creates
+# ----------------------------------------------------------------------------------------
 
 
 def of_thread(location, time, kind, sequence):
@@ -698,7 +705,8 @@ def test_conditions__keep_what_is_not_waiting_for_a_mutex():
 class CreatingRun:
     """A random program in which threads create others, compute and join them, run with some speed of computation.
 
-    Threads create, compute and join in random order, each the threads it has created; computation takes multiples of 4 ticks.
+    Threads create, compute and join in random order, each the threads it has created; computation takes multiples of 4
+    ticks.
     """
 
     def __init__(self, seed, factor=1):
@@ -749,7 +757,8 @@ def test_created_threads__are_predicted_as_they_run(seed, factor):
     assert predicted.max() == CreatingRun(seed, factor).end
 
 
-# -- tasks ---------------------------------------------------------------------------------------------------------------------
+# -- tasks
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 TASK, TASKWAIT = "!$omp task @a.c:8", "!$omp taskwait @a.c:7"
@@ -829,7 +838,8 @@ def test_tasks__begin_after_their_creation_and_are_waited_for():
 
 
 def test_tasks__wait_for_the_children_of_their_own():
-    """A task of main creates another one, which the worker executes, and waits for it; a third one of main is not its child."""
+    """A task of main creates another one, which the worker executes, and waits for it; a third one of main is not its
+    child."""
     program = Program(1, 2)
     main, worker = program.locations
     program.team(0)
@@ -909,7 +919,8 @@ def test_tasks__are_predicted_as_they_run(seed, factor):
     assert abs(int(predicted.max()) - TaskRun(seed, factor).end) <= 2 * 8
 
 
-# -- recorded traces ---------------------------------------------------------------------------------------------------------
+# -- recorded traces
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -1042,13 +1053,15 @@ def test_computation__is_the_weight_of_its_nodes(stores, path):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_laws__hold_on_random_programs(tmp_path, seed):
-    # messages of all kinds, cancelled requests, collectives on several communicators, threads, locks, tasks, one-sided operations
+    # messages of all kinds, cancelled requests, collectives on several communicators, threads, locks, tasks, one-sided
+    # operations
     model = RandomProgram(seed, tmp_path / "traces.otf2", 60).model(tmp_path)
     try:
         replay = Replay(model)
         _ = replay.graph
     except AnalysisError:
-        # some go on behind a barrier, or an operation on a window, before others have come to it, and these wait for what they do then
+        # some go on behind a barrier, or an operation on a window, before others have come to it, and these wait for
+        # what they do then
         m, w = model.collective_members, model.window_members
         is_barrier = m.op == COLLECTIVE_OPS.index("barrier")
         left_early = (m.end_time < model.collectives.latest_begin_time[m.collective])[is_barrier]

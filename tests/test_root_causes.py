@@ -1,7 +1,8 @@
-"""Root causes by the conventions of Scalasca: delay costs, critical path, impact and imbalance (docs/root-causes.md), and the table of waits.
+"""Root causes by the conventions of Scalasca: delay costs, critical path, impact and imbalance (docs/root-causes.md),
+and the table of waits.
 
-Whole traces are compared with the reference in test_references.py; here stand a program worked out by hand, and what must hold. The
-conventions `exact`, which are the default, are those of test_exact.py.
+Whole traces are compared with the reference in test_references.py; here stand a program worked out by hand, and what
+must hold. The conventions `exact`, which are the default, are those of test_exact.py.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ KEPT = sorted(p.parent for p in DATA.glob("*/reference.parquet"))
 def late_twice():
     """Return three ranks: 0 computes for long and lets 1 wait, which lets 2 wait.
 
-    rank 0: A 1..11, MPI_Send 11..12 to 1. rank 1: A 1..5, MPI_Recv 5..12 from 0, B 12..14, MPI_Send 14..15 to 2. rank 2: A 1..4,
-    MPI_Recv 4..15 from 1. MPI_Init is 0..1, MPI_Finalize ends at 20.
+    rank 0: A 1..11, MPI_Send 11..12 to 1. rank 1: A 1..5, MPI_Recv 5..12 from 0, B 12..14, MPI_Send 14..15 to 2. rank
+    2: A 1..4, MPI_Recv 4..15 from 1. MPI_Init is 0..1, MPI_Finalize ends at 20.
     """
     program = Program(processes=3)
     first, second, third = program.masters
@@ -369,7 +370,8 @@ def test_titles__of_waits_mean_the_waits_and_not_their_root_causes():
         cube.find_property("Short-term")
 
 
-# -- tables that know who ---------------------------------------------------------------------------------------------------
+# -- tables that know who
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_messages__know_the_events_that_complete_the_send_and_post_the_receive(tmp_path):
@@ -410,7 +412,8 @@ def test_waits__add_up_to_the_severities(folder, tmp_path):
     assert (waits.cause_time >= waits.end_time).all()
 
 
-# -- kernels ----------------------------------------------------------------------------------------------------------------
+# -- kernels
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def put(entries, limit, add):
@@ -452,7 +455,8 @@ def test_map_of_times__holds_so_many_call_paths_and_throws_away_the_smallest(ent
 )
 @settings(deadline=None)
 def test_sums_of_intervals__are_those_of_each_by_itself(parts, waits, intervals, limit, prune):
-    """Intervals that begin where the one before begins go on with its sums: that changes nothing, and waits are taken off each."""
+    """Intervals that begin where the one before begins go on with its sums: that changes nothing, and waits are taken
+    off each."""
     entries = [sorted(part.items()) for part in parts]
     spent = segments.Maps(
         np.cumsum([len(part) for part in entries]),

@@ -42,7 +42,8 @@ def recv(rank, begin, end, peer, comm, length=8):
     rank.enter(begin, "MPI_Recv").recv(end - 1, peer, comm, 0, length).leave(end, "MPI_Recv")
 
 
-# -- parameters ----------------------------------------------------------------------------------------------------------
+# -- parameters
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,8 @@ def test_parameter__is_the_same_for_patterns_and_rules():
     assert of_rules and all(type(p) is tracecols.Parameter for p in of_rules + of_patterns)
 
 
-# -- costs ---------------------------------------------------------------------------------------------------------------
+# -- costs
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_costs__are_divided_by_what_calls_do(archive, find):
@@ -157,7 +159,8 @@ def test_dominating_communication__is_one_operation_on_all_call_paths(archive, f
 
 
 def statements(archive):
-    """Rank 0 sends 3 messages of 10, 20 and 90 bytes in f, and one of 1000 in g; 5, 5, 8 and 40 ticks each; rank 1 receives them in 9 each."""
+    """Rank 0 sends 3 messages of 10, 20 and 90 bytes in f, and one of 1000 in g; 5, 5, 8 and 40 ticks each; rank 1
+    receives them in 9 each."""
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "main").enter(0, "f")
@@ -226,7 +229,8 @@ def test_uneven_mp_distribution__compares_processes(archive, find):
     assert [s.name for s in found.statements] == ["main/MPI_Send"]
 
 
-# -- waits ---------------------------------------------------------------------------------------------------------------
+# -- waits
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_load_imbalance_at_barrier__compares_the_calls_of_each_barrier(archive, find):
@@ -245,7 +249,8 @@ def test_load_imbalance_at_barrier__compares_the_calls_of_each_barrier(archive, 
 
 
 def master_and_slaves(archive):
-    """Rank 1 is the master. It waits 20 for rank 0 and 10 for rank 2; rank 0 waits 30 for a task, rank 2 sends 7 ticks too early."""
+    """Rank 1 is the master. It waits 20 for rank 0 and 10 for rank 2; rank 0 waits 30 for a task, rank 2 sends 7 ticks
+    too early."""
     mpi = archive.mpi(3)
     a, m, b = mpi.ranks
     send(a, 30, 35, 1, mpi.world)
@@ -380,7 +385,8 @@ def test_rules__are_declared_wholly():
     assert replace(RULES["costs"], id="x").id == "x"
 
 
-# -- the command ---------------------------------------------------------------------------------------------------------
+# -- the command
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_command__prints_ranked_findings(data, tmp_path):

@@ -1,4 +1,5 @@
-"""Traces of extreme shape: deep and wide call trees, many channels, communicators and locations, one location with almost all."""
+"""Traces of extreme shape: deep and wide call trees, many channels, communicators and locations, one location with
+almost all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The documentation site: every page is reached, links lead somewhere, what guides name exists, and pictures show what is found."""
+"""The documentation site: every page is reached, links lead somewhere, what guides name exists, and pictures show what
+is found."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ DOCS = ROOT / "tracecols" / "docs"
 WRITTEN = sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "properties")
 GUIDES = ("index", "guide", "report", "coming-from", "formats", "api")
 
-# -- pages -----------------------------------------------------------------------------------------------------------------
+# -- pages
+# -----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +146,8 @@ def test_guides__name_methods_and_properties_that_exist(name):
             assert code in ids, code
 
 
-# -- timelines of properties -----------------------------------------------------------------------------------------------
+# -- timelines of properties
+# -----------------------------------------------------------------------------------------------
 
 BY_PROGRAM: dict[object, list[str]] = {}
 for _name, _shown in EXAMPLES.items():
@@ -176,7 +179,8 @@ NO_WAIT_STATES = (
     "profile",
     "computed from others",
 )
-"""How properties are found that are no wait states: times, counts and sums over call paths have no single interval to be shown."""
+"""How properties are found that are no wait states: times, counts and sums over call paths have no single interval to
+be shown."""
 
 
 def by_location(program, values):

@@ -80,7 +80,8 @@ def check_sum(store, cuts, names):
     assert {k: v for k, v in whole.items() if v} == {}
 
 
-# -- every trace ---------------------------------------------------------------------------------------------------------
+# -- every trace
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -89,7 +90,8 @@ def check_sum(store, cuts, names):
 )
 @given(seed=st.integers(0, 1 << 32), cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3))
 def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
-    # nested teams, explicit tasks, buffer flushes, messages under way, masters with higher identifiers, programs that never fork
+    # nested teams, explicit tasks, buffer flushes, messages under way, masters with higher identifiers, programs that
+    # never fork
     folder = tmp_path_factory.mktemp("p")
     store = RandomProgram(seed, folder / "traces.otf2", 30).store(folder)
     first, last = store.manifest["first_time"], store.manifest["last_time"]
@@ -121,7 +123,8 @@ def test_pieces__of_random_programs_reserve_the_same_for_every_thread(tmp_path_f
 RECORDED = [p.parent for p in sorted(SHARED.glob("otf2/*/traces.otf2")) or sorted(DATA.glob("*/traces.otf2"))]
 RECORDED = [p for p in RECORDED if p.name not in ("bt-mz_S_4x2", "pthreads_mutex", "std_thread")]
 FOLLOW_THE_LIST = {"omp_basic", "omp_tasks", "omp_mix_8"}
-"""Whole traces whose limited parallelism follows the reference's list of call paths (docs/decisions/limited-parallelism.md)."""
+"""Whole traces whose limited parallelism follows the reference's list of call paths
+(docs/decisions/limited-parallelism.md)."""
 
 
 @pytest.mark.slow
@@ -137,7 +140,8 @@ def test_pieces__of_recordings_add_up(folder, tmp_path):
         assert cube.cells["time"].value.sum() == reserved(model)
 
 
-# -- single ones ---------------------------------------------------------------------------------------------------------
+# -- single ones
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_piece__without_a_fork_reserves_all_threads(data, tmp_path):
@@ -271,7 +275,8 @@ def test_piece__cuts_through_a_flush(archive, enhance):
 
 
 def test_teams__that_no_end_cuts_through_are_not_looked_at(data, tmp_path, monkeypatch):
-    """Of all parallel regions one is open at each end at most: planning makes values of its visits, and columns of the others."""
+    """Of all parallel regions one is open at each end at most: planning makes values of its visits, and columns of the
+    others."""
     store = Store(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
     first, last = (store.manifest[f"{which}_time"] for which in ("first", "last"))
     n_begins = store.manifest["events_by_kind"][str(int(EventKind.THREAD_TEAM_BEGIN))]

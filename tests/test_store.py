@@ -659,7 +659,8 @@ def test_writer__notes_what_is_of_each_of_several_locations(tmp_path):
         }
 
     with StoreWriter(folder, []).part(0) as part:
-        # location 2 has no event; 3 begins earlier than 1 ends, and goes on in the next batch with a time that is earlier still
+        # location 2 has no event; 3 begins earlier than 1 ends, and goes on in the next batch with a time that is
+        # earlier still
         part.add(
             [(1, 3), (2, 0), (3, 2)],
             10,

@@ -1,4 +1,5 @@
-"""A store whose values are not what the schema says, checksums right: it is refused with words, and nothing crashes (issue 13, item 19)."""
+"""A store whose values are not what the schema says, checksums right: it is refused with words, and nothing crashes
+(issue 13, item 19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Timelines for viewers: read with the format's own classes, slices add up to what the profile says, flows join what belongs together."""
+"""Timelines for viewers: read with the format's own classes, slices add up to what the profile says, flows join what
+belongs together."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ RECORDED = [
 
 
 def ns(trace, ticks):
-    """Nanoseconds since the start of the recording, or since the first event if that is earlier; as Python's integers do it."""
+    """Nanoseconds since the start of the recording, or since the first event if that is earlier; as Python's integers
+    do it."""
     clock = trace.manifest["clock"]
     zero = min(clock["origin"], trace.manifest["first_time"])
     return [(t - zero) * 10**9 // clock["resolution"] for t in np.asarray(ticks).tolist()]
@@ -85,7 +87,8 @@ def recorded(request, tmp_path_factory):
     return trace, export(trace, folder / "x.pftrace"), folder
 
 
-# -- recorded traces -----------------------------------------------------------------------------------------------------
+# -- recorded traces
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -244,7 +247,8 @@ def test_recorded__windows_add_up(recorded):
     assert sum(len(i) for half in halves for i in half.instants.values()) == n
 
 
-# -- wait states ---------------------------------------------------------------------------------------------------------
+# -- wait states
+# ---------------------------------------------------------------------------------------------------------
 
 
 WAITS = [p for p in properties("exact") if p.unit == "sec" and p.match is not None]
@@ -305,7 +309,8 @@ def test_waits__of_no_such_property_are_refused(archive, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if "pftrace" in p.name] == []
 
 
-# -- causes and the critical path ------------------------------------------------------------------------------------------
+# -- causes and the critical path
+# ------------------------------------------------------------------------------------------
 
 
 def late(archive):
@@ -385,7 +390,8 @@ def test_critical_path__of_recorded_traces_is_the_table(source, tmp_path):
     assert len(set(flows)) == 1
 
 
-# -- around the worst instance ---------------------------------------------------------------------------------------------
+# -- around the worst instance
+# ---------------------------------------------------------------------------------------------
 
 
 def test_around__shows_the_time_of_the_worst_instance(hybrid, tmp_path):
@@ -424,7 +430,8 @@ def test_around__refuses(arguments, code, words, hybrid, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-# -- processes and threads -------------------------------------------------------------------------------------------------
+# -- processes and threads
+# -------------------------------------------------------------------------------------------------
 
 
 def test_descriptors__tell_processes_and_threads(tmp_path, data):
@@ -455,7 +462,8 @@ def test_descriptors__of_processes_that_share_their_line_with_their_thread(tmp_p
     assert [(p.pid, p.process_name) for p in processes] == [(i + 1, f"MPI Rank {i}") for i in range(4)]
 
 
-# -- tracks --------------------------------------------------------------------------------------------------------------
+# -- tracks
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_tracks__form_the_system_tree_in_order(tmp_path, data):
@@ -526,7 +534,8 @@ def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path)
     assert names["process_labels"][4] == "node n1"
 
 
-# -- odd traces ----------------------------------------------------------------------------------------------------------
+# -- odd traces
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_odd__open_instances_exits_without_enter_and_wrong_exits(archive, tmp_path):
@@ -603,7 +612,8 @@ def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(ar
     json.loads((tmp_path / "x.trace.json").read_text())
 
 
-# -- the command and its errors ------------------------------------------------------------------------------------------
+# -- the command and its errors
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["x.pftrace", "x.perfetto-trace", "x.trace.json"])
@@ -682,7 +692,8 @@ def test_export__is_the_same_for_any_batches(hybrid, tmp_path, monkeypatch):
     assert (many.slices, many.instants, many.samples) == (one.slices, one.instants, one.samples)
 
 
-# -- devices ---------------------------------------------------------------------------------------------------------------
+# -- devices
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, tmp_path):

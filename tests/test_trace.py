@@ -190,7 +190,8 @@ def test_seconds__count_from_the_start_of_the_recording(trace):
     assert trace.seconds(trace.ticks(0.25)) == pytest.approx(0.25, abs=1e-9)
 
 
-# -- seconds (issue 13, number 12) ---------------------------------------------------------------------------------------
+# -- seconds (issue 13, number 12)
+# ---------------------------------------------------------------------------------------
 
 
 def test_duration__of_differences_does_not_depend_on_the_origin_of_the_clock(trace):

@@ -1,4 +1,5 @@
-"""References that are undefined (-1): what they name is nobody's, and never the last row of a table (issue 13, item 11)."""
+"""References that are undefined (-1): what they name is nobody's, and never the last row of a table (issue 13, item
+11)."""
 
 from __future__ import annotations
 
@@ -167,7 +168,8 @@ def test_calling_contexts__without_a_region_enter_an_unknown_one(archive, enhanc
 
 
 def test_timeline__of_an_operation_that_says_nothing(archive, tmp_path):
-    """Communicator, root and bytes undefined: an instant without details, which Chrome's JSON could not be written for."""
+    """Communicator, root and bytes undefined: an instant without details, which Chrome's JSON could not be written
+    for."""
     mpi = archive.mpi(2)
     mpi.ranks[0].collective(10, 40, None, "barrier", None, None, None).collective(50, 60, mpi.world, "barrier")
     store = tracecols.convert(archive.write(), tmp_path / "x.trace", jobs=1)

@@ -1,4 +1,5 @@
-"""Analysts' questions: every answer equals a plain loop over the raw tables, for any partitioning, in the declared columns; and is drawn."""
+"""Analysts' questions: every answer equals a plain loop over the raw tables, for any partitioning, in the declared
+columns; and is drawn."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ def question(name):
     return name.split(" ")[0]
 
 
-# -- what holds for all answers --------------------------------------------------------------------------------------------
+# -- what holds for all answers
+# --------------------------------------------------------------------------------------------
 
 
 def test_answers__are_declared_drawn_and_asked_here():
@@ -176,7 +178,8 @@ def test_questions__say_what_is_wrong(ask, words, hybrid):
         ask(hybrid)
 
 
-# -- plain twins -----------------------------------------------------------------------------------------------------------
+# -- plain twins
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_comm_matrix__equals_a_loop(trace):
@@ -227,7 +230,8 @@ def test_comm_over_time__equals_a_loop(trace):
 
 
 def charged(trace, edges):
-    """Ticks by bin, location and region, from a stack of the regions that are open; the region that ends a stretch comes last."""
+    """Ticks by bin, location and region, from a stack of the regions that are open; the region that ends a stretch
+    comes last."""
     found = defaultdict(int)
     for location in range(len(trace.locations)):
         stack, last = [], None
@@ -305,7 +309,8 @@ def without_tasks(profile):
 def assert_times_agree(trace):
     """All of the time is in the profile, in every interval profile, and in the severities.
 
-    The last have the time from a FORK to the ENTER of a worker, and from its EXIT to the JOIN, as management of its team; no region has it.
+    The last have the time from a FORK to the ENTER of a worker, and from its EXIT to the JOIN, as management of its
+    team; no region has it.
     """
     # times are added up in seconds here, which rounds by less than 10^-13 of them
     whole = without_tasks(trace.flat_profile(by="path")).exclusive_seconds.sum()
@@ -353,7 +358,8 @@ def test_time_profile__goes_on_until_a_recording_ends_inside_of_regions():
 
 
 def test_time_profile__has_the_time_of_tasks_before_and_after_their_regions(archive, tmp_path):
-    # in a barrier from 10 on: task 1 from 20, which is left for task 2 and enters a region at 50 only; from 60 to 70 it is in none again
+    # in a barrier from 10 on: task 1 from 20, which is left for task 2 and enters a region at 50 only; from 60 to 70 it
+    # is in none again
     barrier, task = "!$omp implicit barrier @a.c:9", "!$omp task @a.c:8"
     (one,), team = archive.openmp(1)
 

@@ -1,4 +1,5 @@
-"""Files of older and newer minor versions: what they lack reads as null or a declared default, what they have besides is ignored and told."""
+"""Files of older and newer minor versions: what they lack reads as null or a declared default, what they have besides
+is ignored and told."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def cube(made, tmp_path):
 
 
 def tables_of(path: Path):
-    """Every column of every table of a store, of all locations; without `segments`, which has rows of tables that are ignored."""
+    """Every column of every table of a store, of all locations; without `segments`, which has rows of tables that are
+    ignored."""
     store = Store(path)
     definitions = {name: store.definition(name).to_pydict() for name in DEFINITIONS if name != "segments"}
     n = store.definition("locations").num_rows
@@ -91,7 +93,8 @@ def everything(cube: SeverityCube):
     }
 
 
-# -- versions ------------------------------------------------------------------------------------------------------------
+# -- versions
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_version__is_read_from_manifests_old_and_new():
@@ -153,7 +156,8 @@ def test_note__is_empty_for_what_is_not_newer():
     assert newer_note("store", Version(3, 1), Version(3, 1), ()) == ""
 
 
-# -- stores --------------------------------------------------------------------------------------------------------------
+# -- stores
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_store__says_its_version(store):
@@ -304,7 +308,8 @@ def test_store__of_an_older_minor_version_lacks_a_table(store, monkeypatch):
     assert Store(store).definition("topologies").num_rows == 0
 
 
-# -- cubes ---------------------------------------------------------------------------------------------------------------
+# -- cubes
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_cube__of_a_newer_minor_version_opens_with_a_note(cube):

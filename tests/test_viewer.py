@@ -194,7 +194,8 @@ def test_pack__holds_every_cell_by_period(large):
 
 
 def test_pack__of_a_cube_without_periods_has_nothing_of_them():
-    """What periods add stands behind what is there without: a report of a cube that is not divided is what it was before them."""
+    """What periods add stands behind what is there without: a report of a cube that is not divided is what it was
+    before them."""
     cube = random_cube(1)
     plain, divided = container.pack(cube), container.pack(divide(cube, 7))
     n = len(cube.properties.id)
@@ -887,7 +888,8 @@ def cut_at(cube, root, pruned):
 @pytest.mark.slow
 @pytest.mark.parametrize("large", [False, True])
 def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_path, large):
-    """A subtree as the root and without parts: all values are sums of the cube's cells, in the tree, flat, by location and of properties."""
+    """A subtree as the root and without parts: all values are sums of the cube's cells, in the tree, flat, by location
+    and of properties."""
     cube = random_cube(13, large=large)
     axis = cube.call_paths
     root = max(range(1, len(axis)), key=lambda i: (axis.end[i] - i) * (axis.parent[i] >= 0))
@@ -1458,7 +1460,8 @@ def test_time__stacks_the_time_of_the_selected_call_paths(browser, divided, tmp_
 
 @pytest.mark.slow
 def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
-    """In phase 0 rank 0 thread 0 holds three quarters of it, rank 1 thread 0 the rest; in phase 2 rank 1 thread 0 holds nearly all."""
+    """In phase 0 rank 0 thread 0 holds three quarters of it, rank 1 thread 0 the rest; in phase 2 rank 1 thread 0 holds
+    nearly all."""
     cube = divided["phase"]
     at = {location: i for i, location in enumerate(i for i in cube.system.location if i >= 0)}
     held = [(0, 0, 75), (3, 0, 25), (3, 2, 960), (1, 2, 40)]
@@ -1488,7 +1491,8 @@ def test_time__marks_who_holds_the_critical_path(browser, divided, tmp_path):
 
 @pytest.mark.parametrize("kind", ["phase", "bin"])
 def test_profile__parts_divide_the_time_of_each_period(divided, kind):
-    """What the time was spent on: each property that does not overlap others is in one part, and the parts add up to all of it."""
+    """What the time was spent on: each property that does not overlap others is in one part, and the parts add up to
+    all of it."""
     cube = divided[kind].additive()
     axis, n = cube.properties, len(cube.periods)
     parts = {part["id"]: part for part in container.time_profile(cube)["parts"]}

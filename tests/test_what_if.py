@@ -22,7 +22,8 @@ NAMES = ["coll", "hybrid_2x3", "late_sender", "omp_basic"]
 
 
 def two_steps():
-    """Two ranks: `fast` 10 and 30 s, then `slow` 40 and 20 s, each followed by a barrier that ends 2 s after the last."""
+    """Two ranks: `fast` 10 and 30 s, then `slow` 40 and 20 s, each followed by a barrier that ends 2 s after the
+    last."""
     program = Program(2)
     for one, fast, slow in zip(program.masters, (10, 30), (40, 20), strict=True):
         one.enter(0, "main").enter(0, "MPI_Init").leave(0)
@@ -140,7 +141,8 @@ def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
             assert trace.what_if({region: 0.5}).saving == pytest.approx(row.saving, abs=1e-9)
 
 
-# -- the re-timed trace ------------------------------------------------------------------------------------------------------
+# -- the re-timed trace
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -207,7 +209,8 @@ def test_analyze__finds_the_waits_of_the_predicted_run(steps):
     assert steps.what_if({"slow": 0.25}).analyze().total("mpi_barrier_wait") == 25
 
 
-# -- efficiencies of traces ----------------------------------------------------------------------------------------------------
+# -- efficiencies of traces
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -240,7 +243,8 @@ def test_efficiencies__of_a_piece(steps):
     assert run["transfer_efficiency"] == pytest.approx(40 / 42)
 
 
-# -- the commands ------------------------------------------------------------------------------------------------------------
+# -- the commands
+# ------------------------------------------------------------------------------------------------------------
 
 
 def run(*arguments):
@@ -270,7 +274,8 @@ def test_command__json(tmp_path):
 
 
 def test_command__slack_says_until_when_another_path_takes_over():
-    """Rank 0 works for 30 s, 20 of them in f, rank 1 for 24, before both meet: what is 6 s shorter is not on the path any more."""
+    """Rank 0 works for 30 s, 20 of them in f, rank 1 for 24, before both meet: what is 6 s shorter is not on the path
+    any more."""
     program = Program(processes=2)
     first, second = program.masters
     for rank in program.masters:
@@ -310,7 +315,8 @@ def test_command__a_cube_cannot_be_replayed(steps, tmp_path):
     assert "give the store" in result.output
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------------
+# -- what is refused
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

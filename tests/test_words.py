@@ -1,4 +1,5 @@
-"""One word, one meaning: words that had several do not come back in identifiers, and the glossary explains every word once."""
+"""One word, one meaning: words that had several do not come back in identifiers, and the glossary explains every word
+once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Read timelines as their viewers do: Perfetto's format with its own message classes, Chrome's JSON with a JSON parser."""
+"""Read timelines as their viewers do: Perfetto's format with its own message classes, Chrome's JSON with a JSON
+parser."""
 
 from __future__ import annotations
 

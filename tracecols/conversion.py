@@ -69,13 +69,15 @@ def convert(
     salvage : bool, optional
         Of damaged locations keep what precedes the damage, and say in the manifest what was lost.
     force : bool, optional
-        Replace a file, or a store with corrected or predicted times, as well; a store of a recorded trace is always replaced.
+        Replace a file, or a store with corrected or predicted times, as well; a store of a recorded trace is always
+        replaced.
     progress : callable, optional
         Called with the number of events done and the number of all.
     cluster : distributed.Client, optional
         Let the workers of a Dask cluster read and write (extra `dask`, docs/cluster.md). The store is the same.
     scratch : str or Path, optional
-        On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of the store.
+        On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of the
+        store.
 
     Returns
     -------
@@ -89,7 +91,8 @@ def convert(
     StoreError
         If the store cannot be written, or something else exists in its place.
     ClusterError
-        If the cluster cannot be used: workers lack the archive, the scratch folder or this version of tracecols, or are lost.
+        If the cluster cannot be used: workers lack the archive, the scratch folder or this version of tracecols, or are
+        lost.
     MissingExtraError
         If a cluster is given and Dask is not installed.
 

@@ -59,7 +59,8 @@ class SeverityError(TracecolsError):
 
 
 class AnalysisError(TracecolsError):
-    """An analysis cannot be made: what it is asked for does not exist, or the events of a trace contradict each other."""
+    """An analysis cannot be made: what it is asked for does not exist, or the events of a trace contradict each
+    other."""
 
 
 class ExportError(TracecolsError):
@@ -71,7 +72,8 @@ class RuleError(TracecolsError):
 
 
 class ClusterError(TracecolsError):
-    """A cluster cannot be used: nobody answers, workers do not see the same folders or have another tracecols, or they are lost."""
+    """A cluster cannot be used: nobody answers, workers do not see the same folders or have another tracecols, or they
+    are lost."""
 
 
 class MissingExtraError(TracecolsError, ImportError):
@@ -93,7 +95,8 @@ class ForeignCubeWarning(UserWarning):
 
 
 class KernelCacheWarning(UserWarning):
-    """Compiled kernels are kept in a private folder among temporary files, or nowhere: no other folder can be written."""
+    """Compiled kernels are kept in a private folder among temporary files, or nowhere: no other folder can be
+    written."""
 
 
 class OpenClusterWarning(UserWarning):

@@ -12,9 +12,10 @@ T = TypeVar("T")
 class once(Generic[T]):  # noqa: N801
     """Compute an attribute when it is first asked for, and keep it: a decorator like `functools.cached_property`.
 
-    While one thread computes it the others wait for it. That of `functools` lets them compute it as well from Python 3.12 on;
-    before, it let only one thread at a time compute the attribute, whichever object it belonged to. Every attribute of every
-    object has a lock of its own here, so that attributes may need each other as long as none needs itself.
+    While one thread computes it the others wait for it. That of `functools` lets them compute it as well from Python
+    3.12 on; before, it let only one thread at a time compute the attribute, whichever object it belonged to. Every
+    attribute of every object has a lock of its own here, so that attributes may need each other as long as none needs
+    itself.
 
     Examples
     --------

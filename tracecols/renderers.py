@@ -1,7 +1,7 @@
 """Who shows values: the layers that hold values do not know those that display them, and ask for them here by name.
 
-`tracecols/__init__.py` registers all of them; it runs before any other module of the package. A module is imported when something is shown for
-the first time.
+`tracecols/__init__.py` registers all of them; it runs before any other module of the package. A module is imported when
+something is shown for the first time.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ class Location:
         kind : EventKind
             `tracecols.schema.EventKind`.
         **sides : dict of str to int
-            By side table (`p2p`, `rma`, ...) the values of its columns; those that are not given are -1. The side table of the kind
-            is written in any case.
+            By side table (`p2p`, `rma`, ...) the values of its columns; those that are not given are -1. The side table
+            of the kind is written in any case.
 
         Examples
         --------
@@ -290,7 +290,8 @@ class Location:
     def end_collective(
         self, time: int, op: str, root: int = -1, sent: int = 0, received: int = 0, communicator: int = WORLD
     ) -> Location:
-        """End a collective operation: `barrier`, `bcast`, `allreduce`, ...; with the bytes this process sent and received.
+        """End a collective operation: `barrier`, `bcast`, `allreduce`, ...; with the bytes this process sent and
+        received.
 
         Parameters
         ----------
@@ -548,7 +549,8 @@ class Program:
 
 
 def severities(cube: SeverityCube, name: str) -> dict[tuple[str, int] | tuple[str, int, int], float]:
-    """Return what a property holds by call path and rank, and thread if it is not the first: seconds, occurrences or bytes.
+    """Return what a property holds by call path and rank, and thread if it is not the first: seconds, occurrences or
+    bytes.
 
     Parameters
     ----------
@@ -589,8 +591,8 @@ def assert_severities(
     Raises
     ------
     AssertionError
-        If the severities are others; if a child exceeds its parent, siblings together do, or a severity is negative; or if
-        the result is another when the trace is divided into parts.
+        If the severities are others; if a child exceeds its parent, siblings together do, or a severity is negative; or
+        if the result is another when the trace is divided into parts.
     """
     families = list(patterns)
 

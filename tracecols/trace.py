@@ -65,7 +65,8 @@ FRAME_SHARE = 2
 
 
 def default_frame_limit() -> int | None:
-    """Return the bytes a data frame may take if nobody says otherwise; None, no limit, where the memory is not known."""
+    """Return the bytes a data frame may take if nobody says otherwise; None, no limit, where the memory is not
+    known."""
     there_is = physical()
     return None if there_is is None else there_is // FRAME_SHARE
 
@@ -114,11 +115,12 @@ def _rows_at(table: Table, frame: pd.DataFrame, chosen: list[int] | None) -> pd.
 class Trace(OpenedTrace):
     """A trace, opened from its store.
 
-    Nothing is read until it is asked for. Every table is an attribute with the name it has in SQL: `trace.messages`. Its data frame has
-    the row of the table as index, columns for people (ranks, threads, names, seconds; null is null), and behind them the integers they
-    are made of: columns named like a table in the singular hold rows of that table, -1 is null, times are clock ticks. `frame` returns
-    one without the other. `seconds` converts readings of the clock (`enter_time`), `duration` differences of them
-    (`exit_time - enter_time`, severities). What answers a question is a method (`comm_matrix`, `late_senders`, `critical_path`, ...).
+    Nothing is read until it is asked for. Every table is an attribute with the name it has in SQL: `trace.messages`.
+    Its data frame has the row of the table as index, columns for people (ranks, threads, names, seconds; null is null),
+    and behind them the integers they are made of: columns named like a table in the singular hold rows of that table,
+    -1 is null, times are clock ticks. `frame` returns one without the other. `seconds` converts readings of the clock
+    (`enter_time`), `duration` differences of them (`exit_time - enter_time`, severities). What answers a question is a
+    method (`comm_matrix`, `late_senders`, `critical_path`, ...).
 
     A trace can be pickled: it is its path and its number of threads, and is opened again where it arrives.
 
@@ -131,8 +133,8 @@ class Trace(OpenedTrace):
     progress : callable, optional
         Called with the number of events scanned and the number of all.
     frame_limit : int, optional
-        Bytes a data frame of events or of a compound table may take; larger ones are refused. By default half of the machine's
-        memory. `frame_bytes` says what a frame takes, `scan` reads tables of any size.
+        Bytes a data frame of events or of a compound table may take; larger ones are refused. By default half of the
+        machine's memory. `frame_bytes` says what a frame takes, `scan` reads tables of any size.
 
     Raises
     ------
@@ -377,7 +379,8 @@ class Trace(OpenedTrace):
 
     @property
     def events(self) -> pd.DataFrame:
-        """All events with all pointer columns, 97 B per event, and what they mean (`frame_bytes`, `read_events`, `scan`)."""
+        """All events with all pointer columns, 97 B per event, and what they mean (`frame_bytes`, `read_events`,
+        `scan`)."""
         return self._both("events")
 
     def frame_bytes(self, name: str, *, raw: bool = False) -> int:
@@ -440,8 +443,8 @@ class Trace(OpenedTrace):
         rank, thread : int, optional
             Only locations of this process, and of this number in their process.
         start, stop : float, optional
-            Seconds since the start of the recording: events with start <= time < stop. An event that was recorded behind a later
-            one of its location comes along with that.
+            Seconds since the start of the recording: events with start <= time < stop. An event that was recorded
+            behind a later one of its location comes along with that.
         columns : str or sequence of str, optional
             Of `location`, `time`, `kind`, `region`, `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`,
             `cedgeptr`, `call_path`, `pos`; all by default. Pointers cost a pass over the whole of each chosen location,
@@ -521,8 +524,9 @@ class Trace(OpenedTrace):
         Parameters
         ----------
         name : str
-            `p2p`, `collectives` (`collectives_events` among all tables, see `scan`), `threads`, `locks`, `tasks`, `rma`, `io`, `contexts`, `parameters`, `control`,
-            `attributes`, `program_arguments`, or `metrics_N` for metric class N.
+            `p2p`, `collectives` (`collectives_events` among all tables, see `scan`), `threads`, `locks`, `tasks`,
+            `rma`, `io`, `contexts`, `parameters`, `control`, `attributes`, `program_arguments`, or `metrics_N` for
+            metric class N.
         locations : int, str, or iterable of them, optional
             Rows of locations, or texts such as `rank 0`; all by default.
         rank, thread : int, optional
@@ -561,11 +565,12 @@ class Trace(OpenedTrace):
         name : str
             Of any table, as in SQL (docs/schema.md): `events`, `messages`, `region_instances`, `p2p`, ...
         raw : bool, optional
-            Its own columns, integers with -1 for null and times in ticks. By default those for people take their place: `rank` and
-            `thread` for locations, names and call paths as categories, `..._seconds` for times; null is null.
+            Its own columns, integers with -1 for null and times in ticks. By default those for people take their place:
+            `rank` and `thread` for locations, names and call paths as categories, `..._seconds` for times; null is
+            null.
         locations : int, str, or iterable of them, optional
-            Rows of locations, or texts such as `rank 0` and `rank 0-3 thread 1`: only what is on one of them; a message is on both of
-            its locations.
+            Rows of locations, or texts such as `rank 0` and `rank 0-3 thread 1`: only what is on one of them; a message
+            is on both of its locations.
         rank, thread : int, optional
             Only locations of this process, and of this number in their process.
         conventions : str
@@ -580,7 +585,8 @@ class Trace(OpenedTrace):
         Raises
         ------
         StoreError
-            If there is no such table or location, it has no locations to choose, or it would take more memory than it may.
+            If there is no such table or location, it has no locations to choose, or it would take more memory than it
+            may.
         AnalysisError
             If there are no such conventions.
 
@@ -639,17 +645,20 @@ class Trace(OpenedTrace):
 
     @property
     def region_instances(self) -> pd.DataFrame:
-        """One row per execution of a region; `frame("region_instances", locations=...)` makes only those of some locations."""
+        """One row per execution of a region; `frame("region_instances", locations=...)` makes only those of some
+        locations."""
         found = RegionInstances(self._both("region_instances"))
         found.make = lambda chosen: self._form("region_instances", "both", find_locations(self.store, chosen))
         return found
 
     @property
     def waits(self) -> pd.DataFrame:
-        """Every instance of a wait state and who causes it (docs/schema.md): location, call path, begin and end, and those of the cause.
+        """Every instance of a wait state and who causes it (docs/schema.md): location, call path, begin and end, and
+        those of the cause.
 
-        Wait states are those of messages, collective operations, start and end of MPI, barriers and joins of threads, and locks, by the
-        conventions `exact`: their sums are the cells of `analyze()`. `frame("waits", conventions="expert")` has those of others.
+        Wait states are those of messages, collective operations, start and end of MPI, barriers and joins of threads,
+        and locks, by the conventions `exact`: their sums are the cells of `analyze()`. `frame("waits",
+        conventions="expert")` has those of others.
         """
         return self._both("waits")
 
@@ -684,16 +693,17 @@ class Trace(OpenedTrace):
         Parameters
         ----------
         conventions : str
-            As for `analyze`. Under `exact` the path has no gaps from the start of the run to its end, and is one path always; under the others it
-            lies between MPI_Init and MPI_Finalize, and goes on with all threads that tie at a barrier.
+            As for `analyze`. Under `exact` the path has no gaps from the start of the run to its end, and is one path
+            always; under the others it lies between MPI_Init and MPI_Finalize, and goes on with all threads that tie at
+            a barrier.
 
         Returns
         -------
         DataFrame
-            In the order of time a row for every stretch on one location: `location`, `begin_time` and `end_time` (ticks),
-            `begin_call_path` and `end_call_path` (call paths at its ends, as text; empty where the recording begins), `reason`: why the path
-            comes to this location, as in `schema.causes.POINTS` (empty where the recording begins). Without MPI and OpenMP it is empty, but
-            under `exact`.
+            In the order of time a row for every stretch on one location: `location`, `begin_time` and `end_time`
+            (ticks), `begin_call_path` and `end_call_path` (call paths at its ends, as text; empty where the recording
+            begins), `reason`: why the path comes to this location, as in `schema.causes.POINTS` (empty where the
+            recording begins). Without MPI and OpenMP it is empty, but under `exact`.
 
         Raises
         ------
@@ -745,8 +755,8 @@ class Trace(OpenedTrace):
         conventions : str
             Whose rules to follow where analysers differ.
         patterns : Family, str or Path, or iterable of them, optional
-            More patterns: what `tracecols.pattern` returns, or files that declare some. Those of installed packages come
-            along by themselves.
+            More patterns: what `tracecols.pattern` returns, or files that declare some. Those of installed packages
+            come along by themselves.
         properties : str or sequence of str, optional
             Ids of what to search for, or titles that only one property has; their ancestors come along.
         parameters : mapping, optional
@@ -758,26 +768,30 @@ class Trace(OpenedTrace):
         rank, thread : int, optional
             Only locations of this process, and of this number in their process.
         start, stop : float, optional
-            Seconds since the start of the recording. The piece between is analysed as a trace by itself (docs/store.md).
+            Seconds since the start of the recording. The piece between is analysed as a trace by itself
+            (docs/store.md).
         topologies : mapping or sequence of mapping, optional
-            Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`, one list per
-            rank, or `"order": "F"` instead of coordinates (see `tracecols.enhance.definitions.topologies.given_topology`). Wavefronts are looked
-            for on the first two-dimensional grid a location stands on, those given by hand before those of the trace.
+            Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`,
+            one list per rank, or `"order": "F"` instead of coordinates (see
+            `tracecols.enhance.definitions.topologies.given_topology`). Wavefronts are looked for on the first
+            two-dimensional grid a location stands on, those given by hand before those of the trace.
         phases : str, optional
-            Divide all severities by phases (docs/phases.md): instances of a region, given by its name, a shell pattern, or the end of a
-            call path, `solve/step`; or from one call to the next, `from:solve/MPI_Allreduce`. The k-th on a location is phase k.
+            Divide all severities by phases (docs/phases.md): instances of a region, given by its name, a shell pattern,
+            or the end of a call path, `solve/step`; or from one call to the next, `from:solve/MPI_Allreduce`. The k-th
+            on a location is phase k.
         bins : int, optional
             Divide all severities by so many bins of time of the same width; not together with phases.
         bin_width : float, optional
             The width of the bins in seconds instead.
         ideal_network : bool, optional
-            Replay the trace on an ideal network besides, and keep the efficiencies that follow in the cube: its diagnosis, report and
-            `efficiencies` are those of `Trace.efficiencies` then, not approximations (docs/efficiencies.md). Not together with properties
-            and locations.
+            Replay the trace on an ideal network besides, and keep the efficiencies that follow in the cube: its
+            diagnosis, report and `efficiencies` are those of `Trace.efficiencies` then, not approximations
+            (docs/efficiencies.md). Not together with properties and locations.
         cluster : distributed.Client, optional
             Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
         scratch : str or Path, optional
-            On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of the store.
+            On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of
+            the store.
 
         Returns
         -------
@@ -787,10 +801,11 @@ class Trace(OpenedTrace):
         Raises
         ------
         AnalysisError
-            If something named does not exist or fits several, a topology does not fit, bins have no width, a pattern fails, or the trace
-            cannot be replayed.
+            If something named does not exist or fits several, a topology does not fit, bins have no width, a pattern
+            fails, or the trace cannot be replayed.
         ClusterError
-            If the cluster cannot be used: workers lack the store, the scratch folder or this version of tracecols, or are lost.
+            If the cluster cannot be used: workers lack the store, the scratch folder or this version of tracecols, or
+            are lost.
         MissingExtraError
             If a cluster is given and Dask is not installed.
 
@@ -828,8 +843,8 @@ class Trace(OpenedTrace):
         Returns
         -------
         DataFrame
-            `phases` (what to give to `analyze`), `n_phases`, `coverage` (share of the time that lies in phases), `regularity` (1 where all last
-            equally long), `mean` (seconds), `score` (coverage times regularity).
+            `phases` (what to give to `analyze`), `n_phases`, `coverage` (share of the time that lies in phases),
+            `regularity` (1 where all last equally long), `mean` (seconds), `score` (coverage times regularity).
 
         Examples
         --------
@@ -844,8 +859,8 @@ class Trace(OpenedTrace):
     def piece(self, start: float | None = None, stop: float | None = None) -> Iterator[Trace]:
         """Open the piece of the trace between two times, in seconds since its start, as a trace of its own for a while.
 
-        What is open at the start is entered there, what is open at the end is closed there. Messages, collective operations and the like
-        have the partners that they have in the whole trace (docs/store.md).
+        What is open at the start is entered there, what is open at the end is closed there. Messages, collective
+        operations and the like have the partners that they have in the whole trace (docs/store.md).
 
         Parameters
         ----------
@@ -888,8 +903,9 @@ class Trace(OpenedTrace):
         Returns
         -------
         DataFrame
-            severity (ticks, which `duration` converts, occurrences or bytes), call_path and location it is charged to, begin_time and end_time of the
-            waiting (ticks), and the columns of the compound table, with their rows there as index.
+            severity (ticks, which `duration` converts, occurrences or bytes), call_path and location it is charged to,
+            begin_time and end_time of the waiting (ticks), and the columns of the compound table, with their rows there
+            as index.
         """
         families = load_all(patterns)
         choice = choose(None, parameters, within, self._narrowed(locations, rank, thread))
@@ -924,8 +940,9 @@ class Trace(OpenedTrace):
     def scan(self, name: str) -> TableFiles:
         """Return a table as Parquet files, for whoever reads Parquet or Arrow; nothing of it is held in memory.
 
-        Enhanced tables are made when they are first asked for, in the store's folder `enhanced/` (or in a temporary folder if the
-        store cannot be written), by one pass over the trace in bounded memory; `tracecols enhance` makes them beforehand.
+        Enhanced tables are made when they are first asked for, in the store's folder `enhanced/` (or in a temporary
+        folder if the store cannot be written), by one pass over the trace in bounded memory; `tracecols enhance` makes
+        them beforehand.
 
         Parameters
         ----------
@@ -957,16 +974,16 @@ class Trace(OpenedTrace):
     ) -> pd.DataFrame:
         """Return how efficient the run is, by three models of the same times (docs/efficiencies.md).
 
-        The times are those between the first return of MPI_Init and the last call of MPI_Finalize; where these are not there, those of
-        the whole run.
+        The times are those between the first return of MPI_Init and the last call of MPI_Finalize; where these are not
+        there, those of the whole run.
 
         Parameters
         ----------
         within : str, optional
             A region, or a shell pattern: only its instances and what they call.
         ideal : str
-            How the runtime on an ideal network is found, which serialisation and transfer efficiency depend on: `replay` of the trace without
-            transfer, or the `approximation` of `SeverityCube.efficiencies`.
+            How the runtime on an ideal network is found, which serialisation and transfer efficiency depend on:
+            `replay` of the trace without transfer, or the `approximation` of `SeverityCube.efficiencies`.
         start, stop : float, optional
             Seconds since the start of the recording: only the piece between.
 
@@ -1019,13 +1036,14 @@ class Trace(OpenedTrace):
         openmp : float, optional
             Factor for the time OpenMP and locks take beyond waiting.
         collectives : str
-            `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but Reduce, as that
-            simulator has it.
+            `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations
+            but Reduce, as that simulator has it.
 
         Raises
         ------
         AnalysisError
-            If a region does not exist, a number is negative or none, the trace cannot be replayed, or devices execute work in it.
+            If a region does not exist, a number is negative or none, the trace cannot be replayed, or devices execute
+            work in it.
 
         Examples
         --------
@@ -1048,19 +1066,23 @@ class Trace(OpenedTrace):
         return RetimedTrace(self.replay, changes, self.jobs)
 
     def correct(self, *, latency: float = 0.0, shrink: float = SHRINK, stretch: float = STRETCH) -> CorrectedTrace:
-        """Correct the clocks: find times that satisfy all clock conditions, by the controlled logical clock (docs/clocks.md).
+        """Correct the clocks: find times that satisfy all clock conditions, by the controlled logical clock
+        (docs/clocks.md).
 
-        Events only move to later times. `clock_violations` is the table of what the recorded times violate, by pair of locations.
+        Events only move to later times. `clock_violations` is the table of what the recorded times violate, by pair of
+        locations.
 
         Parameters
         ----------
         latency : float, optional
-            Seconds between a SEND and its RECV, or between begin and end of a collective operation in different processes, at least.
+            Seconds between a SEND and its RECV, or between begin and end of a collective operation in different
+            processes, at least.
         shrink : float, optional
-            Share by which intervals may become shorter behind an event that is moved; 0 keeps them, and every shift for ever.
+            Share by which intervals may become shorter behind an event that is moved; 0 keeps them, and every shift for
+            ever.
         stretch : float, optional
-            Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves all events
-            before.
+            Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves
+            all events before.
 
         Raises
         ------
@@ -1082,8 +1104,9 @@ class Trace(OpenedTrace):
         Parameters
         ----------
         query : str
-            DuckDB SQL over all tables that `scan` knows, under the same names, each with the number of its row as column `row` (side
-            tables with that of their event). Enhanced tables are made when a query names them, and the pointer columns of `events` when a query reads one.
+            DuckDB SQL over all tables that `scan` knows, under the same names, each with the number of its row as
+            column `row` (side tables with that of their event). Enhanced tables are made when a query names them, and
+            the pointer columns of `events` when a query reads one.
 
         Raises
         ------

@@ -1,6 +1,7 @@
 """Write a generated trace as a merged EPILOG trace, as EPIK would have recorded it.
 
-Threads begin and end with their parallel region, requests are not recorded, and the end of a collective operation is the end of its call.
+Threads begin and end with their parallel region, requests are not recorded, and the end of a collective operation is
+the end of its call.
 """
 
 from __future__ import annotations

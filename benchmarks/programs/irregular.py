@@ -1,4 +1,5 @@
-"""Random call trees, messages of every kind around a ring, parallel regions with locks where there are threads, and now and then a collective operation."""
+"""Random call trees, messages of every kind around a ring, parallel regions with locks where there are threads, and now
+and then a collective operation."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ N_BYTES = 8_192
 
 
 def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script:
-    """Compute, then send to the right and receive from the left: blocking, without blocking, in reverse order, or synchronously."""
+    """Compute, then send to the right and receive from the left: blocking, without blocking, in reverse order, or
+    synchronously."""
     s = Script("irregular", n_processes, n_threads)
     s.begin()
     for p in s.processes:

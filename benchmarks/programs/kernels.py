@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Run scripts: once through all processes to find out when everything happens, and again per location to record it.
 
-Both go by the same script and the same random numbers, which are a hash of (seed, location, turn, step). What a location
-cannot know by itself, how long it had to wait, the first pass logs: one number per blocking step.
+Both go by the same script and the same random numbers, which are a hash of (seed, location, turn, step). What a
+location cannot know by itself, how long it had to wait, the first pass logs: one number per blocking step.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ LOG_START, LOG_AT, LOG_END, N_EVENTS, FIRST_STEP, SPAN, SPAN_16, N_SPANS, SEVERI
 
 
 class Plan(NamedTuple):
-    """What is run, by both passes; `weight` events stand for every ENTER and EXIT: two if counters are recorded with them."""
+    """What is run, by both passes; `weight` events stand for every ENTER and EXIT: two if counters are recorded with
+    them."""
 
     seed: int
     n_turns: int
@@ -120,8 +121,9 @@ class Run(NamedTuple):
     tree_uses: Any  # (n_trees,)
 
 
-# what the second pass fills: columns of events, and per family of attributes a matrix, (n_columns, any): row, kind, values; `n` are the numbers
-# of events and of attributes, the first event's place in the location, and where the script and the logs go on
+# what the second pass fills: columns of events, and per family of attributes a matrix, (n_columns, any): row, kind,
+# values; `n` are the numbers of events and of attributes, the first event's place in the location, and where the script
+# and the logs go on
 Out = namedtuple("Out", "n time kind region p2p coll threads locks control metrics")
 
 

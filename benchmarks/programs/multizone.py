@@ -12,7 +12,8 @@ LOCKS = (k.CRITICAL, k.NO_LOCK, k.LOCK_API)
 
 
 def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script:
-    """Solve each zone in a parallel region, exchange boundaries within one half of the processes, reduce and broadcast."""
+    """Solve each zone in a parallel region, exchange boundaries within one half of the processes, reduce and
+    broadcast."""
     s = Script("multizone", n_processes, n_threads)
     half = max(n_processes // 2, 1)
     ranges = [range(half), range(half, n_processes)]

@@ -1,7 +1,7 @@
 """Hosts that use devices: kernels on several streams, blocking and asynchronous copies, synchronisations of every kind.
 
-Every process has a device with streams that work off what they are given in order. Some kernels are launched in time, others
-late; some synchronisations have something to wait for, others have not.
+Every process has a device with streams that work off what they are given in order. Some kernels are launched in time,
+others late; some synchronisations have something to wait for, others have not.
 """
 
 from __future__ import annotations
@@ -177,7 +177,8 @@ class Host:
 
 
 def make_offload(path: Path, n_processes: int, n_streams: int, n_events: int, seed: int) -> Recording:
-    """Go through the program, and write the anchor file; every process has some streams, all of them have about so many events."""
+    """Go through the program, and write the anchor file; every process has some streams, all of them have about so many
+    events."""
     archive = Archive(path)
     random = np.random.default_rng(seed)
     names = {

@@ -1,4 +1,5 @@
-"""One-sided communication of every kind: fences, general active target synchronisation in a ring, and exclusive locks at process 0."""
+"""One-sided communication of every kind: fences, general active target synchronisation in a ring, and exclusive locks
+at process 0."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ class Program:
 
 
 def make_rma(path: Path, n_processes: int, n_threads: int, n_events: int, seed: int) -> Recording:
-    """Go through the program, and write the anchor file, with about so many events; one thread of each process communicates."""
+    """Go through the program, and write the anchor file, with about so many events; one thread of each process
+    communicates."""
     out = Recording(Archive(path))
     program = Program(out, n_processes, np.random.default_rng(seed))
     program.compute()

@@ -260,7 +260,8 @@ class Process:
     ) -> None:
         """Take part in a collective operation, with so many bytes from or to each process.
 
-        It `separates` if all messages received so far were sent before any that is sent later, as those without a root do in which all take part.
+        It `separates` if all messages received so far were sent before any that is sent later, as those without a root
+        do in which all take part.
         """
         rank, mode, of_all = comm.rank[self.number], MODES[op], n_bytes * len(comm.members)
         separates |= root < 0 and len(comm.members) == self.script.n_processes
@@ -281,7 +282,8 @@ class Process:
         )
 
     def peers(self, members: list[int], comm: Communicator, tag: int, *, are_sources: bool) -> int:
-        """List processes of which messages are received as they come, or that are answered; returns the first of the list."""
+        """List processes of which messages are received as they come, or that are answered; returns the first of the
+        list."""
         first = len(self.script.requests)
         for other in members:
             channel = self._message(other, comm, tag, 0, not are_sources)["channel"]

@@ -31,7 +31,8 @@ N_TREES = 64
 N_FUNCTIONS = 48
 TOLERANCE = 0.1
 FEW = 100_000
-"""Programs of half as many steps, or as many events, are run by the plain functions in a second: compiling the kernels takes half a minute."""
+"""Programs of half as many steps, or as many events, are run by the plain functions in a second: compiling the kernels
+takes half a minute."""
 COUNTERS = (("PAPI_TOT_INS", "instructions completed"), ("PAPI_L2_TCM", "level 2 cache misses"))
 
 DEFAULTS = {"flags": 0, "parent": -1, "creator": -1, "first_row": 0, "exponent": 0}
@@ -69,7 +70,8 @@ class Truth:
 
 
 def quantiles() -> NDArray[np.int64]:
-    """Return the quantiles of the distribution of durations, a mixture of exponential and constant; their mean is 1024."""
+    """Return the quantiles of the distribution of durations, a mixture of exponential and constant; their mean is
+    1024."""
     u = (np.arange(4096) + 0.5) / 4096
     values = np.rint(512 - 512 * np.log1p(-u)).astype(np.int64)
     values[2048] += 1024 * 4096 - values.sum()
@@ -78,7 +80,8 @@ def quantiles() -> NDArray[np.int64]:
 
 @lru_cache(1)
 def call_trees(depth: int, nodes: int, functions: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Make random call trees, with so many calls of some functions in all of them together (0: small trees, of 8 to 24 calls).
+    """Make random call trees, with so many calls of some functions in all of them together (0: small trees, of 8 to 24
+    calls).
 
     Returns
     -------
@@ -128,8 +131,8 @@ def clock_offsets(n_locations: int, skew: float, span: tuple[int, int], seed: in
 
     Clocks are ahead of the common one and run fast: a slow one does not tell all ticks of the common clock apart.
 
-    The largest offset at the begin is `skew` in seconds; a clock drifts by up to a tenth of that, or of the recording, whose
-    first and last tick are `span`.
+    The largest offset at the begin is `skew` in seconds; a clock drifts by up to a tenth of that, or of the recording,
+    whose first and last tick are `span`.
     """
     random = np.random.default_rng([seed, 7])
     largest = max(int(skew * RESOLUTION), 1)
@@ -476,7 +479,8 @@ class Generated:
 
 
 class SkewedSource:
-    """A trace generated with a skew, with local times in place of the true ones; threads have the clock of their process's first location."""
+    """A trace generated with a skew, with local times in place of the true ones; threads have the clock of their
+    process's first location."""
 
     def __init__(self, source: Generated) -> None:
         if source.clock_offsets is None:
@@ -503,8 +507,9 @@ def make(
 ) -> Generated:
     """Make a trace of a program.
 
-    It has so many events of all locations together, within a tenth, and is the same wherever it is made. Options say what computations
-    call, whether there are counters, and how clocks differ (`Generated`), and whether the grid of `halo` is periodic.
+    It has so many events of all locations together, within a tenth, and is the same wherever it is made. Options say
+    what computations call, whether there are counters, and how clocks differ (`Generated`), and whether the grid of
+    `halo` is periodic.
     """
     if program not in PROGRAMS:
         raise ValueError(f"no program {program!r}; there are {', '.join(PROGRAMS)}")

@@ -1,4 +1,5 @@
-"""An EPILOG trace as a source of definition tables and event columns: a merged file, or the archive of its processes."""
+"""An EPILOG trace as a source of definition tables and event columns: a merged file, or the archive of its
+processes."""
 
 from __future__ import annotations
 

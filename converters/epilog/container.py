@@ -24,7 +24,8 @@ MAGIC = b"EPILOG\0"
 HEADER = 10
 LITTLE, BIG = 1, 2
 MAX_RATIO = 100
-"""How many times its size a gzip'ed file may become. Records hold times and numbers: real traces become 2 to 10 times as large."""
+"""How many times its size a gzip'ed file may become. Records hold times and numbers: real traces become 2 to 10 times
+as large."""
 MIN_LIMIT = 1 << 22
 """Bytes that any gzip'ed file may become."""
 IN_MEMORY = 1 << 28

@@ -1,11 +1,13 @@
-"""Decode EPILOG records: one walk through a file finds every location's records, then each location is decoded by itself.
+"""Decode EPILOG records: one walk through a file finds every location's records, then each location is decoded by
+itself.
 
-A merged trace holds the events of all locations in one sequence. `walk_records` goes through it twice: it first counts, then
-notes where the records of each location stand. `decode_records` turns the records of one location into columns.
+A merged trace holds the events of all locations in one sequence. `walk_records` goes through it twice: it first counts,
+then notes where the records of each location stand. `decode_records` turns the records of one location into columns.
 
-Both have an inner loop for what almost all records are: `walk_plain` takes records of known types, with a location, in order
-of time; `decode_calls` takes ENTER and EXIT. Whatever else there is they leave to parts that take one record at a time:
-attributes (`decode_attributes`), counter values (`decode_counters`), declared fields (`decode_fields`, `rank_partners`).
+Both have an inner loop for what almost all records are: `walk_plain` takes records of known types, with a location, in
+order of time; `decode_calls` takes ENTER and EXIT. Whatever else there is they leave to parts that take one record at a
+time: attributes (`decode_attributes`), counter values (`decode_counters`), declared fields (`decode_fields`,
+`rank_partners`).
 """
 
 from __future__ import annotations
@@ -189,8 +191,8 @@ class Notes(NamedTuple):
     free : (n_locations,) int64
         Next free element of each location.
     tied_at, tied_location, tied_place : (n_tied,) int64
-        Records whose place among those of the same time is not that of their location. A record whose time is earlier than
-        one of its location before counts as one of that time: it keeps its place in the file.
+        Records whose place among those of the same time is not that of their location. A record whose time is earlier
+        than one of its location before counts as one of that time: it keeps its place in the file.
     first_place : int
         What places begin with.
     """
@@ -342,7 +344,8 @@ class Ties(NamedTuple):
     place: NDArray[np.int64]
 
 
-# -- numbers and times ---------------------------------------------------------------------------------------------------
+# -- numbers and times
+# ---------------------------------------------------------------------------------------------------
 
 _1, _2, _3, _4, _5, _6, _7, _8, _12, _16 = (np.uint64(i) for i in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16))
 _B1, _B2, _B3, _B4, _B5, _B6, _B7 = (np.uint64(8 * i) for i in range(1, 8))
@@ -415,15 +418,16 @@ def exact_scale(bits, scale, scales):
     return scale
 
 
-# -- the walk ------------------------------------------------------------------------------------------------------------
+# -- the walk
+# ------------------------------------------------------------------------------------------------------------
 
 
 @inner_part
 def walk_plain(file, table, locations, scales, counts, notes, state):
     """Take records of known types, with a location, whose time is not before any other: almost all records.
 
-    Whatever is unusual or wrong, or ends a group of records of one time that are to be noted, is left to those who take one
-    record at a time.
+    Whatever is unusual or wrong, or ends a group of records of one time that are to be noted, is left to those who take
+    one record at a time.
     """
     data, big, length, row_of = file.data, file.big, table.length, locations.row_of
     noting = notes.offsets.size > 0
@@ -480,7 +484,8 @@ def walk_plain(file, table, locations, scales, counts, notes, state):
 
 @part
 def find_event(file, table, unknown, state):
-    """Go on to the next event record, or to the end of the file; `state[HEAD]` is the first attribute before it, -1 none."""
+    """Go on to the next event record, or to the end of the file; `state[HEAD]` is the first attribute before it, -1
+    none."""
     data = file.data
     n, p = data.size, state[AT]
     why = END
@@ -560,9 +565,9 @@ def walk_records(file, table, locations, scales, state, counts, notes, unknown):
         When counting: ticks per second to try; `state[SCALE]` becomes the first that gives every time back exactly, or
         n_scales. When noting: the one to use.
     state : (WALK_STATE,) int64
-        `state[AT]` is where to begin; zeros otherwise. Afterwards: where the walk ended and why, number of records and of
-        tied ones, bits of the earliest and latest time, records whose time differs from the one before by less than a tick,
-        and records earlier than the one before.
+        `state[AT]` is where to begin; zeros otherwise. Afterwards: where the walk ended and why, number of records and
+        of tied ones, bits of the earliest and latest time, records whose time differs from the one before by less than
+        a tick, and records earlier than the one before.
     counts : Counts
         Filled when counting; when noting, `fault_at` says where each location ends, and `latest` is used.
     unknown : (256,) int64
@@ -644,7 +649,8 @@ def walk_records(file, table, locations, scales, state, counts, notes, unknown):
     return why
 
 
-# -- the records of a location -------------------------------------------------------------------------------------------
+# -- the records of a location
+# -------------------------------------------------------------------------------------------
 
 
 @part

@@ -31,7 +31,8 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 UNDEFINED = 0xFFFFFFFF
 
 MAX_UNKNOWN = 1 << 20
-"""Definition records of unknown types in a file: a newer format has some, a damaged file can seem to hold nothing else."""
+"""Definition records of unknown types in a file: a newer format has some, a damaged file can seem to hold nothing
+else."""
 
 _BYTES = {"I": 4, "B": 1, "d": 8, "Q": 8}
 _TABLED = {

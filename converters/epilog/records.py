@@ -8,7 +8,8 @@ from tracecols.schema import EventKind as K
 
 # what the number in a field means, and so what becomes of it
 PLAIN, REGION, SITE, COMM, WINDOW, PEER, GROUP, FLAG, LOCK_TYPE = range(9)
-"""PEER: a location, or a rank in the communicator; GROUP: a communicator that stands for its group, or a group; FLAG and LOCK_TYPE take one byte, all others four."""
+"""PEER: a location, or a rank in the communicator; GROUP: a communicator that stands for its group, or a group; FLAG
+and LOCK_TYPE take one byte, all others four."""
 
 BEHIND, AHEAD = 1, 2
 """Where the counter values of a record stand: behind its fields, or ahead of them."""
@@ -136,8 +137,8 @@ DEFINITIONS: dict[int, tuple[str, tuple[str, ...]]] = {
     29: ("MPI_COMM_REF", ("id:I", "group:I")),
     30: ("MPI_COMM_DIST", ("id:I", "root:I", "local:I", "local_rank:I", "size:I")),
 }
-"""Definition records: fields with the code of their type. `*` as many as `n` says (of bytes: all that follow), `~` all that
-follow, `?` absent in older versions, `@` since which version (major * 1000 + minor)."""
+"""Definition records: fields with the code of their type. `*` as many as `n` says (of bytes: all that follow), `~` all
+that follow, `?` absent in older versions, `@` since which version (major * 1000 + minor)."""
 
 CONTINUED = {"STRING_CNT": "STRING", "MPI_COMM_CNT": "MPI_COMM", "IDMAP_CNT": "IDMAP", "MPI_GROUP_CNT": "MPI_GROUP"}
 """Records that go on where the last one of another type ended."""

@@ -27,7 +27,8 @@ ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
 
 TOGETHER = 1 << 16
-"""Events of small locations that become one batch: to turn what is decoded into columns takes longer than to decode 1,000 events."""
+"""Events of small locations that become one batch: to turn what is decoded into columns takes longer than to decode
+1,000 events."""
 
 SALVAGE = "the archive is damaged; copy it again, or use --salvage to keep what precedes"
 
@@ -75,7 +76,8 @@ class Translation:
         )
 
     def with_mappings(self, mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Translation:
-        """Put a location's mapping tables in front: local identifiers in them mean global ones, others mean themselves."""
+        """Put a location's mapping tables in front: local identifiers in them mean global ones, others mean
+        themselves."""
         keys, rows = list(self.keys), list(self.rows)
         for m, (local, target) in mappings.items():
             at = np.searchsorted(self.keys[m], target)

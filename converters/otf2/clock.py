@@ -1,4 +1,5 @@
-"""The clock of a location that is not the common one: what it showed when an event happened, the inverse of `decode.correct`."""
+"""The clock of a location that is not the common one: what it showed when an event happened, the inverse of
+`decode.correct`."""
 
 from __future__ import annotations
 

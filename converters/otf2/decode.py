@@ -1,12 +1,12 @@
 """Decode OTF2 chunks: event records into columns, definition records into flat values.
 
-One call decodes one chunk that lies in memory with 64 bytes of padding behind it, so that every load of a field stays in
-bounds with one check per record. All state that outlives a chunk is in `state`; when a column buffer is full the call
-returns at a record boundary, the caller empties the buffers and calls again.
+One call decodes one chunk that lies in memory with 64 bytes of padding behind it, so that every load of a field stays
+in bounds with one check per record. All state that outlives a chunk is in `state`; when a column buffer is full the
+call returns at a record boundary, the caller empties the buffers and calls again.
 
-`decode_events` takes one record after the other and leaves it to one part for each kind: almost all are time stamps, ENTER and
-LEAVE, which `decode_calls` takes in its inner loop; attribute lists (`decode_attributes`), and all others, whose fields are
-declared (`decode_fields`), some with values behind (`decode_metric_values`, `decode_arguments`).
+`decode_events` takes one record after the other and leaves it to one part for each kind: almost all are time stamps,
+ENTER and LEAVE, which `decode_calls` takes in its inner loop; attribute lists (`decode_attributes`), and all others,
+whose fields are declared (`decode_fields`), some with values behind (`decode_metric_values`, `decode_arguments`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ NULL32 = 0xFFFFFFFF
 UNDEFINED_SIZE = 255
 
 FLUSH_ROOM = 64
-"""Events there has to be room for behind a BUFFER_FLUSH, so that it and the event it goes behind come into the same batch."""
+"""Events there has to be room for behind a BUFFER_FLUSH, so that it and the event it goes behind come into the same
+batch."""
 MOST_VALUES = 255
 """A METRIC has at most so many values."""
 
@@ -202,7 +203,8 @@ class Attributes(NamedTuple):
     value: NDArray[np.int64]
 
 
-# -- numbers, identifiers, times -----------------------------------------------------------------------------------------
+# -- numbers, identifiers, times
+# -----------------------------------------------------------------------------------------
 
 _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(i) for i in range(1, 9))
 _16, _24, _32, _40, _48, _56 = (np.uint64(8 * i) for i in range(2, 8))
@@ -211,8 +213,8 @@ _16, _24, _32, _40, _48, _56 = (np.uint64(8 * i) for i in range(2, 8))
 @part
 def load(buffer, at, size, big):
     """Read `size` bytes as an unsigned integer in the file's byte order."""
-    # all eight bytes at once, of which the others are shifted out; the padding allows it. An index is unsigned to spare the
-    # question whether it counts from the end, a shift is done in halves because 64 is too much for one
+    # all eight bytes at once, of which the others are shifted out; the padding allows it. An index is unsigned to spare
+    # the question whether it counts from the end, a shift is done in halves because 64 is too much for one
     p = np.uint64(at)
     b0, b1 = np.uint64(buffer[p]), np.uint64(buffer[p + _1])
     b2, b3 = np.uint64(buffer[p + _2]), np.uint64(buffer[p + _3])
@@ -235,7 +237,8 @@ def load8(buffer, at, big):
 
 @part
 def load_number(chunk, at, most, undefined):
-    """Read a compressed number: its size, at most `most`, then so many bytes; return the position behind, -1 if it is larger."""
+    """Read a compressed number: its size, at most `most`, then so many bytes; return the position behind, -1 if it is
+    larger."""
     size = np.int64(chunk.buffer[at])
     if size == UNDEFINED_SIZE:
         return at + 1, np.int64(undefined)
@@ -291,7 +294,8 @@ def correct(raw, interval, clock):
     return raw + clock.offset[interval] + np.int64(np.rint(clock.slope[interval] * (raw - clock.since[interval])))
 
 
-# -- records -------------------------------------------------------------------------------------------------------------
+# -- records
+# -------------------------------------------------------------------------------------------------------------
 
 
 @inner_part
@@ -466,7 +470,8 @@ def decode_attributes(chunk, q, end, event, table, ids, attributes, state):
 
 @inner_part
 def decode_fields(chunk, q, end, code, table, ids, clock, sides, state):
-    """Decode the declared fields of an event into the next row of `sides`; return how that ended, and the position behind."""
+    """Decode the declared fields of an event into the next row of `sides`; return how that ended, and the position
+    behind."""
     s = state[SIDES]
     n_fields = table.n_fields[code]
     for f in range(N_VALUES):
@@ -574,7 +579,8 @@ def has_room(n, n_events, events, sides, extra, attributes, state):
 
 @part
 def put_flush_behind(flush, last, events, sides, attributes, state):
-    """Put a BUFFER_FLUSH behind the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong to.
+    """Put a BUFFER_FLUSH behind the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong
+    to.
 
     Parameters
     ----------
@@ -663,8 +669,9 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
     Notes
     -----
     Events are in the order of the records, which is that of the program, also where time decreases. The exception is a
-    BUFFER_FLUSH: the recorder took the time of an event, found the buffer full, wrote it out, recorded that with the time of the
-    event, and then the event. So an ENTER or LEAVE of the same time that follows comes first, with its METRICs.
+    BUFFER_FLUSH: the recorder took the time of an event, found the buffer full, wrote it out, recorded that with the
+    time of the event, and then the event. So an ENTER or LEAVE of the same time that follows comes first, with its
+    METRICs.
     """
     q = state[POSITION]
     n_events = state[EVENTS]

@@ -169,10 +169,11 @@ class Definitions:
     metric_types : list of list of str
         Dtypes of the members of every metric class.
     global_ranks : dict of int to (n_listed,) int64
-        By communicator (row) whose events count ranks in the list of locations of the paradigm: the ranks in it; -1 no member.
+        By communicator (row) whose events count ranks in the list of locations of the paradigm: the ranks in it; -1 no
+        member.
     regions : dict
-        `off`, `flush`: rows of the artificial regions; `program`: region row by row of the program's name; `unknown`: what
-        a calling context without a region enters, -1 where there are no calling contexts.
+        `off`, `flush`: rows of the artificial regions; `program`: region row by row of the program's name; `unknown`:
+        what a calling context without a region enters, -1 where there are no calling contexts.
     """
 
     def __init__(self, path: Path, chunk_size: int, n_expected: int) -> None:

@@ -1,8 +1,8 @@
 """Encode columns into OTF2 chunks: the inverse of `decode.decode_events`, driven by the same declared records.
 
-One call fills one chunk, which has 64 bytes of padding behind it, so that every number is stored as eight bytes of which
-the next store overwrites what does not count. All state that outlives a call is in `state`; at the end of a batch or of a
-chunk the call returns at a record boundary.
+One call fills one chunk, which has 64 bytes of padding behind it, so that every number is stored as eight bytes of
+which the next store overwrites what does not count. All state that outlives a call is in `state`; at the end of a batch
+or of a chunk the call returns at a record boundary.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The record types of OTF2 as data: fields, their types, and the columns they fill.
 
 A field is written ``type:name@map``. Types: ``u8`` raw byte, ``c32`` ``c64`` compressed integer, ``s64`` compressed
-signed, ``f32`` ``f64`` raw floating point, ``ts`` fixed-width time stamp, ``str`` text, ``u8*`` ``c32*`` ``c64*`` as many
-as the field before says, ``idmap`` an id map, ``value`` an attribute value preceded by its type byte. After ``?`` fields
-are present only while the record has bytes left. ``map`` names the kind of identifier (`MAPS`).
+signed, ``f32`` ``f64`` raw floating point, ``ts`` fixed-width time stamp, ``str`` text, ``u8*`` ``c32*`` ``c64*`` as
+many as the field before says, ``idmap`` an id map, ``value`` an attribute value preceded by its type byte. After ``?``
+fields are present only while the record has bytes left. ``map`` names the kind of identifier (`MAPS`).
 """
 
 from __future__ import annotations

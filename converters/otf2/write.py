@@ -447,7 +447,8 @@ def new_archive(path: Path) -> Iterator[Path]:
 
 
 def _local_definitions(shift: int, clock: LocalClock | None) -> list[bytes]:
-    """Return what the definition file of a location holds: its clock's offsets, such that make times negative, or nothing."""
+    """Return what the definition file of a location holds: its clock's offsets, such that make times negative, or
+    nothing."""
     readings = clock.records if clock is not None else [(at, shift) for at in (0, 1) if shift]
     return [framed(6, struct.pack("<Q", at) + b"\x08" + struct.pack("<qd", by, 0.0)) for at, by in readings]
 
@@ -465,13 +466,14 @@ def write_archive(
     """Write a source as an OTF2 archive.
 
     Rows of definition tables become identifiers. What OTF2 has no record for is left out: kinds of events with numbers
-    above 92 and unknown ones, call sites, the order of events of the same time, definitions without a table of their own.
+    above 92 and unknown ones, call sites, the order of events of the same time, definitions without a table of their
+    own.
 
     Parameters
     ----------
     path : str or Path
-        The anchor file, `NAME.otf2`. The global definitions `NAME.def` and the folder `NAME` come beside it; none of the
-        three may exist.
+        The anchor file, `NAME.otf2`. The global definitions `NAME.def` and the folder `NAME` come beside it; none of
+        the three may exist.
     jobs : int, optional
         Threads; by default one per core.
     progress : callable, optional
@@ -481,8 +483,8 @@ def write_archive(
     report : Report, optional
         Takes in `unknown` what was left out, by name, besides what the source reports.
     clock_offsets : sequence of ((n,) int64, (n,) int64), optional
-        By location: ticks of the common clock, and what is to be added to the location's own there. Times are written as
-        those clocks showed them, with ClockOffset records that give the source's times back to the tick.
+        By location: ticks of the common clock, and what is to be added to the location's own there. Times are written
+        as those clocks showed them, with ClockOffset records that give the source's times back to the tick.
 
     Returns
     -------
@@ -492,8 +494,8 @@ def write_archive(
     Raises
     ------
     WriteError
-        If the archive exists, cannot be written, or the source holds a value that OTF2 cannot express; if a clock runs so
-        slow that it never shows the time of an event.
+        If the archive exists, cannot be written, or the source holds a value that OTF2 cannot express; if a clock runs
+        so slow that it never shows the time of an event.
     """
     path = Path(path)
     clocks = [LocalClock(readings) for readings in clock_offsets] if clock_offsets is not None else None

@@ -1,4 +1,5 @@
-"""Global definitions of an archive to write: the tables of the store turned into OTF2 records, the inverse of `definitions`."""
+"""Global definitions of an archive to write: the tables of the store turned into OTF2 records, the inverse of
+`definitions`."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ _FOLLOWED = {
 """Definitions without a table that are written all the same, and to which tables their identifiers belong."""
 
 _MADE = ("MEASUREMENT OFF", "TRACE BUFFER FLUSH", "PROGRAM")
-"""Regions that the reader makes where an archive has none; without an identifier in the source, they are not written."""
+"""Regions that the reader makes where an archive has none; without an identifier in the source, they are not
+written."""
 
 
 def compressed(value: int, size: int) -> bytes:
@@ -139,7 +141,8 @@ class GlobalDefinitions:
         self._records[name].append(encode_record(_RECORD[name], values))
 
     def _text(self, text: str) -> int:
-        """Return the identifier of a text, adding it if need be; none of an empty one that the source does not define."""
+        """Return the identifier of a text, adding it if need be; none of an empty one that the source does not
+        define."""
         if text not in self._string_row:
             if not text:
                 return UNDEFINED

@@ -452,7 +452,8 @@ def read_epilog(
 
 
 def event_layout(code: int, length: int, order: str, n_metrics: int) -> tuple[str, list[str], int, int] | None:
-    """Return format, field names, number of fields before the metric values and number of these; with a location if it fits."""
+    """Return format, field names, number of fields before the metric values and number of these; with a location if it
+    fits."""
     _, before, has_metrics, after = EVENTS[code]
     first, second = before.split(), after.split()
     types = ["B" if f.endswith(":B") else "I" for f in first + second]

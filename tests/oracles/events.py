@@ -13,8 +13,8 @@ class Event:
     Attributes
     ----------
     kind : str
-        enter, exit, send, recv, post, done, cancel, probe, collective, fork, join, begin, end, acquire, release, switch,
-        complete, flush, other.
+        enter, exit, send, recv, post, done, cancel, probe, collective, fork, join, begin, end, acquire, release,
+        switch, complete, flush, other.
     row : int
         Row of the event table.
     peer : int

@@ -15,7 +15,8 @@ def number(keys: Sequence[int]) -> tuple[list[int], list[int]]:
 
 
 def pairs(keys: Sequence[int], roles: Sequence[int]) -> list[int]:
-    """Pair each second (role 2) with the element of its key before it that is not passed over (role 0), if that is a first (1)."""
+    """Pair each second (role 2) with the element of its key before it that is not passed over (role 0), if that is a
+    first (1)."""
     result = [-1] * len(keys)
     for i, role in enumerate(roles):
         if role == 2:

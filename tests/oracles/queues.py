@@ -72,7 +72,8 @@ def sendptr(events: Sequence[Event]) -> dict[Event, Event]:
 
 
 def mpicoll(events: Sequence[Event], group: Mapping[int, Sequence[int]]) -> tuple[list[frozenset[Event]], list[Event]]:
-    """Collect instances of collective operations: complete as soon as every process of the group has ended one (3.8, 3.9).
+    """Collect instances of collective operations: complete as soon as every process of the group has ended one (3.8,
+    3.9).
 
     Returns the instances in the order they complete, and what is left in the queues. An empty group is that of a
     communicator that every process has for itself.

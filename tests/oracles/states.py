@@ -1,4 +1,5 @@
-"""State sequences and what they make pointers of (thesis 3.6 to 3.10, 3.13, 3.19 to 3.26), kept while going through all events once."""
+"""State sequences and what they make pointers of (thesis 3.6 to 3.10, 3.13, 3.19 to 3.26), kept while going through all
+events once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Slices of a location by definition: at any time those are drawn whose region instances are open where the thread is."""
+"""Slices of a location by definition: at any time those are drawn whose region instances are open where the thread
+is."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ Slice = tuple[int, int, int, str]
 def slices(events: Sequence[Event]) -> list[Slice]:
     """Return (begin, end, depth, name) of all slices of one location, in the order in which they end.
 
-    What is seen is the stack of the implicit task and, while an explicit task runs, TASKS and the stack of that. A slice is
-    as long as something stays seen.
+    What is seen is the stack of the implicit task and, while an explicit task runs, TASKS and the stack of that. A
+    slice is as long as something stays seen.
     """
     stack: dict[tuple[int, int], list[tuple[Event, str]]] = defaultdict(list)
     task = IMPLICIT

@@ -67,5 +67,6 @@ class OpenedTrace:
 
     @once
     def replay(self) -> Replay:
-        """The trace as a graph of what waits for what: made when first needed, from the nodes and tables of the whole trace."""
+        """The trace as a graph of what waits for what: made when first needed, from the nodes and tables of the whole
+        trace."""
         return Replay(self.model)

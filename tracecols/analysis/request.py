@@ -26,7 +26,8 @@ class Request:
     conventions : str
         Whose rules to follow where analysers differ.
     choice : Choice
-        What the search is narrowed to: properties, parameters, call paths, locations, a time range; and the periods that divide it.
+        What the search is narrowed to: properties, parameters, call paths, locations, a time range; and the periods
+        that divide it.
     families : tuple of Family
         Patterns besides those that are built in or installed.
     topologies : tuple of mapping

@@ -16,7 +16,8 @@ from tracecols.work.cluster import Cluster
 from tracecols.work.progress import SCAN, Progress, shares_of
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
-"""Given what begins (`cutting`, `analyzing`): a context that yields what is called with what is done and what is to be done."""
+"""Given what begins (`cutting`, `analyzing`): a context that yields what is called with what is done and what is to be
+done."""
 
 
 def unwatched(_what: str) -> AbstractContextManager[None]:

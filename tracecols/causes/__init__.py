@@ -1,1 +1,2 @@
-"""Root causes: where processes and threads synchronise, who let whom wait, what that cost, and the critical path (docs/root-causes.md)."""
+"""Root causes: where processes and threads synchronise, who let whom wait, what that cost, and the critical path
+(docs/root-causes.md)."""

@@ -80,8 +80,8 @@ def _delay_costs(
 ) -> list[Rows]:
     """Charge the causing sides of pairs by the call paths on which they spent more time.
 
-    What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no more time on anything than
-    those that waited, the call in which it comes is charged.
+    What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no
+    more time on anything than those that waited, the call in which it comes is charged.
     """
     pair = delays.pair
     location, kind = points.location[pairs.cause[pair]], pairs.kind[pair]
@@ -125,7 +125,8 @@ def _delay_costs(
 
 
 def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Divide a whole amount for each row of weights, which are not all zero unless the amount is; (n, n_weights) int64."""
+    """Divide a whole amount for each row of weights, which are not all zero unless the amount is; (n, n_weights)
+    int64."""
     end = (np.arange(amount.size) + 1) * weights.shape[1]
     return divide_ticks(amount, end, weights.ravel()).reshape(weights.shape)
 
@@ -191,11 +192,12 @@ def _stretches(
     call_path: NDArray[np.int32],
     time: Times,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
-    """Divide the length of each stretch of the critical path among the call paths it lies on; say as well what lies outside of all regions.
+    """Divide the length of each stretch of the critical path among the call paths it lies on; say as well what lies
+    outside of all regions.
 
-    Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what the call at its end takes until
-    its location is waited for is added. What is left of the length lies outside of all regions (`_paths_outside`). If clocks disagree
-    the sum may exceed the length.
+    Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what
+    the call at its end takes until its location is waited for is added. What is left of the length lies outside of all
+    regions (`_paths_outside`). If clocks disagree the sum may exceed the length.
     """
     n = since.size
     # a created thread does not begin inside of the call that creates it
@@ -234,9 +236,11 @@ def _stretches(
 
 
 def _paths_outside(points: CompoundTable, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the call paths that time outside of all regions in stretches of the critical path is charged to; (n,) int32, -1 none.
+    """Return the call paths that time outside of all regions in stretches of the critical path is charged to; (n,)
+    int32, -1 none.
 
-    On a thread that the program has created that is the call path that created it, elsewhere that in which the stretch ends, or begins.
+    On a thread that the program has created that is the call path that created it, elsewhere that in which the stretch
+    ends, or begins.
     """
     created = np.flatnonzero(points.kind == CREATED)
     at = pick(created, np.searchsorted(created, until, "right") - 1)
@@ -316,7 +320,8 @@ def _differences(
     impacts: Sequence[Rows],
     n_everywhere: int,
 ) -> dict[str, int]:
-    """Say in one note what root causes would lack with the peculiarities of the reference, as far as that is known without them."""
+    """Say in one note what root causes would lack with the peculiarities of the reference, as far as that is known
+    without them."""
 
     def seconds(ticks: Times) -> str:
         return f"{ticks.sum() / facts.resolution:.6g} s"
@@ -411,7 +416,8 @@ def _impacts(
 
 
 class _Lacking:
-    """What locations lack to the time of the critical path, by call path; and of this what is lost to locations that never visit it.
+    """What locations lack to the time of the critical path, by call path; and of this what is lost to locations that
+    never visit it.
 
     Parameters
     ----------
@@ -423,7 +429,8 @@ class _Lacking:
     Attributes
     ----------
     compared : (n_compared,) int64
-        Call paths on which a location may lack something, ascending; all where sums depend on how many numbers are added.
+        Call paths on which a location may lack something, ascending; all where sums depend on how many numbers are
+        added.
     """
 
     def __init__(self, quirks: Quirks, on_path: Times, negative: NDArray[np.int32]) -> None:
@@ -482,7 +489,8 @@ class _Lacking:
         return result
 
     def charged(self, path: NDArray[np.int32], value: Times) -> tuple[Times, Times]:
-        """Return what is lacking, and what is absent, by cells of the critical path: call path, and time on one location."""
+        """Return what is lacking, and what is absent, by cells of the critical path: call path, and time on one
+        location."""
         if self._divides:
             by_path = np.argsort(path, kind="stable")
             here, end = np.unique(path, return_counts=True)

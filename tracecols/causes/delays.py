@@ -173,7 +173,8 @@ class Delays:
     Attributes
     ----------
     pairs : ColumnSource
-        `pair` int64, the pairs whose causes are in the partition; `end` int64, one past the last entry of each; `total`, the sum of its entries.
+        `pair` int64, the pairs whose causes are in the partition; `end` int64, one past the last entry of each;
+        `total`, the sum of its entries.
     entries : ColumnSource
         `call_path` int32 (in the order in which they are met), `time` (`points.time_type`): how much more.
     """
@@ -314,7 +315,8 @@ def _received(dtype: DTypeLike, waiting: Sequence[WaitingTimes], partition: int)
 
 @dataclass(frozen=True, eq=False)
 class OwnTimes:
-    """The time of locations by call path without the waits: `location` int32, `call_path` int32, `time` (`points.time_type`), by location."""
+    """The time of locations by call path without the waits: `location` int32, `call_path` int32, `time`
+    (`points.time_type`), by location."""
 
     location: NDArray[np.int32]
     call_path: NDArray[np.int32]

@@ -38,7 +38,8 @@ class PeriodEdges:
     end : (n_edges,) int64
         One past the last entry of each.
     entries : ColumnSource
-        `call_path` int32, in the order in which they are met, `time`: what of the time of the segment lies before the edge.
+        `call_path` int32, in the order in which they are met, `time`: what of the time of the segment lies before the
+        edge.
     """
 
     time: Times
@@ -99,7 +100,8 @@ class EdgeCollector:
             self._state[kernels.IS_FULL] = 0
 
     def finish(self, until: Any, state: NDArray[np.int64], last: Times, open_map: collecting.OpenMap) -> None:
-        """Note the beginnings of bins behind the last event: the time `until` the end, unless that is None, counts as for segments."""
+        """Note the beginnings of bins behind the last event: the time `until` the end, unless that is None, counts as
+        for segments."""
         own = -1 if until is None or state[collecting.IDLES] else int(state[collecting.IN])
         end = last[0] if until is None else until
         while not kernels.note_last_edges(

@@ -1,4 +1,5 @@
-"""All synchronisation points of a trace in order, and the pairs of who waits and who causes it, with the intervals that count.
+"""All synchronisation points of a trace in order, and the pairs of who waits and who causes it, with the intervals that
+count.
 
 The interval of a pair begins, on either side, at the last point that synchronises with the other side.
 """
@@ -55,7 +56,8 @@ class Groups:
 def has_openmp(facts: Facts) -> bool:
     """Whether a program uses OpenMP: an OpenMP region is on one of its call paths.
 
-    Regions that are defined and never entered do not count: recorders define those of all libraries they were built for.
+    Regions that are defined and never entered do not count: recorders define those of all libraries they were built
+    for.
     """
     return _enters(facts, "openmp")
 
@@ -123,7 +125,8 @@ def match_causes(
 
 
 def _points(facts: Facts, scans: Sequence[LocationScan], found: Sequence[Synchronisation]) -> Columns:
-    """Put all points in order, one for an event; columns of `points.POINT`, and `label` and `points.WITHIN_CALL` where periods divide the trace."""
+    """Put all points in order, one for an event; columns of `points.POINT`, and `label` and `points.WITHIN_CALL` where
+    periods divide the trace."""
     # every location that has events ends at a point
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = np.flatnonzero(facts.locations.is_cpu & has_events)
@@ -294,9 +297,9 @@ def _intervals(
     Returns
     -------
     dict of str to (n_pairs,) int64
-        `cause_since`, `waiting_since`: -1 is the beginning. `own_since`: of collective operations the point at which the waiting
-        process synchronised with the causing one later than others did; -1 none. `counts_from`: the first point before the
-        cause that takes on costs of the pair; the cause if none does.
+        `cause_since`, `waiting_since`: -1 is the beginning. `own_since`: of collective operations the point at which
+        the waiting process synchronised with the causing one later than others did; -1 none. `counts_from`: the first
+        point before the cause that takes on costs of the pair; the cause if none does.
     """
     location, kind, n = points.location, points.kind, len(points)
     process = facts.process[location] if n else np.zeros(0, np.int32)
@@ -411,7 +414,8 @@ def _intervals(
 
 
 def _groups(facts: Facts, points: Columns, process: NDArray[np.int32], more: NDArray[np.int64]) -> Groups:
-    """Collect the processes that points synchronise with together: communicators, and what takes part in one operation."""
+    """Collect the processes that points synchronise with together: communicators, and what takes part in one
+    operation."""
     used = np.concatenate([points.communicator, more])
     used = np.sort(used[number(used)[1]])
     channel = used[(used >= 0) | (used == EVERYBODY)]

@@ -1,7 +1,9 @@
-"""Root causes by phase or bin of time: what call paths are charged with over the whole time, divided by when it arises (docs/phases.md).
+"""Root causes by phase or bin of time: what call paths are charged with over the whole time, divided by when it arises
+(docs/phases.md).
 
-Every charge is divided among the periods in which its location spent the time in question, in proportion, by the largest remainder. What a cell of the
-whole time is charged with is their sum: to the tick without rounding, else to the last bit of float64 (`divide_cells`).
+Every charge is divided among the periods in which its location spent the time in question, in proportion, by the
+largest remainder. What a cell of the whole time is charged with is their sum: to the tick without rounding, else to the
+last bit of float64 (`divide_cells`).
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def labels_of(facts: Facts) -> PeriodCallPaths:
 
 
 def _divided(amount: Times, end: NDArray[np.int64], weight: NDArray[np.int64]) -> Times:
-    """Divide amounts in proportion to the weights that end where they say: whole ones among whole weights by the largest remainder; (n_weights,)."""
+    """Divide amounts in proportion to the weights that end where they say: whole ones among whole weights by the
+    largest remainder; (n_weights,)."""
     if amount.dtype == np.int64:
         return divide_ticks(amount, end, weight)
     size = np.diff(end, prepend=0)
@@ -267,7 +270,8 @@ def period_times(
 def _before_interval(
     facts: Facts, quirks: Quirks, points: CompoundTable, since: NDArray[np.int64], known: NDArray[np.bool_]
 ) -> tuple[kernels.Part, kernels.Part]:
-    """Return the calls at the begin of intervals, which are taken off, and their completions, which the intervals begin with.
+    """Return the calls at the begin of intervals, which are taken off, and their completions, which the intervals begin
+    with.
 
     Parameters
     ----------
@@ -316,7 +320,8 @@ class Arising:
     stretches: PeriodTimes
 
     def of_delays(self, pair: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
-        """Return the parts of what pairs of the partition cost some call paths; where a cause has no time on one, it is when it comes."""
+        """Return the parts of what pairs of the partition cost some call paths; where a cause has no time on one, it is
+        when it comes."""
         labels, path = labels_of(self.facts), call_path.astype(np.int64)
         return self.intervals.parts(labels, self.interval[pair], path, labels.label(path, self.comes[pair]))
 
@@ -326,7 +331,8 @@ class Arising:
         return self.stretches.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
     def of_outside(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32], began: Times, ended: Times) -> Parts:
-        """Return the parts of what call paths have of stretches that began and ended at some times, besides the time in regions: by the rest of each bin.
+        """Return the parts of what call paths have of stretches that began and ended at some times, besides the time in
+        regions: by the rest of each bin.
 
         Of phases, which regions begin, it belongs to that in which the stretch ends.
         """
@@ -453,7 +459,8 @@ def divide_own_times(
     point_index: PointIndex,
     segments: Segments,
 ) -> Weights | None:
-    """Add up the time of some locations by call path and period without the waits at their synchronisation points; nothing without periods."""
+    """Add up the time of some locations by call path and period without the waits at their synchronisation points;
+    nothing without periods."""
     if segments.edges is None:
         return None
     labels, n_paths = labels_of(facts), len(facts.call_paths.whole)
@@ -482,7 +489,8 @@ def divide_own_times(
 def divide_causes(
     facts: Facts, quirks: Quirks, charged_causes: CompoundTable, cause_weights: Sequence[Weights] | None
 ) -> CompoundTable:
-    """Divide what some locations are charged with among phases or bins of time, by when it arises; without these it stays as it is.
+    """Divide what some locations are charged with among phases or bins of time, by when it arises; without these it
+    stays as it is.
 
     Returns
     -------
@@ -519,10 +527,11 @@ def divide_cells(
     label: NDArray[np.int64],
     weight: Times,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
-    """Divide values among periods in proportion to weights, so that the parts add up to them to the last bit, in any order.
+    """Divide values among periods in proportion to weights, so that the parts add up to them to the last bit, in any
+    order.
 
-    The parts of whole numbers are whole ones, others multiples of the last bit of the value. A value without any weight counts
-    outside of all phases, or in the first bin.
+    The parts of whole numbers are whole ones, others multiples of the last bit of the value. A value without any weight
+    counts outside of all phases, or in the first bin.
 
     Parameters
     ----------
@@ -578,7 +587,8 @@ def divide_run(
     every_period_times: Sequence[Weights | None],
     charged_run: CompoundTable,
 ) -> CompoundTable:
-    """Divide what all locations are charged with for the whole run among phases or bins of time; without these it stays as it is."""
+    """Divide what all locations are charged with for the whole run among phases or bins of time; without these it stays
+    as it is."""
     if facts.call_paths.divider is None:
         return charged_run
     waits = point_index.waits

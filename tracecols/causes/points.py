@@ -1,9 +1,11 @@
-"""Where a location synchronises with others: one point per event that waits, or lets others wait, and the pairs of both.
+"""Where a location synchronises with others: one point per event that waits, or lets others wait, and the pairs of
+both.
 
-Every stage finds those of its tables. `causes.pairs` puts them together. Times are seconds since the first event of the trace, in
-float64, and waits differences of them: the reference computes like this, and what rounding leaves decides some costs. Without this
-peculiarity (`quirks.Quirks.rounds_seconds`) they are ticks in int64: what is not rounded is never a floating-point number, since sums
-over a trace of EPILOG need up to 60 bits. So all arrays of times have one type in an analysis, that of `time_type`.
+Every stage finds those of its tables. `causes.pairs` puts them together. Times are seconds since the first event of the
+trace, in float64, and waits differences of them: the reference computes like this, and what rounding leaves decides
+some costs. Without this peculiarity (`quirks.Quirks.rounds_seconds`) they are ticks in int64: what is not rounded is
+never a floating-point number, since sums over a trace of EPILOG need up to 60 bits. So all arrays of times have one
+type in an analysis, that of `time_type`.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ POINT = (
     "location", "event", "kind", "begin_time", "wait", "total", "completion", "call_path", "partner", "communicator", "set",
 )  # fmt: skip
 WITHIN_CALL = ("lead", "tail")
-"""Columns of points that only periods need: how long before `begin_time` the call begins, and how long after its completion it ends."""
+"""Columns of points that only periods need: how long before `begin_time` the call begins, and how long after its
+completion it ends."""
 PAIR = ("kind", "cause", "waiting", "wait", "communicator")
 
 Times = NDArray[Any]
@@ -82,12 +85,13 @@ class Synchronisation:
     Attributes
     ----------
     points : Columns
-        `POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins (ticks), time waited, in all, and of completion, call path, the
-        process synchronised with (-1 several), the channel of the communicator (NOBODY, EVERYBODY), and the number of a set of
-        points whose processes are synchronised with; and `WITHIN_CALL`, by default 0.
+        `POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins
+        (ticks), time waited, in all, and of completion, call path, the process synchronised with (-1 several), the
+        channel of the communicator (NOBODY, EVERYBODY), and the number of a set of points whose processes are
+        synchronised with; and `WITHIN_CALL`, by default 0.
     pairs : Columns
-        `PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting point, time
-        waited, the channel of the communicator of a collective operation.
+        `PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting point,
+        time waited, the channel of the communicator of a collective operation.
     """
 
     def __init__(
@@ -123,7 +127,8 @@ def time_type(quirks: Quirks) -> type[np.float64] | type[np.int64]:
 
 
 def clock(facts: Facts, quirks: Quirks) -> Callable[[NDArray[np.int64]], Times]:
-    """Return a function that turns clock readings into times since the first event of the trace; (n,) of `time_type`."""
+    """Return a function that turns clock readings into times since the first event of the trace; (n,) of
+    `time_type`."""
     first = int(facts.store.manifest["first_time"] or 0)
 
     def times(ticks: NDArray[np.int64]) -> Times:
@@ -143,7 +148,8 @@ def durations(facts: Facts, quirks: Quirks, ticks: NDArray[np.int64]) -> Times:
 
 
 def in_ticks(facts: Facts, quirks: Quirks, times: Times) -> NDArray[np.int64]:
-    """Return times in ticks; (n,) int64. Seconds are differences of times in seconds, so that ticks are met by rounding.
+    """Return times in ticks; (n,) int64. Seconds are differences of times in seconds, so that ticks are met by
+    rounding.
 
     Parameters
     ----------
@@ -188,7 +194,8 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
 
 @step(SEND, "late_receivers", keeps=("late_receivers",))
 def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: Spill | None) -> Synchronisation:
-    """Find the points of messages that are received late: where their sends complete, and where their receives are posted."""
+    """Find the points of messages that are received late: where their sends complete, and where their receives are
+    posted."""
     m, times = sent_messages, clock(facts, quirks)
     _, waits = wait_for_receivers(facts, m)
     of = np.flatnonzero(waits)
@@ -379,10 +386,11 @@ class ThreadPoints(Synchronisation):
     Attributes
     ----------
     regions : ColumnSource
-        By thread and parallel region: location, rows of ENTER and EXIT, time from the FORK to the ENTER and from the EXIT to the
-        JOIN, call path, whether another thread has forked it, and else the row of the JOIN (-1 none).
+        By thread and parallel region: location, rows of ENTER and EXIT, time from the FORK to the ENTER and from the
+        EXIT to the JOIN, call path, whether another thread has forked it, and else the row of the JOIN (-1 none).
     with_tasks : ColumnSource
-        Of threads that execute tasks in a barrier: row of the EXIT, ascending, and when the last thread of the team enters.
+        Of threads that execute tasks in a barrier: row of the EXIT, ascending, and when the last thread of the team
+        enters.
     """
 
     def __init__(
@@ -473,7 +481,8 @@ def thread_points(
 
 
 def _masters(construct: NDArray[np.int64], row: NDArray[np.int64], is_master: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Number the members of each construct alike, by the row of the thread that forked, else by the first; (n,) int64."""
+    """Number the members of each construct alike, by the row of the thread that forked, else by the first; (n,)
+    int64."""
     if not row.size:
         return row
     group, first = number(construct)
@@ -518,7 +527,8 @@ def lock_points(
         "communicator": NOBODY,
     }
     c = created_threads
-    # where a thread begins its creator goes on beside it: the path goes back to the creator; the launch completes the creation
+    # where a thread begins its creator goes on beside it: the path goes back to the creator; the launch completes the
+    # creation
     born = np.flatnonzero(c.create_exit >= 0)
     launch = _positive(times(c.enter_time[born]) - times(c.create_enter_time[born]))
     begins = {

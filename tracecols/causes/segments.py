@@ -66,7 +66,8 @@ class NestedCuts:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """The time of some locations by call path, from cut to cut; call paths are numbered in the order in which they are met.
+    """The time of some locations by call path, from cut to cut; call paths are numbered in the order in which they are
+    met.
 
     Attributes
     ----------
@@ -75,18 +76,20 @@ class Segments:
     entries : ColumnSource
         `call_path` int32, `time` (`points.time_type`).
     cuts : ColumnSource
-        Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins there, and `time`, until when
-        the time before it is counted.
+        Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins
+        there, and `time`, until when the time before it is counted.
     shift : (n_locations,) int64
         How much greater the number of a point of each location is than its place in `cut`.
     first : (n_locations,) int64
         First segment of each location; -1 where it has none here.
     begin : (n_locations,) int64
-        The segment behind what lies before the first event, which counts for the call path that it enters if nothing is forgotten.
+        The segment behind what lies before the first event, which counts for the call path that it enters if nothing is
+        forgotten.
     stop : (n_locations,) int64
         One past the last.
     left, resumed : NestedCuts
-        Of points whose calls execute something else before their event: cuts where the call begins, and where it has waited long enough.
+        Of points whose calls execute something else before their event: cuts where the call begins, and where it has
+        waited long enough.
     join_row, join_cut : (n_joins,) int64
         Rows of the JOINs, ascending within locations, and the segments that begin behind them.
     edges : PeriodEdges, optional
@@ -111,7 +114,8 @@ class Segments:
         return pick(self.cuts.column("cut"), np.where(point < 0, -1, point - self.shift[location]))
 
     def left_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
-        """Return the segments behind the begin of the calls of points, and until when the time before these cuts is counted."""
+        """Return the segments behind the begin of the calls of points, and until when the time before these cuts is
+        counted."""
         return self.left.replace(point, self.cut_of(point, location), self._time_of(point, location))
 
     def resumed_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
@@ -170,7 +174,8 @@ class _Collector:
     def begin(
         self, first_mark: int, nested: NDArray[np.int64], since: Any, flush_stops: Times, edges: EdgeCollector | None
     ) -> None:
-        """Begin with a location: its first mark, the bounds of its nested times, from when on its time counts, when its buffer flushes end, and what notes its periods."""
+        """Begin with a location: its first mark, the bounds of its nested times, from when on its time counts, when its
+        buffer flushes end, and what notes its periods."""
         self.edges, self.flush_stops = edges, flush_stops
         self.flush_paths, self.n_flushes = np.full(flush_stops.size, -1, np.int64), 0
         state = self.state
@@ -194,7 +199,8 @@ class _Collector:
     def finish(self, forgets: bool, until: Any) -> None:
         """Close the last segment of a location; of a worker what it has done since the last cut may be forgotten.
 
-        Without that what is left of the time `until` the end, unless that is None, counts for the call path that is open there, or was left last.
+        Without that what is left of the time `until` the end, unless that is None, counts for the call path that is
+        open there, or was left last.
         """
         self.grow()
         state = self.state
@@ -467,7 +473,8 @@ def _collect(
     marks: kernels.Marks,
     nested: kernels.Nested,
 ) -> None:
-    """Go through the events of one location, which is number `at` of those that have them; `time` is that of all these events."""
+    """Go through the events of one location, which is number `at` of those that have them; `time` is that of all these
+    events."""
     here = slice(*events.bounds[at : at + 2].tolist())
     tree, location = facts.call_paths.whole, int(events.locations[at])
     kind, region, node = events.kind[here], events.region[here], events.node[here]

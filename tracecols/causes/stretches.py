@@ -23,8 +23,8 @@ def list_stretches(
 ) -> CompoundTable:
     """Build the table of the stretches of the critical path.
 
-    A stretch begins where its location has waited long enough, in the call of the point that the walk stopped at, and ends with the
-    begin of the call in which another location was waiting for this one.
+    A stretch begins where its location has waited long enough, in the call of the point that the walk stopped at, and
+    ends with the begin of the call in which another location was waiting for this one.
 
     Returns
     -------

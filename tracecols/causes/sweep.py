@@ -102,7 +102,8 @@ class Factors:
     Attributes
     ----------
     scale : (n_pairs,) float64 or int64
-        Seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`) the ticks of waiting charged to the delay.
+        Seconds of waiting per second of delay; without rounding (`quirks.rounds_seconds`) the ticks of waiting charged
+        to the delay.
     kinds : (n_kinds,) int8
         Kinds of delays that there are, ascending.
     shares : sequence of Amounts
@@ -304,7 +305,8 @@ def _carrying(
 
 
 def _taken(costs: kernels.Costs, n_kinds: int, rows: NDArray[np.int64]) -> list[Amounts]:
-    """Return the shares of pairs in the costs of the first kinds, most of which are zero; what held them is zero again."""
+    """Return the shares of pairs in the costs of the first kinds, most of which are zero; what held them is zero
+    again."""
     found = [Amounts.of(column, rows) for column in costs.shares.T[:n_kinds]]
     costs.shares[:] = 0
     costs.cost[:] = 0
@@ -312,7 +314,8 @@ def _taken(costs: kernels.Costs, n_kinds: int, rows: NDArray[np.int64]) -> list[
 
 
 def _ordered(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> tuple[NDArray[np.int64], int]:
-    """Order the points of pairs from the end to the beginning; return as well how many come before what they depend on."""
+    """Order the points of pairs from the end to the beginning; return as well how many come before what they depend
+    on."""
     n_points, cause, waiting = len(points), pairs.cause, pairs.waiting
     cause_of = _causes_of(n_points, pairs)
     is_node = cause_of >= 0
@@ -399,7 +402,8 @@ def find_critical_path(facts: Facts, quirks: Quirks, sync_points: CompoundTable,
     goes_on[forks] = find_points(sync_points, sync_points.set[forks])
     if not quirks.splits_path:
         stops[forks] = (goes_on[forks] >= 0) & (goes_on[forks] != forks)
-    # a thread is in a parallel region from the FORK on; the launch of one that is created is the matter of who creates it
+    # a thread is in a parallel region from the FORK on; the launch of one that is created is the matter of who creates
+    # it
     time = clock(facts, quirks)(sync_points.begin_time) - np.where(kind == FORK, sync_points.total, 0)
     resumes = time + np.where(waits_for_others, sync_points.total, 0)
     resumes = np.where(goes_on >= 0, np.minimum(resumes, pick(time, np.maximum(goes_on, -1))), resumes)
@@ -445,7 +449,8 @@ def find_critical_path(facts: Facts, quirks: Quirks, sync_points: CompoundTable,
 
 
 def _start(facts: Facts, quirks: Quirks, points: CompoundTable, is_finalize: NDArray[np.bool_]) -> int:
-    """Return the point from which the critical path is walked back: of who enters MPI_Finalize last, else of who ends last."""
+    """Return the point from which the critical path is walked back: of who enters MPI_Finalize last, else of who ends
+    last."""
     if not quirks.leaves_out_startup:
         chosen = np.flatnonzero(points.kind == END)
         return int(chosen[np.argmax(points.begin_time[chosen])]) if chosen.size else -1

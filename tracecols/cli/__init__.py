@@ -108,7 +108,8 @@ class LazyGroup(click.Group):
             echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; errors raised on purpose, and files the system refuses, become a message and exit code 1, warnings notes."""
+        """Run a command; errors raised on purpose, and files the system refuses, become a message and exit code 1,
+        warnings notes."""
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = self._show_warning
@@ -142,7 +143,8 @@ def group() -> None:
 
 
 def _hold_memory() -> None:
-    """Let the C library keep memory that is freed, for the next column: the system's fresh pages cost more than most kernels.
+    """Let the C library keep memory that is freed, for the next column: the system's fresh pages cost more than most
+    kernels.
 
     Where it is not glibc's, nothing happens.
     """

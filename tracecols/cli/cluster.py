@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GivenCluster:
-    """Who is asked to do the work: worker processes of this machine, the workers of a scheduler, or, if nothing is given, threads.
+    """Who is asked to do the work: worker processes of this machine, the workers of a scheduler, or, if nothing is
+    given, threads.
 
     Attributes
     ----------

@@ -46,7 +46,8 @@ def convert(
 ) -> None:
     """Convert the trace archive SOURCE (its anchor file or folder) to a store.
 
-    With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other machines.
+    With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other
+    machines.
     """
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.clocks.correction import as_bounds

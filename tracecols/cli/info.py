@@ -15,8 +15,9 @@ import click
 def info(source: Path, jobs: int | None) -> None:
     """Print what SOURCE holds, a store, a trace archive or a severity cube (also .cubex and .cube).
 
-    Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters. An archive is converted to a
-    temporary store first. Of a cube: the trace, the conventions, what it is narrowed to, and what could not be matched.
+    Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters. An archive is
+    converted to a temporary store first. Of a cube: the trace, the conventions, what it is narrowed to, and what could
+    not be matched.
     """
     from tracecols.cli.sources import opened
     from tracecols.export.cube_read import read_cube

@@ -15,7 +15,8 @@ MOST = 10_000_000
 
 
 def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[int] | list[str] | None:
-    """Return locations that are given as numbers and ranges, 0,1,4-7, in order; in words, 'rank 0-3 thread 1', as they are."""
+    """Return locations that are given as numbers and ranges, 0,1,4-7, in order; in words, 'rank 0-3 thread 1', as they
+    are."""
     if value is None:
         return None
     if is_selection(value):

@@ -15,10 +15,11 @@ from tracecols.cli.output import echo
 @click.option("--json", "as_json", is_flag=True, help="Print all proposals as JSON.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
-    """Propose phases of SOURCE, a store or a trace archive, such as the iterations of its main loop: what --phases of tracecols analyze takes.
+    """Propose phases of SOURCE, a store or a trace archive, such as the iterations of its main loop: what --phases of
+    tracecols analyze takes.
 
-    These are regions and calls that every process executes the same number of times, ranked by the share of the time they cover and by how
-    even their lengths are. With from: in front a phase lasts from one call to the next.
+    These are regions and calls that every process executes the same number of times, ranked by the share of the time
+    they cover and by how even their lengths are. With from: in front a phase lasts from one call to the next.
     """
     import json
     from shlex import quote

@@ -16,7 +16,8 @@ COMPILING = "compiling kernels, once after an installation"
 
 @contextmanager
 def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
-    """Call a function when kernels begin to be compiled, and when no more are; kernels that are in the cache are not."""
+    """Call a function when kernels begin to be compiled, and when no more are; kernels that are in the cache are
+    not."""
     from tracecols.kernels.kernel import load_numba
 
     load_numba()
@@ -45,7 +46,8 @@ def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
 
 @contextmanager
 def compiling_ahead(jobs: int) -> Iterator[None]:
-    """Let other processes compile the kernels of an analysis from when this one has to compile any, and end them with the context.
+    """Let other processes compile the kernels of an analysis from when this one has to compile any, and end them with
+    the context.
 
     Parameters
     ----------

@@ -23,7 +23,8 @@ from tracecols.cli.output import echo
 def report(severity: Path, output: Path | None, title: str | None, sources: Path | None, force: bool) -> None:
     """Write a SEVERITY cube as one HTML file: three coupled trees, topologies and distributions.
 
-    A cube of another tool (.cubex, .cube) works, too. The file needs no network and no server: open it with a browser, copy it, send it by mail.
+    A cube of another tool (.cubex, .cube) works, too. The file needs no network and no server: open it with a browser,
+    copy it, send it by mail.
     """
     from tracecols.export.cube_read import read_cube
     from tracecols.report.viewer.page import report_output, write_page

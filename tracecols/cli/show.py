@@ -69,11 +69,11 @@ def show(
     depth: int,
     with_startup: bool,
 ) -> None:
-    """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call path; with
-    --topology a property on a grid.
+    """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call
+    path; with --topology a property on a grid.
 
-    What lies outside MPI_Init and MPI_Finalize is set apart, as the first line says, unless the cube was narrowed or made of several.
-    A cube of another tool (.cubex, .cube) works, too.
+    What lies outside MPI_Init and MPI_Finalize is set apart, as the first line says, unless the cube was narrowed or
+    made of several. A cube of another tool (.cubex, .cube) works, too.
     """
     from tracecols.export.cube_read import read_cube
     from tracecols.report.screen import Screen

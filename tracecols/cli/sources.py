@@ -20,7 +20,8 @@ def is_store(source: Path) -> bool:
 
 
 def properties_of(source: Path) -> dict[str, Any]:
-    """Return the properties of the source of a store, or of an archive: what a store that is made of it says of its source.
+    """Return the properties of the source of a store, or of an archive: what a store that is made of it says of its
+    source.
 
     Raises
     ------
@@ -58,7 +59,8 @@ def names_of(source: Path) -> dict[str, list[str]]:
 
 @contextmanager
 def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> Iterator[Store]:
-    """Open a store, or an archive as a temporary store that exists until the context ends; workers of a cluster convert it.
+    """Open a store, or an archive as a temporary store that exists until the context ends; workers of a cluster convert
+    it.
 
     Raises
     ------

@@ -35,8 +35,8 @@ class _NamedFile(io.FileIO):
 def name_streams() -> None:
     """Let errors of the standard streams say which one it is, and let them take any text.
 
-    Names may hold bytes that are no text (surrogates), and the encoding may lack characters of theirs. A stream that is closed
-    takes everything.
+    Names may hold bytes that are no text (surrogates), and the encoding may lack characters of theirs. A stream that is
+    closed takes everything.
     """
     for name, words in (("stdout", "standard output"), ("stderr", "standard error")):
         stream = getattr(sys, name)

@@ -1,4 +1,5 @@
-"""A trace with corrected clocks as a source of events, so that it can be written as a store and analysed like any other."""
+"""A trace with corrected clocks as a source of events, so that it can be written as a store and analysed like any
+other."""
 
 from __future__ import annotations
 
@@ -115,9 +116,11 @@ class LocationShifts:
 
 @dataclass(frozen=True, eq=False)
 class FollowingShifts(LocationShifts):
-    """By how much the events of a stream of a device move: as far as the threads of its process at the same recorded time.
+    """By how much the events of a stream of a device move: as far as the threads of its process at the same recorded
+    time.
 
-    Of several threads the one counts that moves farthest, so that no kernel begins before it is launched, if it did not as recorded.
+    Of several threads the one counts that moves farthest, so that no kernel begins before it is launched, if it did not
+    as recorded.
 
     Attributes
     ----------

@@ -1,9 +1,10 @@
-"""The controlled logical clock (Rabenseifner 1997; Becker, Rabenseifner, Wolf, Linford 2009): times that satisfy all clock conditions.
+"""The controlled logical clock (Rabenseifner 1997; Becker, Rabenseifner, Wolf, Linford 2009): times that satisfy all
+clock conditions.
 
-Forward, in the order of the conditions, an event that violates one moves to the earliest time that does not, and those behind it
-with it, by a shift that shrinks slowly: no interval becomes much shorter. Backward, in the opposite order, the events before it
-move towards it, as far as the conditions of others let them, so that the jump becomes a slow drift. No event moves to an
-earlier time.
+Forward, in the order of the conditions, an event that violates one moves to the earliest time that does not, and those
+behind it with it, by a shift that shrinks slowly: no interval becomes much shorter. Backward, in the opposite order,
+the events before it move towards it, as far as the conditions of others let them, so that the jump becomes a slow
+drift. No event moves to an earlier time.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ CONDITION_TABLES = ("message_conditions", "collective_conditions", "startup_cond
 """The values of an analysis that state clock conditions."""
 
 SHRINK, STRETCH = 1e-5, 0.01
-"""By which share intervals may become shorter behind a correction, and longer before it: as in the reference (docs/clocks.md)."""
+"""By which share intervals may become shorter behind a correction, and longer before it: as in the reference
+(docs/clocks.md)."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,14 @@ class Bounds:
     Attributes
     ----------
     latency : float
-        Seconds between a SEND and its RECV, or between begin and end of a collective operation in different processes, at least.
+        Seconds between a SEND and its RECV, or between begin and end of a collective operation in different processes,
+        at least.
     shrink : float
-        Share by which intervals may become shorter behind an event that is moved; 0 keeps them, and every shift for ever.
+        Share by which intervals may become shorter behind an event that is moved; 0 keeps them, and every shift for
+        ever.
     stretch : float
-        Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves all events before.
+        Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves all
+        events before.
     """
 
     latency: float = 0.0

@@ -235,7 +235,8 @@ class ClockGraph:
         return time, stuck
 
     def forward(self, latency: int, shrink: float) -> Rows:
-        """Return the earliest times of nodes and hubs that satisfy all conditions, none earlier than recorded; (n_all,) int64 ticks.
+        """Return the earliest times of nodes and hubs that satisfy all conditions, none earlier than recorded; (n_all,)
+        int64 ticks.
 
         Parameters
         ----------
@@ -308,7 +309,8 @@ def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: MappedArra
 def _ends(
     found: Sequence[ClockConditions], row: Rows, n_events: int, names: Sequence[str]
 ) -> Iterator[tuple[Rows, list[NDArray[Any]]]]:
-    """Yield columns of all conditions piece by piece, tails and heads as numbers of nodes and hubs; the first column by itself."""
+    """Yield columns of all conditions piece by piece, tails and heads as numbers of nodes and hubs; the first column by
+    itself."""
     n_all = row.size
     for part in found:
         for low in range(0, len(part.edges), CHUNK):

@@ -56,9 +56,9 @@ COMMON = ("type", "kind", "pos", "loc_id", "time", "enterptr")
 class Event(Mapping[str, Any]):
     """An event of an `EventTrace`; equal, ordered and hashed by position.
 
-    As a mapping it has the keys of its type with the names of EARL's Python interface, links as positions (-1 is null) and the
-    names of counters that were read with it. As an object it has all attributes: links are events, references are definitions;
-    what its type does not have is None, or -1 for numbers.
+    As a mapping it has the keys of its type with the names of EARL's Python interface, links as positions (-1 is null)
+    and the names of counters that were read with it. As an object it has all attributes: links are events, references
+    are definitions; what its type does not have is None, or -1 for numbers.
 
     Parameters
     ----------
@@ -177,7 +177,8 @@ class Event(Mapping[str, Any]):
 
     @property
     def _envelope(self) -> int:
-        """Row with the attributes of a message: its own; of the receive of a probed message, which has none, its SEND."""
+        """Row with the attributes of a message: its own; of the receive of a probed message, which has none, its
+        SEND."""
         if self.type == "RECV" and self.trace.side(self.row, "p2p", "communicator") < 0:
             send = self.trace.find("recv", self.row, "recv.send")
             return send if send >= 0 else self.row

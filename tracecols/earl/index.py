@@ -1,8 +1,8 @@
 """The index of a store: what makes any event and any state a look-up, as files that are mapped into memory.
 
-An index can be thrown away at any time: it follows from the store. It stands in the store's folder, `NAME.trace/enhanced/earl`;
-where that cannot be written it is made for one process in a temporary folder. Nothing of it is read before it is needed, and
-what was read the system may forget again.
+An index can be thrown away at any time: it follows from the store. It stands in the store's folder,
+`NAME.trace/enhanced/earl`; where that cannot be written it is made for one process in a temporary folder. Nothing of it
+is read before it is needed, and what was read the system may forget again.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ def row_dtype(n: int) -> np.dtype[Any]:
 class Builder:
     """Make an index.
 
-    Memory: what one location's events take in the scan, about 60 B for each, one window of events in order, and the compound
-    tables of the trace. Disk: 25 B per event with up to 2^31 of them, and the side tables without compression.
+    Memory: what one location's events take in the scan, about 60 B for each, one window of events in order, and the
+    compound tables of the trace. Disk: 25 B per event with up to 2^31 of them, and the side tables without compression.
 
     Parameters
     ----------
@@ -256,7 +256,8 @@ class Builder:
 
     @staticmethod
     def find_ends(columns: dict[str, NDArray[Any]], first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find the EXITs of region instances that hold the end of a collective operation, and the last such end in each."""
+        """Find the EXITs of region instances that hold the end of a collective operation, and the last such end in
+        each."""
         rows = np.flatnonzero(np.isin(columns["kind"], list(OF_END)))
         enter = columns["enterptr"][rows]
         rows, enter = rows[enter >= 0], enter[enter >= 0]

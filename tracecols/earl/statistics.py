@@ -109,9 +109,9 @@ class Statistics:
 class P2Statistics:
     """The same of a stream: nothing is kept but 15 numbers per quartile.
 
-    Count, minimum and maximum are exact, sum, mean and variance up to rounding; median and quartiles are estimates by the P2
-    algorithm (Jain and Chlamtac, CACM 28 (10), 1985), exact for up to five values. They depend on the order of the values, not
-    on how these are divided among calls.
+    Count, minimum and maximum are exact, sum, mean and variance up to rounding; median and quartiles are estimates by
+    the P2 algorithm (Jain and Chlamtac, CACM 28 (10), 1985), exact for up to five values. They depend on the order of
+    the values, not on how these are divided among calls.
 
     Parameters
     ----------

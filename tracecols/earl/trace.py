@@ -27,9 +27,10 @@ from tracecols.trace import Trace
 class EventTrace(Definitions):
     """A trace as EARL shows it: events by position, and state sequences.
 
-    Positions are the places of events in chronological order over all locations, 1 .. n; position 0 is the initial state, in which
-    everything is empty. State queries answer for the moment immediately after an event. They are look-ups in an index that is
-    made when the trace is first opened (`earl.index`): 0.5 s per million events, 25 to 35 B per event on disk.
+    Positions are the places of events in chronological order over all locations, 1 .. n; position 0 is the initial
+    state, in which everything is empty. State queries answer for the moment immediately after an event. They are
+    look-ups in an index that is made when the trace is first opened (`earl.index`): 0.5 s per million events, 25 to 35
+    B per event on disk.
 
     Lists of events ascend by position. Locations, regions, ... are given by their numbers, the rows of their tables.
 
@@ -222,7 +223,8 @@ class EventTrace(Definitions):
         return self.find(f"{table}.row", row, f"{table}.{column}") if f"{table}.row" in self.index else -1
 
     def end_of(self, row: int) -> int:
-        """Return the row that ends a collective operation: itself, or of an EXIT the one its region instance holds; -1 none."""
+        """Return the row that ends a collective operation: itself, or of an EXIT the one its region instance holds; -1
+        none."""
         if self.index["kind"].item(row) in (EventKind.MPI_COLLECTIVE_END, EventKind.RMA_COLLECTIVE_END):
             return row
         return self.find("end", row, "end.event")
@@ -343,10 +345,11 @@ class EventTrace(Definitions):
         return self._chain(self._top(pos, loc))
 
     def istack(self, pos: int, loc: int | None = None) -> list[Event]:
-        """Return the inherited stack of a location (thesis 3.20): a worker's begins with that of its master at the FORK.
+        """Return the inherited stack of a location (thesis 3.20): a worker's begins with that of its master at the
+        FORK.
 
-        A worker inherits from the event with which it begins in the team to the one with which it ends there; where recordings have
-        no such events from FORK to JOIN.
+        A worker inherits from the event with which it begins in the team to the one with which it ends there; where
+        recordings have no such events from FORK to JOIN.
         """
         row = self._row(pos, 0)
         if loc is None:
@@ -381,8 +384,8 @@ class EventTrace(Definitions):
         Returns
         -------
         list of Event
-            A message is underway from its SEND until its RECV, also if it is never received. Cancelled sends never are, nor are
-            messages whose RECV stands before their SEND, which `tracecols check` reports.
+            A message is underway from its SEND until its RECV, also if it is never received. Cancelled sends never are,
+            nor are messages whose RECV stands before their SEND, which `tracecols check` reports.
         """
         self._row(pos, 0)
         index = self.index
@@ -407,11 +410,13 @@ class EventTrace(Definitions):
         return [Event(self, row) for row in self.index["row_of"][places].tolist()]
 
     def mpicoll(self, pos: int) -> list[Event]:
-        """Return the EXITs of the collective operation that an event completes (thesis 3.9); empty if it completes none."""
+        """Return the EXITs of the collective operation that an event completes (thesis 3.9); empty if it completes
+        none."""
         return self._instance("mpicoll", pos)
 
     def ompcoll(self, pos: int) -> list[Event]:
-        """Return the EXITs of the OpenMP construct that an event completes (thesis 3.13, 3.19); empty if it completes none."""
+        """Return the EXITs of the OpenMP construct that an event completes (thesis 3.13, 3.19); empty if it completes
+        none."""
         return self._instance("ompcoll", pos)
 
     def _instance(self, name: str, pos: int) -> list[Event]:
@@ -448,7 +453,8 @@ class EventTrace(Definitions):
         return int(np.searchsorted(self._tree["place"], pos))
 
     def calltree(self, pos: int = -1) -> list[Event]:
-        """Return the nodes of the dynamic call graph (thesis 3.25): first ENTERs of all call paths visited up to a position."""
+        """Return the nodes of the dynamic call graph (thesis 3.25): first ENTERs of all call paths visited up to a
+        position."""
         return self._events(self._tree["place"][: self.ctsize(pos)])
 
     def ctroots(self, pos: int = -1) -> list[Event]:
@@ -510,8 +516,8 @@ class EventTrace(Definitions):
         Returns
         -------
         DataFrame
-            `send`, ascending, and `recv`: positions, n + 1 if it is never received; `src_id`, `dest_id`: first locations of the
-            processes, -1 unknown. Without cancelled sends. 24 B per message.
+            `send`, ascending, and `recv`: positions, n + 1 if it is never received; `src_id`, `dest_id`: first
+            locations of the processes, -1 unknown. Without cancelled sends. 24 B per message.
         """
         index, n = self.index, self.index["lost.send"].size
         first = np.append(self._first_of_process, -1).astype(np.int32)

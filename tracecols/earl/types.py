@@ -1,7 +1,7 @@
 """The hierarchy of event types (thesis, figure 3.8; EARL 2): which kinds of events are of which type.
 
-Types are names. Those that mean one thing in the field have EARL's; events EARL does not know are plain `EVENT`, and their
-`kind` says more.
+Types are names. Those that mean one thing in the field have EARL's; events EARL does not know are plain `EVENT`, and
+their `kind` says more.
 """
 
 from __future__ import annotations

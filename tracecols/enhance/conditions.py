@@ -1,8 +1,9 @@
-"""Clock conditions: what has to happen before what, whatever the clocks of locations show; where the recorded times violate them.
+"""Clock conditions: what has to happen before what, whatever the clocks of locations show; where the recorded times
+violate them.
 
-Every stage states those of its tables, as edges from event to event for those who correct the clocks (`tracecols.clocks`), and
-added up by pairs of locations. In operations in which several depend on several the latest of those that are waited for counts
-in the sums: whoever is not violated by it is violated by nobody.
+Every stage states those of its tables, as edges from event to event for those who correct the clocks
+(`tracecols.clocks`), and added up by pairs of locations. In operations in which several depend on several the latest of
+those that are waited for counts in the sums: whoever is not violated by it is violated by nobody.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ class ClockConditions:
     Attributes
     ----------
     pairs : Columns
-        `PAIR`: by kind and pair of locations how many there are, how many are violated, and by how many ticks at least what
-        depends is later; negative where it is earlier.
+        `PAIR`: by kind and pair of locations how many there are, how many are violated, and by how many ticks at least
+        what depends is later; negative where it is earlier.
     edges : ColumnSource
-        `EDGE`: rows of events, or hubs, which are numbered from the number of all events on; kind of the condition; whether it
-        was only concluded.
+        `EDGE`: rows of events, or hubs, which are numbered from the number of all events on; kind of the condition;
+        whether it was only concluded.
     n_hubs : int
     """
 
@@ -65,7 +66,8 @@ class ClockConditions:
         self.n_hubs = 0
 
     def count(self, kind: int, earlier: Rows, later: Rows, slack: Rows) -> None:
-        """Add conditions between locations: by how many ticks the later one is later; those within a location are none."""
+        """Add conditions between locations: by how many ticks the later one is later; those within a location are
+        none."""
         apart = (earlier != later) & (earlier >= 0) & (later >= 0)
         earlier, later, slack = (v[apart].astype(np.int64) for v in (earlier, later, slack))
         self._pairs.append(
@@ -105,7 +107,8 @@ class ClockConditions:
         return self
 
     def between(self, kind: int, tail: Rows, head: Rows, earlier: Rows, later: Rows, slack: Rows) -> None:
-        """Add conditions between two events each, on different locations; those from or to nothing (-1) are left out."""
+        """Add conditions between two events each, on different locations; those from or to nothing (-1) are left
+        out."""
         apart = (earlier != later) & (tail >= 0) & (head >= 0)
         is_late = slack < 0
         inferred = apart & is_late if kind == LOCK else np.zeros(apart.size, bool)
@@ -153,7 +156,8 @@ class Dependence:
     is_prefix : (n_members,) bool
         Whether only those of higher ranks depend on it (Scan, Exscan).
     latest : (n_members,) int64
-        Of all that a member depends on, other members or itself, the one that begins last; -1 where it depends on nobody.
+        Of all that a member depends on, other members or itself, the one that begins last; -1 where it depends on
+        nobody.
     """
 
     gives: NDArray[np.bool_]
@@ -193,7 +197,8 @@ class Dependence:
 
 
 def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_], row: Rows) -> Rows:
-    """Find for each element that of its group, among those of lower ranks that send, that begins last; its row, or -1."""
+    """Find for each element that of its group, among those of lower ranks that send, that begins last; its row, or
+    -1."""
     n = row.size
     order = np.lexsort((rank, group))
     by_begin = np.lexsort((-rank, begin))
@@ -234,7 +239,8 @@ def collective_conditions(
 
 @step(GLOBAL, "startup_conditions", keeps=("startup_conditions",))
 def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions:
-    """Find the clock conditions of the start and end of MPI: nobody leaves before all have entered, if all are there."""
+    """Find the clock conditions of the start and end of MPI: nobody leaves before all have entered, if all are
+    there."""
     m = startups
     found = ClockConditions(facts, None)
     calls = []
@@ -269,7 +275,8 @@ def thread_conditions(
     created_threads: CompoundTable,
     spill: Spill | None,
 ) -> ClockConditions:
-    """Find the clock conditions within processes: forks and joins of teams, barriers of threads, locks, threads that are created."""
+    """Find the clock conditions within processes: forks and joins of teams, barriers of threads, locks, threads that
+    are created."""
     found = ClockConditions(facts, spill)
     for location in members.tolist():
         mine = team_instances.begins_of(location)
@@ -327,7 +334,8 @@ def _team_conditions(
 def _barrier_conditions(
     constructs: CompoundTable, members: CompoundTable, teams: CompoundTable, found: ClockConditions
 ) -> None:
-    """State those of barriers that all threads of the team take part in: nobody leaves one before all have entered it."""
+    """State those of barriers that all threads of the team take part in: nobody leaves one before all have entered
+    it."""
     c, m = constructs, members
     if not len(c):
         return
@@ -350,7 +358,8 @@ def find_clock_violations(
     startup_conditions: ClockConditions,
     every_thread_conditions: Sequence[ClockConditions],
 ) -> CompoundTable:
-    """Build the table of clock conditions that are violated, by pair of locations, and of the offsets that would mend them."""
+    """Build the table of clock conditions that are violated, by pair of locations, and of the offsets that would mend
+    them."""
     parts = [
         found.pairs
         for found in (

@@ -1,8 +1,9 @@
-"""What the streams of devices do, and for whom: kernels and their launches, copies, calls that wait for them, idle time.
+"""What the streams of devices do, and for whom: kernels and their launches, copies, calls that wait for them, idle
+time.
 
-Launches and kernels are joined like sends and receives: the k-th launch that refers to a stream with the k-th kernel on it, and
-where both name a call site, the k-th of each call site and stream. Copies are joined with the calls that ask for them likewise,
-or because the call encloses the copy in time.
+Launches and kernels are joined like sends and receives: the k-th launch that refers to a stream with the k-th kernel on
+it, and where both name a call site, the k-th of each call site and stream. Copies are joined with the calls that ask
+for them likewise, or because the call encloses the copy in time.
 
 Scope: within a process; the streams of a process are those of its accelerators. Equality joins, and sorts by time:
 O(n log n) in the calls for devices, the kernels and the copies.
@@ -49,7 +50,8 @@ IDLE, KERNEL, COPYING = range(3)
 """What a stream does."""
 
 STREAM_REFERENCES, EVENT_REFERENCES = ("STREAM_REF", "QUEUE_REF"), ("EVENT_REF",)
-"""How the names of attributes end that refer to a stream (CUDA_STREAM_REF, OPENCL_QUEUE_REF), or to an event recorded in one."""
+"""How the names of attributes end that refer to a stream (CUDA_STREAM_REF, OPENCL_QUEUE_REF), or to an event recorded
+in one."""
 
 ENDS = mask_of((K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA_OP_COMPLETE_REMOTE))
 
@@ -125,7 +127,8 @@ class PendingWork:
     Attributes
     ----------
     called, done : Counter
-        Calls that are over, and kernels and copies that are, by what, process, stream and call site; -1 for what is not told.
+        Calls that are over, and kernels and copies that are, by what, process, stream and call site; -1 for what is not
+        told.
     """
 
     called: Counter[WorkKey]
@@ -165,7 +168,8 @@ class PendingWork:
 
     @cached_property
     def _of_sites(self) -> Counter[tuple[str, int, int]]:
-        """By process and call site: launches that refer to a stream (`stream`), other launches (`none`), kernels (`done`)."""
+        """By process and call site: launches that refer to a stream (`stream`), other launches (`none`), kernels
+        (`done`)."""
         found: Counter[tuple[str, int, int]] = Counter()
         for (what, process, stream, site), n in self.called.items():
             if what == "kernel":
@@ -184,7 +188,8 @@ class PendingWork:
         return np.array([k[1] for k in self.called if k[0] == "kernel" and max(k[2:]) >= 0], np.int64)
 
     def of_stream(self, what: str, stream: int, site: int = -1) -> int:
-        """Count the calls that refer to a stream, and a call site, less what is done; 0 where no call refers to the stream."""
+        """Count the calls that refer to a stream, and a call site, less what is done; 0 where no call refers to the
+        stream."""
         return self._of_streams[what, stream, site] if (what, stream) in self._streams else 0
 
     def of_site(self, process: int, site: int) -> int:
@@ -240,7 +245,8 @@ class _Devices:
     def _count(self, what: str, n: Any) -> None:
         self.counts[what] = self.counts.get(what, 0) + int(n)
 
-    # -- what calls refer to ---------------------------------------------------------------------------------------------
+    # -- what calls refer to
+    # ---------------------------------------------------------------------------------------------
 
     def _of_kind(self, mask: NDArray[np.bool_]) -> Calls:
         """Return the calls of hosts that a mask selects, in order."""
@@ -293,7 +299,8 @@ class _Devices:
         return stream, event
 
     def _innermost(self, kind: int) -> NDArray[np.bool_]:
-        """Say which calls of hosts are of a kind and hold none of it: of a library's function those of the driver inside."""
+        """Say which calls of hosts are of a kind and hold none of it: of a library's function those of the driver
+        inside."""
         mine = (self.what == kind) & ~self.on_device
         call, is_enter, depth = nesting(self.calls, np.flatnonzero((self.what >= 0) & ~self.on_device))
         position = np.arange(call.size)
@@ -330,7 +337,8 @@ class _Devices:
             result[at[held]] = value[held] & NEVER
         return result
 
-    # -- what runs on streams --------------------------------------------------------------------------------------------
+    # -- what runs on streams
+    # --------------------------------------------------------------------------------------------
 
     def _stack(self) -> tuple[Columns, NDArray[np.bool_]]:
         """Find which region instances on streams are outermost, and what is innermost and outermost when.
@@ -338,8 +346,8 @@ class _Devices:
         Returns
         -------
         inner : Columns
-            Of every ENTER and EXIT on streams in order: `location`, `time`, and `call` and `outer`, the innermost and the
-            outermost instance from then on, -1 none.
+            Of every ENTER and EXIT on streams in order: `location`, `time`, and `call` and `outer`, the innermost and
+            the outermost instance from then on, -1 none.
         outermost : (n_calls,) bool
         """
         c = self.calls
@@ -557,7 +565,8 @@ class _Devices:
             for x in (calls.stream[(calls.stream >= 0) & ~taken], copies.location[request == -1])
         ]
         join_streams(counts[0] == counts[1])
-        # a call that returns when its copy is done: the last one that ends in it, of the same direction if its name tells
+        # a call that returns when its copy is done: the last one that ends in it, of the same direction if its name
+        # tells
         for same in (True, False):
             b = np.flatnonzero((request == -1) & ((copies.direction != UNKNOWN) | (not same)))
             a = np.flatnonzero(blocks & ~taken & ((toward != UNKNOWN) == same))
@@ -583,7 +592,8 @@ class _Devices:
                 request[of_copies] = calls.number[of_calls]
         return request
 
-    # -- when streams are busy -------------------------------------------------------------------------------------------
+    # -- when streams are busy
+    # -------------------------------------------------------------------------------------------
 
     def _busy(self, kernel: Columns, copy: Columns) -> None:
         """Prepare the first and last time of every process, and when kernels run on each device."""
@@ -603,7 +613,8 @@ class _Devices:
         self.kernel_time = _Coverage(device[kernel.location].astype(np.int64), kernel.begin, kernel.end)
 
     def _idle_since(self, kernel: Columns, copy: Columns) -> Ints:
-        """Return when the last kernel or copy that began before each kernel on its stream ended; the start of the process if none."""
+        """Return when the last kernel or copy that began before each kernel on its stream ended; the start of the
+        process if none."""
         location = np.concatenate([kernel.location, copy.location])
         begin, end = np.concatenate([kernel.begin, copy.begin]), np.concatenate([kernel.end, copy.end])
         row = np.concatenate([kernel.row, copy.row])
@@ -667,7 +678,8 @@ class _Devices:
         location = pick(self.calls.location, number).astype(np.int32)
         return {f"{role}_location": location, **self.calls.columns_of(role, number)}
 
-    # -- calls that wait -------------------------------------------------------------------------------------------------
+    # -- calls that wait
+    # -------------------------------------------------------------------------------------------------
 
     def _sync_table(self, kernel: Columns, copy: Columns) -> CompoundTable:
         """Find for every call that waits what was pending when it began and ended last."""
@@ -732,8 +744,9 @@ class _Devices:
     ) -> Ints:
         """Find for every call that waits the kernel or copy that was pending and ended last; -1 none.
 
-        A call that does not say for which stream it waits has returned when all it waits for was over. So what ended in the
-        call comes first; what ended later, on another device or in another queue, only where nothing else was pending.
+        A call that does not say for which stream it waits has returned when all it waits for was over. So what ended in
+        the call comes first; what ended later, on another device or in another queue, only where nothing else was
+        pending.
 
         Parameters
         ----------
@@ -744,7 +757,8 @@ class _Devices:
         told : (n_acts,) bool
             Whether it is.
         stream, null_stream : (n_calls,) int64
-            For which stream a call waits, -1 for several; and if these are those of one device with its null stream, that one.
+            For which stream a call waits, -1 for several; and if these are those of one device with its null stream,
+            that one.
         limit : (n_calls,) int64
             Before when the work was asked for that it waits for.
         """
@@ -788,7 +802,8 @@ class _Devices:
         return (device[stream] == device[null_stream]) & ~self._streams_with("nonblocking")[stream]
 
     def _streams_with(self, word: str) -> NDArray[np.bool_]:
-        """Find the locations with a property in whose name a word stands (hipNullStream, CUDA_NULL_STREAM, hipStreamNonBlocking)."""
+        """Find the locations with a property in whose name a word stands (hipNullStream, CUDA_NULL_STREAM,
+        hipStreamNonBlocking)."""
         table = self.facts.store.definitions["properties"].to_pydict()
         result = np.zeros(self.facts.n_locations, bool)
         for of, row, name, value in zip(*(table[n] for n in ("table", "of", "name", "value")), strict=True):
@@ -797,10 +812,11 @@ class _Devices:
         return result
 
     def _scope(self, calls: Calls, enter: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return the stream a call waits for, -1 for several, before when the work was asked for that it waits for, and a null stream.
+        """Return the stream a call waits for, -1 for several, before when the work was asked for that it waits for, and
+        a null stream.
 
-        Who waits for an event waits for what its stream was given before the event was recorded. Who waits for the null stream
-        waits for all streams of its device that block with it.
+        Who waits for an event waits for what its stream was given before the event was recorded. Who waits for the null
+        stream waits for all streams of its device that block with it.
         """
         c, stream, limit = self.calls, calls.stream.copy(), enter.copy()
         names = self.facts.regions.lower
@@ -836,7 +852,8 @@ class _Devices:
             waits[parent[self.what[call[here]] == WAIT]] = True
         return own_time, waits
 
-    # -- what streams do when --------------------------------------------------------------------------------------------
+    # -- what streams do when
+    # --------------------------------------------------------------------------------------------
 
     def _interval_table(self, kernel: Columns, copy: Columns, inner: Columns) -> CompoundTable:
         """Divide the time of every stream into intervals in which a kernel runs, a copy, or nothing."""

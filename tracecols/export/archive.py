@@ -26,8 +26,8 @@ def export_archive(
     Parameters
     ----------
     output : Path
-        The anchor file, `NAME.otf2`; the global definitions `NAME.def` and the folder `NAME` come beside it. None of the
-        three may exist.
+        The anchor file, `NAME.otf2`; the global definitions `NAME.def` and the folder `NAME` come beside it. None of
+        the three may exist.
     locations : iterable of int, optional
         Rows of the locations whose events to keep; all by default. The others stay defined.
     start, stop : float, optional

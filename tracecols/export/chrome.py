@@ -1,7 +1,7 @@
 """A timeline as Chrome's JSON: a list of events, for tools that do not read Perfetto's own format.
 
-Processes have the number of their row and threads that of their track, from 1. Wait states are threads of their own, counters
-belong to processes and carry the name of their location. Times are microseconds with three decimals.
+Processes have the number of their row and threads that of their track, from 1. Wait states are threads of their own,
+counters belong to processes and carry the name of their location. Times are microseconds with three decimals.
 """
 
 from __future__ import annotations

@@ -281,7 +281,8 @@ class CubeParser:
     # -- the trees ---------------------------------------------------------------------------------------------------
 
     def value_of(self, metric: Element) -> str:
-        """Return what a metric's values are, which it has from the one above unless it says so (CubeLib, `Metric::get_val`)."""
+        """Return what a metric's values are, which it has from the one above unless it says so (CubeLib,
+        `Metric::get_val`)."""
         while not metric.texts.get("val", "").strip() and metric.parent >= 0:
             metric = self.metrics[metric.parent]
         return metric.texts.get("val", "").strip()
@@ -413,7 +414,8 @@ class CubeParser:
         ).with_devices()
 
     def placed_topologies(self) -> tuple[list[Topology], list[str]]:
-        """Return the topologies, with rows of locations instead of their identifiers, and the names of those that have positions beside their grid."""
+        """Return the topologies, with rows of locations instead of their identifiers, and the names of those that have
+        positions beside their grid."""
         numbers = sorted(n.number for n in self.system if n.tag in _LOCATIONS)
         found, beside = [], []
         for t in self.topologies:

@@ -1,7 +1,7 @@
 """Read severity cubes of other tools: .cubex (Cube 4) and .cube (CUBE 3), and our own.
 
-What a file says is checked against what is there: names, numbers and lengths are bounded by the file itself, and deflated rows
-by the number of locations, so that a small file cannot ask for much memory.
+What a file says is checked against what is there: names, numbers and lengths are bounded by the file itself, and
+deflated rows by the number of locations, so that a small file cannot ask for much memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ MAX_CELLS = 1 << 29
 CHUNK = 1 << 20
 MAKE_ONE = "of a trace, make one with: tracecols analyze TRACE"
 
-# CubeLib, CubeMetric.cpp: is_int8 ... is_double, and types whose values do not add up (extrema, rates, tuples, histograms).
+# CubeLib, CubeMetric.cpp: is_int8 ... is_double, and types whose values do not add up (extrema, rates, tuples,
+# histograms).
 NUMPY_TYPES = {
     "INT8": "i1", "UINT8": "u1", "CHAR": "u1", "INT16": "i2", "SHORT INT": "i2", "SIGNED SHORT INT": "i2",
     "UINT16": "u2", "UNSIGNED SHORT INT": "u2", "INT32": "i4", "INT": "i4", "SIGNED INT": "i4", "UINT32": "u4",
@@ -79,16 +80,17 @@ def is_cube(path: Path) -> bool:
 def read_cube(path: str | Path) -> SeverityCube:
     """Read a severity cube: a .severity folder, a .cubex (Cube 4) or a .cube (CUBE 3, also .cube.gz).
 
-    Of files of other tools all metrics are kept under their unique names, and times as float64 seconds. In files written
-    here times become the same integer ticks again: seconds are ticks / resolution rounded to float64 (relative error 2^-52), which
-    rounds back to the integer it came from up to 2^51 ticks in a cell; where it does not, because another tool has
-    calculated with the file, ticks stay float64. So do the fractions of ticks of root causes, which are the same again but for their
-    last bit.
+    Of files of other tools all metrics are kept under their unique names, and times as float64 seconds. In files
+    written here times become the same integer ticks again: seconds are ticks / resolution rounded to float64 (relative
+    error 2^-52), which rounds back to the integer it came from up to 2^51 ticks in a cell; where it does not, because
+    another tool has calculated with the file, ticks stay float64. So do the fractions of ticks of root causes, which
+    are the same again but for their last bit.
 
-    Values that are inclusive along the call tree are made exclusive. Minima and maxima are kept as properties that do not add up
-    (`PropertyAxis.aggregation`); of statistics (TAU_ATOMIC) the sum has the metric's name, and beside it there are properties for number,
-    minimum, maximum and sum of squares. Metrics that are expressions (CubePL), and histograms, rates and other tuples have no cells; a
-    `ForeignCubeWarning` names them, and topologies whose positions are not on their grids, which are left out.
+    Values that are inclusive along the call tree are made exclusive. Minima and maxima are kept as properties that do
+    not add up (`PropertyAxis.aggregation`); of statistics (TAU_ATOMIC) the sum has the metric's name, and beside it
+    there are properties for number, minimum, maximum and sum of squares. Metrics that are expressions (CubePL), and
+    histograms, rates and other tuples have no cells; a `ForeignCubeWarning` names them, and topologies whose positions
+    are not on their grids, which are left out.
 
     Parameters
     ----------
@@ -136,7 +138,8 @@ def read_cube(path: str | Path) -> SeverityCube:
     return cube
 
 
-# -- CUBE 3 ---------------------------------------------------------------------------------------------------------------
+# -- CUBE 3
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _chunks(path: Path, packed: bool) -> Iterator[bytes]:
@@ -226,7 +229,8 @@ def _read_cube3(path: Path, packed: bool) -> SeverityCube:
     return _cube_of(path, parser, "CUBE", cells_of)
 
 
-# -- Cube 4 ---------------------------------------------------------------------------------------------------------------
+# -- Cube 4
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _members(path: Path, content: memoryview) -> dict[str, memoryview]:
@@ -396,7 +400,8 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
     return _cube_of(path, parser, "Cube", cells_of)
 
 
-# -- both -----------------------------------------------------------------------------------------------------------------
+# -- both
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], bool]:

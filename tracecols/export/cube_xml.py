@@ -1,8 +1,9 @@
 """The trees of a cube as XML, as Cube 4 (anchor.xml of a .cubex) and CUBE 3 (.cube) have them.
 
 Both formats keep values inclusive along the metric tree: what a metric has of its own is its value less those of its
-children (CubeLib, `Cube::get_sev_adv` with `CUBE_CALCULATE_EXCLUSIVE`). Along the call tree Cube 4 says by `type` what is kept,
-CUBE 3 always keeps exclusive values (CubeLib, `Metric::writeXML_data`). So the cells of a severity cube stand in both as they are.
+children (CubeLib, `Cube::get_sev_adv` with `CUBE_CALCULATE_EXCLUSIVE`). Along the call tree Cube 4 says by `type` what
+is kept, CUBE 3 always keeps exclusive values (CubeLib, `Metric::writeXML_data`). So the cells of a severity cube stand
+in both as they are.
 
 The order of elements follows the field's own writer (CubeW, `cubew_cube.c`), which the grammar of its readers expects.
 """
@@ -23,13 +24,15 @@ from tracecols.severity.cube import SeverityCube
 from tracecols.version import __version__
 
 FACTS = "tracecols facts"
-"""Attribute of a file of ours that holds a cube's facts as JSON; the clock resolution in them makes seconds ticks again."""
+"""Attribute of a file of ours that holds a cube's facts as JSON; the clock resolution in them makes seconds ticks
+again."""
 
 ADVICE = "\n\nWhat to do: "
 """Stands between summary and advice in the description of a metric."""
 
 INCLUSIVE = "inclusive"
-"""Key in the facts of a CUBE 3 file: properties whose call paths include what they call, which the format cannot say."""
+"""Key in the facts of a CUBE 3 file: properties whose call paths include what they call, which the format cannot
+say."""
 
 EXTREMES = {"min": "MINDOUBLE", "max": "MAXDOUBLE"}
 NO_EXTREME = {"min": sys.float_info.max, "max": -sys.float_info.max}
@@ -344,7 +347,8 @@ def _write_topologies(cube: SeverityCube, write: Write, key: str) -> None:
 
 
 def inclusive_order(parent: list[int]) -> NDArray[np.int64]:
-    """Return call paths in the order in which a metric of type INCLUSIVE numbers them: all children before their children.
+    """Return call paths in the order in which a metric of type INCLUSIVE numbers them: all children before their
+    children.
 
     CubeW, `cube_metric_create_enumeration`.
     """

@@ -1,7 +1,8 @@
 """Severity cubes as .cubex, the format of Cube 4 (Score-P, Scalasca 2, Extra-P).
 
-A .cubex is a plain tar archive: `anchor.xml` with the trees, and per metric `N.index` with the call paths that have values and
-`N.data` with one row of values over all locations for each, here deflated row by row (CubeW, `cubew_metric.c`).
+A .cubex is a plain tar archive: `anchor.xml` with the trees, and per metric `N.index` with the call paths that have
+values and `N.data` with one row of values over all locations for each, here deflated row by row (CubeW,
+`cubew_metric.c`).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def metric_members(cube: SeverityCube, name: str) -> tuple[bytes, bytes]:
     """Return the index and the data of a property.
 
     The index holds the numbers of call paths in depth-first order, which is the enumeration of an exclusive metric
-    (CubeW, `cube_metric_traverse_cnodes_deep_search__`); of an inclusive one, `inclusive_order`. A property without values has
-    one row without any, if there is a call path: readers divide by the number of rows.
+    (CubeW, `cube_metric_traverse_cnodes_deep_search__`); of an inclusive one, `inclusive_order`. A property without
+    values has one row without any, if there is a call path: readers divide by the number of rows.
     """
     dtype = NUMPY_TYPES[data_type(cube, name, CUBE4)]
     call_paths, start = rows_of(cube, name)
@@ -69,8 +70,9 @@ def metric_members(cube: SeverityCube, name: str) -> tuple[bytes, bytes]:
 def write_cubex(cube: SeverityCube, path: Path) -> None:
     """Write a cube as .cubex.
 
-    Times are seconds in DOUBLE, counts and volumes UINT64 (INT64 where some are negative), floating point counters DOUBLE.
-    Metrics are of type EXCLUSIVE (along the call tree) and hold inclusive values along the metric tree (see `cube_xml`).
+    Times are seconds in DOUBLE, counts and volumes UINT64 (INT64 where some are negative), floating point counters
+    DOUBLE. Metrics are of type EXCLUSIVE (along the call tree) and hold inclusive values along the metric tree (see
+    `cube_xml`).
     """
     anchor = io.StringIO()
     write_trees(cube, anchor.write, CUBE4)

@@ -23,8 +23,8 @@ EVER = np.iinfo(np.int64)
 class Nanoseconds:
     """Converts ticks to nanoseconds since the start of the recording, or since the first event if that is earlier.
 
-    Rounded down: the order of times stays, equal ones stay equal, and a duration is less than 1 ns off; 2 ns for clocks of more
-    than 2**33 ticks per second, unless a nanosecond has a whole number of them.
+    Rounded down: the order of times stays, equal ones stay equal, and a duration is less than 1 ns off; 2 ns for clocks
+    of more than 2**33 ticks per second, unless a nanosecond has a whole number of them.
     """
 
     def __init__(self, clock: dict[str, int], first_time: int, last_time: int) -> None:

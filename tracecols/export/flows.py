@@ -25,8 +25,8 @@ Nanoseconds = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 DETAILS = (
     "to", "from", "tag", "bytes", "communicator", "root", "sent", "received", "cause", "call path", "reason",
 )  # fmt: skip
-"""What instants say: the rank of the other side, tag and length of a message; root and bytes of a collective operation; who causes a
-wait state, and in which call path; why the critical path comes to a location."""
+"""What instants say: the rank of the other side, tag and length of a message; root and bytes of a collective operation;
+who causes a wait state, and in which call path; why the critical path comes to a location."""
 
 TEXTS = ("communicator", "cause", "call path", "reason")
 """Those of them that are texts (`tracecols.export.timeline.Timeline.texts`)."""

@@ -1,7 +1,7 @@
 """The outputs of exports, and how their files are recognised as made by tracecols (`store.outputs` has the rule).
 
-Cubes in files hold the facts of the cube, timelines name who wrote them, a table has the columns of the table that is to be written.
-An OTF2 archive is never written over anything (`converters.otf2.write`).
+Cubes in files hold the facts of the cube, timelines name who wrote them, a table has the columns of the table that is
+to be written. An OTF2 archive is never written over anything (`converters.otf2.write`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def cube_output(path: Path, facts: Mapping[str, Any], *, force: bool = False) ->
 
 
 def columns_of(path: Path) -> list[str]:
-    """Return the names of the columns of a table in a file (.parquet, .csv, .json); empty if it is none, or not to be known."""
+    """Return the names of the columns of a table in a file (.parquet, .csv, .json); empty if it is none, or not to be
+    known."""
     try:
         if path.suffix == ".parquet":
             from tracecols.store.arrow import open_parquet

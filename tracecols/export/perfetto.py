@@ -1,7 +1,7 @@
 """A timeline in Perfetto's own format: a sequence of packets, written as they are made.
 
-Field numbers are those of the messages in `protos/perfetto/trace` of the Perfetto sources; packets of events are encoded by
-`tracecols.kernels.protobuf`, the few others here.
+Field numbers are those of the messages in `protos/perfetto/trace` of the Perfetto sources; packets of events are
+encoded by `tracecols.kernels.protobuf`, the few others here.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ ROWS = 1 << 20
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
     """Write a table as Parquet.
 
-    Every row group has those texts of a category only that occur in it: a million paths of call paths in each would be most of
-    the file.
+    Every row group has those texts of a category only that occur in it: a million paths of call paths in each would be
+    most of the file.
     """
     from tracecols.store.arrow import ParquetWriter
 
@@ -64,7 +64,8 @@ FORMULA = re.compile(r"[=+\-@\t\n]")
 
 
 def _no_formula(cell: Any) -> Any:
-    """Return the content of a cell; a text that spreadsheets would execute begins with an apostrophe, unless it is a number.
+    """Return the content of a cell; a text that spreadsheets would execute begins with an apostrophe, unless it is a
+    number.
 
     Carriage returns are written as in literals: Python's `csv` does not quote them, and readers begin a row there.
     """
@@ -157,7 +158,8 @@ def write_table(frame: pd.DataFrame, output: Path, *, force: bool = False) -> No
 
 
 def trees(cube: SeverityCube) -> dict[str, Any]:
-    """Return a cube as plain lists: its three trees, its topologies, and its cells as [property, call path, location, value]."""
+    """Return a cube as plain lists: its three trees, its topologies, and its cells as [property, call path, location,
+    value]."""
     p, c, s = cube.properties, cube.call_paths, cube.system
     cells = []
     for i, name in enumerate(p.id):
@@ -217,7 +219,8 @@ def export(
     output : Path
         Ends in .parquet, .csv or .json; of a cube also in .cubex, .cube or .severity.
     table : str
-        Of a store: `events` (with pointer columns), a compound table, a side table or a definition table (`tracecols.frames.catalog`).
+        Of a store: `events` (with pointer columns), a compound table, a side table or a definition table
+        (`tracecols.frames.catalog`).
     wide : bool
         Of a cube, as .parquet or .csv: a column per property instead of a row per value.
     force : bool

@@ -95,7 +95,8 @@ class TrackEvents:
     ----------
     track : Track
     time, what, name, instant : (n,) int64, uint8, int32, int64
-        Nanoseconds; BEGIN, END or INSTANT (`tracecols.kernels.timeline`); name in `Timeline.names`; row of `instants`. -1 none.
+        Nanoseconds; BEGIN, END or INSTANT (`tracecols.kernels.timeline`); name in `Timeline.names`; row of `instants`.
+        -1 none.
     instants : Instants
     """
 
@@ -290,7 +291,8 @@ class Timeline:
         return flows, steps, dict(zip(("location", "time", "name", "flow", "step"), columns, strict=True))
 
     def _join_stretches(self, stretches: CompoundTable | None) -> dict[str, NDArray[np.int64]]:
-        """Return the stretches of the critical path that are shown, in the order of time; one flow leads through all."""
+        """Return the stretches of the critical path that are shown, in the order of time; one flow leads through
+        all."""
         names = ("location", "begin", "end", "reason", "call_path", "step")
         if stretches is None:
             return dict.fromkeys(names, np.zeros(0, np.int64))
@@ -309,7 +311,8 @@ class Timeline:
     def _nested(
         self, parent: Track | None, name: str, begin: NDArray[np.int64], end: NDArray[np.int64], instants: Instants
     ) -> Iterator[TimelineItem]:
-        """Draw intervals with details, ordered by begin, as slices on a track, more where they overlap without nesting."""
+        """Draw intervals with details, ordered by begin, as slices on a track, more where they overlap without
+        nesting."""
         lane = divide_intervals(begin, end)
         for i in range(int(lane.max(initial=-1)) + 1):
             of = np.flatnonzero(lane == i)

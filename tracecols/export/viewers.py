@@ -73,10 +73,11 @@ def export_timeline(
     start, stop : float, optional
         Seconds since the start of the recording: what happens at start <= time < stop.
     waits : str or iterable of str, optional
-        Ids or titles of properties (`mpi_latesender`, ...) whose wait states to show; `all`, or `none`. By default those that say who
-        causes them.
+        Ids or titles of properties (`mpi_latesender`, ...) whose wait states to show; `all`, or `none`. By default
+        those that say who causes them.
     around : str, optional
-        Id or title of a property that patterns find: only the time around its worst instance, and those that overlap it, is shown.
+        Id or title of a property that patterns find: only the time around its worst instance, and those that overlap
+        it, is shown.
     force : bool, optional
         Replace any file; by default, only timelines.
     jobs : int, optional
@@ -91,7 +92,9 @@ def export_timeline(
     Raises
     ------
     ExportError
-        If a time range is given and a property to look around, or there is no such property or no instance of it; if the source is a severity cube, no format has this ending, the file cannot be written, or something else exists in its place.
+        If a time range is given and a property to look around, or there is no such property or no instance of it; if
+        the source is a severity cube, no format has this ending, the file cannot be written, or something else exists
+        in its place.
     """
     ending = next((e for e in WRITERS if output.name.endswith(e)), None)
     if ending is None:

@@ -55,8 +55,8 @@ def properties_of_waits(model: Model, names: str | Iterable[str] | None, convent
     Parameters
     ----------
     names : str or iterable of str, optional
-        Ids or titles of properties in seconds that patterns find on compound tables; `all` of them, or `none`. By default those that
-        say who causes them.
+        Ids or titles of properties in seconds that patterns find on compound tables; `all` of them, or `none`. By
+        default those that say who causes them.
 
     Raises
     ------

@@ -1,7 +1,9 @@
-"""Every table of a trace under one name: events, call paths, compound tables, side tables, definitions; for scans, SQL and exports.
+"""Every table of a trace under one name: events, call paths, compound tables, side tables, definitions; for scans, SQL
+and exports.
 
-A name means the same everywhere. A side table whose name is that of a definition table or of a compound table as well is called
-`NAME_events`: `collectives` are the collective operations, `collectives_events` the attributes of their events.
+A name means the same everywhere. A side table whose name is that of a definition table or of a compound table as well
+is called `NAME_events`: `collectives` are the collective operations, `collectives_events` the attributes of their
+events.
 """
 
 from __future__ import annotations
@@ -171,7 +173,8 @@ class Catalog:
     def enhanced(
         self, names: Iterable[str], *, again: bool = False, in_store: bool = False, progress: Progress | None = None
     ) -> dict[str, TableFiles]:
-        """Return enhanced tables; those that are not there, or were made of another store or by another version, are made.
+        """Return enhanced tables; those that are not there, or were made of another store or by another version, are
+        made.
 
         Parameters
         ----------
@@ -180,8 +183,8 @@ class Catalog:
         again : bool, optional
             Make all of them again.
         in_store : bool, optional
-            Make them in the store only. By default, if the store is read-only, they are kept in a temporary folder for the lifetime
-            of this object.
+            Make them in the store only. By default, if the store is read-only, they are kept in a temporary folder for
+            the lifetime of this object.
         progress : callable, optional
             Called with what is done and what is to be done.
 
@@ -203,7 +206,8 @@ class Catalog:
         return {name: table for name, table in found.items() if table is not None}
 
     def _parent(self, in_store: bool) -> Path:
-        """Return where enhanced tables are made: in the store, or in a temporary folder if the store is read-only and that will do."""
+        """Return where enhanced tables are made: in the store, or in a temporary folder if the store is read-only and
+        that will do."""
         folder = self.store.path / FOLDER
         if os.access(folder if folder.exists() else self.store.path, os.W_OK):
             return folder

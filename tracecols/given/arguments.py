@@ -1,4 +1,5 @@
-"""What callers give: names, numbers of locations, times. Checked in one place, with errors that say what is expected."""
+"""What callers give: names, numbers of locations, times. Checked in one place, with errors that say what is
+expected."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ import numpy as np
 from tracecols.errors import TracecolsError
 
 FARTHEST = 1 << 62
-"""Clock readings beyond are taken as this far: nothing is recorded there, and differences of two still are 64-bit integers."""
+"""Clock readings beyond are taken as this far: nothing is recorded there, and differences of two still are 64-bit
+integers."""
 
 
 def show(given: object) -> str:
@@ -130,7 +132,8 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
 
 
 def clock_reading(seconds: float, clock: Mapping[str, Any]) -> int:
-    """Convert seconds since the start of the recording to a clock reading; what lies beyond all clocks is taken as their end."""
+    """Convert seconds since the start of the recording to a clock reading; what lies beyond all clocks is taken as
+    their end."""
     if abs(seconds) * clock["resolution"] >= FARTHEST:
         return int(math.copysign(FARTHEST, seconds))
     return round(seconds * clock["resolution"]) + int(clock["origin"])

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def points_of(group: str) -> tuple[EntryPoint, ...]:
     """Return the entry points of a group, by name.
 
-    To read what all packages say takes 10 to 30 ms, as long as a small analysis: it is read again only when a folder in which
-    packages are has changed.
+    To read what all packages say takes 10 to 30 ms, as long as a small analysis: it is read again only when a folder in
+    which packages are has changed.
     """
     return _read(group, tuple((place, _last_change(place)) for place in sys.path))
 

@@ -21,8 +21,8 @@ class Parameter:
     default : float, int or str
         The value where none is given. Parameters of patterns are numbers.
     unit : str
-        `sec`, `bytes`, `occ`, `share` (of 1), `rank`, or empty for a ratio or a text. The function of a pattern gets seconds as
-        whole ticks, as the times of tables are.
+        `sec`, `bytes`, `occ`, `share` (of 1), `rank`, or empty for a ratio or a text. The function of a pattern gets
+        seconds as whole ticks, as the times of tables are.
     doc : str
         What it decides.
     """

@@ -1,4 +1,5 @@
-"""Numbers in words: with a unit behind them, as people give them (1MB, 10us, 5%), and with what they count (1 thread, 2 threads)."""
+"""Numbers in words: with a unit behind them, as people give them (1MB, 10us, 5%), and with what they count (1 thread, 2
+threads)."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def in_words(value: float, counts: str) -> str:
     return f"{value * 1e9:.3g} ns" if counts == "seconds" else f"{value:.3g} B" if counts == "bytes" else f"{value:g}"
 
 
-# -- what is counted ------------------------------------------------------------------------------------------------------
+# -- what is counted
+# ------------------------------------------------------------------------------------------------------
 
 _HEAD = re.compile(
     r"[\w -]*?\w(?=s (?:that|which|whose|of|from|for|in|on|with|without|outside|beyond|earlier|received|launched|asked|counted|left|were)\b|s[,:;]|s$)"

@@ -1,4 +1,5 @@
-"""Columns of events, of all or of some: what is stored, pointers, positions in time; little more memory than the columns themselves."""
+"""Columns of events, of all or of some: what is stored, pointers, positions in time; little more memory than the
+columns themselves."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class EventSpan:
 def find_spans(
     store: Store, locations: Sequence[int], start: int | None = None, stop: int | None = None
 ) -> list[EventSpan]:
-    """Find the events of some locations with start <= time < stop, in ticks; of events that are late, the time they are taken to have.
+    """Find the events of some locations with start <= time < stop, in ticks; of events that are late, the time they are
+    taken to have.
 
     Parameters
     ----------

@@ -99,7 +99,8 @@ def _of_causes(
 
 
 def _of_clocks(store: Store, kinds: Mapping[int, int], n_receives: int, n_members: int) -> dict[str, int]:
-    """Bound the bytes that clock conditions keep: at most three edges for a participant, two for a thread in a barrier."""
+    """Bound the bytes that clock conditions keep: at most three edges for a participant, two for a thread in a
+    barrier."""
     edge = 18
     has_threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK), int(EventKind.THREAD_BEGIN)} & set(kinds)
     return {
@@ -121,8 +122,8 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
     Returns
     -------
     list of PlannedStep
-        In the order in which they run. Numbers of slices and bytes are estimates: that of call instances is taken to be that of
-        attributed events.
+        In the order in which they run. Numbers of slices and bytes are estimates: that of call instances is taken to be
+        that of attributed events.
     """
     definitions = Definitions.of(store)
     kinds = {int(k): int(n) for k, n in store.manifest["events_by_kind"].items()}

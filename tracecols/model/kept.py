@@ -1,4 +1,5 @@
-"""What slices of a trace keep for each other during one analysis: in the memory of this process, or in files that all workers see."""
+"""What slices of a trace keep for each other during one analysis: in the memory of this process, or in files that all
+workers see."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Kept(Protocol):
     spill: Spill
 
     def get(self, name: str, number: int, make: Callable[[], Any], *, always: bool = False) -> Any:
-        """Return a value by its name and the number of its slice; it is made if it is not there. `always`: every task needs it."""
+        """Return a value by its name and the number of its slice; it is made if it is not there. `always`: every task
+        needs it."""
 
     def of_task(self, task: str) -> Kept:
         """Return the same values as a task sees them."""
@@ -89,7 +91,8 @@ class InMemory:
 
 
 class InFiles:
-    """Values that the workers of a cluster keep for each other: a file for each, beside it one with the columns of a task."""
+    """Values that the workers of a cluster keep for each other: a file for each, beside it one with the columns of a
+    task."""
 
     def __init__(self, folder: Path, task: str = "client") -> None:
         self.folder = folder

@@ -43,15 +43,16 @@ Progress = Callable[[int, int], None]
 """Called with what is done and what is to be done."""
 
 LONG = 1.0
-"""Seconds of a stage after which memory that is free goes back to the system. Shorter ones do not leave much, and pages that are needed again
-are made empty by the system: after every stage that was a quarter of the processor time of a search of 1.5 s (2 x 10^7 events, two threads)."""
+"""Seconds of a stage after which memory that is free goes back to the system. Shorter ones do not leave much, and pages
+that are needed again are made empty by the system: after every stage that was a quarter of the processor time of a
+search of 1.5 s (2 x 10^7 events, two threads)."""
 
 
 class Model:
     """What one slice of a trace holds: values by name, each made by its step when it is first asked for.
 
-    Patterns and constraints get it as their first argument. Besides the values that steps make (`model.tables.STEPS`: compound
-    tables, call instances, ...) it has the attributes of `Facts`.
+    Patterns and constraints get it as their first argument. Besides the values that steps make (`model.tables.STEPS`:
+    compound tables, call instances, ...) it has the attributes of `Facts`.
 
     Parameters
     ----------
@@ -136,7 +137,8 @@ class Model:
         return getattr(self.facts, name)
 
     def declared_table(self, name: str) -> CompoundTable:
-        """Return a compound table as it is declared: times in seconds, also of root causes that are computed in whole ticks.
+        """Return a compound table as it is declared: times in seconds, also of root causes that are computed in whole
+        ticks.
 
         Parameters
         ----------
@@ -156,12 +158,14 @@ class Model:
         return CompoundTable(table.table, len(table), columns, table.counts)
 
     def with_topologies(self, more: Sequence[Topology]) -> Model:
-        """Return a model of the same trace that knows further topologies, before its own; it shares what has been computed."""
+        """Return a model of the same trace that knows further topologies, before its own; it shares what has been
+        computed."""
         facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
         return Model(self.jobs, {**self._values, "facts": facts}, scan_spill=self.scan_spill, executor=self.executor)
 
     def with_quirks(self, quirks: Quirks) -> Model:
-        """Return a model of the same trace with other peculiarities of root causes; it shares what does not depend on them."""
+        """Return a model of the same trace with other peculiarities of root causes; it shares what does not depend on
+        them."""
         if quirks == self._values["quirks"]:
             return self
         with self._lock:
@@ -179,7 +183,8 @@ class Model:
 
 
 class Run:
-    """The partitions of a trace during one analysis, and what they keep for each other; what it has in scratch files ends with it.
+    """The partitions of a trace during one analysis, and what they keep for each other; what it has in scratch files
+    ends with it.
 
     On a cluster every worker has one: it is pickled as the place of the file with what all tasks need.
 
@@ -234,7 +239,8 @@ class Run:
         return found
 
     def model(self, stage: str, partition: int = -1, bucket: Bucket = EVERYTHING) -> Model:
-        """Return what a stage sees: a partition, a bucket or, in stage `global`, all calls that join processes; the trace itself if it is not divided."""
+        """Return what a stage sees: a partition, a bucket or, in stage `global`, all calls that join processes; the
+        trace itself if it is not divided."""
         if self.whole is not None:
             return self.whole
         members = self.division.partitions[partition].members if partition >= 0 else np.arange(0)
@@ -250,7 +256,8 @@ class Run:
         return self.model(stage, bucket=self.buckets[number]) if stage == BUCKET else self.model(stage, number)
 
     def value(self, name: str, partition: int, model: Model | None = None) -> Any:
-        """Return a value that a partition, or bucket, keeps for others; it is made once, by `model` or where it is asked for."""
+        """Return a value that a partition, or bucket, keeps for others; it is made once, by `model` or where it is
+        asked for."""
         stage = STEP_OF[name].stage
 
         def make() -> Any:
@@ -281,7 +288,8 @@ class Run:
         Parameters
         ----------
         visit : callable
-            `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete. On a cluster it is pickled.
+            `visit(model, stage)` gets a slice of the trace, in which the values of the stage are complete. On a cluster
+            it is pickled.
         progress : callable, optional
             Called with what is done and what is to be done, in thousandths of stages.
 
@@ -383,7 +391,8 @@ def made_from(name: str) -> set[str]:
 
 
 def kept_for(later: Iterable[str], stage: str) -> list[str]:
-    """Find the values of a stage that the steps of some later stages read, directly or through what is kept in between."""
+    """Find the values of a stage that the steps of some later stages read, directly or through what is kept in
+    between."""
     needed: list[str] = []
     waiting = [step for step in STEPS if step.stage in set(later)]
     seen: set[str] = set()
@@ -422,12 +431,14 @@ def no_longer_read(done: Collection[str], later: Collection[str]) -> set[str]:
 
 
 SCANS_PER_SLOT, SMALLEST_SCAN = 4, 1 << 20
-"""Tasks of a scan on a cluster for each that runs at a time, so that none waits long for the last; events of one, at least."""
+"""Tasks of a scan on a cluster for each that runs at a time, so that none waits long for the last; events of one, at
+least."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScanTask:
-    """What is done with the locations of some processes when a trace is scanned on a cluster, given the number of the group.
+    """What is done with the locations of some processes when a trace is scanned on a cluster, given the number of the
+    group.
 
     Attributes
     ----------

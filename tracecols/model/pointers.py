@@ -74,7 +74,8 @@ class LocationPointers:
         return self.stacks.time.size
 
     def columns(self, start: int, stop: int) -> dict[str, NDArray[np.int64]]:
-        """Return the wanted columns of the events with start <= number in the location < stop, each (n,) int64; -1 is null."""
+        """Return the wanted columns of the events with start <= number in the location < stop, each (n,) int64; -1 is
+        null."""
         rows, stacks, wanted = slice(start, stop), self.stacks, self._slice.wanted
         result: dict[str, NDArray[np.int64]] = {}
         for name in wanted:

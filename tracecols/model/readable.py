@@ -1,7 +1,7 @@
 """Tables for people: ranks and threads in the place of locations, names, seconds, and null as null.
 
-A table of a trace holds integers: rows of other tables, clock readings, numbers of enumerations. What they mean follows from its
-declaration (`tracecols.schema`):
+A table of a trace holds integers: rows of other tables, clock readings, numbers of enumerations. What they mean follows
+from its declaration (`tracecols.schema`):
 
 * a column of locations `x_location` (or `x`) becomes `x_rank` and `x_thread`, `location` becomes `rank` and `thread`,
 * a column of regions, communicators or windows `x` becomes `x_name`, a category; `x_call_path` becomes `x_path`,
@@ -32,7 +32,8 @@ NAMED = ("regions", "communicators", "windows")
 
 
 def shortened(name: str, ending: str) -> str:
-    """Return what a column that says what it holds in its last word is about: `send_` of `send_location`, nothing of `location`."""
+    """Return what a column that says what it holds in its last word is about: `send_` of `send_location`, nothing of
+    `location`."""
     if name == ending:
         return ""
     return f"{name.removesuffix(f'_{ending}')}_"
@@ -79,7 +80,8 @@ def nullable(values: NDArray[Any], mask: NDArray[np.bool_]) -> pd.api.extensions
 def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical:
     """Return the names of rows as categories, those that occur in the order of their rows; null for -1.
 
-    Codes are made in the type that pandas holds them in, since a table may have many rows: one byte each for less than 128 names.
+    Codes are made in the type that pandas holds them in, since a table may have many rows: one byte each for less than
+    128 names.
 
     Parameters
     ----------
@@ -170,8 +172,8 @@ class Readable:
         ----------
         call_paths : (n,) int
         or_numbers : bool, optional
-            Where the texts of all together would be too long (`enhance.scan.paths.MAX_TEXT`), the last region and the number of each take
-            their place instead of an error.
+            Where the texts of all together would be too long (`enhance.scan.paths.MAX_TEXT`), the last region and the
+            number of each take their place instead of an error.
         """
         facts = self._facts()
         tree = facts.call_paths
@@ -235,8 +237,8 @@ class Readable:
         Parameters
         ----------
         with_raw : bool
-            Whether its own columns, with -1 for null, stand behind those for people; else the latter take their place, texts are
-            categories, and null is null in what remains.
+            Whether its own columns, with -1 for null, stand behind those for people; else the latter take their place,
+            texts are categories, and null is null in what remains.
         """
         readable = self.columns(table, column)
         found: dict[str, Any] = {}

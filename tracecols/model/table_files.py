@@ -1,7 +1,8 @@
 """Enhanced tables as Parquet files: what `NAME.trace/enhanced/` holds, and how anybody who speaks Arrow reads it.
 
-A table is a folder `enhanced/NAME/` of files `part-NNNNN.parquet`, whose rows follow each other in the order of the files, and
-a manifest that says which store it was made of and by what. It can be removed at any time, and is made again when it is asked for.
+A table is a folder `enhanced/NAME/` of files `part-NNNNN.parquet`, whose rows follow each other in the order of the
+files, and a manifest that says which store it was made of and by what. It can be removed at any time, and is made again
+when it is asked for.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ def origin(store: Store, name: str) -> dict[str, Any]:
 class TableFiles:
     """A table that stands in Parquet files; nothing of it is read before it is asked for.
 
-    `polars.scan_parquet(table.files)`, `dask.dataframe.read_parquet(table.files)` and DuckDB's `read_parquet` read it lazily;
-    `polars.DataFrame(table)`, `pyarrow.table(table)` and `duckdb.sql("from table")` take it as it is (`__arrow_c_stream__`).
+    `polars.scan_parquet(table.files)`, `dask.dataframe.read_parquet(table.files)` and DuckDB's `read_parquet` read it
+    lazily; `polars.DataFrame(table)`, `pyarrow.table(table)` and `duckdb.sql("from table")` take it as it is
+    (`__arrow_c_stream__`).
 
     Attributes
     ----------
@@ -142,7 +144,8 @@ class TableFiles:
 
 
 def find_table(store: Store, name: str, parent: Path | None = None, kept: object = None) -> TableFiles | None:
-    """Find an enhanced table of a store; None if there is none, or if it was made of another store or by another version.
+    """Find an enhanced table of a store; None if there is none, or if it was made of another store or by another
+    version.
 
     Parameters
     ----------
@@ -169,7 +172,8 @@ def find_tables(store: Store) -> dict[str, TableFiles]:
 
 
 def part_writer(path: Path, table: Table) -> ParquetWriter:
-    """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, behind LZ4."""
+    """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, behind
+    LZ4."""
     grows = [c.name for c in table.columns if c.dtype == "int64" and (c.target == "events" or c.unit == "ticks")]
     return ParquetWriter(
         path,

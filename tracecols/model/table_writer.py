@@ -1,9 +1,9 @@
 """Write enhanced tables as Parquet files, slice by slice, in bounded memory; the same files for any number of threads.
 
-The slices of a trace (partitions, ranges of collective operations) make their rows independently. Where the rows of one slice lie
-before those of the next, every slice writes a file. Else, and where other tables refer to rows by their numbers, the slices are
-put together: each leaves its rows in order in a scratch file, and these are merged range by range of what they are ordered by
-(`TableSpec.order`), which gives each row the number it has in Python.
+The slices of a trace (partitions, ranges of collective operations) make their rows independently. Where the rows of one
+slice lie before those of the next, every slice writes a file. Else, and where other tables refer to rows by their
+numbers, the slices are put together: each leaves its rows in order in a scratch file, and these are merged range by
+range of what they are ordered by (`TableSpec.order`), which gives each row the number it has in Python.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def rows_ascend(division: Division) -> bool:
 
 
 def is_separable(spec: TableSpec, division: Division) -> bool:
-    """Whether every slice can write its rows by itself: none lies between those of another one, and nobody refers to their numbers."""
+    """Whether every slice can write its rows by itself: none lies between those of another one, and nobody refers to
+    their numbers."""
     if len(division) == 1 or not spec.order:
         return True
     refers = spec.references or any(spec.name in other.references.values() for other in TABLES.values())
@@ -127,7 +128,8 @@ class SliceWriter:
     Attributes
     ----------
     folder : Path
-        `TABLE/part-NNNNN.parquet` of the tables that slices write by themselves, `slices/TABLE-NNNNN.arrow` of the others.
+        `TABLE/part-NNNNN.parquet` of the tables that slices write by themselves, `slices/TABLE-NNNNN.arrow` of the
+        others.
     wanted : tuple of str
     separable : frozenset of str
     positions : Path, optional
@@ -319,7 +321,8 @@ def _merged_column(
     numbers: Mapping[str, Sequence[NDArray[np.int64]]],
     name: str,
 ) -> Any:
-    """Return a column of some rows of several slices in their order; what refers to rows of a slice refers to those of the whole table."""
+    """Return a column of some rows of several slices in their order; what refers to rows of a slice refers to those of
+    the whole table."""
     if spec.schema[name].dtype == "string":
         return pa.concat_arrays([found[i].rows(name, a, b) for i, a, b in spans]).take(pa.array(order))
     target = spec.references.get(name)

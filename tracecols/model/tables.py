@@ -1,4 +1,5 @@
-"""All steps of an analysis and all compound tables, each declared once; engine, `Trace`, documentation and checks derive from them."""
+"""All steps of an analysis and all compound tables, each declared once; engine, `Trace`, documentation and checks
+derive from them."""
 
 from __future__ import annotations
 
@@ -41,13 +42,13 @@ class TableSpec:
     schema : Table
         Its name and columns.
     charged : tuple of str, optional
-        Columns that say where its rows are charged unless a pattern says otherwise: call path and location. Without them no
-        pattern can match on it.
+        Columns that say where its rows are charged unless a pattern says otherwise: call path and location. Without
+        them no pattern can match on it.
     counts : bool
         Whether it counts what contradicts itself.
     order : tuple of str
-        Columns, declared or beside, by which the rows of the whole trace are ordered, so that slices can be put together; empty
-        where there is only one slice.
+        Columns, declared or beside, by which the rows of the whole trace are ordered, so that slices can be put
+        together; empty where there is only one slice.
     by_location : bool
         Whether its rows are those of the members of a slice one after the other, so that the step can make them for one
         location at a time.

@@ -9,8 +9,8 @@ A property is a node of the property tree with a title and a meaning. Its severi
 * a table of root causes: what call paths are charged with,
 * a function of the severities of others.
 
-It is declared once, for the conventions of Scalasca unless it says otherwise; what is different under the conventions of EXPERT
-stands beside it.
+It is declared once, for the conventions of Scalasca unless it says otherwise; what is different under the conventions
+of EXPERT stands beside it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Matches:
         return self.row.size
 
     def where(self, mask: NDArray[np.bool_], **changed: NDArray[Any]) -> Matches:
-        """Keep the matches a mask selects; `severity`, `call_path`, `location` may be given anew, for all before masking.
+        """Keep the matches a mask selects; `severity`, `call_path`, `location` may be given anew, for all before
+        masking.
 
         Parameters
         ----------
@@ -202,15 +203,15 @@ class Property:
     table : str
         The compound table it matches on.
     uses : tuple of str
-        Properties whose matches are handed to the pattern besides its parent's, or whose cells its function looks at; `WAITS`
-        stands for all that are declared as waits.
+        Properties whose matches are handed to the pattern besides its parent's, or whose cells its function looks at;
+        `WAITS` stands for all that are declared as waits.
     cells : callable, optional
         Function of the model and the findings so far, for the basic properties.
     derived : callable, optional
         Function of the model and the findings when all others are known.
     charged : bool
-        Whether its severities stand in its table (`schema.causes`): they are seconds that call paths are charged with, which
-        may exceed their time, and are kept with fractions of ticks.
+        Whether its severities stand in its table (`schema.causes`): they are seconds that call paths are charged with,
+        which may exceed their time, and are kept with fractions of ticks.
     of : str
         `children`: the sum of its children; `rest`: what its siblings leave of the parent.
     confidence : float
@@ -227,22 +228,22 @@ class Property:
         Column of the table that says when a match begins, or when it ends; the other follows from its severity. What is
         below on the same table has the same unless it says otherwise.
     cause : Cause or callable, optional
-        Of a wait state: who lets its matches wait; a function of model, table and matches returns `Causes`. What is below on the
-        same table has the same.
+        Of a wait state: who lets its matches wait; a function of model, table and matches returns `Causes`. What is
+        below on the same table has the same.
     ends_with_call : bool
-        Whether its rule ends waiting with the call it is charged to; where it does not, clocks that disagree can make waiting
-        longer than the call.
+        Whether its rule ends waiting with the call it is charged to; where it does not, clocks that disagree can make
+        waiting longer than the call.
     parameters : mapping of str to Parameter
         Numbers its function is given, by name.
     constituents : mapping of str to Constituent
         Further events its function is given, by name, as `Instances`.
     is_wait : bool
-        Whether it is time in which a location waits for another. Patterns of times are waits unless they are declared with
-        `is_wait=False`; other properties are none unless they are declared with `is_wait=True`. Efficiencies, the imbalance of the
-        critical path and the report take the waits from here.
+        Whether it is time in which a location waits for another. Patterns of times are waits unless they are declared
+        with `is_wait=False`; other properties are none unless they are declared with `is_wait=True`. Efficiencies, the
+        imbalance of the critical path and the report take the waits from here.
     frame : bool
-        Whether its function is one of data frames (`patterns.framed`): it is given the rows to look at as `Trace` shows them, and returns
-        a Series of severities or a boolean mask.
+        Whether its function is one of data frames (`patterns.framed`): it is given the rows to look at as `Trace` shows
+        them, and returns a Series of severities or a boolean mask.
     family : str
         Where it is declared.
     """
@@ -599,8 +600,8 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     id, parent, title : str
         See `Property`; `parent` is the id of the property it is a case of.
     **more
-        As for `Family.pattern`: `frame`, `table` and `summary`, and what else `Property` has. By default the pattern exists under the
-        conventions of Scalasca and `exact`; `expert={}` makes it exist under those of EXPERT as well.
+        As for `Family.pattern`: `frame`, `table` and `summary`, and what else `Property` has. By default the pattern
+        exists under the conventions of Scalasca and `exact`; `expert={}` makes it exist under those of EXPERT as well.
 
     Returns
     -------
@@ -618,8 +619,9 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     ...     return parent.where(m.length[parent.row] >= threshold)
     >>> trace.analyze(patterns=[late_big]).total("late_big")  # doctest: +SKIP
 
-    What was tried in a notebook with `trace.messages` is a pattern with `frame=True`: it gets the rows to look at as a data frame, and
-    returns severities (whole numbers are ticks, others seconds) or a mask that keeps those of its parent.
+    What was tried in a notebook with `trace.messages` is a pattern with `frame=True`: it gets the rows to look at as a
+    data frame, and returns severities (whole numbers are ticks, others seconds) or a mask that keeps those of its
+    parent.
 
     >>> @tracecols.pattern(
     ...     "late_far", "mpi_latesender", "Late and Far", table="messages", summary="Late senders of other nodes.", frame=True

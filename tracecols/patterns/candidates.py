@@ -30,7 +30,8 @@ LOOKED_AT = 4
 """Processes whose lengths of phases are looked at."""
 
 MOST = 512
-"""Call paths whose lengths are looked at: those that take most time with what they call and, as many, those entered least often."""
+"""Call paths whose lengths are looked at: those that take most time with what they call and, as many, those entered
+least often."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,10 @@ class Candidate:
 def propose_phases(model: Model) -> list[Candidate]:
     """Propose phases, the best ones first.
 
-    Every process executes their call path the same number of times, at least `LEAST`, on its first thread, and not in a parallel region, where other
-    threads would have no part in phases. Their lengths are those in some of
-    the processes, by a second pass over the events of these. Of calls that belong to one loop only the first of the outermost is proposed.
+    Every process executes their call path the same number of times, at least `LEAST`, on its first thread, and not in a
+    parallel region, where other threads would have no part in phases. Their lengths are those in some of the processes,
+    by a second pass over the events of these. Of calls that belong to one loop only the first of the outermost is
+    proposed.
     """
     locations = model.locations
     masters = np.unique(locations.master[np.flatnonzero(locations.is_cpu)])

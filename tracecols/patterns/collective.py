@@ -3,8 +3,8 @@
 Times are those of the begin and end events of the operation. Communicators of size 1 and MPI_Alltoallv and -w are left
 out, like operations that move no bytes (barriers excepted).
 
-EXPERT takes the times of the calls instead, goes by the name of the region in which the operation is first completed, looks at
-complete operations only, does not limit waiting by the end of the call, and does not know who moves bytes.
+EXPERT takes the times of the calls instead, goes by the name of the region in which the operation is first completed,
+looks at complete operations only, does not limit waiting by the end of the call, and does not know who moves bytes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def root_of(model: Model, m: CompoundTable, matches: Matches, *, operations: Reg
 def last_to_exchange(
     model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
 ) -> Causes:
-    """Find who begins n-to-n operations last: of all if all were inside at the same time, else of those that send; for EXPERT of all."""
+    """Find who begins n-to-n operations last: of all if all were inside at the same time, else of those that send; for
+    EXPERT of all."""
     c = Chosen(model, m, N_TO_N, operations)
     everybody = np.ones(c.row.size, bool)
     if c.by_call:
@@ -282,7 +283,8 @@ def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     summary="Number of collective operations without payload. Start and end of MPI and operations on communicators do not count.",
 )
 def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Neither sends nor receives, and is no operation on handles: recorders before Score-P 8 have no records of these."""
+    """Neither sends nor receives, and is no operation on handles: recorders before Score-P 8 have no records of
+    these."""
     is_of_handles = np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in HANDLES])
     return parent.counted((m.sent == 0) & (m.received == 0) & ~is_of_handles)
 
@@ -364,9 +366,11 @@ def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Complete the operation later, or balance the work in front of it.",
 )  # fmt: skip
 def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the completing call to the start of the participants one depends on; of several of one call the largest.
+    """From entering the completing call to the start of the participants one depends on; of several of one call the
+    largest.
 
-    Of one-to-all operations that is the root, of all-to-one operations at the root those that send, of barriers and others all.
+    Of one-to-all operations that is the root, of all-to-one operations at the root those that send, of barriers and
+    others all.
     """
     one_to_all, all_to_one, prefix = (
         np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in ops]) for ops in (ONE_TO_N, N_TO_ONE, SCAN)

@@ -1,8 +1,8 @@
 """What a valid trace satisfies (thesis 3.6.4), and where a trace does not.
 
-A constraint is declared once, with the function that finds what violates it. Constraints on one location, on the threads of
-a process, and among processes are checked per partition of the trace; names and call paths are only looked up
-for what is found.
+A constraint is declared once, with the function that finds what violates it. Constraints on one location, on the
+threads of a process, and among processes are checked per partition of the trace; names and call paths are only looked
+up for what is found.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
 def _nesting(
     model: Model, counts: list[int], find: Callable[[dict[str, NDArray[Any]], int], NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[int, int]]]:
-    """Search some of the locations that have violations; time, location, and (region, call path) of the first ones of each."""
+    """Search some of the locations that have violations; time, location, and (region, call path) of the first ones of
+    each."""
     times, locations, calls = [], [], []
     for location in np.flatnonzero(counts)[:SOME].tolist():
         columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
@@ -237,7 +238,8 @@ def unfinished(model: Model, names: Names) -> Found:
 
 @constraint("events earlier than the one before them", "time does not decrease at a location", "location", "TIME")
 def decreasing_times(model: Model, _names: Names) -> Found:
-    """Find events whose time is earlier than that of the event recorded before them, as buffers that are written out leave them."""
+    """Find events whose time is earlier than that of the event recorded before them, as buffers that are written out
+    leave them."""
     counts = model.store.decreases
     times, locations, back, kinds = ([np.zeros(0, np.int64)] for _ in range(4))
     for of in sorted(counts)[:SOME]:
@@ -332,7 +334,8 @@ def construct_order(partition: Model, names: Names) -> Found:
     "TIME",
 )
 def thread_clocks(partition: Model, _names: Names) -> Found:
-    """Count threads that begin in a team before its FORK or end in it behind its JOIN, leave a barrier before another one enters it, or run before they were created or behind the join.
+    """Count threads that begin in a team before its FORK or end in it behind its JOIN, leave a barrier before another
+    one enters it, or run before they were created or behind the join.
 
     Which threads they are says the table of pairs of locations.
     """

@@ -66,8 +66,8 @@ def counter_properties(model: Model, conventions: str) -> list[Property]:
 def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Cells:
     """Add up a counter per call path and location.
 
-    What streams of devices and locations of mere counters record outside of all regions belongs to the outermost call path of
-    their process.
+    What streams of devices and locations of mere counters record outside of all regions belongs to the outermost call
+    path of their process.
     """
     found: list[Cells] = []
     without = np.flatnonzero(~model.locations.is_cpu)

@@ -1,13 +1,12 @@
 """How well devices are used: the efficiencies of TALP for accelerators, from times per device.
 
-With n devices, a runtime R, and for each device its useful time (a kernel runs on one of its streams) and its active time (a kernel
-or a copy does):
+With n devices, a runtime R, and for each device its useful time (a kernel runs on one of its streams) and its active
+time (a kernel or a copy does):
 
-    device parallel efficiency   sum(useful) / (R n)      = load balance x communication efficiency x orchestration efficiency
-    load balance                 sum(useful) / (n max(useful))
-    communication efficiency     max(useful) / max(active)
-    orchestration efficiency     max(active) / R
-    host offload efficiency      host's computation / (host's computation + host's time in calls for devices)
+    device parallel efficiency   sum(useful) / (R n)      = load balance x communication efficiency x orchestration
+    efficiency load balance                 sum(useful) / (n max(useful)) communication efficiency     max(useful) /
+    max(active) orchestration efficiency     max(active) / R host offload efficiency      host's computation / (host's
+    computation + host's time in calls for devices)
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Devices: what their streams do and wait for, and what that costs the host.
 
-The definitions follow CASITA's dependency rules for offloading (blocking and useless synchronisation, late launches). Time of
-streams is no time of CPUs: it has a root of its own, `device_time`, and every stream counts for the span of its process.
+The definitions follow CASITA's dependency rules for offloading (blocking and useless synchronisation, late launches).
+Time of streams is no time of CPUs: it has a root of its own, `device_time`, and every stream counts for the span of its
+process.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def doing(*what: int) -> RegionRule:
     return rule
 
 
-# -- the host ------------------------------------------------------------------------------------------------------------
+# -- the host
+# ------------------------------------------------------------------------------------------------------------
 
 add(
     "device_api", "execution", "Devices", "Time of the host in calls that manage and use devices (CUDA, HIP, OpenCL, OpenACC).",
@@ -121,7 +123,8 @@ def blocking_copy(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(waits, severity=wait, call_path=m.copy_call_path, location=m.copy_location)
 
 
-# -- the streams ---------------------------------------------------------------------------------------------------------
+# -- the streams
+# ---------------------------------------------------------------------------------------------------------
 
 
 def in_state(model: Model, m: CompoundTable, parent: Matches, *, state: int) -> Matches:
@@ -243,7 +246,8 @@ def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matche
     return parent.where(rest > 0, severity=rest)
 
 
-# -- counts --------------------------------------------------------------------------------------------------------------
+# -- counts
+# --------------------------------------------------------------------------------------------------------------
 
 
 @FAMILY.basic(

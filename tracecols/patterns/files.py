@@ -1,7 +1,7 @@
 """File I/O of MPI: waiting in collective calls, and what is read and written.
 
-Scalasca's analyser knows the time of these calls only. A collective call need not synchronise the processes, so waiting counts where
-all of them were inside at the same time: who has left before the last one entered has not waited for it.
+Scalasca's analyser knows the time of these calls only. A collective call need not synchronise the processes, so waiting
+counts where all of them were inside at the same time: who has left before the last one entered has not waited for it.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ def match_frame(
 ) -> Matches:
     """Match a pattern whose function takes a data frame.
 
-    The frame has a row per match of the parent, all of the table for the first property on it, with the columns of the attribute of
-    `Trace` (`Trace.frame`), `severity` in the unit of the property as the parent has it, and those of constituents with their name in
-    front. Its index numbers the rows of the slice that is looked at.
+    The frame has a row per match of the parent, all of the table for the first property on it, with the columns of the
+    attribute of `Trace` (`Trace.frame`), `severity` in the unit of the property as the parent has it, and those of
+    constituents with their name in front. Its index numbers the rows of the slice that is looked at.
 
     Raises
     ------

@@ -14,8 +14,8 @@ def mpi_interval(model: Model) -> dict[str, int]:
     Returns
     -------
     dict of str to int
-        `begin`, the last exit of MPI_Init, and `end`, the first enter of MPI_Finalize, in ticks of the clock. Empty if the trace lacks
-        either, or nothing lies between them.
+        `begin`, the last exit of MPI_Init, and `end`, the first enter of MPI_Finalize, in ticks of the clock. Empty if
+        the trace lacks either, or nothing lies between them.
     """
     regions = model.regions
     slices, entries = [], [np.zeros(0, np.int32)]

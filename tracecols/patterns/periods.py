@@ -18,7 +18,8 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 
 UNDIVIDED = (SPREAD,)
-"""Trees of properties that are left out of a cube that is divided: their values of periods do not add up to those of the whole time."""
+"""Trees of properties that are left out of a cube that is divided: their values of periods do not add up to those of
+the whole time."""
 
 LEFT_OUT = (
     "tree left out of a cube that is divided: computational imbalance, differences from a mean over locations without their sign, which do not"
@@ -115,7 +116,8 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
 
 
 def divide_like(model: Model, cells: Cells, like: Cells) -> Cells:
-    """Divide cells of the whole time among periods in proportion to others by period, so that the parts add up to them; without periods they stay.
+    """Divide cells of the whole time among periods in proportion to others by period, so that the parts add up to them;
+    without periods they stay.
 
     What is negative of those in proportion to which they are divided counts as zero.
     """

@@ -39,7 +39,8 @@ def late_sender(
     once: RegionRule | None,
     clipped: bool,
 ) -> Matches:
-    """Wait from the receiving call's ENTER to the sending call's ENTER; of several messages of one call, the largest."""
+    """Wait from the receiving call's ENTER to the sending call's ENTER; of several messages of one call, the
+    largest."""
     wait, waits = wait_for_senders(model.facts, m, calls, never, once, clipped)
     return parent.where(waits, severity=wait)
 
@@ -140,7 +141,8 @@ def from_different_sources(
 def from_same_source(
     model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
 ) -> Matches:
-    """Both senders are of the same process; for Scalasca they have the same rank, each in the communicator of its message."""
+    """Both senders are of the same process; for Scalasca they have the same rank, each in the communicator of its
+    message."""
     return parent.where(has_same_source(model, m, parent, sources))
 
 
@@ -162,7 +164,8 @@ def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> M
     confidence=0.8, expert={"match": blocking_late_receiver},
 )  # fmt: skip
 def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Wait from the completing call's ENTER to the receive's posting, if the call did not end before; of several, the largest."""
+    """Wait from the completing call's ENTER to the receive's posting, if the call did not end before; of several, the
+    largest."""
     wait, waits = wait_for_receivers(model.facts, m)
     return parent.where(waits, severity=wait, call_path=m.send_done_call_path, location=m.send_location)
 
@@ -174,7 +177,8 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     confidence=0.8, scalasca={"or_never": False}, expert={"or_never": True},
 )  # fmt: skip
 def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches, *, or_never: bool) -> Matches:
-    """Messages from that sender are still in flight that were sent earlier; or never received, which counts for EXPERT."""
+    """Messages from that sender are still in flight that were sent earlier; or never received, which counts for
+    EXPERT."""
     arrival = model.order.rank(m.recv, m.recv_time)
     # latest arrival among the messages a sender sent so far: a running maximum that starts anew with every sender
     base = m.send_location.astype(np.int64) * len(m)

@@ -30,9 +30,9 @@ def traced(regions: Regions) -> NDArray[np.bool_]:
 def task_cells(model: Model, cells: Cells) -> Cells:
     """Return the time of explicit tasks, at the call path above the artificial region TASKS.
 
-    Tasks appear twice: where they were scheduled, and below TASKS, which keeps their own call trees. The reference takes
-    the second appearance off the program's root, whose value may become negative; sums over the tree stay right. Where no
-    program is recorded, TASKS is a root and takes it off itself.
+    Tasks appear twice: where they were scheduled, and below TASKS, which keeps their own call trees. The reference
+    takes the second appearance off the program's root, whose value may become negative; sums over the tree stay right.
+    Where no program is recorded, TASKS is a root and takes it off itself.
     """
     labels = model.call_paths
     tree, path = labels.whole, labels.path_of(cells.call_path)
@@ -63,7 +63,8 @@ def keys_in_all_periods(model: Model, cells: Cells) -> NDArray[np.int64]:
 
 
 def profile_cells(model: Model) -> Cells:
-    """Return the exclusive time of every call path and location, as it was recorded; that of devices is no time of CPUs."""
+    """Return the exclusive time of every call path and location, as it was recorded; that of devices is no time of
+    CPUs."""
     return profile_of_threads(model, model.profile.exclusive)
 
 
@@ -87,7 +88,8 @@ def execution_cells(model: Model, findings: Findings) -> Cells:
 
 
 def cells_in_teams(model: Model, cells: Cells) -> Cells:
-    """Leave out what workers do outside of teams; threads that the program creates by itself are no workers of teams."""
+    """Leave out what workers do outside of teams; threads that the program creates by itself are no workers of
+    teams."""
     if model.locations.are_created:
         return cells
     profile = model.profile
@@ -98,13 +100,14 @@ def cells_in_teams(model: Model, cells: Cells) -> Cells:
 
 
 def openmp_subtrees(model: Model, findings: Findings) -> NDArray[np.int64]:
-    """Find for every call path of the whole time the outermost OpenMP call path it is counted with; -1 for serial ones; (n,) int64.
+    """Find for every call path of the whole time the outermost OpenMP call path it is counted with; -1 for serial ones;
+    (n,) int64.
 
     That is the parallel region or OpenMP API call around it. The reference analyser goes once through its list of call
-    paths instead and takes what follows such a region at a deeper level for its subtree. The list is in order of creation,
-    location by location, so a call path that only another thread visits stands at the end and is counted with whatever
-    precedes it there (docs/decisions/limited-parallelism.md; tests/test_references.py shows it). Where there is a
-    reference to agree with, the list is followed; of a piece of a trace there is none.
+    paths instead and takes what follows such a region at a deeper level for its subtree. The list is in order of
+    creation, location by location, so a call path that only another thread visits stands at the end and is counted with
+    whatever precedes it there (docs/decisions/limited-parallelism.md; tests/test_references.py shows it). Where there
+    is a reference to agree with, the list is followed; of a piece of a trace there is none.
     """
     tree = model.call_paths.whole
     has_reference = findings.teams.in_reach and PIECE not in model.store.manifest["source"]
@@ -120,8 +123,8 @@ def displaced_call_paths(model: Model, findings: Findings) -> int:
 def overbooked_threads(model: Model, findings: Findings) -> int:
     """Count the workers with more time than their process reserves for each.
 
-    That is so where a worker runs regions while its master runs serially: outside of teams, or in a team that is joined. The
-    reference counts the master's time as idle time of the worker all the same.
+    That is so where a worker runs regions while its master runs serially: outside of teams, or in a team that is
+    joined. The reference counts the master's time as idle time of the worker all the same.
     """
     if displaced_call_paths(model, findings):
         return 0
@@ -142,14 +145,15 @@ def idle_cells(model: Model, findings: Findings) -> tuple[Cells, Cells]:
     serial : Cells
         Outside parallel regions: the master's time on the same call path, for every other thread of the process.
     limited : Cells
-        Of an outermost OpenMP region: how much less time a thread spent in it than the master over the whole time. It is divided
-        among the periods in proportion to what the thread lacks in each, where it does.
+        Of an outermost OpenMP region: how much less time a thread spent in it than the master over the whole time. It
+        is divided among the periods in proportion to what the thread lacks in each, where it does.
     """
     return _idle_beside(model, findings, openmp_subtrees(model, findings))
 
 
 def idle_cells_by_tree(model: Model, findings: Findings) -> tuple[Cells, Cells]:
-    """Find the same by the call tree: what lies below an outermost OpenMP region counts for it, whoever visited it first."""
+    """Find the same by the call tree: what lies below an outermost OpenMP region counts for it, whoever visited it
+    first."""
     return _idle_beside(model, findings, outermost_openmp(model.call_paths.whole, model.regions))
 
 

@@ -58,7 +58,8 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
 }
 """What a trace must have for some properties to exist."""
 
-# Order of roots and siblings, as in the reports of the field's tools; what is not named follows in order of declaration.
+# Order of roots and siblings, as in the reports of the field's tools; what is not named follows in order of
+# declaration.
 ORDER = (
     "time", "execution", "comp", "mpi", "mpi_management", "mpi_init_exit", "mpi_mgmt_comm", "mpi_mgmt_file", "mpi_mgmt_win",
     "mpi_synchronization", "mpi_sync_collective", "mpi_rma_synchronization", "mpi_communication", "mpi_point2point",

@@ -1,7 +1,7 @@
 """Root causes: costs of delays, classes of waits, the critical path and its imbalance, computational imbalance.
 
-What they mean, and which rules of the reference are followed although they lose something, is told in docs/root-causes.md. Their values are
-charged, not spent: a call path may be charged with more than its time.
+What they mean, and which rules of the reference are followed although they lose something, is told in
+docs/root-causes.md. Their values are charged, not spent: a call path may be charged with more than its time.
 """
 
 from __future__ import annotations
@@ -195,7 +195,8 @@ def no_work_of_reference(model: Model, findings: Findings) -> Cells:
 def no_work(model: Model, findings: Findings) -> Cells:
     """Return the time that is no work, of all periods together.
 
-    That is all waits, start-up and end of teams, and idle time: of a call path at a location no more than its time, as some waits overlap.
+    That is all waits, start-up and end of teams, and idle time: of a call path at a location no more than its time, as
+    some waits overlap.
     """
     lost = _added_up(model, findings, findings.properties.waits("time", *NO_WORK))
     spent = of_all_periods(model, findings.cells["time"]).at(lost.key)
@@ -301,7 +302,8 @@ class Imbalance:
         self.n = len(tree)
 
     def differences(self, how: int) -> Cells:
-        """Return by how much the computation of call paths differs from the mean (`kernels.imbalance`): SIZE, ABOVE or BELOW."""
+        """Return by how much the computation of call paths differs from the mean (`kernels.imbalance`): SIZE, ABOVE or
+        BELOW."""
         paths = np.flatnonzero(self.total != 0)
         return self._compared(self.comp, paths, self.parallel[paths], how)
 
@@ -315,7 +317,8 @@ class Imbalance:
         return self._compared(self.visits, call_paths, np.ones(call_paths.size, bool), kernels.ABSENT)
 
     def _compared(self, cells: Cells, paths: NDArray[np.int64], at_all: NDArray[np.bool_], how: int) -> Cells:
-        """Compare the values of some call paths, ascending, with the mean: at all threads, or at the masters of processes only."""
+        """Compare the values of some call paths, ascending, with the mean: at all threads, or at the masters of
+        processes only."""
         first = np.where(at_all, 0, self.cpus.size)
         stop = np.where(at_all, self.cpus.size, self.cpus.size + self.masters.size)
         n = int((stop - first).sum())

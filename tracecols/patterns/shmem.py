@@ -1,7 +1,8 @@
-"""SHMEM: time in its functions by their names, as EXPERT groups them, and wait states from the records of one-sided communication.
+"""SHMEM: time in its functions by their names, as EXPERT groups them, and wait states from the records of one-sided
+communication.
 
-From descriptions, for want of recordings: EXPERT's groups, and under the default conventions the same groups of regions of
-paradigm shmem. The wait states are those of MPI: barriers and collective operations of an active set, and its locks.
+From descriptions, for want of recordings: EXPERT's groups, and under the default conventions the same groups of regions
+of paradigm shmem. The wait states are those of MPI: barriers and collective operations of an active set, and its locks.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from tracecols.severity.cells import Cells
 
 @dataclass
 class TeamTimes:
-    """What teams cost: times between FORK and ENTER, and between EXIT and JOIN, of every thread of every parallel region.
+    """What teams cost: times between FORK and ENTER, and between EXIT and JOIN, of every thread of every parallel
+    region.
 
     Attributes
     ----------
@@ -61,7 +62,8 @@ class TeamTimes:
         above = above[mine]
 
         def above_in(period_of: NDArray[np.int32]) -> NDArray[np.int64]:
-            """Return the call paths that forked, in the periods of some others; where none is known in that of the parallel region."""
+            """Return the call paths that forked, in the periods of some others; where none is known in that of the
+            parallel region."""
             return labels.find(above, np.where(period_of >= 0, period_of, call_path[mine]))
 
         def cells(of: NDArray[np.int64], at: NDArray[Any], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Cells:

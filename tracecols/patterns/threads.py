@@ -137,7 +137,8 @@ add(
 
 
 def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the call that acquires the lock to the release by its owner before; order 0 means no acquisition."""
+    """From entering the call that acquires the lock to the release by its owner before; order 0 means no
+    acquisition."""
     wait, waits = wait_for_locks(model.facts, m)
     return parent.where(waits, severity=wait)
 

@@ -1,10 +1,12 @@
 """Wavefronts: Late Senders that coincide with the start of a sweep from another corner of a two-dimensional grid.
 
-What is recognised, and what is not: `docs/decisions/wavefront.md`. Source: the 2004 paper on virtual topologies, section 4.1.
+What is recognised, and what is not: `docs/decisions/wavefront.md`. Source: the 2004 paper on virtual topologies,
+section 4.1.
 
-The first dimension of the grid runs from west to east, the second from north to south, so position (0, 0) is in the north-west.
-A sweep from a corner brings each process one message from its horizontal neighbour on the side of that corner, then one from
-its vertical neighbour, block after block; what has no neighbour there receives one message only, or none.
+The first dimension of the grid runs from west to east, the second from north to south, so position (0, 0) is in the
+north-west. A sweep from a corner brings each process one message from its horizontal neighbour on the side of that
+corner, then one from its vertical neighbour, block after block; what has no neighbour there receives one message only,
+or none.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ _refills: WeakKeyDictionary[CompoundTable, tuple[list[Topology], NDArray[np.int8
 
 
 def grids(model: Model) -> list[Topology]:
-    """Return the grids wavefronts can run over: two dimensions, further ones of size 1, and made by the program or by hand."""
+    """Return the grids wavefronts can run over: two dimensions, further ones of size 1, and made by the program or by
+    hand."""
     return [
         t for t in model.topologies if not t.is_artificial and len(t.sizes) >= 2 and max(t.shape[2:], default=1) == 1
     ]
@@ -101,11 +104,12 @@ def sides(model: Model, m: CompoundTable) -> tuple[NDArray[np.int8], NDArray[np.
 
 
 def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Return the messages that can belong to a sweep: per location in the order of the calls, horizontal before vertical ones.
+    """Return the messages that can belong to a sweep: per location in the order of the calls, horizontal before
+    vertical ones.
 
-    A sweep computes between receiving and sending, and receives from two sides at most, once from each. So left out are messages
-    without a direction, those of MPI_Sendrecv, and those of calls that receive several horizontal or several vertical ones: exchanges
-    with all neighbours.
+    A sweep computes between receiving and sending, and receives from two sides at most, once from each. So left out are
+    messages without a direction, those of MPI_Sendrecv, and those of calls that receive several horizontal or several
+    vertical ones: exchanges with all neighbours.
 
     Returns
     -------
@@ -131,8 +135,9 @@ def read_sweeps(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int8]]:
     """Divide the messages of each location into blocks of sweeps.
 
-    A block is a message from a horizontal neighbour and the one from a vertical neighbour behind it. On the border one of them is
-    missing, if its neighbour is: alone, the other one comes from the corner where the missing one would have stood.
+    A block is a message from a horizontal neighbour and the one from a vertical neighbour behind it. On the border one
+    of them is missing, if its neighbour is: alone, the other one comes from the corner where the missing one would have
+    stood.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
-"""Wait states of one-sided communication: the rules of EXPERT, and under the default conventions the same within the calls that wait.
+"""Wait states of one-sided communication: the rules of EXPERT, and under the default conventions the same within the
+calls that wait.
 
-Scalasca's analyser ignores the records of one-sided communication in OTF2, so there is no reference for the latter; their ids are
-those its reports use.
+Scalasca's analyser ignores the records of one-sided communication in OTF2, so there is no reference for the latter;
+their ids are those its reports use.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
 
 
-# -- the default conventions -----------------------------------------------------------------------------------------------
+# -- the default conventions
+# -----------------------------------------------------------------------------------------------
 
 
 def wait_within_call(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule) -> Matches:
@@ -221,7 +223,8 @@ def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matc
     advice="Hold locks shorter, use shared locks, or several windows.",
 )  # fmt: skip
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the ENTER of the locking call to the release of the lock before, as far as it lies in the locking or the unlocking call.
+    """From the ENTER of the locking call to the release of the lock before, as far as it lies in the locking or the
+    unlocking call.
 
     An MPI library may take the lock as late as in MPI_Win_unlock.
     """

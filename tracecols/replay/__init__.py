@@ -1,1 +1,2 @@
-"""Replay: the trace itself re-timed, with other times for what it consists of; ideal networks, what-if, efficiencies."""
+"""Replay: the trace itself re-timed, with other times for what it consists of; ideal networks, what-if,
+efficiencies."""

@@ -1,4 +1,5 @@
-"""Efficiencies with the trace at hand: the window between MPI_Init and MPI_Finalize, and the ideal network by replay."""
+"""Efficiencies with the trace at hand: the window between MPI_Init and MPI_Finalize, and the ideal network by
+replay."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def run_times(replay: Replay, cube: SeverityCube, within: str | None, ideal: str
 
 
 def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, conventions: str = DEFAULT) -> RunTimes:
-    """Find the times of a run between the first return of MPI_Init and the last call of MPI_Finalize, or those of a region.
+    """Find the times of a run between the first return of MPI_Init and the last call of MPI_Finalize, or those of a
+    region.
 
     Parameters
     ----------
@@ -77,7 +79,8 @@ def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, c
 
 
 def _ideal_within(replay: Replay, within: str) -> int:
-    """Return the largest time of a process in a region on an ideal network, in ticks; one more pass over the masters' events."""
+    """Return the largest time of a process in a region on an ideal network, in ticks; one more pass over the masters'
+    events."""
     model = replay.model
     inside = np.append(replay.call_paths_of(within), False)
     longest = 0

@@ -88,7 +88,8 @@ class Computation:
 
 
 def find_computation(model: Model, nodes: Nodes) -> Computation:
-    """Add up computation by node and call path; one more pass over all events. 20 B stay per node and call path before it."""
+    """Add up computation by node and call path; one more pass over all events. 20 B stay per node and call path before
+    it."""
     found: list[tuple[NDArray[Any], ...]] = []
     is_computation = nodes.kind == NodeClass.COMPUTATION
     for location in np.unique(nodes.location).tolist():

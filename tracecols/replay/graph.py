@@ -2,9 +2,9 @@
 
     T(v) = max(T(node before), T(u) + lag(u, v) for all edges u -> v) + weight(v)
 
-Weights and lags are such that the sweep gives the recorded times again, to the tick. A lag is negative where clocks disagree,
-so that a message arrived before it was sent. Where all wait for all, hubs between them keep the number of edges linear; they
-follow the nodes by number and have no weight.
+Weights and lags are such that the sweep gives the recorded times again, to the tick. A lag is negative where clocks
+disagree, so that a message arrived before it was sent. Where all wait for all, hubs between them keep the number of
+edges linear; they follow the nodes by number and have no weight.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class Graph:
         return time, waiting
 
     def without_contradictions(self) -> Graph:
-        """Return the graph without the inferred edges that make nodes wait for themselves, which only clocks that disagree do.
+        """Return the graph without the inferred edges that make nodes wait for themselves, which only clocks that
+        disagree do.
 
         Raises
         ------
@@ -152,7 +153,8 @@ class Graph:
 def contradictions(
     is_first: NDArray[np.bool_], head: Rows, is_inferred: NDArray[np.bool_], stuck: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Find the inferred edges to leave out so that nodes may go on: into those that the node before does not keep from it.
+    """Find the inferred edges to leave out so that nodes may go on: into those that the node before does not keep from
+    it.
 
     Parameters
     ----------
@@ -171,7 +173,8 @@ def contradictions(
 
 
 def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
-    """Find the nodes, unless they are given, and edges of a trace; some 80 B per node stay in memory, whatever the trace's partitions."""
+    """Find the nodes, unless they are given, and edges of a trace; some 80 B per node stay in memory, whatever the
+    trace's partitions."""
     nodes = find_nodes(model) if nodes is None else nodes
     found = EdgeCollector(len(nodes))
     counts = {UNPLACED: 0}
@@ -290,7 +293,8 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
 
 
 def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> NDArray[np.bool_]:
-    """Let calls that complete non-blocking operations wait for those that start them; say which calls do; (n_calls,) bool."""
+    """Let calls that complete non-blocking operations wait for those that start them; say which calls do; (n_calls,)
+    bool."""
     members = model.nonblocking_members
     start, done = nodes.calls_around(members.begin), nodes.calls_around(members.done_enter)
     enter, leave = _node(nodes.call_enter, start), _node(nodes.call_exit, done)
@@ -345,7 +349,8 @@ def _operations(
     )
     at = some(N_TO_ONE)
     found.all_to_all(instance[at], enter[at], leave[at], sends[at], is_root[at], length[at], steps[at])
-    # how much each sends to whom is not recorded: whoever had come by the end of a participant may have sent it something
+    # how much each sends to whom is not recorded: whoever had come by the end of a participant may have sent it
+    # something
     at = some(PAIRWISE)
     begin, end = _times(nodes, enter[at]), _times(nodes, leave[at])
     order = np.lexsort((begin, instance[at]))
@@ -360,7 +365,8 @@ def _operations(
 
 
 def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
-    """Choose the participants of operations on communicators in which everybody came before anybody left; others need not have waited.
+    """Choose the participants of operations on communicators in which everybody came before anybody left; others need
+    not have waited.
 
     Start and end of MPI have edges of their own (`_start_and_end`).
     """
@@ -378,7 +384,8 @@ def _times(nodes: Nodes, at: Rows) -> Rows:
 
 
 def _count_until(group: Rows, begin: Rows, order: Rows, end: Rows) -> Rows:
-    """Find for each element the place in `order` behind the last of its group that begins until the element ends; O(n log n)."""
+    """Find for each element the place in `order` behind the last of its group that begins until the element ends; O(n
+    log n)."""
     n = order.size
     # elements and ends in one order: an end lies behind the begins of the same time
     both = np.lexsort((np.repeat([0, 1], n), np.concatenate([begin, end]), np.concatenate([group, group])))
@@ -427,7 +434,8 @@ def _threads(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
 
 
 def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
-    """Let threads begin after their creation, and joins return after the end of the thread; count those without either."""
+    """Let threads begin after their creation, and joins return after the end of the thread; count those without
+    either."""
     c = model.created_threads
     # an event inside an MPI call is no node: the ENTER of the call creates the thread, its EXIT waits for it
     create = np.where(
@@ -454,7 +462,8 @@ _NEVER_WAIT = ("mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get
 
 
 def _not_known(model: Model, nodes: Nodes, edges: Edges, starts: NDArray[np.bool_]) -> dict[str, int]:
-    """Count what has no edge though it may wait, but what only starts an operation; calls on windows that have one are no longer kept as recorded."""
+    """Count what has no edge though it may wait, but what only starts an operation; calls on windows that have one are
+    no longer kept as recorded."""
     lower, region = model.regions.lower, nodes.call_region
     reached = np.zeros(len(nodes), bool)
     reached[edges.head[edges.head < len(nodes)]] = True

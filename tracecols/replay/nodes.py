@@ -1,9 +1,10 @@
 """Nodes of a replay: the events of each location at which something is waited for, or waited for elsewhere.
 
 Rows of the event table, in their order: the first and the last of a location, ENTER and EXIT of outermost MPI calls, of
-OpenMP barriers and of taskwaits, FORK, JOIN, begin and end of threads in teams, the ENTER of what acquires a lock, ACQUIRE and
-RELEASE; where threads are created one by one ENTER and EXIT of the calls that create and join them, THREAD_CREATE, BEGIN, END and
-WAIT; where tasks run the events that create, switch and complete them. None strictly inside an outermost MPI call.
+OpenMP barriers and of taskwaits, FORK, JOIN, begin and end of threads in teams, the ENTER of what acquires a lock,
+ACQUIRE and RELEASE; where threads are created one by one ENTER and EXIT of the calls that create and join them,
+THREAD_CREATE, BEGIN, END and WAIT; where tasks run the events that create, switch and complete them. None strictly
+inside an outermost MPI call.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ BARRIERS = ("barrier", "implicit_barrier")
 class NodeClass(IntEnum):
     """What the weight of a node is: the time between the last thing it depends on and itself.
 
-    THREADS is what takes to create and join threads one by one, and waiting for conditions, whose signals are not recorded.
+    THREADS is what takes to create and join threads one by one, and waiting for conditions, whose signals are not
+    recorded.
     """
 
     COMPUTATION = 0
@@ -107,7 +109,8 @@ class Nodes:
     call_region : (n_calls,) int32
         Region of every outermost MPI call, in the order of their ENTERs.
     call_enter, call_exit : (n_calls,) int64
-        Nodes where it begins and ends; a call that is open at the end of the recording ends with its location's last event.
+        Nodes where it begins and ends; a call that is open at the end of the recording ends with its location's last
+        event.
     call_rows, call_stops : (n_calls,) int64
         Rows of these nodes.
     team_begins : (n_begins,) int64
@@ -148,7 +151,8 @@ class Nodes:
 
 
 def find_nodes(model: Model) -> Nodes:
-    """Find the nodes of a trace: one pass over its events, location by location; O(events), 8 B and less per event at a time."""
+    """Find the nodes of a trace: one pass over its events, location by location; O(events), 8 B and less per event at a
+    time."""
     facts, teams = model.facts, model.team_instances
     store = facts.store
     is_mpi, of_region = mpi_regions(facts.regions), classes_of(facts.regions)
@@ -240,7 +244,8 @@ AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK)
 
 
 def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
-    """Return the events that the tables name, by the class of the time before them: rows of the whole trace, ascending."""
+    """Return the events that the tables name, by the class of the time before them: rows of the whole trace,
+    ascending."""
     members, locks, created = model.construct_members, model.lock_acquisitions, model.created_threads
     in_barrier = np.isin(np.array(members.role, object), BARRIERS)
     waits_for_condition = is_in(model.facts, locks.call_path, CONDITION)
@@ -271,7 +276,8 @@ def _of_location(rows: NDArray[np.int64], first: int, n: int) -> NDArray[np.int6
 
 @dataclass(frozen=True, eq=False)
 class OutermostCalls:
-    """The outermost calls of some regions at one location: rows of ENTER and EXIT, of the last event if it is open, and regions."""
+    """The outermost calls of some regions at one location: rows of ENTER and EXIT, of the last event if it is open, and
+    regions."""
 
     enter: NDArray[np.int64]
     stop: NDArray[np.int64]
@@ -330,7 +336,8 @@ def _read(
 def _begins_with_the_team(
     spans: ForkSpans, n_forks: int, is_forker: bool, time: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Find the first event of a thread in every team that its process forks, where no events of their own say when it begins.
+    """Find the first event of a thread in every team that its process forks, where no events of their own say when it
+    begins.
 
     Returns
     -------

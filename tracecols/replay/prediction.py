@@ -64,7 +64,8 @@ class Prediction(RewrittenTrace):
         Returns
         -------
         DataFrame
-            call_path, path, computation (s, of all locations), largest (s, of one location), saving (s) and share (of the runtime).
+            call_path, path, computation (s, of all locations), largest (s, of one location), saving (s) and share (of
+            the runtime).
         """
         return self.replay.savings(self.changes, factor, n)
 
@@ -81,8 +82,9 @@ class Prediction(RewrittenTrace):
         Returns
         -------
         DataFrame
-            Of the call paths on the critical path, the largest slack first: call_path, path, critical (s of its own computation on the critical
-            path), slack (s by which that can shrink), limit (the factor of its computation at which another path takes over; 0 if none does).
+            Of the call paths on the critical path, the largest slack first: call_path, path, critical (s of its own
+            computation on the critical path), slack (s by which that can shrink), limit (the factor of its computation
+            at which another path takes over; 0 if none does).
         """
         return self.replay.slack(self.changes, n)
 
@@ -115,7 +117,8 @@ class Prediction(RewrittenTrace):
 
 
 def check_devices(model: Model) -> None:
-    """Refuse a trace of which devices execute a part: the replay does not know what waits for them, and what they wait for.
+    """Refuse a trace of which devices execute a part: the replay does not know what waits for them, and what they wait
+    for.
 
     Raises
     ------

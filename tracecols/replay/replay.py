@@ -1,7 +1,8 @@
 """The replay of a trace with other weights: ideal and other networks, faster computation, balanced processes.
 
-What is predicted is the runtime from the first return of MPI_Init to the last call of MPI_Finalize; without these, of the
-whole recording. The order of messages, of locks and of polling stays as it was recorded, and so does what the program computes.
+What is predicted is the runtime from the first return of MPI_Init to the last call of MPI_Finalize; without these, of
+the whole recording. The order of messages, of locks and of polling stays as it was recorded, and so does what the
+program computes.
 """
 
 from __future__ import annotations
@@ -43,9 +44,11 @@ class Changes:
     Attributes
     ----------
     scale : dict of str to float
-        By region or shell pattern the factor for computation in it and in what it calls; where regions nest, factors multiply.
+        By region or shell pattern the factor for computation in it and in what it calls; where regions nest, factors
+        multiply.
     transfer : float, optional
-        Factor for the time that MPI takes beyond waiting: 0 is an ideal network. By default 1, and 0 with a latency or bandwidth.
+        Factor for the time that MPI takes beyond waiting: 0 is an ideal network. By default 1, and 0 with a latency or
+        bandwidth.
     latency : float, optional
         Seconds that every message takes, and every step of a collective operation.
     bandwidth : float, optional
@@ -55,7 +58,8 @@ class Changes:
     openmp : float, optional
         Factor for the time that OpenMP and locks take beyond waiting.
     collectives : str
-        `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but Reduce.
+        `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but
+        Reduce.
     """
 
     scale: Mapping[str, float] = field(default_factory=dict)
@@ -121,8 +125,8 @@ def check_number(value: object, what: str, expected: str, least: float) -> None:
 class Replay:
     """A trace as a graph of what waits for what, to be swept with other weights.
 
-    Memory grows with nodes (MPI calls, barriers, forks, locks: about 100 B each with their edges), and during one pass with the
-    events of one location; it is not divided into partitions as an analysis is.
+    Memory grows with nodes (MPI calls, barriers, forks, locks: about 100 B each with their edges), and during one pass
+    with the events of one location; it is not divided into partitions as an analysis is.
 
     Attributes
     ----------
@@ -280,8 +284,8 @@ class Replay:
         Returns
         -------
         DataFrame
-            call_path, path, computation (s, of all locations in the replay), largest (s, of one location), saving (s) and share
-            (of the runtime), the largest saving first.
+            call_path, path, computation (s, of all locations in the replay), largest (s, of one location), saving (s)
+            and share (of the runtime), the largest saving first.
         """
         import pandas as pd
 
@@ -332,9 +336,10 @@ class Replay:
     def slack(self, changes: Changes, n: int = 20) -> pd.DataFrame:
         """Return by how much call paths can shrink before another path takes over, for the `n` with most computation.
 
-        The saving is a concave function of how much shorter a call path is, made of straight lines: of how much of it lies on the
-        longest path. The first line ends where another path becomes the longest. That is found by up to 18 sweeps for each call path,
-        to 2^-16 of it; ticks are divided for that, so that a clock may be as coarse as it likes.
+        The saving is a concave function of how much shorter a call path is, made of straight lines: of how much of it
+        lies on the longest path. The first line ends where another path becomes the longest. That is found by up to 18
+        sweeps for each call path, to 2^-16 of it; ticks are divided for that, so that a clock may be as coarse as it
+        likes.
 
         Returns
         -------

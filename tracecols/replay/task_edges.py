@@ -1,5 +1,5 @@
-"""What waits for what where explicit tasks of OpenMP run: a barrier for all tasks that its threads complete in it, a taskwait for the
-children of its task, and a task for its creation."""
+"""What waits for what where explicit tasks of OpenMP run: a barrier for all tasks that its threads complete in it, a
+taskwait for the children of its task, and a task for its creation."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def _add(nodes: Nodes, tail: NDArray[np.int64], head: NDArray[np.int64], found: 
 
 
 def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find where threads that wait for tasks go on: with the switch back to the task that waits, if it waited until then, or the EXIT.
+    """Find where threads that wait for tasks go on: with the switch back to the task that waits, if it waited until
+    then, or the EXIT.
 
     Parameters
     ----------

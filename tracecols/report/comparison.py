@@ -195,7 +195,8 @@ class ComparisonDisplay:
         return depth
 
     def scaling(self) -> Iterator[RenderableType]:
-        """Yield how a series of runs scales: elapsed time and efficiency, then the share of each property in every run."""
+        """Yield how a series of runs scales: elapsed time and efficiency, then the share of each property in every
+        run."""
         yield from self._runs()
         scaling = self.runs.scaling()
         share = scaling.pivot_table(index="property", columns="run", values="share", dropna=False).fillna(0.0)

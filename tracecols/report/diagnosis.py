@@ -21,7 +21,8 @@ INDENT = 10
 """Columns in front of what is said of a finding."""
 
 NOTICEABLE = 0.05
-"""Of the time in the focus: what lies in it beside the interval between MPI_Init and MPI_Finalize is told from here on."""
+"""Of the time in the focus: what lies in it beside the interval between MPI_Init and MPI_Finalize is told from here
+on."""
 
 NOTHING = "There is nothing to find: no thread has any time"
 """Instead of findings, of a trace without events."""
@@ -34,7 +35,8 @@ Line = tuple[str, str]
 
 
 def fitted(path: str, width: int) -> str:
-    """Shorten a call path in the middle: without arguments and types of functions, then without names, then within the last name."""
+    """Shorten a call path in the middle: without arguments and types of functions, then without names, then within the
+    last name."""
     if len(path) <= width:
         return path
     text = shortened(re.sub(r"[^/]*?([^/\s(]+)\([^/]*", r"\1", path) if "(" in path else path, width)
@@ -96,7 +98,8 @@ def _mark(d: Diagnosis, metric: Metric) -> str:
 
 
 def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
-    """Yield a title and the cells of each row of the small table of efficiencies; the lowest factor is marked with <."""
+    """Yield a title and the cells of each row of the small table of efficiencies; the lowest factor is marked with
+    <."""
     shown = factors(d.efficiencies, d.has_teams)
     if not any(math.isfinite(m.value) for m in shown.values()):
         return
@@ -112,7 +115,8 @@ def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
 
 
 def variant_line(d: Diagnosis) -> str:
-    """Return how serialisation and transfer in the small table of efficiencies are found; empty if they are not there."""
+    """Return how serialisation and transfer in the small table of efficiencies are found; empty if they are not
+    there."""
     shown = factors(d.efficiencies, d.has_teams)
     by = [m.by for name, m in shown.items() if name.endswith("transfer_efficiency") and math.isfinite(m.value)]
     if not by:
@@ -121,7 +125,8 @@ def variant_line(d: Diagnosis) -> str:
 
 
 def explanations(d: Diagnosis) -> list[str]:
-    """Return what has to be said of the small table of efficiencies to understand it: factors above 1, communication of a single process."""
+    """Return what has to be said of the small table of efficiencies to understand it: factors above 1, communication of
+    a single process."""
     shown = factors(d.efficiencies, d.has_teams)
     above = [m.metric for m in shown.values() if is_above_one(m.value, m.unit)]
     found = [f"* above 100 %: {why}" for why in dict.fromkeys(map(why_above_one, above))]

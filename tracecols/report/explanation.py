@@ -48,6 +48,7 @@ def describe(plan: Iterable[PlannedStep]) -> Table:
 
 
 def print_plan(store: Store, request: Request) -> None:
-    """Print the steps of an analysis of a store, what each reads and makes, how often it runs, and what it keeps at most."""
+    """Print the steps of an analysis of a store, what each reads and makes, how often it runs, and what it keeps at
+    most."""
     tables = tables_for(request.conventions, request.families, request.choice.properties)
     Screen().print(describe(explain(store, tables, bool(request.choice.periods.facts()))))

@@ -42,7 +42,8 @@ def fate(what: str) -> str:
 
 
 def describe(store: Store) -> RenderableType:
-    """Describe a store: source, span, locations, events by kind, regions, communicators, topologies, counters, losses."""
+    """Describe a store: source, span, locations, events by kind, regions, communicators, topologies, counters,
+    losses."""
     m, d = store.manifest, store.definitions
     clock, source = m["clock"], m["source"]
     span = (m["last_time"] - m["first_time"]) / clock["resolution"]

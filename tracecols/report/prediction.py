@@ -39,7 +39,8 @@ def render(prediction: Prediction, savings: pd.DataFrame, factor: float, width: 
 
 
 def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) -> Iterator[RenderableType]:
-    """Yield the runtimes, and a table of how much shorter single call paths can become before another path takes over."""
+    """Yield the runtimes, and a table of how much shorter single call paths can become before another path takes
+    over."""
     yield _runtimes(prediction)
     yield ""
     yield Text(

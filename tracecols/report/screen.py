@@ -12,7 +12,8 @@ from tracecols.given.printable import printable
 
 
 class Screen(Console):
-    """A console on which names are shown as they are: no markup, no highlighting, and control characters in `printable` form.
+    """A console on which names are shown as they are: no markup, no highlighting, and control characters in `printable`
+    form.
 
     Parameters
     ----------

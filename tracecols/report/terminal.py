@@ -53,7 +53,8 @@ def _style(share: float) -> str:
 
 
 def bars(values: NDArray[np.float64]) -> str:
-    """Draw values as a line of bars, as many as fit; where there are more a bar is the mean of neighbours. What is negative counts as nothing.
+    """Draw values as a line of bars, as many as fit; where there are more a bar is the mean of neighbours. What is
+    negative counts as nothing.
 
     Parameters
     ----------
@@ -333,7 +334,8 @@ class Display:
         yield from self._forest(parent, np.zeros(parent.size, np.int32), values, float(leaves), label)
 
     def grid(self, name: str, call_path: str | None, topology: str, width: int) -> Iterator[RenderableType]:
-        """Yield the severity of a property on a grid, the first dimension to the right and the second downwards; others plane by plane.
+        """Yield the severity of a property on a grid, the first dimension to the right and the second downwards; others
+        plane by plane.
 
         Parameters
         ----------

@@ -1,4 +1,5 @@
-"""The performance properties of the 1999 EXPERT class library as named, parameterised rules over a cube and its trace."""
+"""The performance properties of the 1999 EXPERT class library as named, parameterised rules over a cube and its
+trace."""
 
 from tracecols.given.parameters import Parameter
 from tracecols.rules.base import Finding, Rule, Statement

@@ -1,7 +1,7 @@
 """What rules are declared with: rules, what they look at, and what they find.
 
-Source: the 1999 EXPERT class library, section 4. A rule has a severity in seconds and a confidence; many name the statements that
-show the behaviour. A *statement* is a call path that communicates.
+Source: the 1999 EXPERT class library, section 4. A rule has a severity in seconds and a confidence; many name the
+statements that show the behaviour. A *statement* is a call path that communicates.
 """
 
 from __future__ import annotations

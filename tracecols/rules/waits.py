@@ -29,7 +29,8 @@ LATE_RECEIVER_CONFIDENCE = 0.8
     needs="trace",
 )
 def load_imbalance_at_barrier(e: Evidence) -> Result:
-    """Idle times by comparing the execution times per process for each call of MPI_BARRIER; all processes have to take part."""
+    """Idle times by comparing the execution times per process for each call of MPI_BARRIER; all processes have to take
+    part."""
     assert e.trace is not None
     m, c = e.trace.collective_members, e.trace.collectives
     is_barrier = (c.op == COLLECTIVE_OPS.index("barrier")).to_numpy()[m.collective]
@@ -127,15 +128,17 @@ def overloaded_master(e: Evidence, *, master: int) -> Result:
     needs="trace",
 )  # fmt: skip
 def wrong_order_costs(e: Evidence) -> Result:
-    """The costs of all communication operations involved where an older message with the same target is still in the queue.
+    """The costs of all communication operations involved where an older message with the same target is still in the
+    queue.
 
-    Involved are the message received, and the older ones that are received later. Each call counts once. Messages that are
-    never received are not seen.
+    Involved are the message received, and the older ones that are received later. Each call counts once. Messages that
+    are never received are not seen.
     """
     assert e.trace is not None
     m = e.trace.messages
     process = e.trace.locations["process"].to_numpy()
-    # of a target, in the order of receives: some message received before was sent later, or one received later was sent before
+    # of a target, in the order of receives: some message received before was sent later, or one received later was sent
+    # before
     order = np.lexsort((m.recv.to_numpy(), m.recv_time.to_numpy(), process[m.recv_location]))
     m = m.iloc[order]
     target, sent = process[m.recv_location], m.send_time.groupby(process[m.recv_location])

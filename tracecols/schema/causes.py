@@ -11,7 +11,8 @@ POINTS = (
 """What happens at a synchronisation point, by number."""
 
 N_P2P, N_MPI = 4, 7
-"""Kinds of points below these belong to point-to-point communication, and to MPI; others but the end of a location to threads."""
+"""Kinds of points below these belong to point-to-point communication, and to MPI; others but the end of a location to
+threads."""
 
 DELAYS = (
     "late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle", "startup", "scan", "lock",
@@ -49,8 +50,8 @@ CHARGED = (
 """The properties that are charged, by number."""
 
 ESTIMATED = ("imbalance", "critical_imbalance_impact")
-"""Properties whose parts may exceed them in a cell. Those of imbalance refer to different means, of processes or of locations; those of the
-impact have scales of their own, which can be negative (docs/root-causes.md, Q11)."""
+"""Properties whose parts may exceed them in a cell. Those of imbalance refer to different means, of processes or of
+locations; those of the impact have scales of their own, which can be negative (docs/root-causes.md, Q11)."""
 
 SYNC_POINTS = Table(
     "sync_points",

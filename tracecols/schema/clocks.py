@@ -1,4 +1,5 @@
-"""Clock conditions: what has to happen before what whatever the clocks say, and the table of those that the recorded times violate."""
+"""Clock conditions: what has to happen before what whatever the clocks say, and the table of those that the recorded
+times violate."""
 
 from __future__ import annotations
 

@@ -25,14 +25,15 @@ class Column:
     required : bool
         Whether a reference is never null.
     since : (int, int)
-        Version of the format that added the column. Older files read as if it were null, or `default`, everywhere; (0, 0) if no
-        file may lack it.
+        Version of the format that added the column. Older files read as if it were null, or `default`, everywhere; (0,
+        0) if no file may lack it.
     default : int, float, str or list, optional
         What a file that lacks the column reads as; by default null: -1, an empty text or an empty list.
     is_duration : bool
         Of a column in ticks: whether it holds differences of clock readings, which have no null, rather than readings.
     nullable : bool
-        Of a column of whole numbers that is no reference: whether -1 means null. References that are not `required` always have null.
+        Of a column of whole numbers that is no reference: whether -1 means null. References that are not `required`
+        always have null.
     enum : tuple of str
         Of a column that holds numbers of an enumeration: the names of the numbers; empty for all others.
     low, high : int, optional

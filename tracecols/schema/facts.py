@@ -1,4 +1,5 @@
-"""What a severity cube says of itself: its facts, JSON in the manifest of a .severity folder and in an attribute of .cubex and .cube."""
+"""What a severity cube says of itself: its facts, JSON in the manifest of a .severity folder and in an attribute of
+.cubex and .cube."""
 
 from __future__ import annotations
 

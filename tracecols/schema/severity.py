@@ -37,7 +37,8 @@ UNSTATED_WAITS = frozenset((
     "pthread_lock_contention_mutex_lock", "pthread_lock_contention_conditional", "device_late_launch", "device_early_wait",
     "device_copy_wait", "device_blocking_copy", "mpi_mgmt_comm_wait",
 ))  # fmt: skip
-"""Waits of cubes that do not say which of their properties are: those before version 5.2, those of other tools, and CUBE 3 files, which cannot.
+"""Waits of cubes that do not say which of their properties are: those before version 5.2, those of other tools, and
+CUBE 3 files, which cannot.
 
 All others keep what the declarations of the properties say; a test compares this list with them.
 """

@@ -1,9 +1,9 @@
 """Versions of the formats of stores and cubes: which of them can be read, and what a file lacks or has besides.
 
-A minor version adds columns, tables, or entries of the manifest that a reader can do without; everything else is a new major
-version. A column or table that is added declares the version it came with (`Column.since`, `Table.since`). In files that are older
-it reads as null, or as its declared default; files that are not older must have it. What a file of a newer minor version has besides
-is ignored and named.
+A minor version adds columns, tables, or entries of the manifest that a reader can do without; everything else is a new
+major version. A column or table that is added declares the version it came with (`Column.since`, `Table.since`). In
+files that are older it reads as null, or as its declared default; files that are not older must have it. What a file of
+a newer minor version has besides is ignored and named.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def difference(
     Returns
     -------
     Difference or None
-        None if the file is damaged: it lacks a column that its version has, or has a column of another type, twice, or that its
-        version does not have.
+        None if the file is damaged: it lacks a column that its version has, or has a column of another type, twice, or
+        that its version does not have.
     """
     names = [name for name, _ in found]
     lacking = tuple(c for c in table.columns if c.name not in names)

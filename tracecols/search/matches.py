@@ -57,8 +57,9 @@ def find_matches(
     Returns
     -------
     dict of str to (n,) array
-        `row` in the compound table, `severity` (ticks, occurrences or bytes), `call_path` and `location` it is charged to,
-        `begin_time` and `end_time` of the waiting where the pattern says (ticks, -1 else), and the table's other columns.
+        `row` in the compound table, `severity` (ticks, occurrences or bytes), `call_path` and `location` it is charged
+        to, `begin_time` and `end_time` of the waiting where the pattern says (ticks, -1 else), and the table's other
+        columns.
 
     Raises
     ------

@@ -68,7 +68,8 @@ def notes_of_trace(model: Model) -> dict[str, int]:
 
 
 def notes_of_threads(model: Model, findings: Findings) -> dict[str, int]:
-    """Count what the idle time of threads contains beyond its definition, where it follows the list of the reference."""
+    """Count what the idle time of threads contains beyond its definition, where it follows the list of the
+    reference."""
     if findings.conventions.idle is not idle_cells:
         return {}
     found = {

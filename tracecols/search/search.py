@@ -40,7 +40,8 @@ def every_row(table: CompoundTable) -> Matches:
 
 
 def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolution: int) -> dict[str, Any]:
-    """Return what the function of a property is given by name: what its conventions say, and its parameters, seconds in ticks (as they are for `frame`)."""
+    """Return what the function of a property is given by name: what its conventions say, and its parameters, seconds in
+    ticks (as they are for `frame`)."""
     values: dict[str, Any] = {name: parameter.default for name, parameter in p.parameters.items()}
     for name, value in parameters.get(p.id, {}).items():
         if name not in values:
@@ -152,7 +153,8 @@ class SliceSearch:
 def region_mask(
     p: Property, by_id: Mapping[str, Property], nested: bool, model: Model, masks: dict[str, NDArray[np.bool_]]
 ) -> NDArray[np.bool_]:
-    """Say which regions a property can be charged to: what its own rule and those above allow; `masks` are those found so far."""
+    """Say which regions a property can be charged to: what its own rule and those above allow; `masks` are those found
+    so far."""
     if p.id not in masks:
         regions = model.regions
         above = (
@@ -319,7 +321,8 @@ class Search:
         return self._all_cells(), dict(counts)
 
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
-        """Search once more for the largest match of a pattern in each of some cells of the whole time; (n_cells,) int64."""
+        """Search once more for the largest match of a pattern in each of some cells of the whole time; (n_cells,)
+        int64."""
         labels = self.model.call_paths
         result = np.zeros(len(cells), np.int64)
         with self.model.divided() as run, self.model.executor.pool() as pool:

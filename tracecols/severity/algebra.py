@@ -1,7 +1,8 @@
 """Arithmetic on severity cubes (as Cube's algebra has it): difference, merge, mean, minimum, maximum.
 
-The operands' trees are unified by names first. Results are cubes, so that all that can be done with a cube can be done with them; a
-value may be negative. A ratio is not additive, so no cube can hold it; `tracecols.severity.comparison` has it in its tables.
+The operands' trees are unified by names first. Results are cubes, so that all that can be done with a cube can be done
+with them; a value may be negative. A ratio is not additive, so no cube can hold it; `tracecols.severity.comparison` has
+it in its tables.
 """
 
 from __future__ import annotations
@@ -205,7 +206,8 @@ def _one_location(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray
 
 
 FINEST = 10**15
-"""Ticks per second of the clock into which times of different clocks are converted, at most: sums stay exact in float64, too."""
+"""Ticks per second of the clock into which times of different clocks are converted, at most: sums stay exact in
+float64, too."""
 
 
 def _times(cube: Severities) -> list[str]:
@@ -214,10 +216,11 @@ def _times(cube: Severities) -> list[str]:
 
 
 def _common_clock(cubes: Sequence[Severities]) -> int:
-    """Return the resolution of a clock that holds the times of all cubes as integer ticks; 1 if some have none, but float64.
+    """Return the resolution of a clock that holds the times of all cubes as integer ticks; 1 if some have none, but
+    float64.
 
-    That is their common multiple, which is exact, if sums of its ticks fit into 64 bits; else the largest power of ten that does,
-    up to `FINEST`: times are rounded to it, equal ones to the same tick.
+    That is their common multiple, which is exact, if sums of its ticks fit into 64 bits; else the largest power of ten
+    that does, up to `FINEST`: times are rounded to it, equal ones to the same tick.
     """
     resolutions = {cube.resolution for cube in cubes}
     if len(resolutions) == 1:
@@ -265,22 +268,22 @@ def _converted(cube: Severities, resolution: int) -> dict[str, Cells]:
 def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
     """Bring cubes onto the same three trees, by names.
 
-    Properties are the same if their ids are, call paths if the names of regions from the root and the call sites are, locations
-    as `by` says. What only some cubes have is there in all results, without values.
+    Properties are the same if their ids are, call paths if the names of regions from the root and the call sites are,
+    locations as `by` says. What only some cubes have is there in all results, without values.
 
     Parameters
     ----------
     cubes : sequence of SeverityCube
     by : str
-        `position`: locations of the same rank and thread are the same. `aggregate`: all locations of a cube become one, for
-        runs whose processes do not correspond.
+        `position`: locations of the same rank and thread are the same. `aggregate`: all locations of a cube become one,
+        for runs whose processes do not correspond.
 
     Returns
     -------
     list of SeverityCube
-        With common axes. Times stay integer ticks: those of the clock if all have the same, else those of a clock into which all
-        are converted (`_common_clock`). Where a cube has times as float64, as those of other tools do, all are float64 seconds
-        unless the resolutions are the same.
+        With common axes. Times stay integer ticks: those of the clock if all have the same, else those of a clock into
+        which all are converted (`_common_clock`). Where a cube has times as float64, as those of other tools do, all
+        are float64 seconds unless the resolutions are the same.
 
     Raises
     ------
@@ -325,7 +328,8 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
 def _period_cells(
     cube: Severities, name: str, paths: NDArray[np.int64], locations: NDArray[np.int64], resolution: int
 ) -> PeriodCells:
-    """Return the severities of a property by period on other trees, times in ticks of another clock, rounded if that is another one."""
+    """Return the severities of a property by period on other trees, times in ticks of another clock, rounded if that is
+    another one."""
     nothing = np.zeros(0, np.int32)
     found = cube.period_cells.get(name, PeriodCells(nothing, nothing, nothing, np.zeros(0, np.int64)))
     value = found.value
@@ -359,7 +363,8 @@ def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **mo
 
 
 def _left_out(cube: Severities) -> dict[str, Any]:
-    """Name the properties that do not add up: neither does a difference or a mean of them, so that they have no cells."""
+    """Name the properties that do not add up: neither does a difference or a mean of them, so that they have no
+    cells."""
     names = [f"{n} ({a})" for n, a in zip(cube.properties.id, cube.properties.aggregation, strict=True) if a != "sum"]
     return {"left_out": names} if names else {}
 
@@ -367,7 +372,8 @@ def _left_out(cube: Severities) -> dict[str, Any]:
 def difference(left: Cube, right: Cube, by: str = "position") -> Cube:
     """Subtract a cube from another one: `left - right`.
 
-    The totals of `right` stay with the result (fact `whole`), so that shares can be shown of something that is not zero.
+    The totals of `right` stay with the result (fact `whole`), so that shares can be shown of something that is not
+    zero.
     """
     left, right = unify([left, right], by)
     p = left.properties

@@ -57,12 +57,13 @@ class PropertyAxis:
     id, parent, title, unit, summary, advice : list of str
     confidence : list of float
     overlaps : list of bool
-        Whether a property may hold for the same time as its siblings: it divides its parent in another way than they do.
+        Whether a property may hold for the same time as its siblings: it divides its parent in another way than they
+        do.
     aggregation : list of str
         How values come together (`schema.severity.AGGREGATIONS`); by default all add up.
     is_wait : list of int
-        1 for a property that is time in which a location waits for another, else 0. Where -1 is given, as by default, it is not known:
-        waits are then those with an id in `schema.severity.UNSTATED_WAITS`, and what is below a wait.
+        1 for a property that is time in which a location waits for another, else 0. Where -1 is given, as by default,
+        it is not known: waits are then those with an id in `schema.severity.UNSTATED_WAITS`, and what is below a wait.
     """
 
     id: list[str]
@@ -179,7 +180,8 @@ class PropertyAxis:
         return self.reduction(name) == "sum"
 
     def includes_calls(self, name: str) -> bool:
-        """Return whether the value of a call path covers what it calls: nothing comes together along the call tree then.
+        """Return whether the value of a call path covers what it calls: nothing comes together along the call tree
+        then.
 
         Parameters
         ----------
@@ -275,7 +277,8 @@ class CallAxis:
     def numbered_names(self) -> tuple[list[str], NDArray[np.int64]]:
         """The different names of regions, and the number of each call path's among them; (n_call_paths,) int64.
 
-        A name is not put into an array of the longest one: 10^6 call paths and one name of 20,000 characters would take 75 GiB.
+        A name is not put into an array of the longest one: 10^6 call paths and one name of 20,000 characters would take
+        75 GiB.
         """
         numbers: dict[str, int] = {}
         of = np.fromiter((numbers.setdefault(str(n), len(numbers)) for n in self.name), np.int64, len(self))
@@ -310,7 +313,8 @@ class CallAxis:
 
 @dataclass(repr=False)
 class SystemAxis:
-    """The system tree in depth-first order: machine, node, process, its threads; below a process its devices (accelerators) and their streams.
+    """The system tree in depth-first order: machine, node, process, its threads; below a process its devices
+    (accelerators) and their streams.
 
     Attributes
     ----------

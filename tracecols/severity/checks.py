@@ -1,8 +1,9 @@
 """What the values of a cube satisfy, so that nothing that relies on them is led astray.
 
-Files have checksums. But a cube that was made wrongly, or changed together with its checksums, could still have a call path that does not
-exist, or the same value twice: what is computed of it takes such numbers as indices and does not look. So everything is checked
-once, when a cube is read. References and ranges follow from the schema (`schema.severity`); what tables mean besides is checked here.
+Files have checksums. But a cube that was made wrongly, or changed together with its checksums, could still have a call
+path that does not exist, or the same value twice: what is computed of it takes such numbers as indices and does not
+look. So everything is checked once, when a cube is read. References and ranges follow from the schema
+(`schema.severity`); what tables mean besides is checked here.
 
 Tables are columns by name: those of a .severity folder, or those that the trees of another file would be written as.
 Every function returns in words what is wrong first, or an empty text.
@@ -36,8 +37,8 @@ BYTES_PER_CELL = 48
 def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int | None) -> str:
     """Compare the numbers of rows, which are known before anything is read, with each other and with what there is.
 
-    A row of most tables has a value that no other row has, so that it takes a byte of the file; four or more in all that tracecols writes.
-    The rows of the others are limited by those of these.
+    A row of most tables has a value that no other row has, so that it takes a byte of the file; four or more in all
+    that tracecols writes. The rows of the others are limited by those of these.
 
     Parameters
     ----------
@@ -103,7 +104,8 @@ def wrong_cells(
     starts: NDArray[np.int64],
     is_float: NDArray[np.bool_],
 ) -> str:
-    """Check the values of cells, whose references are right: that rows ascend, none is there twice, and all are numbers.
+    """Check the values of cells, whose references are right: that rows ascend, none is there twice, and all are
+    numbers.
 
     Parameters
     ----------
@@ -190,7 +192,8 @@ def wrong_periods(tables: Mapping[str, Columns], kind: str) -> str:
     return ""
 
 
-# -- trees ---------------------------------------------------------------------------------------------------------------
+# -- trees
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def _wrong_properties(tables: Mapping[str, Columns]) -> str:
@@ -221,7 +224,8 @@ def _wrong_properties(tables: Mapping[str, Columns]) -> str:
 def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
     """Check parents, depths and ends: they are those of one order, the depth-first one. O(n).
 
-    By induction a subtree is divided among the children: the first begins behind its head, each other one at the end of the one before.
+    By induction a subtree is divided among the children: the first begins behind its head, each other one at the end of
+    the one before.
     """
     parent, depth, end = (np.asarray(tables["call_paths"][c], np.int64) for c in ("parent", "depth", "end"))
     n = parent.size

@@ -109,8 +109,9 @@ class Comparison:
         Returns
         -------
         DataFrame
-            By phase a column for every run (seconds, occurrences or bytes; a phase that a run does not have is NaN), `change` (last - first) and
-            `ratio`, and where it changed most: `call_path`, and `at_call_path`, the change there. The largest changes come first.
+            By phase a column for every run (seconds, occurrences or bytes; a phase that a run does not have is NaN),
+            `change` (last - first) and `ratio`, and where it changed most: `call_path`, and `at_call_path`, the change
+            there. The largest changes come first.
 
         Raises
         ------
@@ -229,8 +230,8 @@ class Comparison:
         Returns
         -------
         DataFrame
-            property, parent, title, unit, one float64 column per run by its name (seconds, occurrences, bytes), change (last
-            minus first) and ratio (last by first; nan if both are zero, inf if only the first is).
+            property, parent, title, unit, one float64 column per run by its name (seconds, occurrences, bytes), change
+            (last minus first) and ratio (last by first; nan if both are zero, inf if only the first is).
         """
         import pandas as pd
 
@@ -257,8 +258,9 @@ class Comparison:
         Returns
         -------
         DataFrame
-            property, title, unit, call_path, one column per run by its name, change and ratio as in `totals`. Values are what
-            each property has of its own at the call path itself, so that they add up to the change of the properties given.
+            property, title, unit, call_path, one column per run by its name, change and ratio as in `totals`. Values
+            are what each property has of its own at the call path itself, so that they add up to the change of the
+            properties given.
         """
         import pandas as pd
 
@@ -285,10 +287,10 @@ class Comparison:
         Returns
         -------
         DataFrame
-            run, processes, threads (of all processes), property, title, unit, total, mean (total by threads), share (of the
-            property's root; as the mean, nan for what does not add up), speedup (mean of the first run by mean) and efficiency (speedup by the growth of
-            threads). The mean of `time` is the run's elapsed time. Where the problem grows with the run (weak scaling), `speedup` is the
-            efficiency.
+            run, processes, threads (of all processes), property, title, unit, total, mean (total by threads), share (of
+            the property's root; as the mean, nan for what does not add up), speedup (mean of the first run by mean) and
+            efficiency (speedup by the growth of threads). The mean of `time` is the run's elapsed time. Where the
+            problem grows with the run (weak scaling), `speedup` is the efficiency.
         """
         import pandas as pd
 

@@ -25,8 +25,8 @@ class SeverityCube(Severities):
     """Severities of all properties per call path and location (thesis 4.14).
 
     A value is inclusive along the property tree, exclusive along the call tree, and of one location. Other aggregations
-    (the views of thesis 4.16) are named by three letters, `i` or `e` for inclusive or exclusive, for property, call path
-    and system.
+    (the views of thesis 4.16) are named by three letters, `i` or `e` for inclusive or exclusive, for property, call
+    path and system.
 
     Attributes
     ----------
@@ -211,7 +211,8 @@ class SeverityCube(Severities):
         title : str, optional
             The name of the trace by default.
         sources : str or Path, optional
-            The folder that has the sources of the program: the report then shows the lines of the definitions of its regions.
+            The folder that has the sources of the program: the report then shows the lines of the definitions of its
+            regions.
         force : bool, optional
             Replace any other file as well.
 
@@ -224,7 +225,8 @@ class SeverityCube(Severities):
         return written
 
     def view(self, height: int = 620) -> Any:
-        """Return what `report` writes as a notebook widget (extra `notebook`); its `selection` is what is selected in it.
+        """Return what `report` writes as a notebook widget (extra `notebook`); its `selection` is what is selected in
+        it.
 
         Parameters
         ----------

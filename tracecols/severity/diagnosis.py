@@ -1,7 +1,9 @@
-"""What is wrong with a run, before anything else is asked: its times, its efficiencies, and the findings that cost most (docs/diagnosis.md).
+"""What is wrong with a run, before anything else is asked: its times, its efficiencies, and the findings that cost most
+(docs/diagnosis.md).
 
-All of it follows from the cube. A finding is a property of the tree of times with what it has of its own, without the properties
-below it; so findings add up, and none exceeds its property. Threads that idle are divided by what their master does meanwhile.
+All of it follows from the cube. A finding is a property of the tree of times with what it has of its own, without the
+properties below it; so findings add up, and none exceeds its property. Threads that idle are divided by what their
+master does meanwhile.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ MEANWHILE = {
     ),
     "other": ((), "while their master is in a run-time system", "Find out what the masters do on these call paths."),
 }  # fmt: skip
-"""What a master may do while its threads idle: the properties of its time, words for it, and advice instead of the property's."""
+"""What a master may do while its threads idle: the properties of its time, words for it, and advice instead of the
+property's."""
 
 HEADINGS = (
     "time", "execution", "mpi_communication", "mpi_point2point", "mpi_synchronization", "mpi_management", "omp_synchronization",
@@ -121,8 +124,8 @@ class Finding:
     paid_by : tuple of Place
         The locations with the largest parts, at most three.
     n_paying : int
-        How many locations have a part: half a percent; where those have less than half of all together, half of what locations with
-        any have on average.
+        How many locations have a part: half a percent; where those have less than half of all together, half of what
+        locations with any have on average.
     is_even : bool
         All of them have about the same: the largest less than 1.1 times the mean.
     cause : Place or None
@@ -193,7 +196,8 @@ class Diagnosis:
     counts : dict of str to int
         What could not be matched or contradicts itself.
     has_losses : bool
-        Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root causes.
+        Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root
+        causes.
     """
 
     name: str
@@ -266,7 +270,8 @@ def name_of(cube: Severities) -> str:
 
 
 def name_of_source(path: str) -> str:
-    """Return what people call a trace, by the file it was converted from: its folder if all traces of a recorder are called alike."""
+    """Return what people call a trace, by the file it was converted from: its folder if all traces of a recorder are
+    called alike."""
     source = Path(path)
     return source.parent.name if source.name in ("traces.otf2", "epik.elg", "epik.esd") else source.stem
 
@@ -279,7 +284,8 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     n_findings : int, optional
         How many findings to tell, at most.
     with_startup : bool, optional
-        Look at start-up and shutdown, too; by default they are set apart (`severity.focus`), unless the cube was narrowed.
+        Look at start-up and shutdown, too; by default they are set apart (`severity.focus`), unless the cube was
+        narrowed.
 
     Returns
     -------
@@ -382,7 +388,8 @@ DEVICE_FACTORS = ("device_load_balance", "device_communication_efficiency", "dev
 
 
 def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
-    """Return what a diagnosis shows of efficiencies, by metric: factors of MPI and of OpenMP if processes have teams of threads.
+    """Return what a diagnosis shows of efficiencies, by metric: factors of MPI and of OpenMP if processes have teams of
+    threads.
 
     Parameters
     ----------
@@ -412,11 +419,13 @@ def _lowest(found: tuple[Metric, ...], has_teams: bool, devices: Mapping[str, fl
     return min(below, key=below.__getitem__) if below else ""
 
 
-# -- findings --------------------------------------------------------------------------------------------------------------
+# -- findings
+# --------------------------------------------------------------------------------------------------------------
 
 
 def _candidates(cube: Severities) -> list[str]:
-    """Return the properties of the tree of times that are a loss, and that a narrowed cube was asked for; parents before children."""
+    """Return the properties of the tree of times that are a loss, and that a narrowed cube was asked for; parents
+    before children."""
     axis = cube.properties
     asked = (cube.facts.get("narrowed") or {}).get("properties")
     # without a property for computation it is what execution has of its own
@@ -432,9 +441,11 @@ def _candidates(cube: Severities) -> list[str]:
 
 
 def divided(cube: Severities) -> dict[str, Cells]:
-    """Divide the time that is lost among properties, each cell without the properties below it, so that findings add up.
+    """Divide the time that is lost among properties, each cell without the properties below it, so that findings add
+    up.
 
-    A property that may hold for the same time as its siblings has what these leave of its parent's cells, and the parent the rest.
+    A property that may hold for the same time as its siblings has what these leave of its parent's cells, and the
+    parent the rest.
     """
     axis = cube.properties
     candidates = _candidates(cube)
@@ -594,7 +605,8 @@ def _paying(parts: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
 
 
 def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place, Place, int]:
-    """Return the call path with the largest part of some cells, the region with the largest part, and the call path's number."""
+    """Return the call path with the largest part of some cells, the region with the largest part, and the call path's
+    number."""
     by_path = np.bincount(cells.call_path, cells.value, len(cube.call_paths)) * scale
     whole = float(by_path.sum())
     best = int(by_path.argmax())
@@ -614,8 +626,8 @@ def location_in_words(cube: Severities, location: int) -> str:
 
 
 def _cause(cube: Severities, causes: Cells | None) -> Place | None:
-    """Return the call path with the largest part of some costs, or the region if they are spread over its call paths, and the location
-    with most of them there."""
+    """Return the call path with the largest part of some costs, or the region if they are spread over its call paths,
+    and the location with most of them there."""
     if causes is None or not len(causes) or causes.value.sum() <= 0:
         return None
     scale = 1 / cube.resolution
@@ -634,7 +646,8 @@ def _cause(cube: Severities, causes: Cells | None) -> Place | None:
     return Place(location_in_words(cube, most), found.call_path, seconds, share, found.n_call_paths)
 
 
-# -- idle threads ----------------------------------------------------------------------------------------------------------
+# -- idle threads
+# ----------------------------------------------------------------------------------------------------------
 
 
 def masters(cube: Severities) -> NDArray[np.int64]:
@@ -647,7 +660,8 @@ def masters(cube: Severities) -> NDArray[np.int64]:
 
 
 def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    """Divide the time in which threads idle by the properties of the time that their master spends on the same call path.
+    """Divide the time in which threads idle by the properties of the time that their master spends on the same call
+    path.
 
     Parameters
     ----------
@@ -680,7 +694,8 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
 
 
 def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Finding]:
-    """Yield what idle threads cost, by what their masters do meanwhile: compute alone, MPI, devices, run-time systems."""
+    """Yield what idle threads cost, by what their masters do meanwhile: compute alone, MPI, devices, run-time
+    systems."""
     idle = _not_negative(with_tasks_once(roots_of_tasks(cube), idle))
     shares: dict[str, dict[str, NDArray[np.float64]]] = {kind: {} for kind in MEANWHILE}
     rest = np.ones(len(idle))

@@ -1,7 +1,7 @@
 """Efficiencies of a run: how good it is, as a few factors between 0 and 1 (docs/efficiencies.md).
 
-Three models say so of the same times: MPI (POP), hybrid multiplicative (BSC) and hybrid additive (POP). `RunTimes` holds
-the times, whatever they were found in; `tabulate` makes the table of them.
+Three models say so of the same times: MPI (POP), hybrid multiplicative (BSC) and hybrid additive (POP). `RunTimes`
+holds the times, whatever they were found in; `tabulate` makes the table of them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ MODEL_TITLES = {
 }
 
 APPROXIMATION, REPLAY = IDEALS = ("approximation", "replay")
-"""How the runtime on an ideal network is found: as what remains of the time without transfer, or by replay of the trace."""
+"""How the runtime on an ideal network is found: as what remains of the time without transfer, or by replay of the
+trace."""
 
 IO = "mpi_io"
 """File I/O: an ideal network shortens none of its time."""
@@ -60,11 +61,13 @@ class RunTimes:
     runtime : float
         From the start to the end of what is looked at.
     useful, outside : (n_threads,) float64
-        Time in computation of every CPU thread, and time outside MPI of the master of its process, which holds the CPUs of all.
+        Time in computation of every CPU thread, and time outside MPI of the master of its process, which holds the CPUs
+        of all.
     process : (n_threads,) int64
         The rank of each.
     openmp, serial : (n_threads,) float64
-        Time in parallel regions outside MPI, and computation outside parallel regions, of the master of each thread's process.
+        Time in parallel regions outside MPI, and computation outside parallel regions, of the master of each thread's
+        process.
     ideal : float
         Runtime on an ideal network; nan if it is not known.
     ideal_by : str
@@ -229,7 +232,8 @@ MULTIPLIED = "quotient of two factors, not a share of the time"
 """What a factor above 1 is where nothing more is known of it."""
 
 ABOVE_ONE = {"openmp_load_balance": "threads share computation more evenly than processes share the time outside MPI"}
-"""By metric: what it says if a factor is above 1, which quotients of factors may be (docs/efficiencies.md, "Above 100 %")."""
+"""By metric: what it says if a factor is above 1, which quotients of factors may be (docs/efficiencies.md, "Above 100
+%")."""
 
 
 def is_above_one(value: float, unit: str) -> bool:
@@ -257,7 +261,8 @@ def why_above_one(metric: str) -> str:
 OF_SEVERAL = (
     "serialisation_efficiency", "transfer_efficiency", "ideal_runtime", "outside_mpi_mean", "outside_mpi_max",
 )  # fmt: skip
-"""Metrics that say something only where several processes communicate, besides the factors of the efficiency of MPI and of processes."""
+"""Metrics that say something only where several processes communicate, besides the factors of the efficiency of MPI and
+of processes."""
 
 
 def is_of_several(metric: str) -> bool:
@@ -288,25 +293,25 @@ def as_frame(found: Iterable[Metric]) -> pd.DataFrame:
 def efficiencies(cube: Severities, within: str | None = None, *, ideal: str | None = None) -> pd.DataFrame:
     """Return how efficient the run is, by three models of the same times (docs/efficiencies.md).
 
-    A cube has no times of single calls. So the start and the end of MPI are left out with MPI_Init and MPI_Finalize themselves, and
-    the runtime on an ideal network is an approximation, as in Cube's advisor: the largest time of a location without that part of
-    MPI that is neither waiting nor I/O. `Trace.efficiencies` has exact times of both, and so has a cube of
-    `analyze(ideal_network=True)`.
+    A cube has no times of single calls. So the start and the end of MPI are left out with MPI_Init and MPI_Finalize
+    themselves, and the runtime on an ideal network is an approximation, as in Cube's advisor: the largest time of a
+    location without that part of MPI that is neither waiting nor I/O. `Trace.efficiencies` has exact times of both, and
+    so has a cube of `analyze(ideal_network=True)`.
 
     Parameters
     ----------
     within : str, optional
         A call path, a region, or a pattern: only this and what it calls.
     ideal : str, optional
-        How the runtime on an ideal network is found: `replay`, which the analysis must have done, or `approximation`. By default the
-        replay where the cube has it.
+        How the runtime on an ideal network is found: `replay`, which the analysis must have done, or `approximation`.
+        By default the replay where the cube has it.
 
     Returns
     -------
     DataFrame
-        One row per value: `model` (run, mpi, hybrid multiplicative, hybrid additive, computation), `metric` and its `parent`, `title`,
-        `unit` (share, sec, occ, Hz, ratio), `value` (float64; nan where it is not defined, as with nothing to divide by), and `by`: how the
-        value was found, where there are several ways.
+        One row per value: `model` (run, mpi, hybrid multiplicative, hybrid additive, computation), `metric` and its
+        `parent`, `title`, `unit` (share, sec, occ, Hz, ratio), `value` (float64; nan where it is not defined, as with
+        nothing to divide by), and `by`: how the value was found, where there are several ways.
 
     Raises
     ------
@@ -331,7 +336,8 @@ def efficiencies(cube: Severities, within: str | None = None, *, ideal: str | No
 
 
 def as_facts(times: RunTimes) -> list[list[Any]]:
-    """Return the efficiencies of a run as a cube keeps them: model, metric, value (None where it is not defined) and how it was found.
+    """Return the efficiencies of a run as a cube keeps them: model, metric, value (None where it is not defined) and
+    how it was found.
 
     Parameters
     ----------
@@ -438,9 +444,11 @@ def times_of(
 
 
 def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the time in MPI per location that an ideal network does not shorten by itself: waits and file I/O; (n_locations,) float64.
+    """Return the time in MPI per location that an ideal network does not shorten by itself: waits and file I/O;
+    (n_locations,) float64.
 
-    Waits that hold at the same time count once as far as that can be known: of a call path at a location no more than its time in MPI.
+    Waits that hold at the same time count once as far as that can be known: of a call path at a location no more than
+    its time in MPI.
     """
     result = np.zeros(cube.system.n_locations)
     if MPI not in cube.cells:
@@ -455,7 +463,8 @@ def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float
 
 
 def _runtime(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
-    """Return the largest time of a process, which its master has; of a region in which no master is, that of a thread."""
+    """Return the largest time of a process, which its master has; of a region in which no master is, that of a
+    thread."""
     return float(total[master].max(initial=0.0)) or float(total.max(initial=0.0))
 
 
@@ -472,7 +481,8 @@ def _check(cube: Severities) -> None:
 
 
 def _useful(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the time in computation per location: what is executed outside the run-time systems; (n_locations,) float64."""
+    """Return the time in computation per location: what is executed outside the run-time systems; (n_locations,)
+    float64."""
     if "comp" in cube.cells:
         return cube.by_location("comp", mask)
     own = cube.cells_of("execution", "eee").on(mask)
@@ -502,14 +512,16 @@ def _masters(rank: NDArray[np.int64], thread: NDArray[np.int32]) -> NDArray[np.i
 
 
 def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:
-    """Select OpenMP's parallel regions and what is below them; (n_call_paths,) bool. Files without roles have their names."""
+    """Select OpenMP's parallel regions and what is below them; (n_call_paths,) bool. Files without roles have their
+    names."""
     c = cube.call_paths
     unknown = np.isin(c.role, ["", "unknown"]) & np.isin(c.paradigm, ["", "unknown"])
     named = c.named(lambda name: re.match(r"!?\$omp parallel\b", name) is not None)
     return below(cube, ((c.role == "parallel") & (c.paradigm == "openmp")) | (unknown & named))
 
 
-# -- several runs ----------------------------------------------------------------------------------------------------------
+# -- several runs
+# ----------------------------------------------------------------------------------------------------------
 
 SCALING = (
     ("speedup", "Speedup"),
@@ -538,9 +550,9 @@ def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = F
     Returns
     -------
     DataFrame
-        One row per run: run, processes, threads, runtime (s), speedup, global_efficiency (parallel efficiency times computation
-        scalability), parallel_efficiency, computation_scalability, and of these, where all runs have the counters, instruction_, ipc_ and
-        frequency_scalability, whose product it is. What is not defined is nan.
+        One row per run: run, processes, threads, runtime (s), speedup, global_efficiency (parallel efficiency times
+        computation scalability), parallel_efficiency, computation_scalability, and of these, where all runs have the
+        counters, instruction_, ipc_ and frequency_scalability, whose product it is. What is not defined is nan.
     """
     import pandas as pd
 
@@ -574,7 +586,8 @@ def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = F
     return pd.DataFrame(rows)
 
 
-# -- requirements ----------------------------------------------------------------------------------------------------------
+# -- requirements
+# ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

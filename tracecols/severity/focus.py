@@ -1,8 +1,9 @@
-"""What of a run is looked at first: what lies between MPI_Init and MPI_Finalize; its start and its end are set apart (docs/diagnosis.md).
+"""What of a run is looked at first: what lies between MPI_Init and MPI_Finalize; its start and its end are set apart
+(docs/diagnosis.md).
 
-A cube has no times of single calls. So start and end are told by call path: MPI_Init, MPI_Finalize and what these call; and the own
-time of the call paths above the one that encloses both, if that one is entered once: it lies before it begins or after it ends.
-Threads idle on the call path of their master, and are set apart with it.
+A cube has no times of single calls. So start and end are told by call path: MPI_Init, MPI_Finalize and what these call;
+and the own time of the call paths above the one that encloses both, if that one is entered once: it lies before it
+begins or after it ends. Threads idle on the call path of their master, and are set apart with it.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def start_and_end(cube: Severities) -> NDArray[np.bool_]:
 
 
 def enclosing(cube: Severities, mask: NDArray[np.bool_]) -> int:
-    """Return the deepest call path with all of some call paths below it that no location enters twice; -1 if there is none."""
+    """Return the deepest call path with all of some call paths below it that no location enters twice; -1 if there is
+    none."""
     c = cube.call_paths
     heads = np.flatnonzero(mask)
     at = int(c.parent[heads.min()])
@@ -90,8 +92,8 @@ def _above(cube: Severities, call_path: int) -> NDArray[np.bool_]:
 def set_apart(cube: Severities) -> NDArray[np.bool_]:
     """Select the call paths that are set apart unless somebody asks for all; (n_call_paths,) bool.
 
-    None of a cube that was narrowed to properties, a region or a piece of time, or made of several: whoever made it has chosen what it shows.
-    None either if nothing would be left.
+    None of a cube that was narrowed to properties, a region or a piece of time, or made of several: whoever made it has
+    chosen what it shows. None either if nothing would be left.
     """
     nothing = np.zeros(len(cube.call_paths), bool)
     narrowed: Mapping[str, Any] = cube.facts.get("narrowed") or {}

@@ -42,8 +42,8 @@ def frame(
     aggregation : str, optional
         Along property and call path (see `cells_of`).
     by_period : bool, optional
-        A row for every phase or bin, in a column `phase` or `bin`; -1 is outside of all phases. Only of cubes that are divided, and
-        not together with an aggregation.
+        A row for every phase or bin, in a column `phase` or `bin`; -1 is outside of all phases. Only of cubes that are
+        divided, and not together with an aggregation.
 
     Returns
     -------
@@ -114,7 +114,8 @@ def _frame_by_period(
 def over_time(
     cube: Severities, name: str = "time", call_path: str | None = None, by: str = "location", *, outside: bool = False
 ) -> pd.DataFrame:
-    """Return severities of a property by phase or bin of time: a row for each, a column for each location, rank, or one for all.
+    """Return severities of a property by phase or bin of time: a row for each, a column for each location, rank, or one
+    for all.
 
     Parameters
     ----------
@@ -171,8 +172,8 @@ def over_time(
 
 
 def periods_frame(cube: Severities) -> pd.DataFrame:
-    """Return the phases or bins of a cube: when they begin and end, in seconds since the first event, and how many locations
-    have them.
+    """Return the phases or bins of a cube: when they begin and end, in seconds since the first event, and how many
+    locations have them.
 
     Raises
     ------
@@ -208,8 +209,8 @@ def wide(cube: Severities, properties: str | Sequence[str] | None = None, aggreg
     Returns
     -------
     DataFrame
-        call_path (category), rank, thread (int32), then float64 columns named by id. Rows in which all are zero are left
-        out; call paths of the same names stand in rows of their own.
+        call_path (category), rank, thread (int32), then float64 columns named by id. Rows in which all are zero are
+        left out; call paths of the same names stand in rows of their own.
     """
     import pandas as pd
 

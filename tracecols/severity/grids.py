@@ -65,8 +65,8 @@ def on_topology(
     Returns
     -------
     (size, ...) float64
-        Seconds, occurrences or bytes; one axis per dimension of the topology. NaN where no location stands; where several
-        stand, their sum.
+        Seconds, occurrences or bytes; one axis per dimension of the topology. NaN where no location stands; where
+        several stand, their sum.
 
     Raises
     ------
@@ -134,7 +134,8 @@ def with_topology(
 
 
 def stand_ins(system: SystemAxis, placed: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return for every location the one where it counts: itself, or the first of its process that has a position; -1 none."""
+    """Return for every location the one where it counts: itself, or the first of its process that has a position; -1
+    none."""
     process = np.full(system.n_locations, -1, np.int64)
     for node, row in enumerate(system.location):
         if row >= 0:

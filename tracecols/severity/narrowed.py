@@ -52,7 +52,8 @@ def _parameters(found: Mapping[str, Any]) -> list[str]:
 
 
 def in_words(facts: Mapping[str, Any]) -> str:
-    """Say what a cube was narrowed to: its properties, region, time, locations, what divides it, and parameters that were given; empty if nothing.
+    """Say what a cube was narrowed to: its properties, region, time, locations, what divides it, and parameters that
+    were given; empty if nothing.
 
     Examples
     --------
@@ -82,10 +83,11 @@ def in_words(facts: Mapping[str, Any]) -> str:
 
 
 def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
-    """Return what the name of a cube tells of how it was made, `expert.within-foo`; empty for a plain analysis of the whole trace.
+    """Return what the name of a cube tells of how it was made, `expert.within-foo`; empty for a plain analysis of the
+    whole trace.
 
-    Every file system takes it: what is no letter, digit or one of ``_.+,=-`` becomes a hyphen, and what is long is cut, with a
-    checksum of the whole behind it.
+    Every file system takes it: what is no letter, digit or one of ``_.+,=-`` becomes a hyphen, and what is long is cut,
+    with a checksum of the whole behind it.
     """
     found = _read(facts)
     parts = [conventions] if conventions != DEFAULT else []
@@ -109,7 +111,8 @@ def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
 
 
 def made_how(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what distinguishes a cube from another one of the same trace: conventions, narrowing, and operation on cubes."""
+    """Return what distinguishes a cube from another one of the same trace: conventions, narrowing, and operation on
+    cubes."""
     how = {
         "conventions": facts.get("conventions", ""),
         "narrowed": _read(facts),

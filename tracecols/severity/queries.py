@@ -55,7 +55,8 @@ class Severities:
     periods : PeriodAxis, optional
         Phases or bins of time; None where the time is not divided.
     period_cells : dict of str to PeriodCells
-        By property the same severities by period: their sums over periods are `cells`. Empty where the time is not divided.
+        By property the same severities by period: their sums over periods are `cells`. Empty where the time is not
+        divided.
     """
 
     def __init__(
@@ -99,7 +100,8 @@ class Severities:
 
     @property
     def is_difference(self) -> bool:
-        """Whether its values are changes: positive where the first operand is larger, which is the later run of a comparison."""
+        """Whether its values are changes: positive where the first operand is larger, which is the later run of a
+        comparison."""
         return bool(self.facts.get("operation") == "difference")
 
     def divided(self) -> PeriodAxis:
@@ -150,9 +152,11 @@ class Severities:
         return [self.find_property(name) for name in as_texts(names, "properties", SeverityError)]
 
     def find_call_paths(self, *patterns: str) -> NDArray[np.bool_]:
-        """Select call paths by their whole path, by shell patterns (``*`` also matches slashes), or by the region they enter.
+        """Select call paths by their whole path, by shell patterns (``*`` also matches slashes), or by the region they
+        enter.
 
-        A text is tried as a whole path, as a pattern of whole paths, as a region, and as a pattern of regions, in this order.
+        A text is tried as a whole path, as a pattern of whole paths, as a region, and as a pattern of regions, in this
+        order.
 
         Parameters
         ----------
@@ -195,7 +199,8 @@ class Severities:
         return 1 / self.resolution if self.properties.unit[self.properties.number[name]] == "sec" else 1.0
 
     def in_units(self, name: str, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return what `reduce_at` made of the cells of a property in seconds, occurrences or bytes; 0 where there was no cell.
+        """Return what `reduce_at` made of the cells of a property in seconds, occurrences or bytes; 0 where there was
+        no cell.
 
         Parameters
         ----------
@@ -236,7 +241,8 @@ class Severities:
         return cells
 
     def total(self, name: str) -> float:
-        """Return the sum over all call paths and locations, in seconds, occurrences or bytes; of an extreme, that of all.
+        """Return the sum over all call paths and locations, in seconds, occurrences or bytes; of an extreme, that of
+        all.
 
         Parameters
         ----------
@@ -268,7 +274,8 @@ class Severities:
         return float(self.cells_of(name, "eee").total(self.properties.reduction(name)) * self.scale(name))
 
     def whole(self, name: str) -> float:
-        """Return what shares of a property refer to: the total of its root, for a difference that of the cube subtracted.
+        """Return what shares of a property refer to: the total of its root, for a difference that of the cube
+        subtracted.
 
         It has no sign, so that shares have that of their values: what grows is positive though the whole shrinks.
 

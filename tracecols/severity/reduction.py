@@ -79,8 +79,8 @@ def reduce_at(index: NDArray[Any], values: NDArray[Any], n: int, how: str = "sum
     Returns
     -------
     (n,) int64, float64 or object
-        Of sums Python integers where they could exceed 64 bits (`widened`); of minima and maxima float64. The identity of the
-        reduction where there is no value: `filled` turns it into zero when nothing is reduced any further.
+        Of sums Python integers where they could exceed 64 bits (`widened`); of minima and maxima float64. The identity
+        of the reduction where there is no value: `filled` turns it into zero when nothing is reduced any further.
     """
     operation, identity = REDUCTIONS[how]
     values = widened(values) if how == "sum" else values

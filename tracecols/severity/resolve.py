@@ -1,7 +1,7 @@
 """One way to find a property by its name: its id, or a title that no other property has.
 
-Root causes have the titles of the waits they belong to, as in the field's displays. A title that they share with one other
-property means that one; theirs are found by id.
+Root causes have the titles of the waits they belong to, as in the field's displays. A title that they share with one
+other property means that one; theirs are found by id.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def matching(axis: PropertyAxis, name: object) -> list[str]:
 def find_several(
     axis: PropertyAxis, names: str, where: str, error: type[TracecolsError], hint: str, in_shell: str = ""
 ) -> list[str]:
-    """Return the ids of the properties that a text means at the command line: one name, or several with commas in between.
+    """Return the ids of the properties that a text means at the command line: one name, or several with commas in
+    between.
 
     Parameters
     ----------
@@ -93,7 +94,8 @@ def find_property(
     Raises
     ------
     TracecolsError
-        Of the type `error`. If there is no such property, with the nearest ids; if several have the title, with all of them.
+        Of the type `error`. If there is no such property, with the nearest ids; if several have the title, with all of
+        them.
     """
     found = fitting(axis, name)
     if not found and (fits := matching(axis, name)):

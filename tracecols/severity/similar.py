@@ -27,22 +27,25 @@ FAR = 5.0
 def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.25) -> pd.DataFrame:
     """Group phases, or bins, that are alike.
 
-    Two are alike if their call paths are visited the same number of times, and they send, receive and so on equally often, on every location; and
-    if what a property takes there, exclusively, differs by no more than a share of it all. Groups are formed one after the other, around the phase
-    whose total is the median of those that are left; O(n groups) in the number of cells.
+    Two are alike if their call paths are visited the same number of times, and they send, receive and so on equally
+    often, on every location; and if what a property takes there, exclusively, differs by no more than a share of it
+    all. Groups are formed one after the other, around the phase whose total is the median of those that are left; O(n
+    groups) in the number of cells.
 
     Parameters
     ----------
     name : str
         Id or title of a property.
     tolerance : float
-        Share by which two may differ: the sum of the differences over call paths and locations, without sign, of the larger total.
+        Share by which two may differ: the sum of the differences over call paths and locations, without sign, of the
+        larger total.
 
     Returns
     -------
     DataFrame
-        By phase or bin: `total` (seconds, occurrences or bytes), `group` (0 is the largest; -1 where a phase is like no other), `representative` (the phase
-        the group is formed around), `distance` (share by which it differs from that), and `is_outlier`: alone, or far from the times of its group.
+        By phase or bin: `total` (seconds, occurrences or bytes), `group` (0 is the largest; -1 where a phase is like no
+        other), `representative` (the phase the group is formed around), `distance` (share by which it differs from
+        that), and `is_outlier`: alone, or far from the times of its group.
 
     Raises
     ------
@@ -112,7 +115,8 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
 
 
 def _patterns(cube: Severities, n: int) -> NDArray[np.uint64]:
-    """Return a number for each period that is the same where all counts are: of visits, messages, collective operations; (n,) uint64."""
+    """Return a number for each period that is the same where all counts are: of visits, messages, collective
+    operations; (n,) uint64."""
     result = np.zeros(n, np.uint64)
     factors = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93], np.uint64)
     for number, (name, unit) in enumerate(zip(cube.properties.id, cube.properties.unit, strict=True)):

@@ -218,7 +218,8 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Return the manifest of a cube of a version that is known, as it was written, and what tells the folder from another one.
+    """Return the manifest of a cube of a version that is known, as it was written, and what tells the folder from
+    another one.
 
     Raises
     ------

@@ -1,7 +1,9 @@
-"""Explicit tasks in a cube: their time appears twice, where they were scheduled and on call paths of their own below TASKS.
+"""Explicit tasks in a cube: their time appears twice, where they were scheduled and on call paths of their own below
+TASKS.
 
-As in the reference (`patterns.profile.task_cells`), the program's root takes the second appearance off, and its cells may become
-negative. Sums over all call paths are right. Whoever looks at single call paths, or leaves out the root, has to consider both.
+As in the reference (`patterns.profile.task_cells`), the program's root takes the second appearance off, and its cells
+may become negative. Sums over all call paths are right. Whoever looks at single call paths, or leaves out the root, has
+to consider both.
 """
 
 from __future__ import annotations

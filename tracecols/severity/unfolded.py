@@ -21,10 +21,12 @@ INSTANCE = "instance"
 
 
 def with_phases_as_call_paths(cube: Cube) -> Cube:
-    """Return the same severities with the phases as call paths of their own, as Score-P tells the instances of dynamic regions apart.
+    """Return the same severities with the phases as call paths of their own, as Score-P tells the instances of dynamic
+    regions apart.
 
-    Below a region whose instances are phases stands `instance=k` for each, with what happens in it. Phases that last from one call to the next,
-    and bins of time, are roots: `phase=k` and `bin=k`. What is outside of all phases keeps its call paths. The cube returned has no periods.
+    Below a region whose instances are phases stands `instance=k` for each, with what happens in it. Phases that last
+    from one call to the next, and bins of time, are roots: `phase=k` and `bin=k`. What is outside of all phases keeps
+    its call paths. The cube returned has no periods.
 
     Raises
     ------
@@ -86,7 +88,8 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
 
 
 def _heads(axis: CallAxis, path: NDArray[np.int64], as_roots: bool) -> NDArray[np.int64]:
-    """Return for every call path the outermost one around it that occurs in phases; -1 if none does, or phases are roots."""
+    """Return for every call path the outermost one around it that occurs in phases; -1 if none does, or phases are
+    roots."""
     head = np.full(len(axis), -1, np.int64)
     if as_roots:
         return head

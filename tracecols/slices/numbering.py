@@ -1,8 +1,8 @@
 """Which numbers the operations of a trace slice have in the whole trace, so that they are joined as they are there.
 
-Operations of several processes are joined by counting (`enhance.scan.numbering`). A slice lacks operations that were over before its
-start, of one process more of them than of another, and operations that are not over at its end. Operations that straddle its
-start are in the slice: the events that began them are repeated at the start.
+Operations of several processes are joined by counting (`enhance.scan.numbering`). A slice lacks operations that were
+over before its start, of one process more of them than of another, and operations that are not over at its end.
+Operations that straddle its start are in the slice: the events that began them are repeated at the start.
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ class MemberNumbers:
         return rows
 
     def runs(self) -> tuple[Ints, Ints, Ints]:
-        """Return key, first number, and one more than the last of every run of counted operations, ordered by key and number."""
+        """Return key, first number, and one more than the last of every run of counted operations, ordered by key and
+        number."""
         last = np.append(np.diff(self.of) != 0, True)[: self.of.size]
         stop = np.where(last, self.n[self.of], np.append(self.position[1:], 0)[: self.of.size])
         counted = np.flatnonzero(self.number >= 0)
@@ -435,7 +436,8 @@ class OperationCounter:
         holds : (n,) bool, optional
             Which are counted in the slice; by default those that are completed in it.
         by_time : bool, optional
-            Whether operations of the threads of a process are counted in the order of time; else in that of the threads.
+            Whether operations of the threads of a process are counted in the order of time; else in that of the
+            threads.
         rows : tuple of (n,) int64, optional
             All their events.
         """
@@ -632,7 +634,8 @@ class OperationCounter:
         return np.concatenate([rows, self._told(Numbered.FENCED, members, at, window)])
 
     def _next_on_windows(self, members: Ints) -> Ints:
-        """Keep the next numbers on windows that this trace, itself a slice, does not synchronise; rows for `Numbering`."""
+        """Keep the next numbers on windows that this trace, itself a slice, does not synchronise; rows for
+        `Numbering`."""
         side, location = self._side("rma", members, ["window"])
         end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
         window = side["window"][end].astype(np.int64)

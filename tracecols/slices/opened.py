@@ -22,7 +22,8 @@ def open_slice(
     progress: Progress | None = None,
     folder: Path | None = None,
 ) -> Iterator[Store]:
-    """Open what lies between two times as a store that exists until the context ends; the store itself if neither is given.
+    """Open what lies between two times as a store that exists until the context ends; the store itself if neither is
+    given.
 
     Parameters
     ----------

@@ -3,16 +3,16 @@
 A trace slice is what a recording of the time range would have held, had it known what was going on when it began:
 
 * What is open at the start is entered again at the time of the start, with its attributes: region instances (also those
-  that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, begins of created threads,
-  suspended tasks, a flush of the trace buffer. What is open at the end is closed at the time of the end,
+  that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, begins of created
+  threads, suspended tasks, a flush of the trace buffer. What is open at the end is closed at the time of the end,
   unless the location's events end before.
 * Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation on a communicator, a
-  window or a file, the k-th access and exposure epoch, the k-th begin in a team. So that the same belong together as in the
-  whole trace, the slice says which numbers its operations have there (`slices.numbering`); operations whose partners it lacks
-  count and match nothing. For tools that know nothing of that, archives hold no messages and blocking collective operations
-  whose partners lie before the start. What is open at the start is completed by the partner it has in the whole trace: the
-  requests of receives and of non-blocking collective operations, matching probes, and the calls that began an epoch or took a
-  lock of a window are repeated at the start.
+  window or a file, the k-th access and exposure epoch, the k-th begin in a team. So that the same belong together as in
+  the whole trace, the slice says which numbers its operations have there (`slices.numbering`); operations whose
+  partners it lacks count and match nothing. For tools that know nothing of that, archives hold no messages and blocking
+  collective operations whose partners lie before the start. What is open at the start is completed by the partner it
+  has in the whole trace: the requests of receives and of non-blocking collective operations, matching probes, and the
+  calls that began an epoch or took a lock of a window are repeated at the start.
 * A thread that had left a team or an OpenMP construct when others had not enters and leaves it once more, at the start.
 * Locations that are not chosen stay defined and have no events: ranks and communicators mean what they meant.
 """
@@ -197,7 +197,8 @@ class Stacks:
 
 
 class TeamVisit(NamedTuple):
-    """A thread in a team instance: rows of its begin and end there, and of FORK and JOIN if it forks; -1 there is none."""
+    """A thread in a team instance: rows of its begin and end there, and of FORK and JOIN if it forks; -1 there is
+    none."""
 
     instance: int
     location: int
@@ -391,7 +392,8 @@ class SlicePlanner:
         return []
 
     def _first_enter(self, location: int, start: int, stop: int, wanted: NDArray[np.bool_]) -> list[AddedEvent]:
-        """Return the first ENTER of a wanted region among some events, and an EXIT made after it; nothing if there is none."""
+        """Return the first ENTER of a wanted region among some events, and an EXIT made after it; nothing if there is
+        none."""
         size = 64
         while start < stop:
             events = self.store.read("events", location, ["kind", "region"], start, min(start + size, stop))
@@ -473,8 +475,8 @@ class SlicePlanner:
     def _teams(self, chosen: list[int]) -> None:
         """Let every thread be in the team instances that are open at an end of the time range.
 
-        So that all of them lie between FORK and JOIN there, as in the whole trace, threads that have left at the start enter and
-        leave once more, and threads that have not begun at the end enter and leave there.
+        So that all of them lie between FORK and JOIN there, as in the whole trace, threads that have left at the start
+        enter and leave once more, and threads that have not begun at the end enter and leave there.
         """
         teams = Teams(self.store, self._locations, np.array(chosen, np.int64))
         visits = TeamVisits.concatenate([self._visits_of(teams, location) for location in chosen])
@@ -567,7 +569,8 @@ class SlicePlanner:
 
     @staticmethod
     def _complete_visit(visit: TeamVisit, region: list[AddedEvent], forks: bool) -> list[AddedEvent]:
-        """Return begin and end of a thread in a team with what it does in between, and FORK and JOIN around them if they belong to it."""
+        """Return begin and end of a thread in a team with what it does in between, and FORK and JOIN around them if
+        they belong to it."""
         events = [
             AddedEvent(visit.begin, EventKind.THREAD_TEAM_BEGIN, -1),
             *region,
@@ -583,7 +586,8 @@ class SlicePlanner:
         return events
 
     def _insert(self, location: int, events: list[AddedEvent]) -> None:
-        """Put events, each of which follows from the one before, among those that come before the time range, where they stood."""
+        """Put events, each of which follows from the one before, among those that come before the time range, where
+        they stood."""
         before = self.slices[location].before
         n = next((i for i, x in enumerate(before) if x.kind in SWITCHES), len(before))
         at = 0

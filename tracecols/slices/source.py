@@ -1,4 +1,5 @@
-"""A store as a source of definitions and batches, whole or a slice of it, so that what reads archives can read stores."""
+"""A store as a source of definitions and batches, whole or a slice of it, so that what reads archives can read
+stores."""
 
 from __future__ import annotations
 
@@ -115,7 +116,8 @@ class SideReader:
                 break
 
     def until(self, row: int) -> Columns | None:
-        """Return the rows of events before `row` that have not been returned, `row` counting from the location's first."""
+        """Return the rows of events before `row` that have not been returned, `row` counting from the location's
+        first."""
         found_rows = []
         while True:
             if not self._waiting:
@@ -165,7 +167,8 @@ def side_rows(store: Store, table: str, location: int, first_row: int, rows: NDA
 
 
 def facts_of_slice(store: Store) -> dict[str, str]:
-    """Return what the manifest of a trace slice says: that it is one, and of its locations what events tell that it may lack."""
+    """Return what the manifest of a trace slice says: that it is one, and of its locations what events tell that it may
+    lack."""
     facts = {PIECE: "1"}
     kinds = store.definitions["locations"].column("type").to_pylist()
     if "gpu" in kinds:
@@ -175,7 +178,8 @@ def facts_of_slice(store: Store) -> dict[str, str]:
 
 
 class StoreSource:
-    """A store as a source (see `tracecols.converters.base.Source`), whole or a trace slice (see `tracecols.slices.plan`).
+    """A store as a source (see `tracecols.converters.base.Source`), whole or a trace slice (see
+    `tracecols.slices.plan`).
 
     Parameters
     ----------
@@ -186,8 +190,8 @@ class StoreSource:
     jobs : int, optional
         Threads to look for what is open at the ends of the time range; by default one per core.
     keeps_unmatched : bool, optional
-        Keep messages and collective operations whose partners lie before the time range, instead of leaving them out for tools that
-        would join others with them.
+        Keep messages and collective operations whose partners lie before the time range, instead of leaving them out
+        for tools that would join others with them.
     """
 
     def __init__(

@@ -22,7 +22,8 @@ ROW_GROUP = 1 << 20
 _COMPRESSION = "lz4"
 
 PACKINGS = ("LZ4", "SNAPPY", "UNCOMPRESSED")
-"""How tables may be packed: what takes a small share of a page when it is packed takes at most 255 times as much when it is not."""
+"""How tables may be packed: what takes a small share of a page when it is packed takes at most 255 times as much when
+it is not."""
 
 _GROWING = ("time", "row", "request", "matching", "acquisition", "generation", "stop_time", "place")
 
@@ -72,7 +73,8 @@ def as_batch(schema: pa.Schema, column: Callable[[str], Any]) -> pa.RecordBatch:
 
 
 def to_numpy(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return a column without nulls: numbers (not booleans, which are bits) without a copy where it is in one piece, texts as objects.
+    """Return a column without nulls: numbers (not booleans, which are bits) without a copy where it is in one piece,
+    texts as objects.
 
     The same as its method `to_numpy`, which imports pandas.
     """
@@ -126,9 +128,9 @@ class ParquetWriter(pq.ParquetWriter):  # type: ignore[misc]
 def event_writer(path: Path, table: Table) -> ParquetWriter:
     """Open a file for events or a side table.
 
-    What grows from row to row is packed as differences: time and row numbers take 0.1 to 2 bytes. Everything else repeats
-    itself, and LZ4 finds that: compared with a dictionary, columns of real traces are as small or smaller, written in a third
-    and read in half the time.
+    What grows from row to row is packed as differences: time and row numbers take 0.1 to 2 bytes. Everything else
+    repeats itself, and LZ4 finds that: compared with a dictionary, columns of real traces are as small or smaller,
+    written in a third and read in half the time.
     """
     return ParquetWriter(
         path,
@@ -206,7 +208,8 @@ class StoredTable:
     Raises
     ------
     StoreError
-        If the file cannot be opened, has other columns than its version, or is packed in a way that tracecols never does.
+        If the file cannot be opened, has other columns than its version, or is packed in a way that tracecols never
+        does.
     """
 
     def __init__(self, path: Path, table: Table, version: Version, known: Version) -> None:

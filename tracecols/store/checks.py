@@ -1,10 +1,11 @@
 """What the values of a store satisfy, so that nothing that relies on them is led astray.
 
-Files have checksums, and what has the wrong length or type is told when it is read. But a store that was made wrongly, or
-changed together with its checksums, could still refer to a region that does not exist: kernels take such values as indices
-and do not look. The checks follow from the schema: a reference is null or a row of the table it points to, the rows of a side
-table ascend and lie within their location, and its kinds are those of its family. What concerns events and side tables at the
-same time is compared where both are read, which costs nothing there (`enhance.scan.scan`, `model.model`, `kernels`).
+Files have checksums, and what has the wrong length or type is told when it is read. But a store that was made wrongly,
+or changed together with its checksums, could still refer to a region that does not exist: kernels take such values as
+indices and do not look. The checks follow from the schema: a reference is null or a row of the table it points to, the
+rows of a side table ascend and lie within their location, and its kinds are those of its family. What concerns events
+and side tables at the same time is compared where both are read, which costs nothing there (`enhance.scan.scan`,
+`model.model`, `kernels`).
 
 Every function returns in words what is wrong first, or an empty text.
 """
@@ -104,7 +105,8 @@ def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes
 
 
 class RowRanges(NamedTuple):
-    """Which rows of a side table belong to which location, and which events these have; arrays of one entry per location.
+    """Which rows of a side table belong to which location, and which events these have; arrays of one entry per
+    location.
 
     Attributes
     ----------
@@ -132,7 +134,8 @@ def wrong_columns(
     Returns
     -------
     at, column, what : int, str, str
-        The first row, counting from that of `columns`, that is wrong in the first column that is; what it is. -1 if none is.
+        The first row, counting from that of `columns`, that is wrong in the first column that is; what it is. -1 if
+        none is.
     """
     for column in table.columns:
         values = columns.get(column.name)
@@ -148,7 +151,8 @@ def wrong_columns(
                 return at, column.name, what
         elif column.name == "kind" and table.name in _KINDS:
             fits = _KINDS[table.name]
-            # of most locations the kinds lie close together; else a text is searched in a third of the time of a look-up
+            # of most locations the kinds lie close together; else a text is searched in a third of the time of a
+            # look-up
             if not fits[values.min() : values.max() + 1].all() and values.tobytes().translate(None, _BYTES[table.name]):
                 at = int(np.flatnonzero(~fits[values])[0])
                 name = NAMES.get(int(values[at]), str(values[at]))
@@ -311,7 +315,8 @@ _MORE: dict[str, Callable[[pa.Table, Sizes], str]] = {
 }  # fmt: skip
 
 
-# -- what the manifest says ----------------------------------------------------------------------------------------------
+# -- what the manifest says
+# ----------------------------------------------------------------------------------------------
 
 
 def wrong_manifest(manifest: Mapping[str, Any]) -> str:

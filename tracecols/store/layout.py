@@ -84,7 +84,8 @@ INSTEAD = {
     "a store of a trace": {"a trace archive": "it is converted already; analyze it: tracecols analyze {}", "a severity cube": "analyze it: tracecols analyze {}"},
     "a severity cube": {"a store": "look at it: tracecols show {}", "a trace archive": "look at it: tracecols show {}"},
 }  # fmt: skip
-"""What can be done with something that was given in the place of something else: by its kind, and by what was wanted."""
+"""What can be done with something that was given in the place of something else: by its kind, and by what was
+wanted."""
 
 
 def recognised(path: Path) -> str:
@@ -101,7 +102,8 @@ def recognised(path: Path) -> str:
 
 
 def instead(path: Path, wanted: str) -> str:
-    """Return the error about something that was given in the place of something else; empty if it is not known what it is.
+    """Return the error about something that was given in the place of something else; empty if it is not known what it
+    is.
 
     Parameters
     ----------
@@ -114,7 +116,8 @@ def instead(path: Path, wanted: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Say why a manifest cannot be read, to go on with: it is a pipe or device, or permission is denied; nothing otherwise."""
+    """Say why a manifest cannot be read, to go on with: it is a pipe or device, or permission is denied; nothing
+    otherwise."""
     if is_denied(error):
         return ": permission denied"
     return f": {error}" if isinstance(error, UnusableFileError) else ""

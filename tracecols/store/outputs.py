@@ -1,8 +1,9 @@
 """Outputs: files and folders that appear complete or not at all, and the one rule that says what they may replace.
 
-Whatever tracecols writes for its users is an `Output`. Never replaced are devices, pipes, sockets and folders of others, and nothing
-is written into a store or a severity cube. A file or folder that tracecols made in the same way is replaced. A file that tracecols did
-not make, as far as it tells, and what was made in another way, is replaced only if the caller says so (`force`).
+Whatever tracecols writes for its users is an `Output`. Never replaced are devices, pipes, sockets and folders of
+others, and nothing is written into a store or a severity cube. A file or folder that tracecols made in the same way is
+replaced. A file that tracecols did not make, as far as it tells, and what was made in another way, is replaced only if
+the caller says so (`force`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from tracecols.store.layout import is_made_here, kind_of_folder, read_manifest
 from tracecols.work.scratch import ScratchFolder
 
 Recognise = Callable[[Path], str | None]
-"""Returns, of what exists in the place of an output: None if it is not known to be of the same kind, an empty text if it was made in
-the same way, else how it was made."""
+"""Returns, of what exists in the place of an output: None if it is not known to be of the same kind, an empty text if
+it was made in the same way, else how it was made."""
 
 CORRECTED, REPLAYED = "TRACECOLS::CLOCKS_CORRECTED", "TRACECOLS::REPLAYED"
 """Entries of the manifest's `source` of stores with other times than the recorded ones."""
@@ -72,13 +73,15 @@ class Output:
         Raises
         ------
         TracecolsError
-            Of the type `error`: if something exists there that must not be replaced, or the path lies in a store or a cube.
+            Of the type `error`: if something exists there that must not be replaced, or the path lies in a store or a
+            cube.
         """
         check_path(self.path, self.error)
         path = self._followed()
         if not self.is_part:
             check_place(path, self.error)
-        # while another process replaces a folder it is not what it seems: what is refused must have been there all the time
+        # while another process replaces a folder it is not what it seems: what is refused must have been there all the
+        # time
         while (seen := _identity_of(path)) is not None and (refusal := self._refusal(path)) is not None:
             if _identity_of(path) == seen:
                 raise refusal
@@ -86,10 +89,11 @@ class Output:
 
     @contextmanager
     def new(self) -> Iterator[Path]:
-        """Yield a path to write to, and move what is there to the output's place when the block ends well; else leave nothing.
+        """Yield a path to write to, and move what is there to the output's place when the block ends well; else leave
+        nothing.
 
-        A folder is there already, a file is not. What other processes write to the same place meanwhile is replaced: the last one
-        that is complete stays.
+        A folder is there already, a file is not. What other processes write to the same place meanwhile is replaced:
+        the last one that is complete stays.
         """
         path = self.check()
 
@@ -174,7 +178,8 @@ def folder_output(path: Path, what: str, error: type[TracecolsError] = StoreErro
 
 
 def store_output(path: str | Path, source: Mapping[str, Any], *, force: bool = False) -> Output:
-    """Return the store of a trace; it replaces stores whose times are of the same origin: recorded, corrected or predicted.
+    """Return the store of a trace; it replaces stores whose times are of the same origin: recorded, corrected or
+    predicted.
 
     Parameters
     ----------
@@ -219,7 +224,8 @@ def _identity_of(path: Path) -> tuple[int, int] | None:
 
 
 def _put(new: Path, path: Path, old: Path) -> None:
-    """Let a folder take a place, whatever other processes put there meanwhile; `old` is where it leaves the one before."""
+    """Let a folder take a place, whatever other processes put there meanwhile; `old` is where it leaves the one
+    before."""
     while True:
         try:
             with suppress(FileNotFoundError):

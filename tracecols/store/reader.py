@@ -92,11 +92,11 @@ class Store:
     Attributes
     ----------
     version : Version
-        Of its format (`schema.versions`): columns that an older minor version lacks read as null or their declared default, what a
-        newer one has besides is ignored.
+        Of its format (`schema.versions`): columns that an older minor version lacks read as null or their declared
+        default, what a newer one has besides is ignored.
     decreases : dict of int to int
-        By location how many events are earlier than the one before; of locations where there are some. Stores made before
-        this was counted have none.
+        By location how many events are earlier than the one before; of locations where there are some. Stores made
+        before this was counted have none.
 
     Raises
     ------
@@ -206,7 +206,8 @@ class Store:
 
     @property
     def note(self) -> str:
-        """What a person should know of the version of its format: that it is newer, and what is ignored; mostly empty."""
+        """What a person should know of the version of its format: that it is newer, and what is ignored; mostly
+        empty."""
         if self.version <= FORMAT_VERSION:
             return ""
         ignored = list(self._ignored)
@@ -257,7 +258,8 @@ class Store:
         raise StoreError(f"{self.path} was replaced or removed while it was being read\n  open it again")
 
     def _open_here(self, path: Path, metadata: pq.FileMetaData) -> pq.ParquetFile:
-        """Return an open file of this thread. A file of many row groups takes longer to open than a small one of them to read."""
+        """Return an open file of this thread. A file of many row groups takes longer to open than a small one of them
+        to read."""
         files: OrderedDict[Path, pq.ParquetFile] = self._local.__dict__.setdefault("files", OrderedDict())
         file = files.get(path)
         if file is None:
@@ -270,7 +272,8 @@ class Store:
         return f"<Store {self.path}>"
 
     def check_files(self) -> None:
-        """Refuse a store in which something else stands in the place of a file; for those who open its files themselves.
+        """Refuse a store in which something else stands in the place of a file; for those who open its files
+        themselves.
 
         Raises
         ------
@@ -349,9 +352,11 @@ class Store:
         return self._definitions.setdefault(name, table)
 
     def _wrong_size(self, name: str, n: int, path: Path) -> str:
-        """Say why a definition table cannot have as many rows as its file says, before these fill the memory; an empty text if it can.
+        """Say why a definition table cannot have as many rows as its file says, before these fill the memory; an empty
+        text if it can.
 
-        Nearly every row has a value that no other row has, such as its identifier, which takes a byte of the file: four and more in all that are written.
+        Nearly every row has a value that no other row has, such as its identifier, which takes a byte of the file: four
+        and more in all that are written.
         """
         n_locations = int(self.manifest["n_locations"])
         if name == "locations":

@@ -106,7 +106,8 @@ class PartWriter:
             self._write(table, {c: np.concatenate([w[c] for w in waiting]) for c in self.tables[table].names})
 
     def _collect(self, table: str, columns: dict[str, NDArray[Any]], at_once: int) -> None:
-        """Keep rows until there are enough of them for a row group. They must be copies: the converter reuses its buffers."""
+        """Keep rows until there are enough of them for a row group. They must be copies: the converter reuses its
+        buffers."""
         self._waiting.setdefault(table, []).append(columns)
         self._n_waiting[table] = self._n_waiting.get(table, 0) + next(iter(columns.values())).size
         if self._n_waiting[table] >= at_once:
@@ -131,12 +132,14 @@ class PartWriter:
         events: dict[str, NDArray[Any]],
         sides: dict[str, dict[str, NDArray[Any]]],
     ) -> None:
-        """Write a batch of events of locations that follow each other; side tables count events from the first location's first.
+        """Write a batch of events of locations that follow each other; side tables count events from the first
+        location's first.
 
         Parameters
         ----------
         parts : list of (int, int)
-            Rows of the locations, and how many of the events are theirs; the first one may go on with those of the batch before.
+            Rows of the locations, and how many of the events are theirs; the first one may go on with those of the
+            batch before.
         first_row : int
             Row of the first event of the first location.
         events : dict of str to array

@@ -11,7 +11,8 @@ from tracecols.schema import Table
 
 
 class Drawing:
-    """How an answer is drawn: called, it draws the picture that fits the question; its attributes are those of pandas (`plot.bar`).
+    """How an answer is drawn: called, it draws the picture that fits the question; its attributes are those of pandas
+    (`plot.bar`).
 
     Parameters
     ----------
@@ -58,8 +59,8 @@ class Drawing:
 class Answer(pd.DataFrame):  # type: ignore[misc]
     """The answer to a question about a trace: a data frame; `plot()` draws it.
 
-    Rows and columns that are chosen from it are an answer as well. Once columns are missing that the picture needs, `plot` is
-    that of pandas.
+    Rows and columns that are chosen from it are an answer as well. Once columns are missing that the picture needs,
+    `plot` is that of pandas.
 
     Attributes
     ----------

@@ -31,8 +31,8 @@ def comm_matrix(trace: OpenedTrace, by: str = "rank") -> Answer:
     Returns
     -------
     Answer
-        A row per sender and receiver between which there are messages: `send_rank`, `recv_rank` (by thread also `send_thread`,
-        `recv_thread`), `n_messages`, `bytes`. `plot()` draws a matrix.
+        A row per sender and receiver between which there are messages: `send_rank`, `recv_rank` (by thread also
+        `send_thread`, `recv_thread`), `n_messages`, `bytes`. `plot()` draws a matrix.
 
     Examples
     --------
@@ -70,8 +70,8 @@ def message_histogram(trace: OpenedTrace, bins: int | Sequence[int] | None = Non
     Parameters
     ----------
     bins : int or sequence of int, optional
-        Number of bins of equal width, or the lengths in bytes at which they begin and the last one ends; by default they begin
-        at 0 and the powers of two.
+        Number of bins of equal width, or the lengths in bytes at which they begin and the last one ends; by default
+        they begin at 0 and the powers of two.
 
     Returns
     -------
@@ -138,8 +138,8 @@ def comm_over_time(trace: OpenedTrace, bins: int = 50) -> Answer:
     Returns
     -------
     Answer
-        A row per interval: `begin_seconds`, `end_seconds`, `n_sent`, `bytes_sent`, `n_received`, `bytes_received`. `plot()` draws
-        bytes per second.
+        A row per interval: `begin_seconds`, `end_seconds`, `n_sent`, `bytes_sent`, `n_received`, `bytes_received`.
+        `plot()` draws bytes per second.
     """
     model, readable = trace.model, trace.readable
     edges = interval_edges(model, bins)

@@ -46,7 +46,8 @@ def over_locations(model: Model, locations: NDArray[np.int64], visit: Callable[[
 
 
 def add_up(key: NDArray[np.int64], *values: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
-    """Add up values of the same key; the keys in ascending order, and the sums: Python integers where some might exceed 64 bits.
+    """Add up values of the same key; the keys in ascending order, and the sums: Python integers where some might exceed
+    64 bits.
 
     Parameters
     ----------

@@ -97,10 +97,10 @@ def flat_profile(trace: OpenedTrace, by: str = "region") -> Answer:
     Returns
     -------
     Answer
-        `region_name` and `paradigm` (or `path`, or `paradigm`), `visits`, `exclusive_seconds`, `inclusive_seconds` (not by
-        paradigm; of recursive calls the outermost count), `share` (of the exclusive time). What explicit tasks do is there twice, on
-        the call path on which they were scheduled and on the call paths below TASKS, and once in what `share` refers to.
-        `plot()` draws bars.
+        `region_name` and `paradigm` (or `path`, or `paradigm`), `visits`, `exclusive_seconds`, `inclusive_seconds` (not
+        by paradigm; of recursive calls the outermost count), `share` (of the exclusive time). What explicit tasks do is
+        there twice, on the call path on which they were scheduled and on the call paths below TASKS, and once in what
+        `share` refers to. `plot()` draws bars.
     """
     model, readable = trace.model, trace.readable
     check_choice(by, ("region", "path", "paradigm"), "grouping (by)")
@@ -141,8 +141,9 @@ def load_imbalance(trace: OpenedTrace, over: str = "rank") -> Answer:
     Returns
     -------
     Answer
-        `region_name`, `paradigm`, `mean_seconds`, `min_seconds`, `max_seconds`, `max_rank` (and `max_thread`), `imbalance`
-        (greatest by mean), `lost_seconds` (what the others wait in all if they meet behind it). `plot()` draws bars.
+        `region_name`, `paradigm`, `mean_seconds`, `min_seconds`, `max_seconds`, `max_rank` (and `max_thread`),
+        `imbalance` (greatest by mean), `lost_seconds` (what the others wait in all if they meet behind it). `plot()`
+        draws bars.
     """
     model, readable = trace.model, trace.readable
     check_choice(over, ("rank", "thread"), "distribution (over)")
@@ -205,10 +206,11 @@ def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> An
     Returns
     -------
     Answer
-        A row per interval and group: `begin_seconds`, `end_seconds`, the group, `seconds`, `share` (of the time of all CPU
-        threads in the interval). All of the time that CPU threads spend on call paths is there, until the end of the recording. The
-        time of explicit tasks stands where they run, once: on the call paths below TASKS, and outside of the regions of a task on the
-        call path on which it was scheduled (`flat_profile` has all of it there as well). `plot()` draws areas.
+        A row per interval and group: `begin_seconds`, `end_seconds`, the group, `seconds`, `share` (of the time of all
+        CPU threads in the interval). All of the time that CPU threads spend on call paths is there, until the end of
+        the recording. The time of explicit tasks stands where they run, once: on the call paths below TASKS, and
+        outside of the regions of a task on the call path on which it was scheduled (`flat_profile` has all of it there
+        as well). `plot()` draws areas.
     """
     model, readable = trace.model, trace.readable
     check_choice(by, ("paradigm", "region", "path", "rank"), "grouping (by)")
@@ -253,8 +255,8 @@ def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
     Returns
     -------
     Answer
-        `rank`, `thread`, `total_seconds` (its core is reserved), `idle_seconds` (without work outside of parallel regions),
-        `waiting_seconds` (in the wait states of `waits`), `share`. `plot()` draws bars.
+        `rank`, `thread`, `total_seconds` (its core is reserved), `idle_seconds` (without work outside of parallel
+        regions), `waiting_seconds` (in the wait states of `waits`), `share`. `plot()` draws bars.
     """
     model, readable = trace.model, trace.readable
     waits = states_with_causes(model, conventions)
@@ -290,8 +292,8 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
     Returns
     -------
     Answer
-        `iteration` (from 0 on every location), `rank`, `thread`, `begin_seconds`, `end_seconds`, `seconds`. `plot()` draws
-        the longest, the mean and the shortest of every iteration.
+        `iteration` (from 0 on every location), `rank`, `thread`, `begin_seconds`, `end_seconds`, `seconds`. `plot()`
+        draws the longest, the mean and the shortest of every iteration.
 
     Raises
     ------

@@ -33,8 +33,8 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     Returns
     -------
     Answer
-        `victim_rank`, `culprit_rank` (and `..._thread` or `..._path`), `n_waits`, `seconds`, `longest_seconds`. `plot()` draws a
-        matrix.
+        `victim_rank`, `culprit_rank` (and `..._thread` or `..._path`), `n_waits`, `seconds`, `longest_seconds`.
+        `plot()` draws a matrix.
     """
     model, readable = trace.model, trace.readable
     check_choice(by, ("rank", "thread", "path"), "grouping (by)")
@@ -112,8 +112,9 @@ def top_instances(trace: OpenedTrace, property: str, n: int = 10, conventions: s
     Returns
     -------
     Answer
-        `severity` (in the unit of the property), `begin_seconds`, `end_seconds`, `rank`, `thread`, `path`, `cause_rank`,
-        `cause_thread`, `cause_path`, `cause_seconds` (null where the pattern does not say). `plot()` draws a timeline.
+        `severity` (in the unit of the property), `begin_seconds`, `end_seconds`, `rank`, `thread`, `path`,
+        `cause_rank`, `cause_thread`, `cause_path`, `cause_seconds` (null where the pattern does not say). `plot()`
+        draws a timeline.
 
     Raises
     ------

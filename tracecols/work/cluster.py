@@ -1,8 +1,8 @@
 """Workers in processes and on machines of their own: a Dask cluster (extra `dask`), imported only when it is used.
 
-Scheduler and network carry the names of tasks. What tasks are given and what they find stands in a scratch folder that the client
-and all workers see: one file for each function, result and kept value, written aside and renamed when it is complete. A task that
-runs again, since its worker was lost, finds what is done.
+Scheduler and network carry the names of tasks. What tasks are given and what they find stands in a scratch folder that
+the client and all workers see: one file for each function, result and kept value, written aside and renamed when it is
+complete. A task that runs again, since its worker was lost, finds what is done.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ PATIENCE = 300.0
 """Seconds without any worker, or without the scheduler, after which an analysis gives up."""
 
 RETRIES = 2
-"""How often a task is run again that failed for a reason that may pass (a file system that does not answer, no memory)."""
+"""How often a task is run again that failed for a reason that may pass (a file system that does not answer, no
+memory)."""
 
 LOADED = 1 << 29
 """Bytes of values that a worker holds because it may need them again."""
@@ -56,8 +57,9 @@ QUIET = {
     "distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "1s",
     "distributed.worker.memory.monitor-interval": "500ms",
 }  # fmt: skip
-"""What worker processes of this machine do less often than Dask lets them, or not at all: to look at the stacks of their threads every 10 ms,
-at their event loop every 20 ms, at their memory every 100 ms. That takes 5 % of a processor for each worker and 8 % for the scheduler."""
+"""What worker processes of this machine do less often than Dask lets them, or not at all: to look at the stacks of
+their threads every 10 ms, at their event loop every 20 ms, at their memory every 100 ms. That takes 5 % of a processor
+for each worker and 8 % for the scheduler."""
 
 
 def import_distributed() -> Any:
@@ -248,7 +250,8 @@ def perform(root: Path, folder: Path, number: int, item: object) -> None:
 
 
 def _state(root: str, paths: dict[str, str], token: str) -> dict[str, Any]:
-    """Say what a worker has and sees; it is sent as it stands here, since the worker may have another tracecols or none."""
+    """Say what a worker has and sees; it is sent as it stands here, since the worker may have another tracecols or
+    none."""
     import hashlib
     import importlib
     import os
@@ -512,7 +515,8 @@ def check_client(client: Any) -> None:
 def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -> Iterator[Cluster]:
     """Work on a cluster for a while; the scratch folder is removed in the end.
 
-    A client that is killed leaves its scratch folder; the next one on the same machine with the same `parent` removes it.
+    A client that is killed leaves its scratch folder; the next one on the same machine with the same `parent` removes
+    it.
 
     Parameters
     ----------
@@ -559,7 +563,8 @@ def default_scratch(given: str | Path | None, beside: Path) -> Path:
 
 
 def _own_security() -> Any:
-    """Return certificates that only the processes of one cluster know, in memory; None, with a warning, if they cannot be made."""
+    """Return certificates that only the processes of one cluster know, in memory; None, with a warning, if they cannot
+    be made."""
     distributed = import_distributed()
     try:
         return distributed.Security.temporary()

@@ -1,4 +1,5 @@
-"""Who does the work: the threads of this process, or the workers of a cluster (`tracecols.work.cluster`). Both run the same functions."""
+"""Who does the work: the threads of this process, or the workers of a cluster (`tracecols.work.cluster`). Both run the
+same functions."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ Progress = Callable[[int, int], None]
 """Called with what is done and what is to be done."""
 
 SCAN = 0.6
-"""Share of an analysis that its scan takes: 0.53 to 0.64 on a recorded and two generated traces of 2 to 10 M events; the rest is the search."""
+"""Share of an analysis that its scan takes: 0.53 to 0.64 on a recorded and two generated traces of 2 to 10 M events;
+the rest is the search."""
 
 
 def shares_of(report: Progress | None, total: int, *shares: float) -> list[Progress | None]:

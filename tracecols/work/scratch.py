@@ -23,8 +23,8 @@ except ImportError:  # where there are no such locks, what is left behind stays
 class ScratchFolder:
     """An empty folder of this process; it disappears with this object, at the latest when the program ends.
 
-    The process holds a lock on it. A killed process leaves its folder without a lock: whoever makes the next one of the same
-    name on the same machine removes it.
+    The process holds a lock on it. A killed process leaves its folder without a lock: whoever makes the next one of the
+    same name on the same machine removes it.
 
     Parameters
     ----------

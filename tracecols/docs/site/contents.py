@@ -1,4 +1,5 @@
-"""Which pages there are, which table of contents each is in, and where their links lead. Needs no Sphinx, so that a cheap test can ask."""
+"""Which pages there are, which table of contents each is in, and where their links lead. Needs no Sphinx, so that a
+cheap test can ask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the site lists that follows from declarations: tables, steps, properties, rules and constraints. Needs no Sphinx, so that a cheap test can ask."""
+"""What the site lists that follows from declarations: tables, steps, properties, rules and constraints. Needs no
+Sphinx, so that a cheap test can ask."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """One tiny program for every wait state: where it waits, by how much, and what it waits for.
 
-The pages of properties show each as a timeline; tests/test_site.py analyses each and finds the severity where the picture marks it.
+The pages of properties show each as a timeline; tests/test_site.py analyses each and finds the severity where the
+picture marks it.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ def shows(
     return declare
 
 
-# -- point-to-point --------------------------------------------------------------------------------------------------------
+# -- point-to-point
+# --------------------------------------------------------------------------------------------------------
 
 
 @shows("mpi_latesender", caption="Rank 1 enters MPI_Recv at 10 s and waits until rank 0 enters MPI_Send at 40 s.")
@@ -193,7 +195,8 @@ def late_receiver_wrong_order() -> Example:
     return Example(program, (Interval(sender, 18, 40),), Cause(receiver, 40, "rank 1 enters MPI_Recv for tag 2"))
 
 
-# -- collective operations ---------------------------------------------------------------------------------------------------
+# -- collective operations
+# ---------------------------------------------------------------------------------------------------
 
 
 def collective(name: str, op: str, times: list[tuple[int, int]], end: int = 60, **given: int | list[int]) -> Program:
@@ -368,7 +371,8 @@ def nonblocking_wait() -> Example:
     return Example(program, (Interval(first, 18, 40),), Cause(last, 40, "rank 1 enters MPI_Iallreduce"))
 
 
-# -- OpenMP ------------------------------------------------------------------------------------------------------------------
+# -- OpenMP
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def team(n: int, begin: list[int]) -> Program:
@@ -528,7 +532,8 @@ def idle_threads() -> Example:
     )
 
 
-# -- threads of POSIX --------------------------------------------------------------------------------------------------------
+# -- threads of POSIX
+# --------------------------------------------------------------------------------------------------------
 
 
 @shows(
@@ -575,7 +580,8 @@ def condition_contention() -> Example:
     return mutex("pthread_cond_wait")
 
 
-# -- one-sided communication -------------------------------------------------------------------------------------------------
+# -- one-sided communication
+# -------------------------------------------------------------------------------------------------
 
 
 def window_call(name: str) -> Example:
@@ -764,7 +770,8 @@ def window_lock() -> Example:
     return Example(program, (Interval(waiting, 15, 40),), Cause(owner, 40, "rank 0 releases the lock"))
 
 
-# -- devices -----------------------------------------------------------------------------------------------------------------
+# -- devices
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def offload() -> OffloadProgram:
@@ -901,7 +908,8 @@ def idle_after_launch() -> Example:
     )
 
 
-# -- root causes -------------------------------------------------------------------------------------------------------------
+# -- root causes
+# -------------------------------------------------------------------------------------------------------------
 
 
 @shows(

@@ -1,4 +1,5 @@
-"""What the site has besides its pages: timelines of properties, a live report, the help of all commands, and a check that every page is in a section."""
+"""What the site has besides its pages: timelines of properties, a live report, the help of all commands, and a check
+that every page is in a section."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def prepare_source(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = add_timeline(source[0], name.removeprefix(PROPERTIES))
     elif app.env.doc2path(name).suffix == ".ipynb":
         source[0] = inline_attachments(source[0])
-    # drawn where Markdown is shown with Mermaid; its script would come from the network, and a table below says the same
+    # drawn where Markdown is shown with Mermaid; its script would come from the network, and a table below says the
+    # same
     source[0] = re.sub(r"\n```mermaid\n.*?\n```\n(\nThick arrows.*?\n)?", "\n", source[0], flags=re.DOTALL)
 
 
@@ -124,7 +126,8 @@ _sidebars: dict[str, str] = {}
 def keep_sidebar(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """List sections and their pages beside every page, but not the pages of all properties, which would take most of the build.
+    """List sections and their pages beside every page, but not the pages of all properties, which would take most of
+    the build.
 
     The list is the same for all of those, so it is made once.
     """

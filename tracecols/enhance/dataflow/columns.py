@@ -1,8 +1,9 @@
 """Tables of columns: declared, computed when first asked for, in memory or in a scratch file.
 
 Four classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema,
-`SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, and `ColumnSlice` is some rows of any of them. All have
-`len()`, `names`, `column(name)` and `rows(name, start, stop)`; all but the last `search(name, values)`.
+`SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, and `ColumnSlice` is some rows of any
+of them. All have `len()`, `names`, `column(name)` and `rows(name, start, stop)`; all but the last `search(name,
+values)`.
 """
 
 from __future__ import annotations

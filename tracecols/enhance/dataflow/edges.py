@@ -25,7 +25,8 @@ class Edges:
     length : (n,) int64
         Bytes that are transferred along it.
     steps : (n,) int64
-        Latencies on the way, one for a message and ceil(log2 p) for a collective operation of p participants; 0 for what is no transfer.
+        Latencies on the way, one for a message and ceil(log2 p) for a collective operation of p participants; 0 for
+        what is no transfer.
     """
 
     tail: Rows
@@ -66,7 +67,8 @@ class EdgeCollector:
             self._found[name].append(np.broadcast_to(np.asarray(values, np.int64), tail.shape)[kept])
 
     def add_in_order(self, tail: Rows, head: Rows, time: Rows) -> None:
-        """Add edges within processes. One that the recorded times contradict may close a cycle: it is the one to leave out then.
+        """Add edges within processes. One that the recorded times contradict may close a cycle: it is the one to leave
+        out then.
 
         Parameters
         ----------

@@ -176,7 +176,8 @@ class Segments:
 
 
 SPARSE = 8
-"""Of so many ascending keys for each that is wanted the wanted ones are searched for one by one, without a pass over all keys."""
+"""Of so many ascending keys for each that is wanted the wanted ones are searched for one by one, without a pass over
+all keys."""
 
 WIDEST = 1 << 62
 """Ascending keys that differ by less than this are found in blocks of numbers."""
@@ -247,7 +248,8 @@ def pair_with_previous(
 
 
 def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find for the k-th element of each key on the right the k-th with that key on the left; (n_right,) int64, -1 if none.
+    """Find for the k-th element of each key on the right the k-th with that key on the left; (n_right,) int64, -1 if
+    none.
 
     Parameters
     ----------

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.grouping import bounded
 
 PARTITION_ROWS = 1 << 18
-"""Call instances and attributed events of a partition, at least, four times as many once there are 16 partitions, and more if one
-process has them or there would be too many partitions; a trace that has fewer is one partition."""
+"""Call instances and attributed events of a partition, at least, four times as many once there are 16 partitions, and
+more if one process has them or there would be too many partitions; a trace that has fewer is one partition."""
 
 N_PARTITIONS = 64
 """Partitions, at most, of processes of the same size."""
@@ -21,8 +21,8 @@ PER_SLOT = 4
 """Partitions for each that is worked on at a time, so that none waits long for the last."""
 
 ROW_BYTES = 3000
-"""Bytes of memory that a task takes for each call instance and attributed event of its partition: 2.7 kB above what a worker begins
-with, root causes included, for partitions of 216,000 of them."""
+"""Bytes of memory that a task takes for each call instance and attributed event of its partition: 2.7 kB above what a
+worker begins with, root causes included, for partitions of 216,000 of them."""
 
 BUCKET_ROWS = 1 << 20
 """Participants of collective operations that are matched together."""
@@ -130,7 +130,8 @@ def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1,
 
 
 def whole_processes(sizes: NDArray[np.int64], process: NDArray[np.int32], most: int) -> list[NDArray[np.int64]]:
-    """Divide locations into groups of whole processes, in the order of these, of at most so much together or of a single process.
+    """Divide locations into groups of whole processes, in the order of these, of at most so much together or of a
+    single process.
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
-"""Where columns stay that only later steps need: in memory, beyond a budget in scratch files, or where all processes of a cluster see them."""
+"""Where columns stay that only later steps need: in memory, beyond a budget in scratch files, or where all processes of
+a cluster see them."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class StoredColumn:
 
 
 def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
-    """Fill an array with what stands in a file; for few bytes that takes half the time of `numpy.fromfile` (11 instead of 25 us for 1 kB).
+    """Fill an array with what stands in a file; for few bytes that takes half the time of `numpy.fromfile` (11 instead
+    of 25 us for 1 kB).
 
     Parameters
     ----------
@@ -145,7 +147,8 @@ class SpilledColumns:
         return values
 
     def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
-        """Find where values belong in an ascending column without nulls that is not relative to another one; (n_values,) int64."""
+        """Find where values belong in an ascending column without nulls that is not relative to another one;
+        (n_values,) int64."""
         column = self._stored[name]
         if not column.n:
             return np.zeros(len(values), np.int64)
@@ -188,7 +191,8 @@ class _Held:
             return fits
 
     def give(self, size: int) -> None:
-        """Hold so many bytes less; without the lock, since the garbage collector may run this while the same thread has it."""
+        """Hold so many bytes less; without the lock, since the garbage collector may run this while the same thread has
+        it."""
         self._given.append(size)
 
     @property
@@ -219,8 +223,8 @@ def _when_forgotten(columns: ColumnSource, function: Callable[..., None], *given
 class ColumnSpill:
     """Keep columns: the first ones in memory, what exceeds the budget in a scratch folder.
 
-    What it keeps lives as long as this, or until the end of the `with` it is used in. Columns that nobody refers to any more
-    make room before that: others have their place in memory, or their file is removed.
+    What it keeps lives as long as this, or until the end of the `with` it is used in. Columns that nobody refers to any
+    more make room before that: others have their place in memory, or their file is removed.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The words an analysis is declared in: steps, what they read and make, and the stages they run in.
 
-A step is a function that the decorator `step` declares: its parameters are the names of the values it reads, the decorator says in
-which stage it runs and what the values are called that it returns. Within a stage every step works on one slice of the trace,
-independently of all others:
+A step is a function that the decorator `step` declares: its parameters are the names of the values it reads, the
+decorator says in which stage it runs and what the values are called that it returns. Within a stage every step works on
+one slice of the trace, independently of all others:
 
 * `within`: one partition, which holds whole processes. It makes the tables within processes, and the rows that leave the partition.
 * `receive`: one partition and what was sent to it: the messages it receives.
@@ -57,7 +57,8 @@ GIVEN = {
 """Values that exist before any step runs, and what they are."""
 
 EVERY = "every_"
-"""A parameter of a step that begins so is the list of the values of all partitions, or buckets, in the order of their numbers."""
+"""A parameter of a step that begins so is the list of the values of all partitions, or buckets, in the order of their
+numbers."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -108,8 +109,8 @@ class Step:
 
     @property
     def doc(self) -> str:
-        """First line of the function's documentation."""
-        return (self.function.__doc__ or "").strip().split("\n")[0]
+        """First paragraph of the function's documentation."""
+        return " ".join((self.function.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Function], Function]:
@@ -137,7 +138,8 @@ def collect(modules: Iterable[ModuleType]) -> tuple[Step, ...]:
     Raises
     ------
     ValueError
-        If two steps make the same value, no step makes a value that another reads, or steps read each other's values in a circle.
+        If two steps make the same value, no step makes a value that another reads, or steps read each other's values in
+        a circle.
     """
     found = [
         declared

@@ -1,7 +1,7 @@
 """Ranks in communicators to processes, and back.
 
-A communicator that a recording names but does not define is -1. It has no members that are known, so nothing is joined on it:
-a rank in it is no process, and each process has such a communicator of its own.
+A communicator that a recording names but does not define is -1. It has no members that are known, so nothing is joined
+on it: a rank in it is no process, and each process has such a communicator of its own.
 """
 
 from __future__ import annotations

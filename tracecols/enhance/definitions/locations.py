@@ -20,8 +20,8 @@ BATCH = 1 << 20
 """Events that are looked at at once."""
 
 OF_CPUS = ("mpi", "openmp")
-"""Paradigms of CPUs: a location of type gpu that they list, or that executes an MPI call or an OpenMP construct of a team, is a thread
-(old recordings of many-core cards)."""
+"""Paradigms of CPUs: a location of type gpu that they list, or that executes an MPI call or an OpenMP construct of a
+team, is a thread (old recordings of many-core cards)."""
 
 CREATING = ("pthread", "winthread", "qtthread", "acethread", "tbbthread")
 """Paradigms in which a program creates its threads by itself, one by one."""
@@ -30,15 +30,16 @@ CALLSITE = "callsite id"
 """Parameter that a launch and its kernel have in common."""
 
 PIECE, PIECE_CPUS = "TRACECOLS::PIECE", "TRACECOLS::PIECE_CPUS"
-"""Facts in the manifest of a piece of a trace: that it is one; which locations of type gpu are threads in the whole trace."""
+"""Facts in the manifest of a piece of a trace: that it is one; which locations of type gpu are threads in the whole
+trace."""
 
 PIECE_CALLS, PIECE_LEFT_OUT = "TRACECOLS::PIECE_CALLS", "TRACECOLS::PIECE_LEFT_OUT"
 """Facts in the manifest of a piece: calls in which threads may wait that its ends cut through; events of messages and
 collective operations that an archive lacks because it would hold only one side of them."""
 
 PIECE_PENDING, PIECE_NUMBERS = "TRACECOLS::PIECE_PENDING", "TRACECOLS::PIECE_NUMBERS"
-"""Facts in the manifest of a piece: what devices were asked for before it begins, and what of it was done (`slices.devices`); which
-numbers its operations have in the whole trace (`enhance.scan.numbering`)."""
+"""Facts in the manifest of a piece: what devices were asked for before it begins, and what of it was done
+(`slices.devices`); which numbers its operations have in the whole trace (`enhance.scan.numbering`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +49,15 @@ class Locations:
     Attributes
     ----------
     process, thread : (n,) int32
-        Process and number in it of every location; the master of a process is its thread 0. The process of a stream that
-        stands in a location group of an accelerator is the one that created the group.
+        Process and number in it of every location; the master of a process is its thread 0. The process of a stream
+        that stands in a location group of an accelerator is the one that created the group.
     is_cpu : (n,) bool
         Whether it is a CPU thread.
     is_device : (n,) bool
         Whether it is a stream of a device: neither a CPU thread nor mere metrics.
     are_created : bool
-        Whether the program creates its threads by itself, so that no CPU is reserved for them as long as the process runs.
-        That is so where the definitions know POSIX threads or the like and nothing of OpenMP.
+        Whether the program creates its threads by itself, so that no CPU is reserved for them as long as the process
+        runs. That is so where the definitions know POSIX threads or the like and nothing of OpenMP.
     device : (n,) int32
         Number of the device that every stream belongs to, -1 for what is no stream.
     device_names : tuple of str
@@ -194,7 +195,8 @@ def _selected(
 
 
 def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Number the devices: location groups of type accelerator; those that the names of streams in a process tell apart."""
+    """Number the devices: location groups of type accelerator; those that the names of streams in a process tell
+    apart."""
     table, groups = store.definitions["locations"].to_pydict(), store.definitions["processes"].to_pydict()
     # queues of OpenCL are called like their devices
     teams = store.definitions["groups"].to_pydict()
@@ -216,7 +218,8 @@ def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int
 
 
 def _with_creators(store: Store, group: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Put the process that created it in the place of an accelerator; without a creator, the only process if there is one."""
+    """Put the process that created it in the place of an accelerator; without a creator, the only process if there is
+    one."""
     table = store.definitions["processes"]
     kind, creator = table.column("type").to_pylist(), table.column("creator").to_pylist()
     processes = [i for i, k in enumerate(kind) if k != "accelerator"]

@@ -1,7 +1,9 @@
-"""The chronological order of events across locations (thesis 3.1): by time, and how events of the same time follow each other.
+"""The chronological order of events across locations (thesis 3.1): by time, and how events of the same time follow each
+other.
 
-The order of a location's events is that in which they were recorded. Where time decreases in it (`Store.decreases`), an event
-that is earlier than one before is a late event: it is put in order as if it had the time of the latest event before it.
+The order of a location's events is that in which they were recorded. Where time decreases in it (`Store.decreases`), an
+event that is earlier than one before is a late event: it is put in order as if it had the time of the latest event
+before it.
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray
 
 
 class EventOrder:
-    """Order events by time, late ones by that of the latest event before them; ties go to the lower location unless the source
-    says otherwise (side table `ties`), and within a location to the one recorded first.
+    """Order events by time, late ones by that of the latest event before them; ties go to the lower location unless the
+    source says otherwise (side table `ties`), and within a location to the one recorded first.
 
     Parameters
     ----------
@@ -71,14 +73,16 @@ class EventOrder:
         self._late_times = np.concatenate([nothing, *(time for _, _, time in late)])
 
     def time(self, rows: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the times by which events are put in order: of late events that of the latest event before them; (n,) int64."""
+        """Return the times by which events are put in order: of late events that of the latest event before them; (n,)
+        int64."""
         if not self._late.size or not rows.size:
             return time
         at = np.minimum(np.searchsorted(self._late, rows), self._late.size - 1)
         return np.where(self._late[at] == rows, self._late_times[at], time)
 
     def times_of(self, first: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the same of consecutive events of one location, the first of which has row `first`: they never decrease."""
+        """Return the same of consecutive events of one location, the first of which has row `first`: they never
+        decrease."""
         low, high = np.searchsorted(self._late, [first, first + time.size])
         if low == high:
             return time
@@ -164,7 +168,8 @@ class EventOrder:
     def fill_positions(
         self, time: NDArray[np.int64], positions: NDArray[Any], forget: Callable[[], None] = lambda: None
     ) -> Iterator[NDArray[np.int64]]:
-        """Number all events chronologically (`pos`, thesis 3.1), writing to `positions`; yields the rows of each window in order."""
+        """Number all events chronologically (`pos`, thesis 3.1), writing to `positions`; yields the rows of each window
+        in order."""
         done = 0
         for rows in self.windows(time, forget):
             positions[rows] = np.arange(done, done + rows.size)

@@ -24,7 +24,8 @@ DEVICE_PARADIGMS = ("cuda", "hip", "opencl", "openacc", "openmp_target")
 """Paradigms whose regions on a CPU are calls that manage or use devices."""
 
 MANAGEMENT, LAUNCH, MEMORY, SYNCHRONIZATION, WAIT, COPY = range(6)
-"""What such calls do: a WAIT is a synchronisation that blocks the host, any other SYNCHRONIZATION asks or orders work only."""
+"""What such calls do: a WAIT is a synchronisation that blocks the host, any other SYNCHRONIZATION asks or orders work
+only."""
 
 _DEVICE_CALLS = (
     (LAUNCH, r"(cu|cuda|hip)(ext)?(module)?(launch(?!hostfunc)|graphlaunch)\w*|clenqueue(ndrangekernel|task)|acc_(enqueue_|launch_)"
@@ -47,14 +48,16 @@ _DEVICE_CALLS = (
 _OF_LIBRARIES = re.compile(
     r"(cu|cuda|hip|cl|ze|zes)[A-Z]\w*|acc_\w+@.*|(pi|ur)(Enqueue|Queue|Event|Mem|USM|Kernel|Program|Context|Device|Platform)\w*|sycl::.*"
 )
-"""Names of functions of the libraries for devices (CUDA, HIP, OpenCL, Level Zero, OpenACC, SYCL and what it stands on), whatever
-paradigm a recording states: there is none for Level Zero and SYCL, and some that were made before one was agreed on state another."""
+"""Names of functions of the libraries for devices (CUDA, HIP, OpenCL, Level Zero, OpenACC, SYCL and what it stands on),
+whatever paradigm a recording states: there is none for Level Zero and SYCL, and some that were made before one was
+agreed on state another."""
 
 _OF_OTHERS = ("mpi", "openmp", "pthread", "shmem", "measurement_system")
 """Paradigms that recordings state for nothing else."""
 
 _OF_PROGRAMS = ("user", "compiler", "sampling", "none")
-"""Paradigms of functions of the program: of these only what a name tells to launch, copy, wait, ... is taken for a call."""
+"""Paradigms of functions of the program: of these only what a name tells to launch, copy, wait, ... is taken for a
+call."""
 
 
 class Regions:
@@ -132,7 +135,8 @@ class Regions:
 def device_calls(
     name: NDArray[np.object_], role: NDArray[np.object_], paradigm: NDArray[np.object_]
 ) -> NDArray[np.int8]:
-    """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing. (n_regions,) int8.
+    """Tell by paradigm, role and name what regions do for devices: `LAUNCH`, `COPY`, ...; -1 nothing. (n_regions,)
+    int8.
 
     Parameters
     ----------

@@ -96,8 +96,9 @@ def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology],
     list of Topology
         In the order of their definitions.
     int
-        Positions that do not fit and are left out: on no grid, with another number of coordinates, or beside the grid; of
-        several positions of a location the first counts. What no location is known for (MPI_COMM_SELF) is left out, too.
+        Positions that do not fit and are left out: on no grid, with another number of coordinates, or beside the grid;
+        of several positions of a location the first counts. What no location is known for (MPI_COMM_SELF) is left out,
+        too.
     """
     table = store.definitions["topologies"].to_pydict()
     positions = store.definitions["topology_coordinates"].to_pydict()
@@ -173,7 +174,8 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
     Parameters
     ----------
     description : mapping
-        `sizes`, one per dimension; `coordinates`, one list per rank, None for a rank that stands nowhere; and optionally
+        `sizes`, one per dimension; `coordinates`, one list per rank, None for a rank that stands nowhere; and
+        optionally
 
         * `name`,
         * `dimensions`, their names,

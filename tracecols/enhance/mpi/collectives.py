@@ -1,7 +1,8 @@
 """Match the participants of MPI collective operations (thesis 3.8, 3.9).
 
-One equality join on (communicator, k), where k numbers the collective operations of a process on it. With several partitions
-each puts its participants in that order (`outgoing_members`), so that a range of operations is a slice of every partition.
+One equality join on (communicator, k), where k numbers the collective operations of a process on it. With several
+partitions each puts its participants in that order (`outgoing_members`), so that a range of operations is a slice of
+every partition.
 """
 
 from __future__ import annotations
@@ -47,10 +48,11 @@ class OutgoingMembers:
     Attributes
     ----------
     members : OutgoingRows
-        `MEMBER`; with more than one partition in the order of the keys, which number communicators and in each its operations.
+        `MEMBER`; with more than one partition in the order of the keys, which number communicators and in each its
+        operations.
     communicator, size, first, stop : (n,) int64
-        Communicators that are used, by their numbers; how many participants the partition has on each; the number of the first
-        of its operations, and one more than that of the last.
+        Communicators that are used, by their numbers; how many participants the partition has on each; the number of
+        the first of its operations, and one more than that of the last.
     """
 
     def __init__(
@@ -232,7 +234,8 @@ def match_collectives(
 
 
 def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Find the participant of each operation that begins last, of equals that of the lowest rank; (n_operations,) int64.
+    """Find the participant of each operation that begins last, of equals that of the lowest rank; (n_operations,)
+    int64.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """MPI file I/O: what is read and written, and who takes part in collective operations on a file.
 
-Recordings tell by the handle of a file which communicator it belongs to. A call whose handle is not recorded is nobody's: only
-that it was made is known.
+Recordings tell by the handle of a file which communicator it belongs to. A call whose handle is not recorded is
+nobody's: only that it was made is known.
 
-Scope: all locations at once. Equality joins on (handle, k), where k numbers the collective operations of a process on a handle, and on
-(location, handle, matching) for an operation and its completion.
+Scope: all locations at once. Equality joins on (handle, k), where k numbers the collective operations of a process on a
+handle, and on (location, handle, matching) for an operation and its completion.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> d
 
 
 def pair_operations(kind: NDArray[np.integer], key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events that begin operations on files, and those that end them; (m,) int64 each, operations that do not end left out.
+    """Find the events that begin operations on files, and those that end them; (m,) int64 each, operations that do not
+    end left out.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Match sends with receives, and both with the calls that start and complete them (thesis 3.7, 3.11).
 
-One equality join on (source, destination, communicator, tag, k), where k numbers sends in order and receives in the order in
-which they were posted. The rows of sends go to the partition that receives them (`outgoing_messages`), which matches them
-(`match_messages`); what they matched comes back to the senders (`gather_sent`).
+One equality join on (source, destination, communicator, tag, k), where k numbers sends in order and receives in the
+order in which they were posted. The rows of sends go to the partition that receives them (`outgoing_messages`), which
+matches them (`match_messages`); what they matched comes back to the senders (`gather_sent`).
 """
 
 from __future__ import annotations
@@ -238,7 +238,8 @@ class OutgoingMessages:
 def outgoing_messages(
     facts: Facts, division: Division, spill: Spill | None, point_to_point: PointToPoint, call_instances: CallInstances
 ) -> OutgoingMessages:
-    """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their posts."""
+    """Put the sends of a partition in the order of the partitions that receive them, and its receives in that of their
+    posts."""
     e, of_process, partner, cancelled = (
         point_to_point.events,
         point_to_point.process,
@@ -377,7 +378,8 @@ def _one_before_is_lacking(
 def match_messages(
     facts: Facts, partition: int, every_outgoing_messages: Sequence[OutgoingMessages], spill: Spill | None
 ) -> tuple[CompoundTable, CompoundTable, MatchResult]:
-    """Build the tables of the messages a partition receives and of all its receives, and find what every send matched."""
+    """Build the tables of the messages a partition receives and of all its receives, and find what every send
+    matched."""
     own = every_outgoing_messages[partition]
     receives = own.receives
     spans = [(int(o.start[partition]), int(o.start[partition + 1])) for o in every_outgoing_messages]
@@ -464,7 +466,8 @@ def all_receives(
         return both(name, lambda: receives.rows(name)[unmatched])
 
     def recorded_length() -> NDArray[np.int64]:
-        """Look up what the receives themselves say; O(n) in the location's receives, but only where some found no send."""
+        """Look up what the receives themselves say; O(n) in the location's receives, but only where some found no
+        send."""
         rows, location = receives.rows("recv")[unmatched], receives.rows("recv_location")[unmatched]
         length = np.empty(rows.size, np.int64)
         for of in np.unique(location).tolist():

@@ -1,7 +1,7 @@
 """Non-blocking collective operations: who starts one, and who completes it in which call.
 
-Scope: all locations at once. Equality joins on the request of a process, and on (communicator, k), where k numbers the non-blocking operations
-that a process starts on it: MPI does not match them with blocking ones.
+Scope: all locations at once. Equality joins on the request of a process, and on (communicator, k), where k numbers the
+non-blocking operations that a process starts on it: MPI does not match them with blocking ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Who waits in MPI, for how long and until when: the rules of Scalasca that wait-state patterns and root causes share."""
+"""Who waits in MPI, for how long and until when: the rules of Scalasca that wait-state patterns and root causes
+share."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ N_TO_ONE = ("reduce", "gather", "gatherv")
 N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
 SCAN = ("scan", "exscan")
 HANDLES = COLLECTIVE_OPS[COLLECTIVE_OPS.index("create_handle") :]
-"""Operations that create or free communicators and the like, and that start and end MPI. Score-P records them from version 8 on."""
+"""Operations that create or free communicators and the like, and that start and end MPI. Score-P records them from
+version 8 on."""
 
 CRITICAL = in_role(["critical", "critical_sblock"], "openmp")
 OPENMP = named(".*", "openmp")
@@ -101,7 +103,8 @@ def wait_for_receivers(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64
     Returns
     -------
     wait : (n,) int64
-        From the ENTER of the call that completes the send to that of the call that posts the receive, if the former did not end before.
+        From the ENTER of the call that completes the send to that of the call that posts the receive, if the former did
+        not end before.
     waits : (n,) bool
         Whether it counts: of several of one call the largest, and none where the call has a late sender to wait for.
     """
@@ -206,7 +209,8 @@ class Participants:
         return (until if self.by_call else np.minimum(until, self.end)) - self.begin
 
     def completion(self, waited: NDArray[np.int64], earliest_end: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Time to the end from the earliest end, but not from before waiting has ended; for EXPERT always from there."""
+        """Time to the end from the earliest end, but not from before waiting has ended; for EXPERT always from
+        there."""
         return self.end - (earliest_end if self.by_call else np.maximum(earliest_end, np.minimum(waited, self.end)))
 
     def max(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -222,19 +226,23 @@ class Participants:
         return self.segments.any(mask)[self.segments.group]
 
     def latest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Latest begin of some members of each member's instance; where there are none, the member's own begin: no wait."""
+        """Latest begin of some members of each member's instance; where there are none, the member's own begin: no
+        wait."""
         return np.where(self.any(among), self.max(np.where(among, self.begin, EARLY)), self.begin)
 
     def earliest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Earliest begin of some members of each member's instance; where there are none, the member's own begin: no wait."""
+        """Earliest begin of some members of each member's instance; where there are none, the member's own begin: no
+        wait."""
         return np.where(self.any(among), self.min(np.where(among, self.begin, LATE)), self.begin)
 
     def latest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Find of each member's instance the one of some members that begins last, of equals that of the lowest rank; -1 none."""
+        """Find of each member's instance the one of some members that begins last, of equals that of the lowest rank;
+        -1 none."""
         return self._lowest(among & (self.begin == self.latest_begin(among)))
 
     def earliest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Find of each member's instance the one of some members that begins first, of equals that of the lowest rank; -1 none."""
+        """Find of each member's instance the one of some members that begins first, of equals that of the lowest rank;
+        -1 none."""
         return self._lowest(among & (self.begin == self.earliest_begin(among)))
 
     def _lowest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -246,7 +254,8 @@ class Participants:
 
 
 def latest_of_lower_ranks(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find for whom ranks of scans wait: the last of the ranks up to their own that send, of equals that of the lowest rank.
+    """Find for whom ranks of scans wait: the last of the ranks up to their own that send, of equals that of the lowest
+    rank.
 
     Returns
     -------

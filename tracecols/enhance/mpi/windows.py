@@ -1,6 +1,7 @@
 """One-sided communication: collective operations on windows, and the epochs of general active target synchronisation.
 
-Scope: all locations at once. Equality joins on (window, k), and on (window, origin, target, k) for access and exposure epochs.
+Scope: all locations at once. Equality joins on (window, k), and on (window, origin, target, k) for access and exposure
+epochs.
 """
 
 from __future__ import annotations
@@ -478,7 +479,8 @@ def _held(
     epoch: NDArray[np.int64],
     call: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Find the first call of each access epoch that was going on when the target posted: what, its ENTER, its call path."""
+    """Find the first call of each access epoch that was going on when the target posted: what, its ENTER, its call
+    path."""
     by = np.full(access.size, NOTHING, np.int64)
     enter, path = posted.copy(), np.full(access.size, -1, np.int32)
 

@@ -98,7 +98,8 @@ class CallPaths:
     def divide(
         self, labels: NDArray[np.signedinteger[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Divide intervals at the edges of bins: the interval of every part, its call path there, and its ticks, which are not negative.
+        """Divide intervals at the edges of bins: the interval of every part, its call path there, and its ticks, which
+        are not negative.
 
         Where time is not divided into bins an interval is one part.
 
@@ -126,8 +127,8 @@ class CallPaths:
 class PeriodCallPaths(CallPaths):
     """The call paths of a trace by period: one for each period in which it occurs, and one outside of all.
 
-    Of their tree they have what belongs to each of them; what is above and below others is asked of `whole`. `numbers` are those
-    of the locations' call paths here.
+    Of their tree they have what belongs to each of them; what is above and below others is asked of `whole`. `numbers`
+    are those of the locations' call paths here.
 
     Attributes
     ----------
@@ -212,7 +213,8 @@ class PeriodCallPaths(CallPaths):
         return pick(self.label_path, labels).astype(np.int64)
 
     def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-        """Return call paths of the whole time in some periods, or outside of all where they do not occur there; null stays; (n,) int64.
+        """Return call paths of the whole time in some periods, or outside of all where they do not occur there; null
+        stays; (n,) int64.
 
         Parameters
         ----------
@@ -230,7 +232,8 @@ class PeriodCallPaths(CallPaths):
 
     @cached_property
     def _places(self) -> NDArray[np.int64] | None:
-        """What `label` returns for every key up to the last one, where that takes little memory: a tenth of the time of a search.
+        """What `label` returns for every key up to the last one, where that takes little memory: a tenth of the time of
+        a search.
 
         No key that is asked for exceeds the last period, which has a call path.
         """
@@ -298,10 +301,12 @@ def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64]
 def merge_call_paths(
     scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder, process: NDArray[np.int32]
 ) -> CallPaths:
-    """Merge the call paths of all locations: those with the same region, and call site, below the same merged parent are one.
+    """Merge the call paths of all locations: those with the same region, and call site, below the same merged parent
+    are one.
 
-    Call paths that only stand for a period are left out, so that those of all periods are one. What stands below the program of its process stands below that of the first location of the process that records one.
-    O(n) in the number of call paths of all locations, not of events, and O(m log m) in that of merged ones.
+    Call paths that only stand for a period are left out, so that those of all periods are one. What stands below the
+    program of its process stands below that of the first location of the process that records one. O(n) in the number
+    of call paths of all locations, not of events, and O(m log m) in that of merged ones.
 
     Parameters
     ----------

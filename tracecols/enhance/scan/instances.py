@@ -1,4 +1,5 @@
-"""What the scans of some locations found, put together: call instances, and attributed events with the columns of their side tables."""
+"""What the scans of some locations found, put together: call instances, and attributed events with the columns of their
+side tables."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
 
 WALKED = 1 << 16
-"""Events that `walk_stacks` looks at together: what is written for them stays in the cache, and 0.2 ms of Python for each time are 3 ns per event."""
+"""Events that `walk_stacks` looks at together: what is written for them stays in the cache, and 0.2 ms of Python for
+each time are 3 ns per event."""
 
 
 class CallInstances:
@@ -111,7 +113,8 @@ class CallInstances:
         Returns
         -------
         dict of str to (n,) array
-            `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), all int64, and `ROLE_call_path`, int32; -1 is null.
+            `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), all int64, and
+            `ROLE_call_path`, int32; -1 is null.
         """
         return {
             f"{role}_enter": pick(self.enter, number),
@@ -146,15 +149,15 @@ def attributed_events(
 ) -> Columns:
     """Join the events of a family with the columns of its side table.
 
-    The scan of a location attributes every event that has a row in a side table, in the order of the events, and the side table
-    has one row for each of them in the same order. So the events of one family, in the order of the scan, are the rows of its
-    side table: the k-th of the one belongs to the k-th of the other.
+    The scan of a location attributes every event that has a row in a side table, in the order of the events, and the
+    side table has one row for each of them in the same order. So the events of one family, in the order of the scan,
+    are the rows of its side table: the k-th of the one belongs to the k-th of the other.
 
     Returns
     -------
     Columns
-        `location` int32, `row` int64, `kind` uint8, `time` int64 (ticks), `call` int64 (number in `calls`, -1 none) and `columns`, in
-        the order of the event table.
+        `location` int32, `row` int64, `kind` uint8, `time` int64 (ticks), `call` int64 (number in `calls`, -1 none) and
+        `columns`, in the order of the event table.
 
     Raises
     ------
@@ -228,7 +231,8 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
 
 
 def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find where to charge what has no call path of its own: the outermost call path in which the master of the process is longest.
+    """Find where to charge what has no call path of its own: the outermost call path in which the master of the process
+    is longest.
 
     Parameters
     ----------
@@ -418,10 +422,12 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
 def scan_charges(
     facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Go through the events of a location once more, for which call paths its time is charged to, and when it was spent.
+    """Go through the events of a location once more, for which call paths its time is charged to, and when it was
+    spent.
 
-    The charges of a call path add up to its exclusive time (`profile`). The time of explicit tasks, which that has twice, is charged once:
-    to the call paths below TASKS, and outside of all regions of the task to the call path on which it was scheduled.
+    The charges of a call path add up to its exclusive time (`profile`). The time of explicit tasks, which that has
+    twice, is charged once: to the call paths below TASKS, and outside of all regions of the task to the call path on
+    which it was scheduled.
 
     Parameters
     ----------

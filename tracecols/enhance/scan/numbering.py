@@ -1,7 +1,7 @@
 """The numbers of operations, which join those of several processes: the k-th of one belongs to the k-th of the others.
 
-A trace slice holds only some of the operations. So that they are joined as in the whole trace, the manifest of a slice says
-which numbers its operations have there (`slices.numbering` finds them).
+A trace slice holds only some of the operations. So that they are joined as in the whole trace, the manifest of a slice
+says which numbers its operations have there (`slices.numbering` finds them).
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ class Numbering:
     Parameters
     ----------
     rows : (n, 7) int64
-        `Numbered`, key (four columns, the last 0 where it has fewer), position, number: the operation at this position, of
-        those of the same key in the slice, has this number in the whole trace; the operations after it count on from there.
-        Operations before the first position of their key, and those of other keys, have their position as number.
+        `Numbered`, key (four columns, the last 0 where it has fewer), position, number: the operation at this position,
+        of those of the same key in the slice, has this number in the whole trace; the operations after it count on from
+        there. Operations before the first position of their key, and those of other keys, have their position as
+        number.
     """
 
     def __init__(self, rows: NDArray[np.int64]) -> None:

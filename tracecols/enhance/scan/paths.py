@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from tracecols.errors import AnalysisError
 
 MAX_TEXT = 1 << 30
-"""Bytes of text that the names of call paths may take together: those of a recursion 10,000 deep take 10,000 times its names."""
+"""Bytes of text that the names of call paths may take together: those of a recursion 10,000 deep take 10,000 times its
+names."""
 
 
 def with_descendants(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.bool_]:

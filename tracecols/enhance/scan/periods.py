@@ -73,7 +73,8 @@ class Periods:
     Attributes
     ----------
     phases : str, optional
-        A region, a shell pattern, or the end of a call path: the instances are phases. With `from:` in front: from one call to the next.
+        A region, a shell pattern, or the end of a call path: the instances are phases. With `from:` in front: from one
+        call to the next.
     bins : int, optional
         Number of bins of the same width.
     bin_width : float, optional

@@ -1,4 +1,5 @@
-"""Which regions a rule fits, by name, role and paradigm: regions of MPI, barriers, calls that wait for several requests, ..."""
+"""Which regions a rule fits, by name, role and paradigm: regions of MPI, barriers, calls that wait for several
+requests, ..."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def named(pattern: str, paradigm: str) -> RegionRule:
 
 @cache
 def called(pattern: str) -> RegionRule:
-    """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong to."""
+    """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong
+    to."""
 
     def rule(regions: Regions) -> NDArray[np.bool_]:
         compiled = re.compile(pattern)

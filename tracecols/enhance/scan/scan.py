@@ -1,4 +1,5 @@
-"""The pass over each location's events: call paths, profile, and the call instances and attributed events that joins need.
+"""The pass over each location's events: call paths, profile, and the call instances and attributed events that joins
+need.
 
 Scope: one location; the only thing it needs of another is the call path a thread inherits from the one that forked it
 (thesis 3.20). A location that meets a team whose master has not come that far stops there and is taken up again.
@@ -42,18 +43,20 @@ TEAMS = 1 << 20
 """Events of processes whose teams are found by one task: at most 64 tasks for a wave of processes that are smaller."""
 
 GROUP = 1 << 16
-"""Events of locations that one thread scans one after the other: small ones share row groups and buffers, what they found is kept
-together, and they cost less than a task each."""
+"""Events of locations that one thread scans one after the other: small ones share row groups and buffers, what they
+found is kept together, and they cost less than a task each."""
 
 SMALL = 1 << 11
-"""Events of a location below which its scan takes longer in Python than in kernels (160 us, and 85 ns per event). Threads would wait
-for each other's interpreter lock: for 10,000 locations of 200 events two took 2.1 s, where one takes 1.7."""
+"""Events of a location below which its scan takes longer in Python than in kernels (160 us, and 85 ns per event).
+Threads would wait for each other's interpreter lock: for 10,000 locations of 200 events two took 2.1 s, where one takes
+1.7."""
 
 CHAIN = 64
 """Call paths that stand above those of a stack, at most: of the program and of explicit tasks."""
 
 LARGE_TABLE = 1 << 14
-"""Entries of a hash table of call paths that is not used again: all locations would need memory like the one with most call paths."""
+"""Entries of a hash table of call paths that is not used again: all locations would need memory like the one with most
+call paths."""
 
 JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
 """Kinds whose call instances are joined with those of all processes at once."""
@@ -139,8 +142,8 @@ IN_PROGRAMS = tuple(str(int(kind)) for kind in (EventKind.THREAD_BEGIN, EventKin
 
 @dataclass
 class ForkSpans:
-    """The FORKs of some locations in order, location by location: their rows and times, those of their JOINs (row -1 if there is none),
-    call paths of both (-1); first FORK of each location, and behind the last one.
+    """The FORKs of some locations in order, location by location: their rows and times, those of their JOINs (row -1 if
+    there is none), call paths of both (-1); first FORK of each location, and behind the last one.
     """
 
     start: NDArray[np.int64]
@@ -156,8 +159,9 @@ class ForkSpans:
 class ScanBuffers:
     """The arrays that the scans of locations work in, one after the other (`kernels.stacks`).
 
-    What call paths, call instances and attributed events the locations have that `ended` stays in front, until it is kept
-    (`keep_results`); that of the location which is scanned stands behind: `filled` says where (`stacks.scan_locations`).
+    What call paths, call instances and attributed events the locations have that `ended` stays in front, until it is
+    kept (`keep_results`); that of the location which is scanned stands behind: `filled` says where
+    (`stacks.scan_locations`).
     """
 
     frames: stacks.Frames
@@ -213,7 +217,8 @@ class ScanBuffers:
         return stacks.Periods(divider.mode, divider.fits, divider.edges, self.chain, self.begin, self.end)
 
     def forget_ended(self, state: NDArray[np.int64]) -> None:
-        """Forget what locations found that ended; that of the one that is scanned, with its state, moves to the front."""
+        """Forget what locations found that ended; that of the one that is scanned, with its state, moves to the
+        front."""
         columns = (self.paths, self.calls, self.attributed, (self.begin, self.end))
         filled = self.filled[: stacks.FREE_FRAME].tolist()
         for rows, n, n_own in zip(columns, filled, state[OWN].tolist(), strict=True):
@@ -250,7 +255,8 @@ class BufferPool:
 
 
 def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return when the buffer flushes of some locations end, in their order; a (n_flushes,) int64 array of ticks for each.
+    """Return when the buffer flushes of some locations end, in their order; a (n_flushes,) int64 array of ticks for
+    each.
 
     Parameters
     ----------
@@ -278,11 +284,12 @@ class LocationScan:
     Attributes
     ----------
     paths : ColumnSlice
-        The location's call paths after the pass: `parent` (own number, -1, or a FOREIGN code), `entry` (`Regions.of_entry`), `row`
-        and `time` of the first ENTER, `exclusive` ticks, `visits`, and `period`, -1 outside. Call paths with a negative entry stand
-        for periods only: `stacks.FIRST_PERIOD` less the number.
+        The location's call paths after the pass: `parent` (own number, -1, or a FOREIGN code), `entry`
+        (`Regions.of_entry`), `row` and `time` of the first ENTER, `exclusive` ticks, `visits`, and `period`, -1
+        outside. Call paths with a negative entry stand for periods only: `stacks.FIRST_PERIOD` less the number.
     calls : ColumnSlice
-        `CALL_INSTANCES`; without `tasks` where no explicit task was executed, by it or by those that it was scanned with.
+        `CALL_INSTANCES`; without `tasks` where no explicit task was executed, by it or by those that it was scanned
+        with.
     events : ColumnSlice
         `ATTRIBUTED_EVENTS`.
     global_numbers : (n,) int64
@@ -365,7 +372,8 @@ class LocationScan:
         return {name: getattr(self, name) for name in RESULTS}
 
     def enter_threads(self) -> None:
-        """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference has it.
+        """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference
+        has it.
 
         Programs that are not recorded have none; a location that records the program is its main thread.
         """
@@ -396,7 +404,8 @@ class LocationScan:
         return self._forker == self.location
 
     def meanings(self) -> stacks.Meanings:
-        """Return what its events mean, which is the same for all locations that fork teams, or do not, and are devices, or are not."""
+        """Return what its events mean, which is the same for all locations that fork teams, or do not, and are devices,
+        or are not."""
         regions, fits = self.regions, self.divider.fits
         # whatever runs on a stream of a device is joined with the host
         flags = regions.flags | np.uint8(stacks.IS_CALL) if self.is_device else regions.flags
@@ -405,7 +414,8 @@ class LocationScan:
         return stacks.Meanings(action, regions.of_entry, flags, np.int32(regions.tasks), np.int32(regions.threads))
 
     def side_values(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Return what its side tables say, in the order of `stacks.LocationSides` without `n_known`; `time` is that of its next events."""
+        """Return what its side tables say, in the order of `stacks.LocationSides` without `n_known`; `time` is that of
+        its next events."""
         return (
             self._stop_times,
             self._task_slots,
@@ -463,7 +473,8 @@ class LocationScan:
         return start, stop
 
     def inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> bool:
-        """Look up the call paths of teams whose masters have come far enough by now; return whether the location can go on."""
+        """Look up the call paths of teams whose masters have come far enough by now; return whether the location can go
+        on."""
         if self._forker not in (-1, self.location):
             if self._spans is None and others[self._forker].done:
                 self._spans = fork_spans([others[self._forker]], self.order)
@@ -519,7 +530,8 @@ class LocationScan:
 
     @property
     def expected(self) -> tuple[int, int, int, int]:
-        """How many buffer flushes, switches of tasks, begins in teams and forks its side tables have; -1 where they do not tell."""
+        """How many buffer flushes, switches of tasks, begins in teams and forks its side tables have; -1 where they do
+        not tell."""
         n_begins = self._parents.size if self._forker in (-1, self.location) else -1
         return self._stop_times.size, self._task_slots.size, n_begins, self.fork_rows.size
 
@@ -584,7 +596,8 @@ def publish(
     period: NDArray[np.int32],
     n_paths: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Let threads that were forked on some locations know where: the call path of every FORK so far, and the program it belongs to.
+    """Let threads that were forked on some locations know where: the call path of every FORK so far, and the program it
+    belongs to.
 
     Parameters
     ----------
@@ -779,7 +792,8 @@ def advance_together(
 
 
 def runs_of(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
-    """Divide locations into runs of which kernels scan each at once: what events mean is the same, and all begin and end there."""
+    """Divide locations into runs of which kernels scan each at once: what events mean is the same, and all begin and
+    end there."""
     runs: list[list[LocationScan]] = []
     kind = None
     for scan in scans:
@@ -919,7 +933,8 @@ def scan_batch(
 
 
 def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the states of the scans of some locations, (n_scans, N_STATE) int64, which are theirs from now on, ready for their next events."""
+    """Return the states of the scans of some locations, (n_scans, N_STATE) int64, which are theirs from now on, ready
+    for their next events."""
     states = np.array([scan.state for scan in scans])
     states[:, stacks.ROW] = [scan.first_row + scan.at for scan in scans]
     is_new = np.flatnonzero(states[:, stacks.FREE] == stacks.NOT_BEGUN)
@@ -940,7 +955,8 @@ def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArr
 def _sides(
     scans: Sequence[LocationScan], times: Sequence[NDArray[np.int64]]
 ) -> tuple[stacks.LocationSides, NDArray[np.int64], stacks.Tasks]:
-    """Return what side tables say of the next events of some locations, where that of each begins (`stacks.scan_locations`), and their tasks."""
+    """Return what side tables say of the next events of some locations, where that of each begins
+    (`stacks.scan_locations`), and their tasks."""
     values = [*zip(*(scan.side_values(time) for scan, time in zip(scans, times, strict=True)), strict=True)]
     tasks = [*zip(*(scan.tasks for scan in scans), strict=True)]
     by_side = (values[0], values[1], values[2], values[4], tasks[0])
@@ -1055,7 +1071,8 @@ def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
 
 
 def share_out(groups: list[list[LocationScan]]) -> list[list[list[LocationScan]]]:
-    """Give each group to a thread of its own, except those of locations with few events: one thread takes all of these."""
+    """Give each group to a thread of its own, except those of locations with few events: one thread takes all of
+    these."""
     is_small = [sum(scan.n for scan in group) < SMALL * len(group) for group in groups]
     shared = [group for group, small in zip(groups, is_small, strict=True) if small]
     alone = [[group] for group, small in zip(groups, is_small, strict=True) if not small]

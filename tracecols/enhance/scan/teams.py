@@ -40,12 +40,14 @@ class ThreadEvents:
 
 
 class Teams:
-    """The team instances of a trace, or of some of its locations; instance k of a team is the k-th time each of its threads begins in it.
+    """The team instances of a trace, or of some of its locations; instance k of a team is the k-th time each of its
+    threads begins in it.
 
-    A team that a recording names but does not define is -1: nothing says who else is in it, so each thread has one of its own.
+    A team that a recording names but does not define is -1: nothing says who else is in it, so each thread has one of
+    its own.
 
-    Recordings without events of their own for that (EPILOG, older OTF2) have one team per process: all its threads belong to
-    it between each FORK and JOIN of the process's master.
+    Recordings without events of their own for that (EPILOG, older OTF2) have one team per process: all its threads
+    belong to it between each FORK and JOIN of the process's master.
 
     Attributes
     ----------
@@ -59,8 +61,8 @@ class Teams:
     location, team, instance : (n_begins,)
         Location of each team begin, its team, and the team instance it belongs to.
     turn, team_of_instance : (n_instances,) int64
-        Team instances are numbered by these: the how manieth time it is that the team runs, and what tells the team from those
-        of all other locations, too.
+        Team instances are numbered by these: the how manieth time it is that the team runs, and what tells the team
+        from those of all other locations, too.
     is_master : (n_begins,) bool
         Whether the thread of a team begin is the one that forked.
     master : (n_instances,) int64
@@ -152,7 +154,8 @@ class Teams:
         return slice(int(self.begin_start[location]), int(self.begin_start[location + 1]))
 
     def masters_of(self, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return for each team begin of a location the location that forked and the number of its FORK; -1 for none or itself."""
+        """Return for each team begin of a location the location that forked and the number of its FORK; -1 for none or
+        itself."""
         mine = self.begins_of(location)
         return self._forked_by[mine], self._fork_of_begin[mine]
 
@@ -164,7 +167,8 @@ class Teams:
 def events_in_teams(
     fork_time: NDArray[np.int64], join_time: NDArray[np.int64], time: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the first and the last event of a thread in every team that its process forks, where no events of their own say when it begins.
+    """Find the first and the last event of a thread in every team that its process forks, where no events of their own
+    say when it begins.
 
     Parameters
     ----------

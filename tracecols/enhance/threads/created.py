@@ -93,7 +93,8 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], call_instanc
 
 
 def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the times of some events of a location, by their numbers in ascending order; 8 B per event between the first and the last.
+    """Return the times of some events of a location, by their numbers in ascending order; 8 B per event between the
+    first and the last.
 
     Parameters
     ----------
@@ -123,8 +124,8 @@ def _enter_times(
     location : int
         Row of the location.
     number, kind, time : (n,) int64, uint8, int64
-        Of the events of created threads on the location, in their order: number in the location, kind and time. Threads that enter
-        nothing, and other events, keep their time.
+        Of the events of created threads on the location, in their order: number in the location, kind and time. Threads
+        that enter nothing, and other events, keep their time.
     """
     result = time.copy()
     stops = np.append(number[1:], store.n_events[location])

@@ -1,8 +1,8 @@
 """Follow the ownership of locks (thesis 3.15, 3.16).
 
-A nested lock is acquired and released several times by its owner, and free only after the outermost release. Score-P gives all
-of these events one acquisition number; where a recorder counts each of them, those that an owner acquires before it has released
-the one before belong together.
+A nested lock is acquired and released several times by its owner, and free only after the outermost release. Score-P
+gives all of these events one acquisition number; where a recorder counts each of them, those that an owner acquires
+before it has released the one before belong together.
 
 Scope: within a process. Joins on (process, lock) in order of time and on (process, lock, acquisition).
 """
@@ -81,7 +81,8 @@ def match_locks(
 def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the release that each acquisition of a lock had to wait for.
 
-    It may have been recorded later than the acquisition: by recorders that note it behind the call, or since clocks disagree.
+    It may have been recorded later than the acquisition: by recorders that note it behind the call, or since clocks
+    disagree.
 
     Parameters
     ----------
@@ -98,8 +99,8 @@ def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int6
     before[order[1:]] = order[:-1]
     released, time = np.append(locks.release, -1)[before], np.append(locks.release_time, -1)[before]
     has_previous = np.asarray(locks.has_previous, bool) & (released >= 0)
-    # a release is recorded after it was done, perhaps after the next acquisition, but not after that has ended: numbers of
-    # acquisitions that say so are not those of one lock (std::thread), and the order in time is followed
+    # a release is recorded after it was done, perhaps after the next acquisition, but not after that has ended: numbers
+    # of acquisitions that say so are not those of one lock (std::thread), and the order in time is followed
     until = np.where(locks.release_time >= 0, locks.release_time, np.iinfo(np.int64).max)
     numbered = has_previous & ((time <= locks.acquire_time) | (time < until))
     release = np.where(numbered, released, locks.lockptr)

@@ -1,26 +1,28 @@
 """A cube as the viewer reads it: a header, and two compressed blocks per property.
 
-The header is JSON: the three trees, totals, what shares refer to, and what each block holds. A property has two blocks, which the viewer reads
-when somebody selects it:
+The header is JSON: the three trees, totals, what shares refer to, and what each block holds. A property has two blocks,
+which the viewer reads when somebody selects it:
 
 ``sums``
-    For every call path that has cells, in order: call path (difference to the one before), number of cells, sum over locations.
+    For every call path that has cells, in order: call path (difference to the one before), number of cells, sum over
+    locations.
 ``cells``
-    For every cell, in order of call path and location: location (difference to the one before, the first of a call path to 0),
-    value.
+    For every cell, in order of call path and location: location (difference to the one before, the first of a call path
+    to 0), value.
 
 A property of a cube that is divided by phases or bins has a third block, read when the time is looked at:
 
 ``periods``
-    For every call path and location that have cells, in order: call path (difference to the one before), location, number of
-    cells; then for every cell, in order of call path, location and period: period (difference to the one before, the first of a
-    location to -1, which is what lies outside of all phases), value.
+    For every call path and location that have cells, in order: call path (difference to the one before), location,
+    number of cells; then for every cell, in order of call path, location and period: period (difference to the one
+    before, the first of a location to -1, which is what lies outside of all phases), value.
 
-A report with source text has one block more, the last: JSON, by file the stretches of it that are there (number of the first line, lines).
+A report with source text has one block more, the last: JSON, by file the stretches of it that are there (number of the
+first line, lines).
 
-Every column is an integer array of a fixed width of 1 to 8 bytes, two's complement, stored byte plane by byte plane: first
-the lowest byte of every number, then the next. Most upper bytes are alike, so `deflate` makes little of them. Values of a
-property that is not integer are the bits of float64. Blocks and header are raw deflate streams.
+Every column is an integer array of a fixed width of 1 to 8 bytes, two's complement, stored byte plane by byte plane:
+first the lowest byte of every number, then the next. Most upper bytes are alike, so `deflate` makes little of them.
+Values of a property that is not integer are the bits of float64. Blocks and header are raw deflate streams.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ from tracecols.version import __version__
 CONTAINER_VERSION = 1
 
 EXACT = 2**53
-"""Sums of integers up to here are exact in the viewer's float64; it adds larger ones as 64-bit integers, which is slower."""
+"""Sums of integers up to here are exact in the viewer's float64; it adds larger ones as 64-bit integers, which is
+slower."""
 
 
 @dataclass
@@ -61,8 +64,8 @@ class Container:
     ----------
     header : bytes
     blocks : list of bytes
-        `sums` and `cells` of each property in turn; then, of a cube that is divided, `periods` of each. Empty where a property
-        has no cells.
+        `sums` and `cells` of each property in turn; then, of a cube that is divided, `periods` of each. Empty where a
+        property has no cells.
     start : int
         The property that is selected at first.
     n_properties : int
@@ -75,7 +78,8 @@ class Container:
 
     @property
     def order(self) -> list[int]:
-        """The blocks in the order they are wanted: of what is shown first, then sums, which are small, cells, and periods."""
+        """The blocks in the order they are wanted: of what is shown first, then sums, which are small, cells, and
+        periods."""
         n = 2 * self.n_properties
         first = [2 * self.start, 2 * self.start + 1, n + self.start] if self.start >= 0 else []
         found = dict.fromkeys([*first, *range(0, n, 2), *range(1, n, 2), *range(n, len(self.blocks))])
@@ -204,7 +208,8 @@ def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], b
 
 
 def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
-    """Return the phases or bins; times are ticks since the first event, which is `offset` ticks behind the start of the recording."""
+    """Return the phases or bins; times are ticks since the first event, which is `offset` ticks behind the start of the
+    recording."""
     trace = cube.facts.get("trace") or {}
     first = int(trace.get("first_time") or 0)
     return {
@@ -221,7 +226,8 @@ def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
 def start_of(cube: SeverityCube, found: Diagnosis | None = None) -> int:
     """Return the property that is selected at first: the one that was asked for, else the costliest finding.
 
-    Without either, that of the first tree with the largest share that is not in the properties below it; -1 if there is none.
+    Without either, that of the first tree with the largest share that is not in the properties below it; -1 if there is
+    none.
     """
     axis = cube.properties
     asked = [name for name in asked_for(cube.facts) if name in axis.number]

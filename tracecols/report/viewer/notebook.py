@@ -13,7 +13,8 @@ from tracecols.report.viewer.table import html_table
 from tracecols.severity.cube import SeverityCube
 
 SHOWN_UNASKED = 2_000_000
-"""A cube with more cells is shown as a table until somebody asks for the view: it would travel into the notebook's file."""
+"""A cube with more cells is shown as a table until somebody asks for the view: it would travel into the notebook's
+file."""
 
 
 @cache
@@ -52,8 +53,9 @@ def widget(cube: SeverityCube, height: int = 620) -> Any:
     Returns
     -------
     anywidget.AnyWidget
-        Its `selection` is a dict: `properties`, a list of [id, whether without the properties below it]; `call_paths`, a list of
-        the numbers of the call paths that count; `periods`, the first and the last phase or bin that is chosen, None without a choice.
+        Its `selection` is a dict: `properties`, a list of [id, whether without the properties below it]; `call_paths`,
+        a list of the numbers of the call paths that count; `periods`, the first and the last phase or bin that is
+        chosen, None without a choice.
 
     Raises
     ------
@@ -70,7 +72,8 @@ def widget(cube: SeverityCube, height: int = 620) -> Any:
 
 
 def mimebundle(cube: SeverityCube) -> dict[str, Any]:
-    """Return what a notebook shows for a cube: the widget if anywidget is there and the cube is not large, else a table."""
+    """Return what a notebook shows for a cube: the widget if anywidget is there and the cube is not large, else a
+    table."""
     plain = {"text/plain": repr(cube)}
     if sum(map(len, cube.cells.values())) + sum(map(len, cube.period_cells.values())) <= SHOWN_UNASKED:
         try:

@@ -51,7 +51,8 @@ def _hash(text: str) -> str:
 
 
 def title_of(cube: SeverityCube) -> str:
-    """Return the name of the trace a cube is of, or those of the traces it is computed from, and what it is narrowed to; or nothing."""
+    """Return the name of the trace a cube is of, or those of the traces it is computed from, and what it is narrowed
+    to; or nothing."""
     of = ", ".join(map(name_of_source, cube.facts.get("of", ())))
     name = f"{cube.facts['operation']} of {of}" if of and "operation" in cube.facts else name_of(cube)
     return ", ".join(filter(None, (name, in_words(cube.facts))))

@@ -24,8 +24,9 @@ LONGEST = 60
 def part_of(axis: PropertyAxis, name: str) -> str | None:
     """Return the part of the time that a property without those below it belongs to.
 
-    Parts are computation, the other properties below `execution` and `time` (MPI, OpenMP, idle threads and so on), and of all of these
-    the wait states. They divide the time: each property is in one of them, but for what overlaps its siblings, which is in none.
+    Parts are computation, the other properties below `execution` and `time` (MPI, OpenMP, idle threads and so on), and
+    of all of these the wait states. They divide the time: each property is in one of them, but for what overlaps its
+    siblings, which is in none.
     """
     part = COMPUTATION
     steps = [name, *axis.above(name)]
@@ -45,9 +46,9 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        parts, a list of dict: id, title, of, the numbers of the properties that count with what they have of their own, and values, ticks
-        for every period; those without any are left out. None of a cube that is
-        not divided, or has no time in any period.
+        parts, a list of dict: id, title, of, the numbers of the properties that count with what they have of their own,
+        and values, ticks for every period; those without any are left out. None of a cube that is not divided, or has
+        no time in any period.
     """
     axis = cube.properties
     if cube.periods is None or ROOT not in cube.period_cells or not len(cube.period_cells[ROOT]):
@@ -87,13 +88,15 @@ def by_period(cube: SeverityCube, name: str, n: int) -> NDArray[Any]:
 
 
 def similar_phases(cube: SeverityCube) -> dict[str, Any] | None:
-    """Return which phases are alike (`SeverityCube.similar_periods`); None of a cube that is not divided by phases, or has no times.
+    """Return which phases are alike (`SeverityCube.similar_periods`); None of a cube that is not divided by phases, or
+    has no times.
 
     Returns
     -------
     dict or None
-        group, the number of the group of every phase, -1 none; groups, each with the phase that represents it, how many it has, by how much they
-        differ, and which; outliers, the phases that differ most from the median with what they differ by, and how many more there are.
+        group, the number of the group of every phase, -1 none; groups, each with the phase that represents it, how many
+        it has, by how much they differ, and which; outliers, the phases that differ most from the median with what they
+        differ by, and how many more there are.
     """
     if cube.periods is None or cube.periods.kind != "phase" or ROOT not in cube.period_cells:
         return None

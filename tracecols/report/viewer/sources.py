@@ -50,8 +50,8 @@ class Sources:
     def of(cls, call_paths: CallAxis, folder: str | Path) -> Self:
         """Find the files of regions below a folder, and read the lines of their definitions.
 
-        A file is the one whose path ends like that in the trace, in as many parts as possible: the recording may come from another
-        machine. Hidden files and folders are left out.
+        A file is the one whose path ends like that in the trace, in as many parts as possible: the recording may come
+        from another machine. Hidden files and folders are left out.
 
         Raises
         ------
@@ -109,7 +109,8 @@ def _files_below(folder: Path, names: set[str]) -> dict[str, list[tuple[str, ...
 
 
 def _best(wanted: list[str], there: dict[str, list[tuple[str, ...]]]) -> Path | None:
-    """Return the file whose path has most parts in common with that in the trace, from the end; None if several or none do."""
+    """Return the file whose path has most parts in common with that in the trace, from the end; None if several or none
+    do."""
 
     def alike(path: tuple[str, ...]) -> int:
         n = 0

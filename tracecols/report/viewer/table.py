@@ -9,7 +9,8 @@ from tracecols.severity.cube import SeverityCube
 
 
 def html_table(cube: SeverityCube, most: int = 12) -> str:
-    """Return the properties with the largest shares of their root, without what is below them, in the focus of the cube.
+    """Return the properties with the largest shares of their root, without what is below them, in the focus of the
+    cube.
 
     Parameters
     ----------

@@ -20,16 +20,17 @@ def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
     Parameters
     ----------
     cube : SeverityCube
-        Its `topologies`, if it has any, give themselves as plain lists by `to_dict`: name, dimensions (names), sizes, periodic,
-        locations and their coordinates, is_artificial.
+        Its `topologies`, if it has any, give themselves as plain lists by `to_dict`: name, dimensions (names), sizes,
+        periodic, locations and their coordinates, is_artificial.
 
     Returns
     -------
     list of dict
-        name; dimensions, each with name, size (0 unknown) and periodic; coordinates, for every location a list of one number per
-        dimension, or None where it has no place. Several locations may share a place: as in `SeverityCube.on_topology`, threads
-        without a position of their own count where the first thread of their process stands. axes, the dimensions that are
-        drawn at first as x, y and z, -1 none; is_artificial, whether it only counts processes and threads.
+        name; dimensions, each with name, size (0 unknown) and periodic; coordinates, for every location a list of one
+        number per dimension, or None where it has no place. Several locations may share a place: as in
+        `SeverityCube.on_topology`, threads without a position of their own count where the first thread of their
+        process stands. axes, the dimensions that are drawn at first as x, y and z, -1 none; is_artificial, whether it
+        only counts processes and threads.
     """
     given = [t.to_dict() for t in getattr(cube, "topologies", ())]
     found = [_placed(t, cube) for t in given]
@@ -48,7 +49,8 @@ def sizes_of(topology: dict[str, Any]) -> list[int]:
 
 
 def first_axes(sizes: Sequence[int]) -> list[int]:
-    """Return the dimensions that are drawn at first: those with more than one position, of many the largest, the largest as x; -1 none."""
+    """Return the dimensions that are drawn at first: those with more than one position, of many the largest, the
+    largest as x; -1 none."""
     wide = [d for d, size in enumerate(sizes) if size > 1] or [0]
     if len(wide) > DRAWN:
         wide = sorted(wide, key=lambda d: -sizes[d])[:DRAWN]
@@ -58,8 +60,9 @@ def first_axes(sizes: Sequence[int]) -> list[int]:
 def default_topology(topologies: Sequence[dict[str, Any]]) -> int:
     """Return the number of the topology that is shown at first.
 
-    It is one of the program, of two or three dimensions with more than one position; else processes and threads, which are a line
-    where there is one of either, unless the program has a line itself. What has more dimensions than can be drawn comes last.
+    It is one of the program, of two or three dimensions with more than one position; else processes and threads, which
+    are a line where there is one of either, unless the program has a line itself. What has more dimensions than can be
+    drawn comes last.
     """
 
     def rank(number: int) -> tuple[int, int]:
