@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 from rich.tree import Tree
 
+from tracecols.enhance.dataflow.steps import summary_of
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import as_texts
 from tracecols.model.tables import TABLES
@@ -56,7 +57,7 @@ def facts(p: Property) -> Iterator[tuple[str, str]]:
         call_path, location = TABLES[p.table].charged or ("", "")
         yield "Charged to", f"{call_path} and {location} of {p.table}, unless the pattern says otherwise"
         if p.match.__doc__:
-            yield "Rule", p.match.__doc__.strip().splitlines()[0]
+            yield "Rule", summary_of(p.match)
     if p.since or p.until:
         yield "Interval", f"from {p.since}" if p.since else f"until {p.until}"
     for name, parameter in p.parameters.items():

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from tracecols.enhance.dataflow.steps import STAGES
+from tracecols.enhance.dataflow.steps import STAGES, summary_of
 from tracecols.model.tables import STEPS, TABLES
 from tracecols.patterns.base import Property
 from tracecols.patterns.constraints import CONSTRAINTS
@@ -162,7 +162,7 @@ def rules() -> str:
     lines = []
     for r in RULES.values():
         lines.append(f"## {r.title} `{r.id}`\n\n{r.summary}\n")
-        lines.append(f"*{(r.evaluate.__doc__ or '').strip().splitlines()[0]}*\n")
+        lines.append(f"*{summary_of(r.evaluate)}*\n")
         lines += [f"* `{name}`, {p.show(p.default) or 'none'} by default: {p.doc}." for name, p in r.parameters.items()]
         if r.needs == "trace":
             lines.append("* Needs the store.")

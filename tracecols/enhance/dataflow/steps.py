@@ -110,7 +110,12 @@ class Step:
     @property
     def doc(self) -> str:
         """First paragraph of the function's documentation."""
-        return " ".join((self.function.__doc__ or "").strip().split("\n\n")[0].split())
+        return summary_of(self.function)
+
+
+def summary_of(function: Callable[..., Any]) -> str:
+    """Return the first paragraph of a function's documentation as one line."""
+    return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 def step(stage: str, *makes: str, keeps: tuple[str, ...] = ()) -> Callable[[Function], Function]:
