@@ -106,7 +106,7 @@ def openmp_subtrees(model: Model, findings: Findings) -> NDArray[np.int64]:
     That is the parallel region or OpenMP API call around it. The reference analyser goes once through its list of call
     paths instead and takes what follows such a region at a deeper level for its subtree. The list is in order of
     creation, location by location, so a call path that only another thread visits stands at the end and is counted with
-    whatever precedes it there (docs/decisions/limited-parallelism.md; tests/test_references.py shows it). Where there
+    whatever precedes it there (docs/decisions/limited-parallelism.md; tests/patterns/test_references.py shows it). Where there
     is a reference to agree with, the list is followed; of a piece of a trace there is none.
     """
     tree = model.call_paths.whole

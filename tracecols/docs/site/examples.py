@@ -1,6 +1,6 @@
 """One tiny program for every wait state: where it waits, by how much, and what it waits for.
 
-The pages of properties show each as a timeline; tests/test_site.py analyses each and finds the severity where the
+The pages of properties show each as a timeline; tests/docs/test_site.py analyses each and finds the severity where the
 picture marks it.
 """
 

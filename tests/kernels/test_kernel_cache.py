@@ -114,7 +114,7 @@ def test_fallback__of_a_command_without_rights(tmp_path):
         path.chmod(path.stat().st_mode | 0o011)
     tmp_path.chmod(0o1777)
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
-    environment |= {"HOME": "/proc/none", "TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment |= {"HOME": "/proc/none", "TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [
         *prefix,
         sys.executable,

@@ -15,7 +15,7 @@ from tracecols.errors import SeverityError, StoreError
 from tracecols.severity import SeverityCube
 from tracecols.store import Store
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 START = """
 import sys, tracecols

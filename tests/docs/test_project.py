@@ -18,7 +18,7 @@ from tracecols.patterns.base import Property
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.schema import DEFINITIONS, FAMILIES, KINDS, SIDE_TABLES
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_kinds__every_record_has_a_kind_and_every_family_a_table():

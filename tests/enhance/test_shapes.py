@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from otf2_writer import Archive
 from small_cubes import small_cube
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tracecols
 from benchmarks import generate

@@ -25,7 +25,7 @@ from tracecols.schema import SIDE_TABLES
 from tracecols.severity import SeverityCube
 from tracecols.trace import Trace
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "tracecols" / "docs"
 WRITTEN = sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "properties")
 GUIDES = ("index", "guide", "report", "coming-from", "formats", "api")

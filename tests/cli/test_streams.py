@@ -28,7 +28,7 @@ def start(words: str, data: Path, made: Path, tmp_path: Path, shell: str = "") -
         trace=data / "late_sender", s=made / "s.trace", c=made / "s.severity", out=tmp_path / "x"
     ).split()
     command = [sys.executable, "-c", MAIN, *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     if shell:
         command = ["sh", "-c", f'"$@" {shell}', "sh", *command]
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path)

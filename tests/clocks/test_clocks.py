@@ -19,7 +19,7 @@ from random_epilog import random_recording, with_late_events
 from random_programs import RandomProgram
 from severities import cells
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import itertools
 

@@ -572,7 +572,7 @@ reset_peak()
 frame = trace.events
 print((peak() - before) / sum(frame[c].to_numpy().nbytes for c in frame))
 """
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr

@@ -18,7 +18,7 @@ from tracecols.errors import SourceError, TracecolsError
 from tracecols.store import Store
 from tracecols.work.scratch import ScratchFolder
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and locks on folders")
 

@@ -15,7 +15,7 @@ from tracecols.errors import TracecolsError
 from tracecols.severity import SeverityCube
 from tracecols.store import Store
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 COMMANDS = {
     "convert": ["convert", "{trace}", "-o", "{out}/x.trace"],

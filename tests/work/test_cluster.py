@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("distributed")
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tracecols
 from benchmarks.generate import make, write
@@ -34,7 +34,7 @@ from tracecols.model import model
 from tracecols.work import cluster as clusters
 from tracecols.work.cluster import SCRATCH, local_workers
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 

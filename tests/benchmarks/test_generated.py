@@ -13,7 +13,7 @@ import pytest
 from oracles.epilog import read_epilog
 from oracles.expert import Analysis, severities
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tracecols
 from benchmarks import generate
