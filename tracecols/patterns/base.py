@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,6 +175,7 @@ WAITS = "*waits"
 """In `Property.uses`: all properties that are waits."""
 
 PatternFunction = Callable[..., Matches]
+Function = TypeVar("Function", bound=Callable[..., Any])
 CellFunction = Callable[..., Cells]
 
 
@@ -432,161 +433,57 @@ class Family:
         self._declare(scalasca, expert, exact, common)
 
     def pattern(
-        self,
-        id: str,
-        parent: str,
-        title: str,
-        *,
-        table: str,
-        summary: str,
-        unit: str = "sec",
-        scalasca: Variant | None = UNCHANGED,
-        expert: Variant | None = None,
-        exact: Variant | None = AS_SCALASCA,
-        **more: Any,
+        self, id: str, parent: str, title: str, *, table: str, summary: str, unit: str = "sec", **more: Any
     ) -> Callable[[PatternFunction], PatternFunction]:
         """Declare a property whose matches a function finds; use as a decorator.
 
         Parameters
         ----------
-        id : str
-            The name the field's tools use.
-        parent : str
-            Id of the property above; empty for roots.
-        title : str
-            Name for people.
+        id, parent, title, summary, unit
+            As for `add`.
         table : str
             The compound table that the function matches on.
-        summary : str
-            What the property means.
-        unit : str, optional
-            sec, occ or bytes; a counter's own unit.
-        scalasca, expert, exact : mapping, optional
-            What is different under these conventions: attributes of `Property`, and arguments of the function. None:
-            the property does not exist there. `exact` is as `scalasca` unless it is given.
         **more
-            Further attributes of `Property`.
+            As for `add`. What patterns of times find is waiting unless `is_wait` says otherwise, so that no wait is forgotten.
         """
-
-        # what patterns find is waiting unless the declaration says otherwise, so that no wait is forgotten
         about = {"is_wait": unit == "sec", **more}
-
-        def declare(function: PatternFunction) -> PatternFunction:
-            self.add(
-                id,
-                parent,
-                title,
-                summary,
-                unit=unit,
-                scalasca=scalasca,
-                expert=expert,
-                exact=exact,
-                match=function,
-                table=table,
-                **about,
-            )
-            return function
-
-        return declare
+        return self._found_by("match", id, parent, title, summary, unit=unit, table=table, **about)
 
     def basic(
-        self,
-        id: str,
-        parent: str,
-        title: str,
-        *,
-        summary: str,
-        unit: str = "sec",
-        scalasca: Variant | None = UNCHANGED,
-        expert: Variant | None = None,
-        exact: Variant | None = AS_SCALASCA,
-        **more: Any,
+        self, id: str, parent: str, title: str, *, summary: str, **more: Any
     ) -> Callable[[CellFunction], CellFunction]:
         """Declare a property whose cells a function computes from the model; use as a decorator.
 
         Parameters
         ----------
-        id : str
-            The name the field's tools use.
-        parent : str
-            Id of the property above; empty for roots.
-        title : str
-            Name for people.
-        summary : str
-            What the property means.
-        unit : str, optional
-            sec, occ or bytes; a counter's own unit.
-        scalasca, expert, exact : mapping, optional
-            What is different under these conventions: attributes of `Property`, and arguments of the function. None:
-            the property does not exist there. `exact` is as `scalasca` unless it is given.
+        id, parent, title, summary
+            As for `add`.
         **more
-            Further attributes of `Property`.
+            As for `add`.
         """
-
-        def declare(function: CellFunction) -> CellFunction:
-            self.add(
-                id,
-                parent,
-                title,
-                summary,
-                unit=unit,
-                scalasca=scalasca,
-                expert=expert,
-                exact=exact,
-                cells=function,
-                **more,
-            )
-            return function
-
-        return declare
+        return self._found_by("cells", id, parent, title, summary, **more)
 
     def derived(
-        self,
-        id: str,
-        parent: str,
-        title: str,
-        *,
-        summary: str,
-        unit: str = "sec",
-        scalasca: Variant | None = UNCHANGED,
-        expert: Variant | None = None,
-        exact: Variant | None = AS_SCALASCA,
-        **more: Any,
+        self, id: str, parent: str, title: str, *, summary: str, **more: Any
     ) -> Callable[[CellFunction], CellFunction]:
         """Declare a property whose cells a function computes from those of all others; use as a decorator.
 
         Parameters
         ----------
-        id : str
-            The name the field's tools use.
-        parent : str
-            Id of the property above; empty for roots.
-        title : str
-            Name for people.
-        summary : str
-            What the property means.
-        unit : str, optional
-            sec, occ or bytes; a counter's own unit.
-        scalasca, expert, exact : mapping, optional
-            What is different under these conventions: attributes of `Property`, and arguments of the function. None:
-            the property does not exist there. `exact` is as `scalasca` unless it is given.
+        id, parent, title, summary
+            As for `add`.
         **more
-            Further attributes of `Property`.
+            As for `add`.
         """
+        return self._found_by("derived", id, parent, title, summary, **more)
 
-        def declare(function: CellFunction) -> CellFunction:
-            self.add(
-                id,
-                parent,
-                title,
-                summary,
-                unit=unit,
-                scalasca=scalasca,
-                expert=expert,
-                exact=exact,
-                derived=function,
-                **more,
-            )
+    def _found_by(
+        self, field_name: str, id: str, parent: str, title: str, summary: str, **more: Any
+    ) -> Callable[[Function], Function]:
+        """Return a decorator that declares a property with the function in a field."""
+
+        def declare(function: Function) -> Function:
+            self.add(id, parent, title, summary, **{**more, field_name: function})
             return function
 
         return declare
