@@ -11,6 +11,7 @@ import json
 import random
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -126,17 +127,18 @@ def change_table(path: Path, chance: random.Random) -> bytes:
     if len({len(a) for a in arrays}) > 1:
         size = min(len(a) for a in arrays)
         arrays, rows = [a[:size] for a in arrays], [size]
-    out = io.BytesIO()
     changed = pa.Table.from_arrays(arrays, schema=table.schema)
     known = definition or {**SIDE_TABLES, "events": EVENTS}.get(path.parent.name)
     if known is not None and definition is None and arrow_schema(known) == table.schema:
-        with event_writer(out, known) as writer:  # type: ignore[arg-type]
-            start = 0
-            for n in rows:
-                writer.write_table(changed.slice(start, n), row_group_size=max(n, 1))
-                start += n
-    else:
-        pq.write_table(changed, out, row_group_size=max(*rows, 1), compression="lz4", write_page_checksum=True)
+        with tempfile.NamedTemporaryFile(suffix=".parquet") as out:
+            with event_writer(Path(out.name), known) as writer:
+                start = 0
+                for n in rows:
+                    writer.write_table(changed.slice(start, n), row_group_size=max(n, 1))
+                    start += n
+            return Path(out.name).read_bytes()
+    out = io.BytesIO()
+    pq.write_table(changed, out, row_group_size=max(*rows, 1), compression="lz4", write_page_checksum=True)
     return out.getvalue()
 
 

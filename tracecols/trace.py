@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -51,6 +51,7 @@ from tracecols.store import Store
 from tracecols.verbs import messages, times, waiting
 from tracecols.work.cluster import default_scratch, working_on
 from tracecols.work.memory import physical
+from tracecols.work.progress import Progress
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -131,7 +132,7 @@ class Trace(OpenedTrace):
     jobs : int, optional
         Threads for scanning; by default one per core.
     progress : callable, optional
-        Called with the number of events scanned and the number of all.
+        Called with what is done and what is to be done of a scan or an analysis, in events.
     frame_limit : int, optional
         Bytes a data frame of events or of a compound table may take; larger ones are refused. By default half of the
         machine's memory. `frame_bytes` says what a frame takes, `scan` reads tables of any size.
@@ -159,7 +160,7 @@ class Trace(OpenedTrace):
         path: str | Path,
         *,
         jobs: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
         frame_limit: int | None = None,
     ) -> None:
         if frame_limit is not None and (not is_whole_number(frame_limit) or frame_limit < 0):
@@ -832,10 +833,14 @@ class Trace(OpenedTrace):
             ideal_network=ideal_network,
         )
         if cluster is None:
-            return run(request, self)
+            return run(request, self, watch=self._watched)
         sees = {"the store": self.path}
         with working_on(cluster, default_scratch(scratch, self.path), sees, self.jobs) as workers:
-            return run(request, self, workers)
+            return run(request, self, workers, self._watched)
+
+    def _watched(self, _what: str) -> AbstractContextManager[Progress | None]:
+        """Report the progress of whatever begins."""
+        return nullcontext(self._progress)
 
     def phases(self) -> pd.DataFrame:
         """Propose phases: regions and calls that every process executes the same number of times, the best ones first.

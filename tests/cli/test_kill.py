@@ -19,6 +19,7 @@ from tracecols.store import Store
 from tracecols.work.scratch import ScratchFolder
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and locks on folders")
 
@@ -137,11 +138,11 @@ import os, signal, sys
 sys.argv = ["tracecols", "analyze", {str(data / "coll")!r}, "-o", "x.severity"]
 from tracecols.severity.cube import SeverityCube
 SeverityCube.save = lambda *_: None
-from tracecols.patterns import engine
+from tracecols.analysis import run
 def end(*_):
     assert len(os.listdir({str(tmp_path / "temporary")!r})) == 1
     os.kill(os.getpid(), signal.{name})
-engine.analyze_model = end
+run.analyze_model = end
 from tracecols.cli import main
 main()
 """

@@ -96,7 +96,7 @@ def test_fallback__executes_nothing_that_others_could_have_written(what, tempora
 
 @pytest.mark.slow
 @posix
-def test_fallback__of_a_command_without_rights(tmp_path):
+def test_fallback__of_a_command_without_rights():
     # as service accounts, and containers with --user, run it
     if os.getuid() or shutil.which("setpriv") is None:
         pytest.skip("needs an administrator and setpriv")
@@ -110,23 +110,23 @@ def test_fallback__of_a_command_without_rights(tmp_path):
     ]
     if subprocess.run([*prefix, sys.executable, "-c", ""], capture_output=True).returncode:
         pytest.skip("the interpreter cannot be run without rights")
-    for path in [tmp_path, *tmp_path.parents][:3]:
-        path.chmod(path.stat().st_mode | 0o011)
-    tmp_path.chmod(0o1777)
-    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
-    environment |= {"HOME": "/proc/none", "TMPDIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [
-        *prefix,
-        sys.executable,
-        "-m",
-        "tracecols",
-        "convert",
-        str(DATA / "hybrid_2x3"),
-        "-o",
-        str(tmp_path / "x.trace"),
-    ]
-    for n_told in (1, 0):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.count("note: compiled kernels are kept in") == n_told, done.stderr
-        assert done.stdout.endswith("6,708 events, 6 locations\n")
+    # below folders that everybody may look into, which those of pytest are not
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o1777)
+        environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+        environment |= {"HOME": "/proc/none", "TMPDIR": folder, "PYTHONPATH": str(Path(__file__).parents[2])}
+        command = [
+            *prefix,
+            sys.executable,
+            "-m",
+            "tracecols",
+            "convert",
+            str(DATA / "hybrid_2x3"),
+            "-o",
+            f"{folder}/x.trace",
+        ]
+        for n_told in (1, 0):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            assert done.stderr.count("note: compiled kernels are kept in") == n_told, done.stderr
+            assert done.stdout.endswith("6,708 events, 6 locations\n")

@@ -190,7 +190,9 @@ def test_local_workers__end_though_dask_loses_count_of_them(monkeypatch):
 
 
 @pytest.mark.slow
-def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, client, tmp_path):
+def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, tmp_path):
+    from distributed import LocalCluster
+
     words = [
         sys.executable,
         "-m",
@@ -203,15 +205,16 @@ def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, clie
         "x.severity",
     ]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    there = [*words, "--scheduler", client.scheduler.address]
-    process = subprocess.Popen(there, cwd=tmp_path, env=env, stderr=subprocess.PIPE)
-    until = time.monotonic() + 60
-    while not list(tmp_path.glob(f"s/{SCRATCH}*/work/scan-*")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    process.kill()
-    process.wait()
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+        there = [*words, "--scheduler", cluster.scheduler_address]
+        process = subprocess.Popen(there, cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+        until = time.monotonic() + 60
+        while not list(tmp_path.glob(f"s/{SCRATCH}*/work/scan-*")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
     left = list((tmp_path / "s").iterdir())
     assert len(left) == 1
     assert not (tmp_path / "x.severity").exists()
@@ -310,7 +313,7 @@ def test_version__of_workers_is_another_one(trace, client):
     client.run(_version, "0.0.1", workers=[one])
     try:
         with pytest.raises(
-            ClusterError, match=r"worker tcp://\S+ has tracecols 0.0.1, this is tracecols \d\S+\n  install the same"
+            ClusterError, match=r"worker \w+://\S+ has tracecols 0.0.1, this is tracecols \d\S+\n  install the same"
         ):
             trace.analyze(cluster=client)
     finally:
@@ -500,7 +503,7 @@ def test_local_workers__let_nobody_else_in(protected):
         pass
 
 
-def test_local_workers__warn_where_no_certificates_can_be_made(monkeypatch):
+def test_local_workers__warn_where_no_certificates_can_be_made(monkeypatch, tmp_path):
     import distributed
 
     def missing(**_):
@@ -508,7 +511,7 @@ def test_local_workers__warn_where_no_certificates_can_be_made(monkeypatch):
 
     monkeypatch.setattr(distributed.Security, "temporary", missing)
     with pytest.warns(errors.OpenClusterWarning, match=r"pip install 'tracecols\[dask\]'"):
-        assert clusters._own_security() is None
+        assert clusters._own_security(tmp_path) is None
 
 
 # -- a scheduler that dies

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from tracecols.enhance.scan.periods import NO_PERIODS, Periods
 from tracecols.model.model import Model, Progress, enhance
-from tracecols.model.readable import Readable
 from tracecols.once import once
 from tracecols.replay.replay import Replay
 from tracecols.store import Store
 from tracecols.work.executors import Executor
 from tracecols.work.jobs import n_jobs
+
+if TYPE_CHECKING:
+    from tracecols.model.readable import Readable
 
 
 class OpenedTrace:
@@ -63,6 +66,9 @@ class OpenedTrace:
     @once
     def readable(self) -> Readable:
         """What the integers in its tables mean."""
+        # imports pandas, which analyses do without
+        from tracecols.model.readable import Readable
+
         return Readable(self.store, lambda: self.model.facts)
 
     @once

@@ -562,12 +562,15 @@ def default_scratch(given: str | Path | None, beside: Path) -> Path:
     return Path(given) if given is not None else beside.absolute().parent
 
 
-def _own_security() -> Any:
-    """Return certificates that only the processes of one cluster know, in memory; None, with a warning, if they cannot
-    be made."""
+def _own_security(folder: Path) -> Any:
+    """Return certificates that only the processes of one cluster know; None, with a warning, if they cannot be made.
+
+    They are files of a folder that ends with the cluster: those in memory would be written to the folder of temporary files each
+    time a connection is made, and stay there if the process is killed at that moment.
+    """
     distributed = import_distributed()
     try:
-        return distributed.Security.temporary()
+        made = distributed.Security.temporary()
     except ImportError:
         warnings.warn(
             "other users of this machine can reach the workers, since there are no certificates without the package 'cryptography'\n"
@@ -576,6 +579,15 @@ def _own_security() -> Any:
             stacklevel=2,
         )
         return None
+    files = {}
+    for name in (
+        "tls_ca_file",
+        *(f"tls_{role}_{kind}" for role in ("client", "scheduler", "worker") for kind in ("cert", "key")),
+    ):
+        files[name] = str(folder / f"{name}.pem")
+        with open(os.open(files[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(getattr(made, name))
+    return distributed.Security(require_encryption=True, **files)
 
 
 def _reason(error: BaseException) -> str:
@@ -615,7 +627,7 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
                 dashboard_address="127.0.0.1:0",
                 silence_logs=50,
                 local_directory=str(folder),
-                security=_own_security(),
+                security=_own_security(Path(folder)),
             )
         except (OSError, RuntimeError) as error:
             raise ClusterError(
