@@ -79,10 +79,10 @@ def load_numba() -> Any:
     TracecolsError
         If the environment has a number of threads that numba does not accept.
     """
-    threads = os.environ.get("NUMBA_NUM_THREADS", "")
-    if re.fullmatch(r"\s*[-+]?[0-9]+\s*", threads) and int(threads) < 1:
+    threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+    if threads and not (re.fullmatch(r"[+]?[0-9]+", threads) and int(threads) > 0):
         raise TracecolsError(
-            f"numba cannot be used: NUMBA_NUM_THREADS is {threads.strip()}, and it needs at least 1\n"
+            f"numba cannot be used: NUMBA_NUM_THREADS is {threads[:20]}, and it needs a number of at least 1\n"
             "  unset this environment variable; tracecols does not use numba's threads"
         )
     import numba

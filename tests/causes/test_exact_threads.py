@@ -73,6 +73,38 @@ def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(
     assert ticks(cube, "non_critical_path_activities") == {}
 
 
+def joined_thread(folder, creation=True):
+    archive, (main, thread), pool = pthreads(folder)
+    main.enter(0, "main").call(0, 10, "serial").enter(10, CREATE)
+    if creation:
+        main.record(11, "ThreadCreate", team=pool, sequence=1)
+    main.leave(12, CREATE).call(12, 40, "rest").enter(40, JOIN)
+    main.record(100, "ThreadWait", team=pool, sequence=1).leave(101, JOIN).leave(110, "main")
+    thread.record(12, "ThreadBegin", team=pool, sequence=1).call(12, 62, "f").call(62, 100, "g")
+    thread.record(100, "ThreadEnd", team=pool, sequence=1)
+    return opened(archive, folder)
+
+
+def test_created_threads__whose_creation_is_not_recorded_cause_waits_of_joins(tmp_path):
+    """Without a call path of the creation the end of the thread was no point: the wait had no cause."""
+    trace = joined_thread(tmp_path, creation=False)
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    assert ticks(cube, "pthread_join_wait") == {(f"main/{JOIN}", 0): 60}
+    # of the 88 ticks in which the thread runs
+    assert ticks(cube, "delay_join") == {("f", 1): 34, ("g", 1): 26}
+
+
+@pytest.mark.parametrize(("start", "f"), [(15, 47), (30, 32), (50, 12)])
+def test_created_threads__of_slices_that_begin_after_their_creation_cause_waits_of_joins(start, f, tmp_path):
+    with joined_thread(tmp_path).piece(start * 1e-9, None) as piece:
+        cube = piece.analyze()
+        check_laws(piece.model, cube)
+        wait = min(60, 100 - start)
+        assert sum(ticks(cube, "pthread_join_wait").values()) == wait == sum(ticks(cube, "delay_join").values())
+        assert ticks(cube, "critical_path") == {("main", 0): 9, (f"main/{JOIN}", 0): 1, ("f", 1): f, ("g", 1): 38}
+
+
 def test_created_threads__do_nothing_before_they_begin(tmp_path):
     """The time from the start of the run counted for THREADS, where nothing is executed."""
     archive, (main, thread), pool = pthreads(tmp_path)

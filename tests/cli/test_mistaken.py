@@ -101,6 +101,7 @@ def test_endings__are_those_of_the_formats():
         ("what-if {store} --latency 2", "'2' has no unit: write 2us, or another unit such as ms"),
         ("what-if {store} --latency 2e-6", "'2e-6' has no unit"),
         ("what-if {store} --bandwidth 10", "'10' has no unit: write 10GB/s, or another unit such as MB/s"),
+        ("what-if {store} --bandwidth 10Gb/s", "'10Gb/s' could be bits: give bytes with a capital B, such as 10GB/s"),
         ("correct {store} -o x.trace --latency 1", "'1' has no unit"),
         ("convert {folder} -o x.trace --correct-clocks --latency 1", "'1' has no unit"),
         ("what-if {store} --latency 2MB", "'2MB' is not of the form 2us"),

@@ -81,6 +81,6 @@ def test_numba__with_no_threads_is_refused(data, made, tmp_path, monkeypatch):
     done = start("analyze {s} -o {out}.severity", data, made, tmp_path)
     assert done.returncode == 1
     assert done.stderr == (
-        "error: numba cannot be used: NUMBA_NUM_THREADS is 0, and it needs at least 1\n"
+        "error: numba cannot be used: NUMBA_NUM_THREADS is 0, and it needs a number of at least 1\n"
         "  unset this environment variable; tracecols does not use numba's threads\n"
     )

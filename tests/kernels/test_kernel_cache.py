@@ -121,7 +121,7 @@ def test_fallback__of_a_command_without_rights():
             "-m",
             "tracecols",
             "convert",
-            str(DATA / "hybrid_2x3"),
+            shutil.copytree(DATA / "hybrid_2x3", f"{folder}/archive"),
             "-o",
             f"{folder}/x.trace",
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import socket
 import stat
 from pathlib import Path
@@ -213,7 +214,45 @@ def test_store__with_other_times_is_replaced_only_with_force(made, tmp_path):
         for path in paths.values():
             assert run(command, made, path, "--force").exit_code == 0
     result = CliRunner().invoke(group, ["correct", str(recorded), "-o", str(recorded), "--force"])
-    assert "is the store that is read" in result.output
+    assert "is, or holds, what is read" in result.output
+
+
+@pytest.mark.parametrize("command", ["convert", "analyze", *slow(["correct", "export a cube as .severity"])])
+def test_folder__with_a_file_of_somebody_else_is_replaced_only_with_force(command, made, tmp_path):
+    words, ending = COMMANDS[command]
+    output = tmp_path / f"x{ending}"
+    words = [*(word.format(**made) for word in words.split()), str(output)]
+    assert CliRunner().invoke(group, words).exit_code == 0
+    (output / "mine.txt").write_text("precious")
+    refused = CliRunner().invoke(group, words)
+    assert refused.exit_code == 1
+    assert f"{output} holds mine.txt, which tracecols did not write" in refused.stderr
+    assert (output / "mine.txt").read_text() == "precious"
+    if "--force" in CliRunner().invoke(group, [words[0], "--help"]).output:
+        assert CliRunner().invoke(group, [*words, "--force"]).exit_code == 0
+        assert not (output / "mine.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "convert {trace}/traces.otf2 -o {trace}/traces.otf2",
+        "convert {trace} -o {trace}/traces/0.evt",
+        "report {cube}x -o {cube}x",
+        "export {cube}x {cube}x",
+        "analyze {trace} -q -o {trace}",
+    ],
+)
+def test_output__is_never_what_is_read(words, made, tmp_path):
+    """With --force a report replaced the cube it was of, and a store the anchor file of its trace."""
+    trace = shutil.copytree(made["trace"], tmp_path / "archive")
+    cube = tmp_path / "c.cube"
+    tracecols.SeverityCube.load(made["cube"]).save(tmp_path / "c.severity")
+    assert CliRunner().invoke(group, ["export", str(tmp_path / "c.severity"), f"{cube}x"]).exit_code == 0
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    done = CliRunner().invoke(group, [*(w.format(trace=trace, cube=cube) for w in words.split()), "--force"])
+    assert done.exit_code in (1, 2), done.output
+    assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
 
 def test_python__follows_the_same_rule(made, tmp_path):

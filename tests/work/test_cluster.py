@@ -392,8 +392,9 @@ def asked(trace, *words):
         ("", "x.json is no file of a scheduler: it is not JSON\n  'dask scheduler --scheduler-file"),
         ('{"id": "x"}', "x.json is no file of a scheduler: it tells no address"),
         ('{"address": "nonsense"}', "nonsense is no address of a scheduler: missing port number"),
+        ('{"address": "ucx://x:1"}', "ucx://x:1 is no address of a scheduler: ucx:// is not spoken by tracecols"),
     ],
-    ids=["missing", "empty", "no address", "bad address"],
+    ids=["missing", "empty", "no address", "bad address", "unknown protocol"],
 )
 def test_scheduler_file__that_cannot_be_used(content, message, trace, tmp_path, impatient):
     path = tmp_path / "x.json"

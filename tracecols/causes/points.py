@@ -549,9 +549,11 @@ def lock_points(
         "location": c.join_location[of], "event": c.join_exit[of], "kind": POINTS.index("join"), "begin_time": c.join_enter_time[of],
         "wait": wait, "total": leave - enter, "completion": 0, "call_path": c.join_call_path[of], **nobody,
     }  # fmt: skip
+    # a thread whose creation is not recorded, as in a trace slice, ends where it is joined
+    is_born = c.create_call_path >= 0
     ends = {
         "location": c.location[of], "event": c.end[of], "kind": POINTS.index("thread ends"), "begin_time": c.end_time[of], "wait": 0,
-        "total": 0, "completion": 0, "call_path": c.create_call_path[of], **nobody,
+        "total": 0, "completion": 0, "call_path": np.where(is_born, c.create_call_path, c.join_call_path)[of], **nobody,
     }  # fmt: skip
     of_threads = {
         "kind": DELAYS.index("join"),

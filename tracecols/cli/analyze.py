@@ -149,6 +149,7 @@ def analyze(
     from tracecols.severity.narrowed import in_a_name
     from tracecols.severity.storage import cube_folder
     from tracecols.store import Store
+    from tracecols.store.outputs import check_not_read
     from tracecols.work.jobs import n_jobs
 
     who = GivenCluster(workers, scheduler, scheduler_file, scratch)
@@ -170,6 +171,7 @@ def analyze(
         name = source if is_store(source) else store_name(source)
         made_so = in_a_name(request.conventions, facts)
         output = Path(".".join(filter(None, (name.with_suffix("").name, made_so, "severity"))))
+    check_not_read(output, source)
     cube_folder(output, facts, force=force).check()
     sees = {"the store": Store(source).path} if is_store(source) else {}
     with (

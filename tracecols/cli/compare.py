@@ -106,6 +106,7 @@ def compare(
     from tracecols.report.viewer.page import report_output
     from tracecols.severity.comparison import Comparison
     from tracecols.severity.resolve import find_several
+    from tracecols.store.outputs import check_not_read
 
     if len(cubes) < 2:
         raise click.UsageError("give at least two cubes to compare.")
@@ -125,6 +126,7 @@ def compare(
         o: text_output(o, "a comparison", COMPARISON.encode(), force=force) for o in outputs if o.suffix == ".json"
     }
     for output in outputs:
+        check_not_read(output, *cubes)
         if output in numbers:
             numbers[output].check()
         elif output.suffix in TABLES:

@@ -56,7 +56,7 @@ def convert(
     from tracecols.converters.registry import find_anchor, open_source
     from tracecols.report.info import fate
     from tracecols.store import Store
-    from tracecols.store.outputs import CORRECTED, store_output
+    from tracecols.store.outputs import CORRECTED, check_not_read, store_output
     from tracecols.work.jobs import n_jobs
     from tracecols.work.scratch import temporary_folder
 
@@ -69,6 +69,7 @@ def convert(
     asked.check()
     anchor = find_anchor(source)
     path = store_name(source) if output is None else output
+    check_not_read(path, anchor, data=anchor.with_suffix(""))
     if correct_clocks or any(value is not None for value in cluster.values()):
         # before a temporary store is made, or workers are started; else the conversion begins with it
         corrected = {CORRECTED: ""} if correct_clocks else {}

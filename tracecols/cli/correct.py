@@ -81,9 +81,10 @@ def correct(
     """
     from tracecols.cli.sources import is_store, opened, properties_of
     from tracecols.clocks.correction import as_bounds
-    from tracecols.store.outputs import CORRECTED, store_output
+    from tracecols.store.outputs import CORRECTED, check_not_read, store_output
 
     bounds = as_bounds(latency=latency, shrink=shrink, stretch=stretch)
+    check_not_read(output, source)
     store_output(output, {**properties_of(source), CORRECTED: ""}, force=force).check()
     with opened(source, jobs) as store:
         recorded = None if is_store(source) else Path(store.manifest["source"]["path"])

@@ -109,6 +109,9 @@ def export(
         raise click.UsageError(
             f"{', '.join(wrong)}: only for an archive or a timeline as output ({', '.join(PIECES)}), not for {output.name}."
         )
+    from tracecols.store.outputs import check_not_read
+
+    check_not_read(output, source)
     if is_timeline:
         _timeline(
             source,

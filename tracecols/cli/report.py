@@ -29,8 +29,10 @@ def report(severity: Path, output: Path | None, title: str | None, sources: Path
     from tracecols.export.cube_read import read_cube
     from tracecols.report.viewer.page import report_output, write_page
     from tracecols.report.viewer.sources import Sources
+    from tracecols.store.outputs import check_not_read
 
     output = output or Path(f"{severity.resolve().stem}.html")
+    check_not_read(output, severity)
     report_output(output, force=force).check()
     cube = read_cube(severity)
     found = None if sources is None else Sources.of(cube.call_paths, sources)

@@ -109,12 +109,13 @@ def what_if(
     """
     from tracecols.cli.sources import opened, properties_of
     from tracecols.report.prediction import plain, render, render_slack
-    from tracecols.store.outputs import REPLAYED, store_output
+    from tracecols.store.outputs import REPLAYED, check_not_read, store_output
     from tracecols.trace import Trace
 
     if slack and ctx.get_parameter_source("faster") is not ParameterSource.DEFAULT:
         raise click.UsageError("--faster: only for the table of gains, which --slack replaces")
     if output is not None:
+        check_not_read(output, source)
         store_output(output, {**properties_of(source), REPLAYED: ""}, force=force).check()
     with opened(source, jobs) as store:
         predicted = Trace(store.path, jobs=jobs).what_if(

@@ -20,12 +20,15 @@ from typing import Any
 
 from tracecols.errors import StoreError, TracecolsError
 from tracecols.given.files import check_path, kind_of
-from tracecols.store.layout import is_made_here, kind_of_folder, read_manifest
+from tracecols.store.layout import MANIFEST, is_made_here, kind_of_folder, read_manifest
 from tracecols.work.scratch import ScratchFolder
 
 Recognise = Callable[[Path], str | None]
 """Returns, of what exists in the place of an output: None if it is not known to be of the same kind, an empty text if
 it was made in the same way, else how it was made."""
+
+OWN_FILES = (".parquet", ".npy")
+"""What the files that tracecols puts into folders end with, besides manifests."""
 
 CORRECTED, REPLAYED = "TRACECOLS::CLOCKS_CORRECTED", "TRACECOLS::REPLAYED"
 """Entries of the manifest's `source` of stores with other times than the recorded ones."""
@@ -150,6 +153,12 @@ class Output:
         if S_ISDIR(mode) and not self.is_folder:
             return self.error(f"{path} is a folder, which is never replaced by a file\n  give another name")
         made = self.recognise(path)
+        if S_ISDIR(mode) and made is not None and not self.force and (found := _foreign_in(path)) is not None:
+            return self.error(
+                f"{path} holds {found.relative_to(path)}, which tracecols did not write\n"
+                "  move it elsewhere, give another name, or force=True to replace all of the folder",
+                in_shell="move it elsewhere, give another name, or --force to replace all of the folder",
+            )
         if made == "" or (self.force and (made is not None or S_ISREG(mode))):
             return None
         noun = self.what.partition(" ")[2]
@@ -212,6 +221,39 @@ def check_place(path: Path, error: type[TracecolsError] = StoreError) -> None:
         for folder in (parent, *parent.parents):
             if what := kind_of_folder(folder):
                 raise error(f"{path} lies in {folder}, {what}: nothing else is written there\n  give another name")
+
+
+def _foreign_in(folder: Path) -> Path | None:
+    """Return a file in a folder that tracecols made and that is none of its own; None if there is none."""
+    for path, _, names in os.walk(folder):
+        for name in sorted(names):
+            if name != MANIFEST and not name.endswith(OWN_FILES) and not name.startswith("."):
+                return Path(path, name)
+    return None
+
+
+def check_not_read(path: Path, *read: Path, data: Path | None = None) -> None:
+    """Refuse an output that would replace what a command reads.
+
+    Parameters
+    ----------
+    path : Path
+        The output.
+    *read : Path
+        Files and folders that are read.
+    data : Path, optional
+        A folder whose files are read by name: nothing is written into it.
+
+    Raises
+    ------
+    StoreError
+    """
+    with suppress(OSError, RuntimeError):
+        target = path.resolve()
+        inputs = [given.resolve() for given in read]
+        in_data = data is not None and data.is_dir() and data.resolve() in target.parents
+        if in_data or any(target == given or target in given.parents for given in inputs):
+            raise StoreError(f"{path} is, or holds, what is read\n  give another name")
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:

@@ -711,6 +711,8 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
     try:
         scheme, _ = parse_address(address)
         host_and_port = get_address_host_port(address) if scheme in ("tcp", "tls") else None
+        if scheme not in ("tcp", "tls", "ws", "wss"):
+            raise ValueError(f"{scheme}:// is not spoken by tracecols")
     except ValueError as error:
         raise ClusterError(f"{address} is no address of a scheduler: {error}\n  such as tcp://host:8786") from error
     if host_and_port is None:
