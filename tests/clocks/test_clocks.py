@@ -797,7 +797,7 @@ def test_command__refuses_what_it_cannot_do(archive, opened, tmp_path):
     (tmp_path / "text.txt").write_text("no store")
     for arguments, code, words in (
         ([tmp_path / "no.trace", "-o", "y.trace"], 1, "no such store"),
-        ([trace.path, "-o", trace.path], 1, "of a recorded trace"),
+        ([trace.path, "-o", trace.path], 1, "is, or holds, what is read"),
         ([trace.path, "-o", tmp_path / "text.txt"], 1, "is not a store of a trace"),
         ([trace.path], 2, "Missing option"),
         ([trace.path, "-o", "y.trace", "--latency", "soon"], 2, "not of the form"),
