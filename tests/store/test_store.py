@@ -404,27 +404,27 @@ def test_failure__of_any_kind_keeps_the_older_store(error, workload, tmp_path, m
 def test_older_store__is_replaced_at_the_end_only(workload, tmp_path, monkeypatch):
     out = tmp_path / "x.trace"
     tracecols.convert(workload, out)
-    (out / "mark").write_text("old")
+    (out / "mark.parquet").write_text("old")
     finish = StoreWriter.finish
 
     def check(*arguments: object) -> None:
         finish(*arguments)
-        assert (out / "mark").read_text() == "old"
+        assert (out / "mark.parquet").read_text() == "old"
         Store(out)
 
     monkeypatch.setattr(StoreWriter, "finish", check)
     tracecols.convert(workload, out)
-    assert not (out / "mark").exists()
+    assert not (out / "mark.parquet").exists()
 
 
 def test_older_store__behind_a_link(workload, tmp_path):
     tracecols.convert(workload, tmp_path / "there" / "x.trace")
     (tmp_path / "link.trace").symlink_to(tmp_path / "there" / "x.trace")
-    (tmp_path / "there" / "x.trace" / "mark").write_text("old")
+    (tmp_path / "there" / "x.trace" / "mark.parquet").write_text("old")
     tracecols.convert(workload, tmp_path / "link.trace")
     assert (tmp_path / "link.trace").is_symlink()
     assert Store(tmp_path / "link.trace").manifest["n_events"] > 0
-    assert not (tmp_path / "there" / "x.trace" / "mark").exists()
+    assert not (tmp_path / "there" / "x.trace" / "mark.parquet").exists()
     assert [p.name for p in (tmp_path / "there").iterdir()] == ["x.trace"]
 
 
