@@ -126,7 +126,7 @@ def test_compare__does_not_overwrite_its_operands(store, here):
     pair = ("h.severity", "h.within-main.severity")
     result = run("compare", *pair, "-o", "h.severity")
     assert result.exit_code == 1
-    assert "this one: exact conventions, difference of cubes" in result.output
+    assert "is, or holds, what is read" in result.output
     for _ in range(2):
         assert run("compare", *pair, "-o", "d.severity", "-o", "d.csv", "-o", "d.cubex").exit_code == 0
     assert run("compare", *pair, "-o", "d.severity", "--operation", "mean").exit_code == 1
@@ -206,4 +206,4 @@ def test_commands__that_write_replace_nothing_of_somebody_else(store, here, data
         assert path.name in result.output and path.read_text() == "somebody else's"
     # what is predicted does not take the place of what was recorded
     result = run("what-if", store, "--scale", "do_work=0.5", "-o", store)
-    assert result.exit_code == 1 and "is the store of a recorded trace" in result.output
+    assert result.exit_code == 1 and "is, or holds, what is read" in result.output
