@@ -72,9 +72,7 @@ def latency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 def bandwidth(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
     """Return what is given as bytes per second: 10GB/s, or 10GB."""
-    if (value is not None and re.search(r"\d\s*[kmg]i?b(/s)?\s*$", value)) or re.search(
-        r"[KMG]i?b(/s)?\s*$", value or ""
-    ):
+    if value is not None and re.search(r"[kKmMgG]i?b(/s)?\s*$", value):
         raise click.BadParameter(f"{value!r} could be bits: give bytes with a capital B, such as 10GB/s")
     return _with_unit(value and value.strip().removesuffix("/s"), "bytes", ("10GB/s", "MB/s"))
 
