@@ -7,14 +7,14 @@ that read cubes refuse in words or take; `--bounds` checks every index of the ke
 wants more memory than it may is a failure, like any error that is not one of tracecols'. What is read nevertheless is
 compared with the sound trace:
 
-* *same*: all events, attributes, definitions and severities are; the definitions may stand in another order.
+* *same*: all events, attributes, definitions and severities are; the definitions may be in another order.
 * *told*: something differs and the store says so: events lost, records not understood, definitions missing among others,
   contradictions that `tracecols check` counts.
-* *silent*: something differs and nothing says so. Traces have no checksums; what differs is told apart by `explain`:
+* *silent*: something differs and nothing says so. Traces have no checksums; what differs is distinguished by `explain`:
 
   * *another value*: every record is there, and some fields hold other values that are as good as the ones before: a name, a
     line, a time that keeps the order, a tag, a counter, an identifier of something else that is defined. That is
-    another valid trace, which no reader can tell from the sound one.
+    another valid trace, which no reader can distinguish from the sound one.
   * *other records*: some are left out, added, moved or of another type, and what is left breaks no rule of the format.
   * *not understood*: anything else; there should be none.
 """
@@ -345,7 +345,7 @@ def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
 
 
 class Worker:
-    """A process that runs every `step`-th mutation, started anew behind one that killed it."""
+    """A process that runs every `step`-th mutation, started anew after one that killed it."""
 
     def __init__(self, number: int, mutations: int, step: int, scratch: Path, only: str, bounds: bool) -> None:
         self.number, self.mutations, self.step, self.scratch = number, mutations, step, scratch

@@ -3,7 +3,7 @@
 The programs are small simulations (`benchmarks/programs`): a wavefront sweep, a halo exchange, a hybrid multi-zone
 solver, a master with workers, a Fourier transform, pairs of processes with many channels, a process that does almost
 everything, random call trees with messages around a ring (`irregular`), hosts that use devices (`offload`), one-sided
-communication (`rma`). What each of them has lost waiting follows from its own schedule and stands beside the archive in
+communication (`rma`). What each of them has lost waiting follows from its own schedule and is beside the archive in
 `truth.json`: ticks (bytes, occurrences) by property and location, visits by region.
 """
 
@@ -41,7 +41,7 @@ def record(program: str, folder: str | Path, processes: int, threads: int, n_eve
 
 
 def truth_as_json(truth: Truth) -> dict[str, Any]:
-    """Return what is true as it stands in `truth.json`; properties that never hold are left out."""
+    """Return what is true as it is in `truth.json`; properties that never hold are left out."""
     return {
         "n_events": truth.n_events,
         "n_messages": truth.n_messages,

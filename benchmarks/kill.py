@@ -73,7 +73,7 @@ class Case:
         return [p.name for p in self.folder.glob(".*")] + [p.name for p in self.temporary.iterdir()]
 
     def state(self) -> str:
-        """Say what stands under the output's name."""
+        """Say what is under the output's name."""
         found = {k: v for k, v in content(self.folder).items() if not k.startswith(".")}
         names = {".".join(p.name.split(".")[:1]) for p in self.folder.iterdir() if not p.name.startswith(".")}
         if not names:

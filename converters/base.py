@@ -101,7 +101,7 @@ class Source(Protocol):
     format : str
         Name of the format, with its version.
     path : Path
-        Where it stands.
+        Where it is.
     clock : Clock
         Its clock.
     properties : dict

@@ -33,7 +33,7 @@ def start(n: int) -> list[subprocess.Popen[bytes]]:
     """
     n = min(n, MOST)
     nothing = subprocess.DEVNULL
-    # -P: not what stands in the current folder under the same name
+    # -P: not what is in the current folder under the same name
     return [
         subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, str(k), str(n)], stdin=nothing, stdout=nothing, stderr=nothing

@@ -36,12 +36,12 @@ def first(arrays: T, n: int) -> T:
 
 
 def behind(arrays: T, n: int) -> T:
-    """Return views of the elements behind the first n."""
+    """Return views of the elements after the first n."""
     return type(arrays)(*[a[n:] for a in _each(arrays)])
 
 
 def doubled(arrays: T) -> T:
-    """Return copies of twice the length, zeros behind."""
+    """Return copies of twice the length, zeros after."""
     return type(arrays)(*(np.concatenate([a, np.zeros_like(a)]) for a in _each(arrays)))
 
 
@@ -51,7 +51,7 @@ def linked(group: type[T], n: int) -> T:
 
 
 def more_linked(items: T) -> tuple[T, int]:
-    """Return copies with as many free items behind, when none is free, and the first of these."""
+    """Return copies with as many free items after, when none is free, and the first of these."""
     n = _each(items)[0].size
     return _link(doubled(items), n), n
 

@@ -89,7 +89,7 @@ def _user() -> int:
 
 
 def _find_private_folder(parent: Path) -> Path | None:
-    """Find or make a folder that nobody else can write to: what is read from it is executed.
+    """Find or make a folder that no one else can write to: what is read from it is executed.
 
     Parameters
     ----------

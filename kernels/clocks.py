@@ -27,7 +27,7 @@ def amortise(time, forward, limit, stretch, lookback, shift):
     stretch : float
         Share of the time that passes by which a shift rises at least, where it rises.
     lookback : int
-        Nodes behind the last limit that counts in which others are looked for.
+        Nodes after the last limit that counts in which others are looked for.
     shift : (n,) int64
         Result.
     """
@@ -83,7 +83,7 @@ def place_conditions(tail, head, condition, is_inferred, at, waiting, out_head, 
 @inner_part
 def lag_of(tail, head, condition, late, latency, n_transfers, n):
     """Return how much later the head of a condition has to be than its tail, at least; a hub takes no time: what passes
-    through it is late behind it."""
+    through it is late after it."""
     lag = np.int64(0)
     if head < n and condition < n_transfers:
         lag += latency
@@ -127,12 +127,12 @@ def sweep_forward(
         First condition of each tail; hubs follow the nodes.
     head, condition : (n_conditions,) int32 or int64, int8
     late : (n,) int64
-        By how much nodes were recorded behind events with later times; empty if none was.
+        By how much nodes were recorded after events with later times; empty if none was.
     latency : int
         Ticks that pass at least in conditions whose kind is less than `n_transfers`.
     n_transfers : int
     shrink : float
-        Share by which intervals may become shorter behind a node that was moved.
+        Share by which intervals may become shorter after a node that was moved.
     waiting : (n_all,) int32
         How many conditions lead to each; counted down.
     result : (n_all,) int64, written
@@ -252,7 +252,7 @@ def count_violations(time, shift, start, head, condition, late, latency, n_trans
 
 @inner_part
 def shift_between(time, node, node_time, node_shift, shrink, stretch):
-    """Return the shift of an event behind `node` nodes of its location: what remains of the shift before, or leads to
+    """Return the shift of an event after `node` nodes of its location: what remains of the shift before, or leads to
     the next."""
     shift = 0
     rate = stretch
@@ -286,16 +286,16 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
     node_row, node_time, node_shift : (n_nodes,) int64
         Those events whose shifts are known, ascending.
     node : int
-        A number of nodes that are not behind the first event.
+        A number of nodes that are not after the first event.
     shrink, stretch : float
-        By which share of the time that passes a shift becomes smaller behind a node, and grows before it.
+        By which share of the time that passes a shift becomes smaller after a node, and grows before it.
     shift : (n,) int64
         Result: ticks to be added.
 
     Returns
     -------
     int
-        Nodes that are not behind the last event.
+        Nodes that are not after the last event.
     """
     for i in range(row.size):
         while node < node_row.size and node_row[node] <= row[i]:

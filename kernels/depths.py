@@ -7,7 +7,7 @@ from tracecols.kernels.kernel import kernel
 
 @kernel
 def count_depths(enterptr, first, top, own, depth):
-    """Count the region instances a location is in, behind each of its events.
+    """Count the region instances a location is in, after each of its events.
 
     Parameters
     ----------
@@ -16,9 +16,9 @@ def count_depths(enterptr, first, top, own, depth):
     first : int
         Row of the first event.
     top : (n,) int64
-        Row of the ENTER on top of the stack behind each event, -1 if it is empty.
+        Row of the ENTER on top of the stack after each event, -1 if it is empty.
     own, depth : (n,) int64
-        Filled: depth of the region instance an event would open, and the depth behind it.
+        Filled: depth of the region instance an event would open, and the depth after it.
     """
     for i in range(enterptr.size):
         above = enterptr[i]

@@ -30,7 +30,7 @@ def search_smaller(values, item, start, stop, following, stack, result):
 def first_smaller(
     values: NDArray[np.int64], item: NDArray[np.int64], start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """For some elements find the first smaller one within a range that lies behind them.
+    """For some elements find the first smaller one within a range that lies after them.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def first_smaller(
     Returns
     -------
     (m,) int64
-        The first j with `values[j] < values[item]`, or -1. O(n + m) for ranges that begin right behind their element.
+        The first j with `values[j] < values[item]`, or -1. O(n + m) for ranges that begin right after their element.
     """
     following, stack, result = np.empty_like(values), np.empty_like(values), np.empty(item.size, np.int64)
     # some callers read what they hand over from files, which cannot be written: the kernel is compiled for that only

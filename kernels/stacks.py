@@ -54,14 +54,14 @@ IS_CALL, IS_ARTIFICIAL, IS_PHASE = 1, 2, 4
 BY_INSTANCE, BY_CALL, BY_TIME = range(3)
 
 FIRST_PERIOD = -2
-"""Entry of the call paths that stand for periods: FIRST_PERIOD - number. What stands below one is what happens in the
+"""Entry of the call paths that stand for periods: FIRST_PERIOD - number. What is below one is what happens in the
 period."""
 
 NO_PARENT = -1
 ROOT_IN_TEAM = -(2**63)
 """Instead of NO_PARENT where a thread belongs to a team that was forked outside of all regions."""
 IN_PROGRAM = ROOT_IN_TEAM + 1
-"""Parent of what stands below the program of the process, whichever of its locations records that."""
+"""Parent of what is below the program of the process, whichever of its locations records that."""
 
 PROGRAM_BEGIN, PROGRAM_END = int(EventKind.PROGRAM_BEGIN), int(EventKind.PROGRAM_END)
 
@@ -98,7 +98,7 @@ class Meanings(NamedTuple):
         IS_CALL: every instance becomes a call instance; IS_ARTIFICIAL: no region of the program; IS_PHASE: instances
         may begin phases.
     tasks, threads : int32
-        Regions that stand above the call paths of explicit tasks, and of threads that the program creates.
+        Regions that are above the call paths of explicit tasks, and of threads that the program creates.
     """
 
     action: NDArray[np.uint8]
@@ -427,7 +427,7 @@ def moved(node, row, at, state, periods, paths, table):
 def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths, table, tasks, charges):
     """Return the call path of the outermost region instance of an explicit task.
 
-    It stands below TASKS. What the task takes counts as well where it was scheduled, for the first region of the
+    It is below TASKS. What the task takes counts as well where it was scheduled, for the first region of the
     program that it enters: its stub.
     """
     if tasks.stub[task] == -1 and not meanings.flags[meanings.region_of[entry]] & IS_ARTIFICIAL:
@@ -452,7 +452,7 @@ def enter_in_task(entry, row, at, task, state, meanings, periods, frames, paths,
 
 @part
 def find_interval(row, state, sides, team_stack):
-    """Find the team whose fork and join, recorded elsewhere, enclose a row; what begins there stands below that
+    """Find the team whose fork and join, recorded elsewhere, enclose a row; what begins there is below that
     fork."""
     j = state[N_TEAMS]
     while j < sides.interval_start.size and sides.interval_stop[j] <= row:
@@ -606,7 +606,7 @@ def count_in_bin(task, paths, tasks):
 
 @part
 def continue_in_bin(top, task, row, at, state, periods, frames, paths, table, tasks):
-    """Let the stack that runs, and the call path an explicit task counts for, stand in the bin the location is in."""
+    """Move the running stack, and the call path an explicit task counts for, into the bin the location is in."""
     if top >= 0 and paths.period[frames.node[top]] != state[PERIOD]:
         move_frames(top, row, at, state, periods, frames, paths, table)
     if task > 0 and tasks.stub[task] >= 0 and paths.period[tasks.stub[task]] != state[PERIOD]:
@@ -712,7 +712,7 @@ def count_bad_exit(top, entry, kind, row, state, meanings, frames, paths):
 
 @part
 def point_up(i, top, frames, pointers):
-    """Let event i point to the region instance it stands in."""
+    """Let event i point to the region instance it is in."""
     pointers.enterptr[i] = frames.row[top] if top >= 0 else -1
     pointers.exitptr[i] = -1
     pointers.call_path[i] = frames.node[top] if top >= 0 else -1
@@ -774,7 +774,7 @@ def divide_flush(entry, row, start, stop, top, task, state, periods, frames, pat
 
 @part
 def begin_in_team(row, top, task, state, sides, team_stack):
-    """Let the thread begin in its next team: what it does there stands below the call path of the fork, unless it
+    """Let the thread begin in its next team: what it does there is below the call path of the fork, unless it
     forked itself.
 
     Returns why that is not possible, or DONE.
@@ -825,7 +825,7 @@ def complete_task(task, state, paths, tasks):
 
 @part
 def attribute(kind, at, what, top, state, frames, calls, attributed, team_stack):
-    """Keep an event that has attributes, with the call path and the call instance it stands in.
+    """Keep an event that has attributes, with the call path and the call instance it is in.
 
     A region instance becomes a call instance with the first event that makes it one (ATTRIBUTE_CALL).
     """
@@ -876,7 +876,7 @@ def scan_events(
         Index of the event to begin with; a call that returned GROW or BLOCKED is repeated with the index it returned.
     state : (N_STATE,) int64
         Carried along; `state[ROW]` is the row of event 0 of this batch, `state[HOME]` the call path below which the
-        thread's own ones stand, NO_PARENT for roots.
+        thread's own ones are, NO_PARENT for roots.
     meanings : Meanings
     sides : SideValues
     periods : Periods or None
@@ -1100,7 +1100,7 @@ def empty_table(n, paths, table):
 
 @part
 def own_periods(periods, n_phases):
-    """Return what divides the time of a location, whose phases stand behind those of others."""
+    """Return what divides the time of a location, whose phases follow those of others."""
     if periods is None:
         return None
     return Periods(
@@ -1145,7 +1145,7 @@ def scan_locations(
     filled,
     ends,
 ):
-    """Walk through consecutive events of some locations, one location after the other; what each finds stands behind
+    """Walk through consecutive events of some locations, one location after the other; what each finds follows
     that of those before.
 
     Parameters

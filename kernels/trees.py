@@ -12,7 +12,7 @@ from tracecols.kernels.stacks import find_slot
 def merge_call_paths(start, at, above, entry, time, place, row, number, merged_parent, merged_entry, chosen, table):
     """Number the call paths of all locations so that those with the same entry below the same parent are one.
 
-    Goes through the locations as often as it takes: a call path may stand below one of any other location.
+    Goes through the locations as often as it takes: a call path may be below one of any other location.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ class once(Generic[T]):  # noqa: N801
     def __get__(self, instance: object | None, owner: type) -> once[T] | T:
         if instance is None:
             return self
-        # what has been computed stands in the object's dictionary, where Python looks before it comes here
+        # what has been computed is in the object's dictionary, where Python looks before it comes here
         found = instance.__dict__
         with found.setdefault(self._lock_name, RLock()):
             if self._name not in found:

@@ -118,7 +118,7 @@ class Trace(OpenedTrace):
 
     Nothing is read until it is asked for. Every table is an attribute with the name it has in SQL: `trace.messages`.
     Its data frame has the row of the table as index, columns for people (ranks, threads, names, seconds; null is null),
-    and behind them the integers they are made of: columns named like a table in the singular hold rows of that table,
+    and after them the integers they are made of: columns named like a table in the singular hold rows of that table,
     -1 is null, times are clock ticks. `frame` returns one without the other. `seconds` converts readings of the clock
     (`enter_time`), `duration` differences of them (`exit_time - enter_time`, severities). What answers a question is a
     method (`comm_matrix`, `late_senders`, `critical_path`, ...).
@@ -445,7 +445,7 @@ class Trace(OpenedTrace):
             Only locations of this process, and of this number in their process.
         start, stop : float, optional
             Seconds since the start of the recording: events with start <= time < stop. An event that was recorded
-            behind a later one of its location comes along with that.
+            after a later one of its location comes along with that.
         columns : str or sequence of str, optional
             Of `location`, `time`, `kind`, `region`, `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`,
             `cedgeptr`, `call_path`, `pos`; all by default. Pointers cost a pass over the whole of each chosen location,
@@ -775,7 +775,7 @@ class Trace(OpenedTrace):
             Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`,
             one list per rank, or `"order": "F"` instead of coordinates (see
             `tracecols.enhance.definitions.topologies.given_topology`). Wavefronts are looked for on the first
-            two-dimensional grid a location stands on, those given by hand before those of the trace.
+            two-dimensional grid a location is on, those given by hand before those of the trace.
         phases : str, optional
             Divide all severities by phases (docs/phases.md): instances of a region, given by its name, a shell pattern,
             or the end of a call path, `solve/step`; or from one call to the next, `from:solve/MPI_Allreduce`. The k-th
@@ -1083,7 +1083,7 @@ class Trace(OpenedTrace):
             Seconds between a SEND and its RECV, or between begin and end of a collective operation in different
             processes, at least.
         shrink : float, optional
-            Share by which intervals may become shorter behind an event that is moved; 0 keeps them, and every shift for
+            Share by which intervals may become shorter after an event that is moved; 0 keeps them, and every shift for
             ever.
         stretch : float, optional
             Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves
@@ -1118,7 +1118,7 @@ class Trace(OpenedTrace):
         MissingExtraError
             If DuckDB is not installed.
         StoreError
-            If something else stands in the place of a file.
+            If something else is in the place of a file.
 
         Examples
         --------

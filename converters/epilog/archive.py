@@ -166,7 +166,7 @@ class EventFile:
     Attributes
     ----------
     fault : str
-        What is wrong with the file, so that what follows cannot be told apart; empty if nothing is.
+        What is wrong with the file, so that what follows cannot be distinguished; empty if nothing is.
     faults : dict of int to str
         By location what is wrong with a record of it, so that it ends there; the others go on.
     n_lost : (n_locations,) int64
@@ -222,7 +222,7 @@ class EventFile:
         return state
 
     def sort(self, resolution: int) -> int:
-        """Note where the records of each location stand; returns how many times lie within a tick of the one before."""
+        """Note where the records of each location are; returns how many times lie within a tick of the one before."""
         n = self.n_records.size
         self._start = np.concatenate([[0], np.cumsum(self.n_records)])
         self._offsets = scratch(self.total, np.int64)
@@ -259,7 +259,7 @@ class Buffers:
 
 
 def _identifiers(kinds: list[dict[int, int]]) -> decode.Identifiers:
-    """Make tables of rows by identifier, one behind the other; meanings count from 1."""
+    """Make tables of rows by identifier, one after the other; meanings count from 1."""
     tables, starts = [], [0, 0]
     for rows in kinds:
         table = np.full(max(rows, default=-1) + 1, -1, np.int64)
@@ -434,7 +434,7 @@ class Archive:
         if state[decode.EVENTS]:
             yield self._batch(self._buffers(), state)
         if fault:
-            # of a file that breaks off nobody knows what else it held of which location
+            # of a file that breaks off no one knows what else it held of which location
             expected = int(file.n_rows[location] + file.n_lost[location])
             lost = -1 if file.fault else expected - int(state[decode.BASE])
             report.lost.append(Loss(location, lost, fault.splitlines()[0]))

@@ -2,7 +2,7 @@
 itself.
 
 A merged trace holds the events of all locations in one sequence. `walk_records` goes through it twice: it first counts,
-then notes where the records of each location stand. `decode_records` turns the records of one location into columns.
+then notes where the records of each location are. `decode_records` turns the records of one location into columns.
 
 Both have an inner loop for what almost all records are: `walk_plain` takes records of known types, with a location, in
 order of time; `decode_calls` takes ENTER and EXIT. Whatever else there is they leave to parts that take one record at a
@@ -82,7 +82,7 @@ LAST_DEFINITION, FIRST_EVENT = 59, 100
     )
 )  # fmt: skip
 
-# where the values stand that no field fills, see `archive.COLUMNS`
+# where the values are that no field fills, see `archive.COLUMNS`
 LENGTH_OF_MESSAGE, REQUEST_OF_MESSAGE, OP_OF_COLLECTIVE, OP_OF_WINDOW, MODE = 3, 4, 4, 1, 0
 MODE_ON, MODE_OFF = 1, 2
 
@@ -129,7 +129,7 @@ class RecordTables(NamedTuple):
     leaves : (256,) uint8
         1 where an EXIT follows.
     counters : (256,) uint8
-        Where counter values stand, 0 where there are none.
+        Where counter values are, 0 where there are none.
     meanings, places : (256, MOST_FIELDS) uint8
         Meaning of each field, and which of the event's values it is.
     """
@@ -169,7 +169,7 @@ class Counts(NamedTuple):
     n_lost : (n_locations,) int64
         Events from there on.
     fault_at : (n_locations,) int64
-        Where that record stands; -1 if there is none.
+        Where that record is; -1 if there is none.
     latest : (n_locations,) int64
         Bits of the latest time. Zeros before.
     """
@@ -187,7 +187,7 @@ class Notes(NamedTuple):
     Attributes
     ----------
     offsets : (n_records,) int64
-        By location where each record stands, attributes included. A walk only counts if there is no room for any.
+        By location where each record is, attributes included. A walk only counts if there is no room for any.
     free : (n_locations,) int64
         Next free element of each location.
     tied_at, tied_location, tied_place : (n_tied,) int64
@@ -211,7 +211,7 @@ class LocationRecords(NamedTuple):
     Attributes
     ----------
     offsets : (n,) int64
-        Where they stand, attributes included.
+        Where they are, attributes included.
     tied, place : (n_tied,) int64
         Which of them have a place of their own among those of the same time, and what it is.
     """
@@ -227,7 +227,7 @@ class Identifiers(NamedTuple):
     Attributes
     ----------
     lut : (any,) int64
-        The tables one behind the other.
+        The tables one after the other.
     start : (n_meanings + 1,) int64
         Where each begins.
     """
@@ -700,7 +700,7 @@ def decode_calls(file, offsets, i, stop, e, depth, ids, clock, events, stack):
     Returns
     -------
     i, e, depth : int
-        The same, behind the last of them.
+        The same, after the last of them.
     """
     data, big = file.data, file.big
     regions = ids.lut[ids.start[REGION] : ids.start[REGION + 1]]
@@ -747,7 +747,7 @@ def decode_attributes(file, p, table, attributes, state):
     why : int
         END or BUFFERS_FULL.
     p : int
-        Where the event stands.
+        Where the event is.
     n : int
         Attributes that are kept; the event they belong to is not known yet.
     request : int
@@ -755,7 +755,7 @@ def decode_attributes(file, p, table, attributes, state):
     """
     data = file.data
     n, request = np.int64(0), np.int64(-1)
-    # what is not understood may stand between an attribute and its event
+    # what is not understood may be between an attribute and its event
     while data[p + 1] < FIRST_EVENT or table.length[data[p + 1]] < 0:
         code = data[p + 1]
         if code == ATTRIBUTE_UI1 or code == ATTRIBUTE_UI4:
@@ -905,7 +905,7 @@ def has_room(e, depth, n_counters, events, sides, extra, sites, ties, stack, sta
 
 @inner_part
 def put_event(e, time, kind, region, events):
-    """Put an event behind the others."""
+    """Put an event after the others."""
     events.time[e] = time
     events.kind[e] = kind
     events.region[e] = region
@@ -970,7 +970,7 @@ def decode_records(
         first, s = e, state[SIDES]
         counted = n_counters > 0 and table.counters[code] != 0
         if counted:
-            # values ahead of the fields, or behind the one field there is
+            # values ahead of the fields, or after the one field there is
             is_ahead = table.counters[code] == AHEAD
             decode_counters(file, q if is_ahead else q + 4, n_counters, base + e, sides, extra, state)
             if is_ahead:

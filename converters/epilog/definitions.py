@@ -102,7 +102,7 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
     at = HEADER
     for at, code, body in container.records():
         if code >= 100:
-            raise container.error(at, "an event stands among the definitions, before LAST_DEF")
+            raise container.error(at, "an event is among the definitions, before LAST_DEF")
         if code not in DEFINITIONS:
             unknown[code] += 1
             n_unknown += 1
@@ -187,7 +187,7 @@ def read_map(container: Container) -> dict[int, Section]:
         if name == "MAP_SECTION":
             section = found.setdefault(record["rank"], Section())
         elif section is None and name in ("OFFSET", "IDMAP"):
-            raise container.error(at, f"an {name} record stands before the first MAP_SECTION")
+            raise container.error(at, f"an {name} record is before the first MAP_SECTION")
         elif name == "OFFSET" and section is not None:
             section.offsets.append((record["local"], record["offset"]))
         elif name == "IDMAP":

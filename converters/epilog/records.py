@@ -12,7 +12,7 @@ PLAIN, REGION, SITE, COMM, WINDOW, PEER, GROUP, FLAG, LOCK_TYPE = range(9)
 and LOCK_TYPE take one byte, all others four."""
 
 BEHIND, AHEAD = 1, 2
-"""Where the counter values of a record stand: behind its fields, or ahead of them."""
+"""Where the counter values of a record are: after its fields, or ahead of them."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ REGION_TYPES: dict[int, tuple[str, str]] = {
     21: ("implicit_barrier", "openmp"), 22: ("flush", "openmp"), 23: ("critical_sblock", "openmp"),
     24: ("single_sblock", "openmp"), 25: ("ordered", "openmp"), 26: ("ordered_sblock", "openmp"),
 }  # fmt: skip
-"""Role and paradigm of region types; of others (unknown, function) the name tells."""
+"""Role and paradigm of region types; of others (unknown, function) the name says."""
 
 REGION_NAMES: tuple[tuple[str, str, str], ...] = (
     ("mpi_i?barrier", "barrier", "mpi"),

@@ -103,7 +103,7 @@ class GlobalRanks:
     """
 
     def __init__(self, ranks: dict[int, NDArray[np.int64]], definitions: dict[str, dict[str, list[Any]]]) -> None:
-        # behind the last communicator stands none
+        # there is none after the last communicator
         size = np.zeros(len(definitions["communicators"]["id"]) + 1, np.int64)
         for row, known in ranks.items():
             size[row] = known.size
@@ -397,7 +397,7 @@ class Archive:
         if n_attributes:
             of, name, kind_of, value = (a[:n_attributes] for a in buffers.attributes)
             if counts[EventKind.BUFFER_FLUSH]:
-                # those of a flush that went behind another event are to follow it
+                # those of a flush that went after another event are to follow it
                 order = np.argsort(of, kind="stable")
                 of, name, kind_of, value = of[order], name[order], kind_of[order], value[order]
             batch.sides["attributes"] = {"row": of, "attribute": name.astype(np.int32), "type": kind_of, "value": value}

@@ -49,7 +49,7 @@ class LocalClock:
     def local(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first local ticks at which the common clock shows given ones; (n,) int64, -1 where it never does.
 
-        A clock that runs slow does not tell all ticks of the common one apart.
+        A clock that runs slow does not distinguish all ticks of the common one.
         """
         k = np.clip(np.searchsorted(self._common, time) - 1, 0, self._slope.size - 1)
         near = self._at[k] + np.rint((time - self._common[k]) / (1 + self._slope[k])).astype(np.int64)

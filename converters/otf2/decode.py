@@ -1,12 +1,12 @@
 """Decode OTF2 chunks: event records into columns, definition records into flat values.
 
-One call decodes one chunk that lies in memory with 64 bytes of padding behind it, so that every load of a field stays
+One call decodes one chunk that lies in memory with 64 bytes of padding after it, so that every load of a field stays
 in bounds with one check per record. All state that outlives a chunk is in `state`; when a column buffer is full the
 call returns at a record boundary, the caller empties the buffers and calls again.
 
 `decode_events` takes one record after the other and leaves it to one part for each kind: almost all are time stamps,
 ENTER and LEAVE, which `decode_calls` takes in its inner loop; attribute lists (`decode_attributes`), and all others,
-whose fields are declared (`decode_fields`), some with values behind (`decode_metric_values`, `decode_arguments`).
+whose fields are declared (`decode_fields`), some with values after (`decode_metric_values`, `decode_arguments`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ NULL32 = 0xFFFFFFFF
 UNDEFINED_SIZE = 255
 
 FLUSH_ROOM = 64
-"""Events there has to be room for behind a BUFFER_FLUSH, so that it and the event it goes behind come into the same
+"""Events there has to be room for after a BUFFER_FLUSH, so that it and the event it goes after come into the same
 batch."""
 MOST_VALUES = 255
 """A METRIC has at most so many values."""
@@ -133,7 +133,7 @@ class Identifiers(NamedTuple):
     Attributes
     ----------
     lut : (any,) int64
-        The tables one behind the other.
+        The tables one after the other.
     lut_start, lut_size : (n_maps,) int64
         Where each begins, and its size.
     keys, targets : (any,) int64
@@ -237,7 +237,7 @@ def load8(buffer, at, big):
 
 @part
 def load_number(chunk, at, most, undefined):
-    """Read a compressed number: its size, at most `most`, then so many bytes; return the position behind, -1 if it is
+    """Read a compressed number: its size, at most `most`, then so many bytes; return the position after, -1 if it is
     larger."""
     size = np.int64(chunk.buffer[at])
     if size == UNDEFINED_SIZE:
@@ -312,7 +312,7 @@ def decode_calls(chunk, q, e, raw, now, interval, ids, clock, events):
     Returns
     -------
     q, e, raw, now : int
-        The same, behind the last of them.
+        The same, after the last of them.
     """
     buffer = chunk.buffer
     # indices are unsigned, which spares the question whether they count from the end
@@ -373,7 +373,7 @@ def decode_calls(chunk, q, e, raw, now, interval, ids, clock, events):
 
 @part
 def decode_region(chunk, q, ids, state):
-    """Decode the region of one ENTER or LEAVE; return how that ended, the position behind, and the row."""
+    """Decode the region of one ENTER or LEAVE; return how that ended, the position after, and the row."""
     at, value = load_number(chunk, q + 1, np.int64(4), np.int64(NULL32))
     if at < 0:
         return BAD_INTEGER, q, np.int64(-1)
@@ -401,7 +401,7 @@ def decode_length(chunk, q, state):
 
 @part
 def decode_value(chunk, q, of):
-    """Decode the value of an attribute; return the position behind, -1 if it does not fit its type, and the value."""
+    """Decode the value of an attribute; return the position after, -1 if it does not fit its type, and the value."""
     buffer, big = chunk.buffer, chunk.big
     if of == UINT8 or of == INT8:
         value = np.int64(buffer[q])
@@ -471,7 +471,7 @@ def decode_attributes(chunk, q, end, event, table, ids, attributes, state):
 @inner_part
 def decode_fields(chunk, q, end, code, table, ids, clock, sides, state):
     """Decode the declared fields of an event into the next row of `sides`; return how that ended, and the position
-    behind."""
+    after."""
     s = state[SIDES]
     n_fields = table.n_fields[code]
     for f in range(N_VALUES):
@@ -512,7 +512,7 @@ def decode_fields(chunk, q, end, code, table, ids, clock, sides, state):
 
 @part
 def make_extras(q, end, sides, extra, state):
-    """Let the values behind the fields of an event, whose number is the second of them, begin where `extra` is free."""
+    """Let the values after the fields of an event, whose number is the second of them, begin where `extra` is free."""
     s = state[SIDES]
     count = sides.values[s, 1]
     if count < 0 or count > end - q:
@@ -526,7 +526,7 @@ def make_extras(q, end, sides, extra, state):
 
 @part
 def decode_metric_values(chunk, q, end, metrics, sides, extra, state):
-    """Decode the values of a METRIC, each with its type; return how that ended, and the position behind."""
+    """Decode the values of a METRIC, each with its type; return how that ended, and the position after."""
     ends = make_extras(q, end, sides, extra, state)
     if ends != GOES_ON:
         return ends, q
@@ -547,7 +547,7 @@ def decode_metric_values(chunk, q, end, metrics, sides, extra, state):
 
 @part
 def decode_arguments(chunk, q, end, ids, sides, extra, state):
-    """Decode the arguments of a program; return how that ended, and the position behind."""
+    """Decode the arguments of a program; return how that ended, and the position after."""
     ends = make_extras(q, end, sides, extra, state)
     if ends != GOES_ON:
         return ends, q
@@ -579,7 +579,7 @@ def has_room(n, n_events, events, sides, extra, attributes, state):
 
 @part
 def put_flush_behind(flush, last, events, sides, attributes, state):
-    """Put a BUFFER_FLUSH behind the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong
+    """Put a BUFFER_FLUSH after the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong
     to.
 
     Parameters
@@ -614,7 +614,7 @@ def put_flush_behind(flush, last, events, sides, attributes, state):
 
 @part
 def put_event(n_events, now, code, region, events):
-    """Put an event behind the others."""
+    """Put an event after the others."""
     events.time[n_events] = now
     events.kind[n_events] = code
     events.region[n_events] = region

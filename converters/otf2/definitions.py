@@ -97,7 +97,7 @@ def _value_width(record: Record) -> int:
 
 
 def read_records(path: Path, chunk_size: int) -> tuple[dict[str, dict[str, list[Any]]], int]:
-    """Read the global definitions as they stand: per record type a list per field, and how many there are."""
+    """Read the global definitions as they are: per record type a list per field, and how many there are."""
     found: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     n = 0
     with Chunks(path, chunk_size) as file:

@@ -1,6 +1,6 @@
 """Encode columns into OTF2 chunks: the inverse of `decode.decode_events`, driven by the same declared records.
 
-One call fills one chunk, which has 64 bytes of padding behind it, so that every number is stored as eight bytes of
+One call fills one chunk, which has 64 bytes of padding after it, so that every number is stored as eight bytes of
 which the next store overwrites what does not count. All state that outlives a call is in `state`; at the end of a batch
 or of a chunk the call returns at a record boundary.
 """
@@ -81,7 +81,7 @@ def put64(out, at, value):
 
 @kernel
 def put_length(out, at, end):
-    """Write the length of a record whose payload stands from `at + 1` to `end`; returns where the next record goes."""
+    """Write the length of a record whose payload is from `at + 1` to `end`; returns where the next record goes."""
     length = end - at - 1
     if length < 255:
         out[np.uint64(at)] = length
@@ -138,17 +138,17 @@ def encode_events(
     time, kind, region : (n,) int64, uint8, int32
         The batch.
     values : (any,) int64
-        Side tables of the batch, one behind the other, column by column, the first of which is `row`.
+        Side tables of the batch, one after the other, column by column, the first of which is `row`.
     family : (256,) uint8
         Side table of every kind; NO_FAMILY, METRIC_FAMILY.
     column : (256, 6) int64
-        How far behind a row's place in `values` a field stands.
+        How far after a row's place in `values` a field is.
     row_at, row_end : (n_families,) int64
         Next row of each side table in `values`, and where its rows end. The former are moved on.
     attribute_row, attribute, attribute_type, attribute_value : (any,) int64, int32, uint8, int64
         Attributes of events.
     metric_row, metric_source, metric_first, metric_stride, metric_class : (n_metrics,) int64
-        METRIC events: row, source, where the first value stands in `values`, distance to the next one, class.
+        METRIC events: row, source, where the first value is in `values`, distance to the next one, class.
     type_start, type_code : (n_classes + 1,) int64, (any,) uint8
         Types of the values of metric classes.
     argument_row, argument : (any,) int64, int32

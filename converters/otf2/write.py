@@ -266,7 +266,7 @@ class EventFile:
             return tuple(np.zeros((5, 0), np.int64))
         found = np.concatenate(parts, axis=1)
         if len(parts) > 1:
-            # indexing lays columns out one behind the other, for which the kernel would be compiled again
+            # indexing lays columns out one after the other, for which the kernel would be compiled again
             found = np.ascontiguousarray(found[:, np.argsort(found[0], kind="stable")])
         return tuple(found)
 

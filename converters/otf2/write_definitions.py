@@ -73,7 +73,7 @@ def encode_field(of: str, value: Any) -> bytes:
 
 
 def encode_record(record: Record, values: tuple[Any, ...], tail: bytes = b"") -> bytes:
-    """Encode a definition record from all its fields, with `tail` behind; the count of a list is filled in."""
+    """Encode a definition record from all its fields, with `tail` after; the count of a list is filled in."""
     fields = record.fields
     body = [
         encode_field(
@@ -192,7 +192,7 @@ class GlobalDefinitions:
         communicators = self._rows(
             "communicators", "name", "kind", "paradigm", "parent", "flags", "members", "remote_members"
         )
-        # groups by what a communicator tells of its own: they are found again, or made
+        # groups by what a communicator says about its own: they are found again, or made
         found: dict[tuple[Any, ...], int] = {}
 
         def classes(of: str) -> tuple[str, ...]:

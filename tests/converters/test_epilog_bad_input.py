@@ -450,7 +450,7 @@ def test_packed__definitions_of_an_archive_are_cut_off(folder):
 def test_definitions__without_end(path):
     w = make(last_def=False)
     w.write(path)
-    text = refused(path, path, "an event stands among the definitions, before LAST_DEF")
+    text = refused(path, path, "an event is among the definitions, before LAST_DEF")
     assert byte_of(text) == events_begin(w.build())
     w = make(0, last_def=False)
     w.write(path)
@@ -462,7 +462,7 @@ def test_definitions__with_an_event_among_them(path):
     w = make()
     w.definitions.insert(4, w.events[0])
     w.write(path)
-    text = refused(path, "an event stands among the definitions")
+    text = refused(path, "an event is among the definitions")
     assert byte_of(text) == starts(w.build())[4][0]
 
 
@@ -1317,7 +1317,7 @@ def test_archive__with_events_among_its_definitions(folder):
     data = anchor.read_bytes()
     w = EpilogWriter().exit(0, 1.0)
     anchor.write_bytes(data + w.events[0])
-    assert byte_of(refused(anchor, anchor, "an event stands among the definitions")) == len(data)
+    assert byte_of(refused(anchor, anchor, "an event is among the definitions")) == len(data)
 
 
 def test_archive__with_communicators_of_undefined_processes(folder):

@@ -160,7 +160,7 @@ def test_xeonphi_jacobi__copies_more_than_it_computes(recorded):
     model = recorded("xeonphi_jacobi")
     cube = analyze_model(model)
     assert ticks(cube, "device_copies_to_device") > ticks(cube, "device_kernels")
-    note = "kernels whose launches are not told: late hosts and launch latency are not known"
+    note = "kernels whose launches are not recorded: late hosts and launch latency are not known"
     assert cube.facts["counts"][note] == len(model.kernels) == 201
 
 
@@ -298,7 +298,7 @@ def test_launches_without_references__are_told_in_a_note(archive, enhance):
     p.kernel(5, 20, 0).kernel(5, 30, 1)
     p.host.leave(40, "main")
     cube = analyze_model(enhance(archive))
-    note = "kernels whose launches are not told: late hosts and launch latency are not known"
+    note = "kernels whose launches are not recorded: late hosts and launch latency are not known"
     assert cube.facts["counts"][note] == 2
     # what can be told is told
     assert ticks(cube, "device_kernels") == 40
@@ -507,7 +507,7 @@ def test_streams_of_rocprof__copies_are_regions_without_bytes(archive, enhance):
     counts = cube.facts["counts"]
     assert counts["copies without bytes"] == 1
     assert ticks(cube, "device_copies_to_device") == 20
-    assert counts["kernels whose launches are not told: late hosts and launch latency are not known"] == 1
+    assert counts["kernels whose launches are not recorded: late hosts and launch latency are not known"] == 1
     check_sums(cube, model)
 
 

@@ -144,7 +144,7 @@ def test_device_streams__are_no_cpus(archive, enhance, conventions):
     note = "device streams, which are no CPUs: their times and visits are left out"
     assert cube.facts["counts"] == {
         note: 2,
-        "kernels whose launches are not told: late hosts and launch latency are not known": 2,
+        "kernels whose launches are not recorded: late hosts and launch latency are not known": 2,
     }
     # both streams for the 100 ticks of their process
     assert cube.cells["device_time"].value.sum() == 200

@@ -118,7 +118,7 @@ def analyze(
     NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is replaced if it was made
     in the same way; else --force does.
 
-    With --phases or --bins severities are told by phase or by time as well (tracecols show --over-time); sums over phases or bins are the
+    With --phases or --bins severities are divided by phase or by time as well (tracecols show --over-time); sums over phases or bins are the
     severities of the analysis without. tracecols phases SOURCE proposes phases.
 
     With --ideal-network the trace is also replayed as if messages took no time: serialisation and transfer efficiency in the diagnosis, in
@@ -131,7 +131,7 @@ def analyze(
     standard error: scripts find one line there, the cube's name and size.
 
     \b
-    A topology given by hand says where ranks stand, all of them in an order or each by itself:
+    A topology given by hand says where ranks are, all of them in an order or each by itself:
       {"name": "grid", "sizes": [2, 2], "order": "F"}           C: the last coordinate runs fastest; F: the first
       {"name": "grid", "sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1], [1, 1]]}
     """

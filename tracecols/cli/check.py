@@ -17,7 +17,7 @@ from tracecols.cli.output import echo
     default=3,
     show_default=True,
     metavar="N",
-    help="How many instances to tell of each violated constraint.",
+    help="How many instances to show of each violated constraint.",
 )
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 @click.pass_context
@@ -31,12 +31,12 @@ def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> Non
       members of a communicator execute its collective operations in the same order, all of them
       threads of a team execute constructs in the same order, all of them
       locks are acquired and released in turn
-      clocks agree: nothing is received before it was sent, nobody leaves a barrier before all have entered it
+      clocks agree: nothing is received before it was sent, no participant leaves a barrier before all have entered it
       threads run between FORK and JOIN of their team, and leave barriers when all have entered
       time does not decrease at a location
 
-    Each violation is counted, and the first ones are told with time, location and names. Where clocks disagree, the
-    pairs of locations are told, with the offset of the clock that would mend it; 'tracecols correct' corrects them.
+    Each violation is counted, and the first ones are reported with time, location and names. Where clocks disagree, the
+    pairs of locations are reported, with the offset of the clock that would mend it; 'tracecols correct' corrects them.
     """
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened

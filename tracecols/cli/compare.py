@@ -170,7 +170,7 @@ def compare(
 
 
 def run_names(paths: tuple[Path, ...]) -> list[str]:
-    """Name runs after their files, by as much of the path as tells them apart."""
+    """Name runs after their files, by as much of the path as distinguishes them."""
     from tracecols.severity.comparison import COLUMNS
 
     def as_text(name: str) -> str:

@@ -31,7 +31,7 @@ def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=float,
             callback=finite,
             metavar="SHARE",
-            help="By which share intervals may become shorter behind a correction.  [default: 1e-05]",
+            help="By which share intervals may become shorter after a correction.  [default: 1e-05]",
         ),
         click.option(
             "--latency",
@@ -101,12 +101,12 @@ def write_corrected(
     force: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Correct the clocks of a store, write the result, and tell what was corrected.
+    """Correct the clocks of a store, write the result, and report what was corrected.
 
     Parameters
     ----------
     recorded : Path, optional
-        Where the recording stands, if the store is only a temporary one.
+        Where the recording is, if the store is only a temporary one.
     force : bool, optional
         Replace the store of a recorded trace, or any file, as well.
     """

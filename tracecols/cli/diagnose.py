@@ -27,13 +27,13 @@ def print_diagnosis(diagnosis: Diagnosis, source: str, *, err: bool = False) -> 
 
 @click.command()
 @click.argument("severity", metavar="CUBE", type=click.Path(path_type=Path))
-@click.option("--findings", "n_findings", type=click.IntRange(0), default=5, show_default=True, metavar="N", help="How many findings to tell, at most.")  # fmt: skip
+@click.option("--findings", "n_findings", type=click.IntRange(0), default=5, show_default=True, metavar="N", help="How many findings to show, at most.")  # fmt: skip
 @click.option("--with-startup", is_flag=True, help="Look at start-up and shutdown, too; they are set apart by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def diagnose(severity: Path, n_findings: int, with_startup: bool, as_json: bool) -> None:
     """Say what is wrong with the run of a severity CUBE, on one screen: its times, its efficiencies, and the findings that cost most.
 
-    Each finding is told with its share, where in the program it lies, who pays, who causes it, and what to try. They are about
+    Each finding is reported with its share, where in the program it lies, who pays, who causes it, and what to try. They are about
     what lies between MPI_Init and MPI_Finalize, unless the cube was narrowed. A cube of another tool (.cubex, .cube) works, too.
 
     \b

@@ -72,7 +72,7 @@ def export(
     \b
     A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes), or a --wide
     one; as .json it keeps its three trees. For Cube, Extra-P and other tools it is written as .cubex (Cube 4) or .cube
-    (CUBE 3); both can stand in the place of SEVERITY, too, and become ours as .severity. Severities that are divided are summed over phases there, or with
+    (CUBE 3); both can be in the place of SEVERITY, too, and become ours as .severity. Severities that are divided are summed over phases there, or with
     --phases-as-call-paths each phase is a call path, instance=0 and so on below its region, as Score-P writes them.
 
     A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder

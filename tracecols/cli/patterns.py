@@ -22,7 +22,7 @@ from tracecols.schema.severity import CONVENTIONS
 def patterns(names: tuple[str, ...], conventions: str | None, patterns: tuple[Path, ...]) -> None:
     """List the properties that are searched for, as a tree; with P, an id or a title, everything about one of them.
 
-    What is printed behind an id: the compound table that is matched, and how reliably a match proves the behaviour.
+    What is printed after an id: the compound table that is matched, and how reliably a match proves the behaviour.
     """
     from tracecols.patterns.plugins import load
     from tracecols.report.properties import about, property_tree

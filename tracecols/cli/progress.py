@@ -76,7 +76,7 @@ def compiling_ahead(jobs: int) -> Iterator[None]:
 
 @contextmanager
 def progress(what: str) -> Iterator[Progress | None]:
-    """Show a bar on the terminal's error stream, and when kernels are compiled; yield None when nobody watches."""
+    """Show a bar on the terminal's error stream, and when kernels are compiled; yield None when no one watches."""
     if not sys.stderr.isatty():
         yield None
         return

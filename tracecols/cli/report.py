@@ -12,7 +12,7 @@ from tracecols.cli.output import echo
 @click.command()
 @click.argument("severity", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write.  [default: NAME.html]")
-@click.option("--title", help="What stands above the trees.  [default: the name of the trace]")
+@click.option("--title", help="What is above the trees.  [default: the name of the trace]")
 @click.option(
     "--sources",
     type=click.Path(path_type=Path),

@@ -20,7 +20,7 @@ class _NamedFile(io.FileIO):
         self._words, self._failed = words, False
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write bytes; a pipe that nobody reads any more is left to whoever called."""
+        """Write bytes; a pipe that no one reads any more is left to whoever called."""
         if self._failed:
             return memoryview(data).nbytes
         try:

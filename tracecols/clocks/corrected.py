@@ -30,9 +30,9 @@ class Shifts:
     shift : (n_nodes,) int64
         Ticks, never negative.
     shrink, stretch : float
-        By which share of the time that passes a shift becomes smaller behind such an event, and grows before it.
+        By which share of the time that passes a shift becomes smaller after such an event, and grows before it.
     arrays : MappedArrays
-        Where rows, times and shifts stand.
+        Where rows, times and shifts are.
     """
 
     facts: Facts
@@ -83,7 +83,7 @@ class LocationShifts:
     high: int
 
     def at(self, row: NDArray[np.int64], time: NDArray[np.int64], node: int) -> tuple[NDArray[np.int64], int]:
-        """Return the shifts of events, and how many nodes are not behind the last of them.
+        """Return the shifts of events, and how many nodes are not after the last of them.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class LocationShifts:
         time : (n,) int64
             Their times, of late events those of the latest event before, or times soon after them.
         node : int
-            Number of nodes that are not behind the first.
+            Number of nodes that are not after the first.
         """
         w, mine = self.whole, slice(self.low, self.high)
         shift = np.empty(row.size, np.int64)
@@ -146,7 +146,7 @@ class CorrectedSource(StoreSource):
     length : int
         Ticks between the clock's origin and the last event.
     path : Path, optional
-        Where the recording stands, if the store is only a temporary one.
+        Where the recording is, if the store is only a temporary one.
     """
 
     def __init__(self, shifts: Shifts, how: str, length: int, path: Path | None = None) -> None:

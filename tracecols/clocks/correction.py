@@ -2,7 +2,7 @@
 clock conditions.
 
 Forward, in the order of the conditions, an event that violates one moves to the earliest time that does not, and those
-behind it with it, by a shift that shrinks slowly: no interval becomes much shorter. Backward, in the opposite order,
+after it with it, by a shift that shrinks slowly: no interval becomes much shorter. Backward, in the opposite order,
 the events before it move towards it, as far as the conditions of others let them, so that the jump becomes a slow
 drift. No event moves to an earlier time.
 """
@@ -32,7 +32,7 @@ CONDITION_TABLES = ("message_conditions", "collective_conditions", "startup_cond
 """The values of an analysis that state clock conditions."""
 
 SHRINK, STRETCH = 1e-5, 0.01
-"""By which share intervals may become shorter behind a correction, and longer before it: as in the reference
+"""By which share intervals may become shorter after a correction, and longer before it: as in the reference
 (docs/clocks.md)."""
 
 
@@ -46,7 +46,7 @@ class Bounds:
         Seconds between a SEND and its RECV, or between begin and end of a collective operation in different processes,
         at least.
     shrink : float
-        Share by which intervals may become shorter behind an event that is moved; 0 keeps them, and every shift for
+        Share by which intervals may become shorter after an event that is moved; 0 keeps them, and every shift for
         ever.
     stretch : float
         Share by which intervals may become longer before it, where the conditions of other events permit; 0 moves all
@@ -100,7 +100,7 @@ class Correction(RewrittenTrace):
     progress : callable, optional
         Called with what is done and what is to be done.
     recorded : Path, optional
-        Where the recording stands, if the store is only a temporary one.
+        Where the recording is, if the store is only a temporary one.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 """The graph of clock conditions: the events that take part in one, and which of them must not happen before which.
 
-Where all depend on all, hubs stand between them; they follow the nodes by number.
+Where all depend on all, hubs are between them; they follow the nodes by number.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tracecols.work.scratch import ScratchFolder, temporary_folder
 Rows = NDArray[np.int64]
 
 LATE = -sweeps.NEVER
-"""When what nobody waits for happens at the latest."""
+"""When an event for which no process waits happens at the latest."""
 
 LOOKBACK = 1 << 10
 """Nodes in front of a correction, or of the last limit that counts there, in which others are looked for."""
@@ -107,7 +107,7 @@ class ClockGraph:
     is_inferred : (n_edges,) bool
     n_hubs : int
     arrays : MappedArrays
-        Where arrays stand.
+        Where arrays are.
     counts : dict of str to int
         What had to be left out.
     """
@@ -197,7 +197,7 @@ class ClockGraph:
                 raise AnalysisError(
                     f"the clocks of this trace cannot be corrected: {events.size} events would have to happen before themselves, "
                     f"the first is row {events[0]}\n"
-                    "  messages, collective operations or barriers contradict each other, as tracecols check tells"
+                    "  messages, collective operations or barriers contradict each other, as tracecols check reports"
                 )
             n_dropped += int(drop.sum())
             graph = graph._where(~drop)
@@ -243,7 +243,7 @@ class ClockGraph:
         latency : int
             Ticks that pass at least between processes.
         shrink : float
-            By which share intervals may become shorter behind an event that was moved.
+            By which share intervals may become shorter after an event that was moved.
         """
         return self._sweep(latency, shrink)[0]
 

@@ -111,7 +111,7 @@ class Event(Mapping[str, Any]):
 
     @property
     def kind(self) -> str:
-        """Name of the event kind (`EventKind`): more than the type tells of what EARL does not know."""
+        """Name of the event kind (`EventKind`): more than the type says about what EARL does not know."""
         return EventKind(self.trace.index["kind"].item(self.row)).name
 
     def is_type(self, name: str) -> bool:

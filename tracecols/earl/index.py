@@ -1,6 +1,6 @@
 """The index of a store: what makes any event and any state a look-up, as files that are mapped into memory.
 
-An index can be thrown away at any time: it follows from the store. It stands in the store's folder,
+An index can be thrown away at any time: it follows from the store. It is in the store's folder,
 `NAME.trace/enhanced/earl`; where that cannot be written it is made for one process in a temporary folder. Nothing of it
 is read before it is needed, and what was read the system may forget again.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 VERSION = 1
 
 FOLDER = Path("enhanced") / "earl"
-"""Where the index stands in a store."""
+"""Where the index is in a store."""
 
 BLOCK = 256
 """Sends whose latest receive is known together."""
@@ -86,7 +86,7 @@ TABLES: tuple[Column, ...] = (
     Column("node.parent", "int64", "call paths: parent that was entered itself"),
     Column("node.representative", "int64", "least recent ENTER; null if the call path was not entered itself", "", "events"),
     Column("node.visits", "int64", "how often it was entered", "occ"),
-    Column("top", "int64", "last ENTER on the stack behind the last event of each location", "", "events"),
+    Column("top", "int64", "last ENTER on the stack after the last event of each location", "", "events"),
 )  # fmt: skip
 """What queries need besides; side tables of the store follow as `TABLE.COLUMN`."""
 
@@ -129,7 +129,7 @@ def open_index(trace: Trace, folder: Path | None = None) -> Index:
     ----------
     trace : Trace
     folder : Path, optional
-        Where it is to stand; in the store by default, or in a temporary folder if the store cannot be written.
+        Where it is to be; in the store by default, or in a temporary folder if the store cannot be written.
 
     Raises
     ------
@@ -186,7 +186,7 @@ class Builder:
         np.save(self.folder / f"{name}.npy", np.ascontiguousarray(values, declared))
 
     def begin(self, name: str, dtype: Any, n: int) -> BinaryIO:
-        """Open the file of a column behind its header."""
+        """Open the file of a column after its header."""
         file = (self.folder / f"{name}.npy").open("wb")
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (n,)}
         np.lib.format.write_array_header_1_0(file, header)
@@ -318,7 +318,7 @@ class Builder:
 
     @staticmethod
     def final_top(columns: dict[str, NDArray[Any]], first: int) -> int:
-        """Return the top of the stack behind the last event: what that one leaves of the stack before it."""
+        """Return the top of the stack after the last event: what that one leaves of the stack before it."""
         n = columns["kind"].size
         if not n:
             return -1
@@ -454,7 +454,7 @@ class Builder:
         self.put("inherit.fork", np.concatenate([*fork, nothing]))
 
     def call_tree(self) -> None:
-        """Write the call paths that were entered themselves: not those of flushes, nor what stands above tasks."""
+        """Write the call paths that were entered themselves: not those of flushes, nor what is above tasks."""
         tree, profile, n = self.model.call_paths, self.model.profile, len(self.model.call_paths)
         representative = tree.representative.copy()
         if n:

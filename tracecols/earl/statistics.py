@@ -1,4 +1,4 @@
-"""Statistics of many values, as EARL's statistic objects: exact, or of a stream that nobody can keep."""
+"""Statistics of many values, as EARL's statistic objects: exact, or of a stream that no one can keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`EventTrace`: any event of a trace, and the state of the program behind it (thesis, chapter 3; EARL 1998 and 2.0)."""
+"""`EventTrace`: any event of a trace, and the state of the program after it (thesis, chapter 3; EARL 1998 and 2.0)."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ class EventTrace(Definitions):
         return self._bounds[loc], self._bounds[loc + 1]
 
     def _top(self, pos: int, loc: int) -> int:
-        """Return the top of a location's stack behind a position: what the next event there finds."""
+        """Return the top of a location's stack after a position: what the next event there finds."""
         low, high = self._span(loc)
         if low == high:
             return -1
@@ -385,7 +385,7 @@ class EventTrace(Definitions):
         -------
         list of Event
             A message is underway from its SEND until its RECV, also if it is never received. Cancelled sends never are,
-            nor are messages whose RECV stands before their SEND, which `tracecols check` reports.
+            nor are messages whose RECV is before their SEND, which `tracecols check` reports.
         """
         self._row(pos, 0)
         index = self.index
@@ -485,7 +485,7 @@ class EventTrace(Definitions):
     # -- whole columns ---------------------------------------------------------------------------------------------
 
     def stack_depths(self, loc: int) -> pd.DataFrame:
-        """Return how deep the stack of a location is behind each of its events.
+        """Return how deep the stack of a location is after each of its events.
 
         Returns
         -------
@@ -530,7 +530,7 @@ class EventTrace(Definitions):
         return pd.DataFrame(columns).sort_values("send", ignore_index=True)
 
     def queue_lengths(self, src: int = -1, dest: int = -1) -> pd.DataFrame:
-        """Return how many messages are underway, behind every event that changes it; `src` and `dest` as in `queue`.
+        """Return how many messages are underway, after every event that changes it; `src` and `dest` as in `queue`.
 
         Returns
         -------

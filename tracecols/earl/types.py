@@ -105,7 +105,7 @@ LOCKS: dict[str, str] = {"OMPALOCK": "ALOCK", "OMPRLOCK": "RLOCK"}
 
 
 def is_type(name: str, ancestor: str) -> bool:
-    """Whether a type is another one or stands below it.
+    """Whether a type is another one or is below it.
 
     Examples
     --------

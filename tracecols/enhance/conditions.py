@@ -239,7 +239,7 @@ def collective_conditions(
 
 @step(GLOBAL, "startup_conditions", keeps=("startup_conditions",))
 def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions:
-    """Find the clock conditions of the start and end of MPI: nobody leaves before all have entered, if all are
+    """Find the clock conditions of the start and end of MPI: no participant leaves before all have entered, if all are
     there."""
     m = startups
     found = ClockConditions(facts, None)
@@ -302,7 +302,7 @@ def thread_conditions(
 def _team_conditions(
     facts: Facts, team_instances: Teams, teams: CompoundTable, location: int, mine: slice, found: ClockConditions
 ) -> None:
-    """State those of the teams one thread is in: it begins behind the FORK, and ends before the JOIN."""
+    """State those of the teams one thread is in: it begins after the FORK, and ends before the JOIN."""
     team = team_instances.instance[mine]
     master = teams.master[team].astype(np.int64)
     first_row = int(facts.first_rows[location])
@@ -334,7 +334,7 @@ def _team_conditions(
 def _barrier_conditions(
     constructs: CompoundTable, members: CompoundTable, teams: CompoundTable, found: ClockConditions
 ) -> None:
-    """State those of barriers that all threads of the team take part in: nobody leaves one before all have entered
+    """State those of barriers that all threads of the team take part in: no participant leaves one before all have entered
     it."""
     c, m = constructs, members
     if not len(c):

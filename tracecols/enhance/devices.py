@@ -70,7 +70,7 @@ BEFORE = -2
 """Instead of the call that asks for a kernel or a copy: it lies before the piece of the trace."""
 
 WorkKey = tuple[str, int, int, int]
-"""What is asked for, `kernel` or `copy`, and process, stream and call site; -1 for what is not told."""
+"""What is asked for, `kernel` or `copy`, and process, stream and call site; -1 for what is not recorded."""
 
 Ints = NDArray[np.int64]
 
@@ -450,7 +450,7 @@ class _Devices:
         self._count("kernels launched before the piece", (of == BEFORE).sum())
         self._count("kernels without a launch", ((of == -1) & ~silent).sum())
         self._count(
-            "kernels whose launches are not told: late hosts and launch latency are not known",
+            "kernels whose launches are not recorded: late hosts and launch latency are not known",
             ((of == -1) & silent).sum(),
         )
         told = np.isin(launches.process, process)
@@ -753,7 +753,7 @@ class _Devices:
         acts : dict of str to (n_acts,) int64
             Kernels and copies.
         since : (n_acts,) int64
-            When each was asked for; its begin where that is not told.
+            When each was asked for; its begin where that is not recorded.
         told : (n_acts,) bool
             Whether it is.
         stream, null_stream : (n_calls,) int64
@@ -802,7 +802,7 @@ class _Devices:
         return (device[stream] == device[null_stream]) & ~self._streams_with("nonblocking")[stream]
 
     def _streams_with(self, word: str) -> NDArray[np.bool_]:
-        """Find the locations with a property in whose name a word stands (hipNullStream, CUDA_NULL_STREAM,
+        """Find the locations with a property in whose name a word is (hipNullStream, CUDA_NULL_STREAM,
         hipStreamNonBlocking)."""
         table = self.facts.store.definitions["properties"].to_pydict()
         result = np.zeros(self.facts.n_locations, bool)
@@ -985,7 +985,7 @@ def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_]
         The instance of each event.
     is_enter : (n,) bool
     depth : (n,) int64
-        Of the instance: 1 for those that stand in no other.
+        Of the instance: 1 for those that are in no other.
     """
     closed = chosen[calls.exit[chosen] >= 0]
     call = np.concatenate([chosen, closed])
@@ -1013,7 +1013,7 @@ def _direction_of(name: str) -> int:
 
 
 def _find(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
-    """Find where wanted values stand; return positions in `values`, and in `wanted`."""
+    """Find where wanted values are; return positions in `values`, and in `wanted`."""
     order = np.argsort(values, kind="stable")
     at = np.minimum(np.searchsorted(values[order], wanted), values.size - 1)
     found = values[order[at]] == wanted
@@ -1021,7 +1021,7 @@ def _find(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
 
 
 def running_max(group: Ints, values: Ints) -> Ints:
-    """Return the largest value so far in each group; equal groups stand side by side. (n,) int64.
+    """Return the largest value so far in each group; equal groups are side by side. (n,) int64.
 
     Parameters
     ----------

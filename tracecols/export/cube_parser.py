@@ -61,7 +61,7 @@ class Element:
     given : dict of str to str
         Its XML attributes.
     parent : int
-        Place, in the list it stands in, of the one above; -1 for roots.
+        Place, in the list it is in, of the one above; -1 for roots.
     depth : int
     texts : dict of str to str
         Texts of the elements inside, by tag.

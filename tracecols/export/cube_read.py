@@ -59,7 +59,7 @@ OTHERS = {
     "max": ("greatest value", "", "max"),
     "squares": ("sum of squares", "^2", "sum"),
 }
-"""What stands beside the sum, as properties of their own: title, unit, and how it comes together."""
+"""What is beside the sum, as properties of their own: title, unit, and how it comes together."""
 NOT_READ = ("RATE", "COMPLEX", "SCALE_FUNC", "HISTOGRAM", "NDOUBLES")
 STORED = ("EXCLUSIVE", "INCLUSIVE", "SIMPLE")
 EXPRESSIONS = ("POSTDERIVED", "PREDERIVED_INCLUSIVE", "PREDERIVED_EXCLUSIVE")
@@ -195,7 +195,7 @@ def _type_of(metric: Element) -> str:
 def _extremes(values: NDArray[Any], ours: bool) -> NDArray[np.bool_]:
     """Say which values of a row are extremes.
 
-    The largest number of all stands where there is none; in files of other tools also zero, as if it were a sum.
+    The largest number of all is where there is none; in files of other tools also zero, as if it were a sum.
     """
     found = np.abs(values) < max(NO_EXTREME.values())
     result: NDArray[np.bool_] = (found if ours else found & (values != 0)) | np.isnan(values)
@@ -439,7 +439,7 @@ def _in_ticks(cells: Cells, resolution: int) -> Cells:
 
 
 def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) -> str:
-    """Add a property for one part of statistics, a root of its own behind all others, and return its id."""
+    """Add a property for one part of statistics, a root of its own after all others, and return its id."""
     name = f"{metric.name}_{statistic}"
     while name in p.id:
         name += "_"

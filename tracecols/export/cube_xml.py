@@ -2,7 +2,7 @@
 
 Both formats keep values inclusive along the metric tree: what a metric has of its own is its value less those of its
 children (CubeLib, `Cube::get_sev_adv` with `CUBE_CALCULATE_EXCLUSIVE`). Along the call tree Cube 4 says by `type` what
-is kept, CUBE 3 always keeps exclusive values (CubeLib, `Metric::writeXML_data`). So the cells of a severity cube stand
+is kept, CUBE 3 always keeps exclusive values (CubeLib, `Metric::writeXML_data`). So the cells of a severity cube are
 in both as they are.
 
 The order of elements follows the field's own writer (CubeW, `cubew_cube.c`), which the grammar of its readers expects.
@@ -36,7 +36,7 @@ say."""
 
 EXTREMES = {"min": "MINDOUBLE", "max": "MAXDOUBLE"}
 NO_EXTREME = {"min": sys.float_info.max, "max": -sys.float_info.max}
-"""Data types of extremes, and what stands where there is none: the value that changes no other."""
+"""Data types of extremes, and what is where there is none: the value that changes no other."""
 
 LOCATION_TYPES = {"cpu_thread": "thread", "gpu": "accelerator stream", "metric": "metric"}
 """Types of locations as the tables (`enums.LOCATION_TYPES`) and as Cube 4 call them."""
@@ -89,7 +89,7 @@ CUBE3 = Format("3.0", "INTEGER", "INTEGER", "FLOAT")
 
 
 def values_of(cube: SeverityCube, name: str) -> NDArray[Any]:
-    """Return the values of a property's cells as they stand in a file; (n,) float64 seconds, int64 or float64 else."""
+    """Return the values of a property's cells as they are in a file; (n,) float64 seconds, int64 or float64 else."""
     values, scale = cube.cells[name].value, cube.scale(name)
     is_time = cube.properties.unit[cube.properties.number[name]] == "sec"
     result: NDArray[Any] = values * scale if is_time else values
@@ -107,7 +107,7 @@ def data_type(cube: SeverityCube, name: str, form: Format) -> str:
 
 
 def write_trees(cube: SeverityCube, write: Write, form: Format) -> None:
-    """Write all that stands before the values: the root element, attributes, metrics, program and system.
+    """Write all that is before the values: the root element, attributes, metrics, program and system.
 
     The root element stays open.
     """
@@ -224,7 +224,7 @@ class _SystemTree:
 def _parents_in_cube(cube: SeverityCube) -> list[int]:
     """Return the parents that rows have in Cube, which has nothing below processes but locations.
 
-    Streams that a process owns stand among its threads; an accelerator that a process created stands beside it.
+    Streams that a process owns are among its threads; an accelerator that a process created is beside it.
     """
     s = cube.system
     result = list(s.parent)
@@ -293,7 +293,7 @@ def _write_system(cube: SeverityCube, write: Write) -> None:
 
 
 def _write_machines(cube: SeverityCube, write: Write) -> None:
-    """Write the four levels CUBE 3 has: machine, node, process, thread; levels between stand in the node's name."""
+    """Write the four levels CUBE 3 has: machine, node, process, thread; levels between are in the node's name."""
     s, tree = cube.system, _SystemTree.of(cube)
     machines: dict[int, dict[int, list[int]]] = {}
     parent = _parents_in_cube(cube)

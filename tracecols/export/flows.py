@@ -17,7 +17,7 @@ LAUNCHES, KERNEL_BEGINS, ASKS_FOR_COPY, COPY = range(4)
 DEVICE_NAMES = (
     "launch", "kernel begins", "copy asked for", "copy", "copy to device", "copy to host", "copy within devices",
 )  # fmt: skip
-"""Names of instants and slices of devices; copies by direction (`schema.compound.COPIES`) behind COPY."""
+"""Names of instants and slices of devices; copies by direction (`schema.compound.COPIES`) after COPY."""
 
 Holds = Callable[[NDArray[np.int32], NDArray[np.int64]], NDArray[np.bool_]]
 Nanoseconds = Callable[[NDArray[np.int64]], NDArray[np.int64]]

@@ -106,7 +106,7 @@ class PerfettoWriter:
             self._file.write(packet((8, self._timeline.origin_ns), (6, snapshot)))
 
     def track(self, track: Track) -> None:
-        """Write a TrackDescriptor; processes and threads are told as such, so that they can be asked for."""
+        """Write a TrackDescriptor; processes and threads are declared as such, so that they can be asked for."""
         if track.kind == "process":
             self._processes.add(track.pid)
         elif track.kind == "location" and track.pid not in self._processes:

@@ -2,7 +2,7 @@
 
 One iterator, `Timeline.items`, makes the content; `tracecols.export.perfetto` and `tracecols.export.chrome` write it.
 
-* Tracks form the system tree: machine, node, process, location. Below a location stand its wait states and its counters.
+* Tracks form the system tree: machine, node, process, location. Below a location are its wait states and its counters.
 * Region instances are slices (`tracecols.kernels.timeline.draw_events`). Times are rounded down to nanoseconds, which keeps
   their order, so that slices nest; an end and the begin that follows it stay together.
 * A send, a receive and the arrival at a collective operation are instants. A flow joins a send with its receive, or those who

@@ -140,7 +140,7 @@ MOST = 10_000
 """Instances of a property among which those that overlap the worst are looked for."""
 
 MARGIN = 2
-"""Lengths of what is looked at that are shown before and behind it."""
+"""Lengths of what is looked at that are shown before and after it."""
 
 
 def find_around(model: Model, name: str, conventions: str = DEFAULT) -> tuple[int, int, str]:

@@ -50,7 +50,7 @@ ALL, NONE = "all", "none"
 
 
 def properties_of_waits(model: Model, names: str | Iterable[str] | None, conventions: str = DEFAULT) -> list[str]:
-    """Return the ids of properties whose wait states stand somewhere in time.
+    """Return the ids of properties whose wait states are somewhere in time.
 
     Parameters
     ----------

@@ -271,7 +271,7 @@ class Catalog:
         tables = self.enhanced([name for name in ENHANCED if name in words and name != "events"])
         tables |= {name: self._written(name) for name in self._tables_found if name in words}
         events = self.find("events")
-        # a view opens its files: those that nobody names are left out, unless it is asked what there is
+        # a view opens its files: those that no one names are left out, unless it is asked what there is
         if words & {"show", "information_schema", "duckdb_views", "duckdb_tables"}:
             words = {*words, *DEFINITIONS, *self.sides}
         if "events" in words:

@@ -1,6 +1,6 @@
 """Files that somebody gives: never waited for, and the small ones never read beyond a limit.
 
-Whatever is named on the command line, or stands in a store, a cube or an archive, is opened here. A pipe or a device in
+Whatever is named on the command line, or is in a store, a cube or an archive, is opened here. A pipe or a device in
 the place of a file is refused: reading it could take for ever, and fill the memory.
 """
 

@@ -59,7 +59,7 @@ class Parameter:
                 f"{value!r} is no value for {name}"
                 + (f", which counts {counts}" if counts else "")
                 + "\n  give a number"
-                + (f", with a unit behind it or without: {known}" if known else "")
+                + (f", with a unit after it or without: {known}" if known else "")
             )
         return int(number) if self.unit == "rank" else number
 

@@ -1,4 +1,4 @@
-"""Numbers in words: with a unit behind them, as people give them (1MB, 10us, 5%), and with what they count (1 thread, 2
+"""Numbers in words: with a unit after them, as people give them (1MB, 10us, 5%), and with what they count (1 thread, 2
 threads)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNITS: dict[str, dict[str, float]] = {
     "occurrences": {"": 1},
     "": {"": 1},
 }  # fmt: skip
-"""What may stand behind a number, in any letter case, by what it counts."""
+"""What may follow a number, in any letter case, by what it counts."""
 
 ALL_UNITS = {name: factor for units in UNITS.values() for name, factor in units.items()}
 
@@ -27,7 +27,7 @@ def quantity(text: float | str, units: dict[str, float]) -> float:
     Parameters
     ----------
     units : dict of str to float
-        What may stand behind it: one of `UNITS`, or `ALL_UNITS`.
+        What may follow it: one of `UNITS`, or `ALL_UNITS`.
     """
     found = re.fullmatch(r"\s*([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)\s*(\D*?)\s*", str(text), re.IGNORECASE)
     try:

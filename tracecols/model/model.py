@@ -443,7 +443,7 @@ class ScanTask:
     Attributes
     ----------
     folder : Path
-        All workers see it; what all tasks need stands in it.
+        All workers see it; what all tasks need is in it.
     """
 
     folder: Path

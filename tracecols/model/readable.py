@@ -161,7 +161,7 @@ class Readable:
         """
         names = np.array(self.store.definitions[table].column("name").to_pylist(), object)
         if table == "regions":
-            # the artificial ones stand behind those that are recorded
+            # the artificial ones follow those that are recorded
             names = self._facts().regions.name
         return named_rows(names, rows)
 
@@ -237,7 +237,7 @@ class Readable:
         Parameters
         ----------
         with_raw : bool
-            Whether its own columns, with -1 for null, stand behind those for people; else the latter take their place,
+            Whether its own columns, with -1 for null, follow those for people; else the latter take their place,
             texts are categories, and null is null in what remains.
         """
         readable = self.columns(table, column)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FOLDER = "enhanced"
-"""Where enhanced tables stand in a store."""
+"""Where enhanced tables are in a store."""
 
 VERSION = 2
 """Grows when the same columns hold something else."""
@@ -73,7 +73,7 @@ def origin(store: Store, name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table that stands in Parquet files; nothing of it is read before it is asked for.
+    """A table that is in Parquet files; nothing of it is read before it is asked for.
 
     `polars.scan_parquet(table.files)`, `dask.dataframe.read_parquet(table.files)` and DuckDB's `read_parquet` read it
     lazily; `polars.DataFrame(table)`, `pyarrow.table(table)` and `duckdb.sql("from table")` take it as it is
@@ -150,7 +150,7 @@ def find_table(store: Store, name: str, parent: Path | None = None, kept: object
     Parameters
     ----------
     parent : Path, optional
-        The folder its own stands in; that of the store by default.
+        The folder its own is in; that of the store by default.
     kept : object, optional
         See `TableFiles`.
     """
@@ -166,13 +166,13 @@ def find_table(store: Store, name: str, parent: Path | None = None, kept: object
 
 
 def find_tables(store: Store) -> dict[str, TableFiles]:
-    """Find the enhanced tables that stand in a store."""
+    """Find the enhanced tables that are in a store."""
     found = {name: find_table(store, name) for name in ENHANCED}
     return {name: table for name, table in found.items() if table is not None}
 
 
 def part_writer(path: Path, table: Table) -> ParquetWriter:
-    """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, behind
+    """Open a file of an enhanced table: what grows from row to row is packed as differences, the rest plain, after
     LZ4."""
     grows = [c.name for c in table.columns if c.dtype == "int64" and (c.target == "events" or c.unit == "ticks")]
     return ParquetWriter(

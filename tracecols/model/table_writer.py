@@ -112,7 +112,7 @@ def rows_ascend(division: Division) -> bool:
 
 
 def is_separable(spec: TableSpec, division: Division) -> bool:
-    """Whether every slice can write its rows by itself: none lies between those of another one, and nobody refers to
+    """Whether every slice can write its rows by itself: none lies between those of another one, and no one refers to
     their numbers."""
     if len(division) == 1 or not spec.order:
         return True
@@ -194,7 +194,7 @@ def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
 
 
 def in_order(spec: TableSpec, table: CompoundTable) -> NDArray[np.int64] | None:
-    """Return the rows of a slice in their order; None if they stand in it.
+    """Return the rows of a slice in their order; None if they are in it.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
     Returns
     -------
     path, dtype
-        The file and what stands in it.
+        The file and what is in it.
     """
     store, n = facts.store, int(facts.store.manifest["n_events"])
     dtype = np.dtype(np.int32 if n < 1 << 31 else np.int64)
@@ -407,7 +407,7 @@ def write_tables(
     names : iterable of str
         Of `ENHANCED`.
     parent : Path, optional
-        Where their folders are to stand; `enhanced/` of the store by default.
+        Where their folders are to be; `enhanced/` of the store by default.
     progress : callable, optional
         Called with what is done and what is to be done.
 

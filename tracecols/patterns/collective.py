@@ -232,7 +232,7 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matche
     advice="Create communicators once and reuse them; balance the work in front of that.",
 )  # fmt: skip
 def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From own begin to the latest begin, if nobody had left before: an MPI library need not synchronise the processes.
+    """From own begin to the latest begin, if none had left before: an MPI library need not synchronise the processes.
 
     MPI_Init and MPI_Finalize have wait states of their own.
     """

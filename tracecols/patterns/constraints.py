@@ -144,7 +144,7 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
     Parameters
     ----------
     first : int
-        How many instances to tell of each; the earliest ones.
+        How many instances to show of each; the earliest ones.
     progress : callable, optional
         Called with what is done and what is to be done.
 
@@ -280,7 +280,7 @@ def forks(partition: Model, names: Names) -> Found:
 
 @constraint("threads that begin in undefined teams", "teams are defined", "process", "OTF2 definitions")
 def undefined_teams(partition: Model, _names: Names) -> Found:
-    """Count begins in teams that are not defined: each thread stands alone."""
+    """Count begins in teams that are not defined: each thread is alone."""
     return Found(partition.teams.counts["threads that begin in undefined teams"])
 
 
@@ -329,13 +329,13 @@ def construct_order(partition: Model, names: Names) -> Found:
 
 @constraint(
     "threads that do not wait for others",
-    "threads begin behind the FORK, end before the JOIN, and leave barriers when all have entered (clocks)",
+    "threads begin after the FORK, end before the JOIN, and leave barriers when all have entered (clocks)",
     "process",
     "TIME",
 )
 def thread_clocks(partition: Model, _names: Names) -> Found:
-    """Count threads that begin in a team before its FORK or end in it behind its JOIN, leave a barrier before another
-    one enters it, or run before they were created or behind the join.
+    """Count threads that begin in a team before its FORK or end in it after its JOIN, leave a barrier before another
+    one enters it, or run before they were created or after the join.
 
     Which threads they are says the table of pairs of locations.
     """
@@ -520,7 +520,7 @@ def collective_order(model: Model, names: Names) -> Found:
     "OTF2 definitions",
 )
 def undefined_communicators(model: Model, names: Names) -> Found:
-    """Find participants of collective operations whose communicator is not defined: each stands alone."""
+    """Find participants of collective operations whose communicator is not defined: each is alone."""
     m = model.collective_members
     of = np.flatnonzero(m.communicator < 0)
     return Found.at(

@@ -41,7 +41,7 @@ class DeviceTimes:
 
     @classmethod
     def of(cls, view: Model) -> DeviceTimes:
-        """Add up the intervals of a slice of the trace; the streams of a device stand in one slice."""
+        """Add up the intervals of a slice of the trace; the streams of a device are in one slice."""
         m, n = view.get("device_intervals"), len(view.locations.device_names)
         device = view.locations.device[m.location].astype(np.int64)
         times = []

@@ -258,7 +258,7 @@ def launches(model: Model, findings: Findings) -> Cells:
     """Visits of the outermost call paths that launch."""
     tree = model.call_paths
     launching = np.flatnonzero(model.regions.device_call[tree.region] == LAUNCH)
-    # a call path stands before those below it
+    # a call path is before those below it
     change = np.zeros(len(tree) + 1, np.int64)
     np.add.at(change, launching + 1, 1)
     np.add.at(change, tree.end[launching], -1)

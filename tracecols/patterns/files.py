@@ -21,7 +21,7 @@ SYNCHRONISE = "Processes that arrive before the last one wait where the library 
 
 
 def wait_for_last(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From own enter to the latest enter, if nobody had left before."""
+    """From own enter to the latest enter, if none had left before."""
     wait = m.latest_enter_time - m.enter_time
     return parent.where((wait > 0) & (m.earliest_exit_time >= m.latest_enter_time), severity=wait)
 

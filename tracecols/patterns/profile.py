@@ -72,7 +72,7 @@ def profile_of_threads(model: Model, values: NDArray[np.int64]) -> Cells:
     """Add up a column of the profile, without the streams of devices."""
     call_path, location = model.profile.call_path, model.profile.location
     kept = np.flatnonzero(~model.locations.is_device[location])
-    # the profile stands location by location: counting call paths puts it in order
+    # the profile is location by location: counting call paths puts it in order
     order = kept[index_edges(call_path[kept], len(model.call_paths))[1]]
     return Cells.sum(call_path[order], location[order], values[order])
 
@@ -105,7 +105,7 @@ def openmp_subtrees(model: Model, findings: Findings) -> NDArray[np.int64]:
 
     That is the parallel region or OpenMP API call around it. The reference analyser goes once through its list of call
     paths instead and takes what follows such a region at a deeper level for its subtree. The list is in order of
-    creation, location by location, so a call path that only another thread visits stands at the end and is counted with
+    creation, location by location, so a call path that only another thread visits is at the end and is counted with
     whatever precedes it there (docs/decisions/limited-parallelism.md; tests/patterns/test_references.py shows it). Where there
     is a reference to agree with, the list is followed; of a piece of a trace there is none.
     """

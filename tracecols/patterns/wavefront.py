@@ -51,7 +51,7 @@ def has_grid(model: Model) -> bool:
 
 
 def positions(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Find where locations stand, on the first grid each stands on; a thread stands where its process does.
+    """Find where locations are, on the first grid each is on; a thread is where its process does.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def read_sweeps(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int8]]:
     """Divide the messages of each location into blocks of sweeps.
 
-    A block is a message from a horizontal neighbour and the one from a vertical neighbour behind it. On the border one
+    A block is a message from a horizontal neighbour and the one from a vertical neighbour after it. On the border one
     of them is missing, if its neighbour is: alone, the other one comes from the corner where the missing one would have
     stood.
 
@@ -144,7 +144,7 @@ def read_sweeps(
     side : (n,) int8
         Side each message comes from.
     location : (n,) int32
-        Where it is received; those of a location stand together, in the order in which they were received.
+        Where it is received; those of a location are together, in the order in which they were received.
     has : (n_locations, 4) bool
         Whether there is a neighbour on each side.
 
@@ -153,7 +153,7 @@ def read_sweeps(
     first : (n_blocks,) int64
         First message of each block.
     is_pair : (n_blocks,) bool
-        Whether the message behind belongs to it.
+        Whether the message after belongs to it.
     corner : (n_blocks,) int8
         Where its sweep begins; -1 if it belongs to none.
     """
@@ -164,7 +164,7 @@ def read_sweeps(
     before, behind, next_but_one = same[1 : n + 1], same[2 : n + 2], same[2 : n + 2] & same[3 : n + 3]
     padded = np.concatenate([side[:1], side, np.full(2, -1, np.int8)])
     is_pair = horizontal & behind & (padded[2 : n + 2] >= NORTH)
-    # Where both can stand alone, a sweep of the one kind may end and one of the other kind begin: a single pair between
+    # Where both can be alone, a sweep of the one kind may end and one of the other kind begin: a single pair between
     # several of the one and several of the other is where they meet.
     free = has[location]
     alone = ~(free[:, NORTH] & free[:, SOUTH]) & ~(free[:, WEST] & free[:, EAST])

@@ -47,12 +47,12 @@ def tell_clocks(model: Model, first: int) -> Iterator[str]:
 
 
 def tell_violations(model: Model, first: int = 3, progress: Callable[[int, int], None] | None = None) -> Iterator[str]:
-    """Check all constraints of a trace and tell what violates them, line by line; nothing if nothing does.
+    """Check all constraints of a trace and report what violates them, line by line; nothing if nothing does.
 
     Parameters
     ----------
     first : int
-        Instances to tell of each violated constraint; the earliest ones.
+        Instances to show of each violated constraint; the earliest ones.
     progress : callable, optional
         Called with what is done and what is to be done.
     """

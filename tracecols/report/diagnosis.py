@@ -47,7 +47,7 @@ def fitted(path: str, width: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a text that is too long behind a word."""
+    """Cut a text that is too long after a word."""
     if len(text) <= width:
         return text
     return text[: width - 3].rsplit(" ", 1)[0].rstrip(",;") + "..."
@@ -85,13 +85,13 @@ COLUMNS = {
     "efficiency": "parallel_efficiency", "load balance": "load_balance", "communication": "communication_efficiency",
     "serialisation": "serialisation_efficiency", "transfer": "transfer_efficiency",
 }  # fmt: skip
-"""Of the small table of efficiencies, and which metric stands there, behind what its row says."""
+"""Of the small table of efficiencies, and which metric is there, after what its row says."""
 
 ROWS = {"Parallel": "", "  MPI": "mpi_", "  OpenMP": "openmp_"}
 
 
 def _mark(d: Diagnosis, metric: Metric) -> str:
-    """Return what stands behind a factor: < if it is the lowest, * if it is above 1."""
+    """Return what follows a factor: < if it is the lowest, * if it is above 1."""
     if metric.metric == d.lowest:
         return " <"
     return " *" if is_above_one(metric.value, metric.unit) else "  "
@@ -150,7 +150,7 @@ def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
 
 
 def device_line(d: Diagnosis, lowest: str = " <") -> str:
-    """Return the efficiencies of devices, in words; `lowest` stands behind one of them if it is the lowest factor."""
+    """Return the efficiencies of devices, in words; `lowest` follows one of them if it is the lowest factor."""
     titles = {
         "device_parallel_efficiency": "efficiency",
         "device_load_balance": "load balance",
@@ -166,7 +166,7 @@ def device_line(d: Diagnosis, lowest: str = " <") -> str:
 
 
 def headline(d: Diagnosis) -> str:
-    """Return what stands above the findings: what their shares refer to."""
+    """Return what is above the findings: what their shares refer to."""
     if not d.seconds and not d.apart:
         return NOTHING
     of = f"{duration(d.seconds)} of all threads"

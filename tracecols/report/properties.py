@@ -82,7 +82,7 @@ def about(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[F
     found = {c: declared(c, given) for c in conventions}
     axes = {c: PropertyAxis.of(all_of) for c, all_of in found.items()}
     for name in as_texts(names, "properties", AnalysisError):
-        # a title is that of several properties: all are told
+        # a title is that of several properties: all are shown
         fits = {c: set(fitting(axis, name)) for c, axis in axes.items()}
         if not any(fits.values()):
             near = list(dict.fromkeys(i for axis in axes.values() for i in nearest(axis, name)))

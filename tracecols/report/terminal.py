@@ -384,13 +384,13 @@ class Display:
             )
 
     def _position(self, value: float, whole: float, largest: float, unit: str, fits: bool) -> tuple[str, str]:
-        """Return what stands at a position of a grid, and its style: by its share of the largest value."""
+        """Return what is at a position of a grid, and its style: by its share of the largest value."""
         if np.isnan(value):
             return ("        -" if fits else "-"), "bright_black"
         share = value / largest if largest else 0.0
         style = _style(share)
         if not fits:
-            # of changes the style tells apart what shrinks
+            # of changes the style distinguishes what shrinks
             return SHADES[int(np.ceil(abs(share) * (len(SHADES) - 1)))], "" if share >= 0 else "reverse"
         if not self.plain:
             return f"{value / whole if whole else 0.0:{self.sign}9.2%}", style

@@ -78,7 +78,7 @@ LOAD_IMBALANCE = Table(
         Column("max_rank", "int32", "who has the greatest, of equals the first", "rank"),
         Column("max_thread", "int32", "its thread; only over threads"),
         Column("imbalance", "float64", "greatest by mean: 1 if all have the same"),
-        Column("lost_seconds", "float64", "greatest less mean, of all together: what all wait if they meet behind it", "sec"),
+        Column("lost_seconds", "float64", "greatest less mean, of all together: what all wait if they meet after it", "sec"),
     ),
 )  # fmt: skip
 

@@ -63,7 +63,7 @@ SYNC_POINTS = Table(
         Column("begin_time", "int64", "when its call, or the operation, begins", "ticks"),
         Column("wait", "float64", "how long it waits", "sec"),
         Column("total", "float64", "how long its call takes", "sec"),
-        Column("completion", "float64", "how much of that is behind the wait of all", "sec"),
+        Column("completion", "float64", "how much of that is after the wait of all", "sec"),
         Column("call_path", "int32", "call path of its call", "", "call_paths"),
     ),
 )
@@ -110,7 +110,7 @@ CRITICAL_PATH = Table(
     "one stretch of the critical path: while it is on one location, in the order of their begins",
     (
         Column("location", "int32", "location it is on", "", "locations"),
-        Column("begin_time", "int64", "when it comes to this location, behind waiting", "ticks"),
+        Column("begin_time", "int64", "when it comes to this location, after waiting", "ticks"),
         Column("end_time", "int64", "when it goes on elsewhere, or ends", "ticks"),
         Column(
             "reason",

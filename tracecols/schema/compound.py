@@ -45,7 +45,7 @@ _MESSAGE_SOURCE = "SEMANTICS 3; OTF2 MpiSend, MpiIsend, MpiRecv, MpiIrecv, MpiMr
 
 MESSAGES = Table(
     "messages",
-    "one point-to-point message, in the order of the RECVs; sends and receives that found no partner stand in `sends` and `receives` only",
+    "one point-to-point message, in the order of the RECVs; sends and receives that found no partner are in `sends` and `receives` only",
     (
         *_MESSAGE,
         Column(
@@ -515,7 +515,7 @@ EVENTS_WITH_POINTERS = Table(
     (
         Column("location", "int32", "location", "", "locations"),
         *EVENTS.columns,
-        Column("enterptr", "int64", "ENTER of the region instance the event stands in (thesis 3.10)", "", "events"),
+        Column("enterptr", "int64", "ENTER of the region instance the event is in (thesis 3.10)", "", "events"),
         Column("exitptr", "int64", "of an ENTER its EXIT", "", "events"),
         Column("sendptr", "int64", "of a RECV its SEND (thesis 3.11)", "", "events"),
         Column("lockptr", "int64", "of a lock event the one before of the same lock (thesis 3.16)", "", "events"),
@@ -524,7 +524,7 @@ EVENTS_WITH_POINTERS = Table(
             "cnodeptr", "int64", "of an ENTER the least recent ENTER with its call path (thesis 3.26)", "", "events"
         ),
         Column("cedgeptr", "int64", "of an ENTER the same of the call path that is left", "", "events"),
-        Column("call_path", "int64", "call path of the region instance the event stands in", "", "call_paths"),
+        Column("call_path", "int64", "call path of the region instance the event is in", "", "call_paths"),
         Column("pos", "int64", "place in the chronological order of all events (thesis 3.1)"),
     ),
     "thesis 3.10 to 3.26",
@@ -570,7 +570,7 @@ LOCK_EPOCHS = Table(
         Column(
             "target",
             "int32",
-            "process whose window is locked; null for locks of SHMEM, which are nobody's",
+            "process whose window is locked; null for locks of SHMEM, which belong to no process",
             "",
             "processes",
         ),

@@ -79,7 +79,7 @@ STREAM_NAME = re.compile(r"\s*([^\[\]]*?)\s*\[(\d+):")
 
 
 def device_label(stream: str) -> str:
-    """Return the name of the device that the name of a stream in a process tells: `CUDA[0]` of `CUDA[0:7]`; empty if
+    """Return the name of the device that the name of a stream in a process contains: `CUDA[0]` of `CUDA[0:7]`; empty if
     none."""
     found = STREAM_NAME.match(stream)
     return f"{found[1]}[{found[2]}]" if found else ""

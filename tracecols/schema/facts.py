@@ -186,7 +186,7 @@ FACTS = Fact(
         Fact("inclusive", "list", "of a CUBE 3 file: properties whose call paths include what they call", each=_TEXT),
     ),
 )  # fmt: skip
-"""The facts of a cube. Others may stand besides; nothing reads them."""
+"""The facts of a cube. Others may be besides; nothing reads them."""
 
 MANIFEST_FACTS = Fact(
     "manifest",

@@ -429,7 +429,7 @@ DEFINITIONS: dict[str, Table] = {
         ),
         Table(
             "segments",
-            "where the rows of one location stand in one table",
+            "where the rows of one location are in one table",
             (
                 Column("table", "string", "table"),
                 Column("location", "int32", "location", "", "locations", required=True),

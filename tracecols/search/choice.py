@@ -208,7 +208,7 @@ def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> 
 
 
 def without(declared: list[Property], roots: Iterable[str]) -> list[Property]:
-    """Return the properties that do not stand in some trees."""
+    """Return the properties that are missing from some trees."""
     gone = set(roots)
     for p in declared:
         if p.parent in gone:

@@ -156,7 +156,7 @@ def find_timed(
     Yields
     ------
     property, matches, (begin, end), causes
-        In the order of the ids as far as they stand on tables of the same stage; see `times_of` and `causes_of`.
+        In the order of the ids as far as they are on tables of the same stage; see `times_of` and `causes_of`.
     """
     declared = declared_for(model, conventions, ())
     by_id = {p.id: p for p in declared}

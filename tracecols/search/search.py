@@ -144,7 +144,7 @@ class SliceSearch:
         return cells
 
     def _differences(self, of_slice: Model, stage: str) -> dict[str, int]:
-        """Return what tells root causes from those of the reference, where a stage knows."""
+        """Return what distinguishes root causes from those of the reference, where a stage knows."""
         name = RUN_CAUSES.name
         computes = stage == TABLES[name].stage and any(p.charged and p.table == name for p in self.declared)
         return dict(of_slice.get(name).counts) if computes else {}
@@ -192,7 +192,7 @@ def _in_bins(p: Property, by_id: Mapping[str, Property], matches: Matches, of_sl
 
 
 def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
-    """Refuse what is no answer, so that a mistake in a pattern is told where it is made."""
+    """Refuse what is no answer, so that a mistake in a pattern is reported where it is made."""
     if not isinstance(found, Matches):
         raise TypeError(f"it returns {type(found).__name__}, not Matches (parent.where(...))")
     sizes = {c.size for c in (found.row, found.severity, found.call_path, found.location)}

@@ -55,14 +55,14 @@ class _Forest:
 
 
 def _position_of(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each node stands in an order; -1, the last one, where there is none above."""
+    """Return where each node is in an order; -1, the last one, where there is none above."""
     position = np.full(order.size + 1, -1, np.int64)
     position[order] = np.arange(order.size)
     return position
 
 
 def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
-    """Unify properties by id; one that stands elsewhere in a later cube stays where the first has it."""
+    """Unify properties by id; one that is elsewhere in a later cube stays where the first has it."""
     forest = _Forest()
     number: dict[str, int] = {}
     for c, cube in enumerate(cubes):
@@ -94,7 +94,7 @@ def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
 def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDArray[np.int64]]]:
     """Unify call paths by the names and call sites from the root.
 
-    Siblings that share both (two functions of one name in different files) are told apart by their order. If every cube
+    Siblings that share both (two functions of one name in different files) are distinguished by their order. If every cube
     has one root, the roots are the same whatever their names: programs are often named after the number of processes.
     """
     forest = _Forest()
@@ -143,7 +143,7 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
 
 
 def _united_systems(cubes: Sequence[Severities]) -> tuple[SystemAxis, list[NDArray[np.int64]]]:
-    """Unify locations by rank and thread; each stands where the first cube that has it says.
+    """Unify locations by rank and thread; each is where the first cube that has it says.
 
     Machines are the same whatever their names if every cube has one.
     """

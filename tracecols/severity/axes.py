@@ -37,7 +37,7 @@ def outline(
     Parameters
     ----------
     head : str
-        What stands above them.
+        What is above them.
     lines : sequence of str
         One for every row.
     depth : sequence of int
@@ -222,7 +222,7 @@ class CallAxis:
     line : (n,) int64
         First source line of the region; 0 unknown.
     call_site : (n,) object
-        File and line of the call, which tell call paths of one name apart; empty unknown.
+        File and line of the call, which distinguish call paths of one name; empty unknown.
     end_line : (n,) int64
         Last source line of the region; 0 unknown, as by default.
     """
@@ -414,7 +414,7 @@ class SystemAxis:
         ).with_devices()
 
     def with_devices(self) -> SystemAxis:
-        """Put the streams that stand in a process beside its threads below the devices that their names tell."""
+        """Put the streams that are in a process beside its threads below the devices that their names contain."""
 
         def label(row: int) -> str:
             at = self.location[row]

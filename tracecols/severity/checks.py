@@ -139,7 +139,7 @@ def wrong_cells(
 
 
 def _first_disorder(prop: NDArray[Any], columns: Sequence[NDArray[Any]], starts: NDArray[np.int64]) -> int:
-    """Return the first row found that is not behind the one before in lexicographic order; -1 if there is none."""
+    """Return the first row found that is not after the one before in lexicographic order; -1 if there is none."""
     wrong = prop[1:] < prop[:-1]
     if wrong.any():
         return int(np.argmax(wrong)) + 1
@@ -224,7 +224,7 @@ def _wrong_properties(tables: Mapping[str, Columns]) -> str:
 def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
     """Check parents, depths and ends: they are those of one order, the depth-first one. O(n).
 
-    By induction a subtree is divided among the children: the first begins behind its head, each other one at the end of
+    By induction a subtree is divided among the children: the first begins after its head, each other one at the end of
     the one before.
     """
     parent, depth, end = (np.asarray(tables["call_paths"][c], np.int64) for c in ("parent", "depth", "end"))

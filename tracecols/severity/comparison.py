@@ -380,7 +380,7 @@ def compare(cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, b
     names : sequence of str, optional
         Names of the runs.
     by : str, optional
-        How locations of several runs are told to be the same (see `Comparison`).
+        How locations of several runs are matched (see `Comparison`).
 
     Returns
     -------

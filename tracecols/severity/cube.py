@@ -38,7 +38,7 @@ class SeverityCube(Severities):
     facts : dict
         Conventions, clock resolution, the trace, and counts of what could not be matched.
     topologies : list of Topology
-        Grids that locations stand on: those of the trace, among them always the one of processes and threads.
+        Grids that locations are on: those of the trace, among them always the one of processes and threads.
     periods : PeriodAxis, optional
         Phases or bins of time, of cubes that are divided by them; None of others.
     period_cells : dict of str to PeriodCells

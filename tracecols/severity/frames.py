@@ -147,7 +147,7 @@ def over_time(
 
     axis, name = cube.divided(), cube.find_property(name)
     if by not in ("location", "rank", "total"):
-        raise SeverityError(f"severities cannot be told by {show(by)}\n  by is location, rank or total")
+        raise SeverityError(f"severities cannot be divided by {show(by)}\n  by is location, rank or total")
     cells = cube.period_cells[name]
     if call_path is not None:
         cells = cells.where(cube.find_call_paths(call_path)[cells.call_path])
@@ -210,7 +210,7 @@ def wide(cube: Severities, properties: str | Sequence[str] | None = None, aggreg
     -------
     DataFrame
         call_path (category), rank, thread (int32), then float64 columns named by id. Rows in which all are zero are
-        left out; call paths of the same names stand in rows of their own.
+        left out; call paths of the same names are in rows of their own.
     """
     import pandas as pd
 
@@ -313,7 +313,7 @@ def _named_call_paths(axis: CallAxis, call_path: NDArray[Any]) -> pd.Categorical
     number = np.zeros(len(axis), np.int64)
     number[call_path] = 1
     paths = axis.paths_of(np.flatnonzero(number).tolist())
-    # call paths of the same name, told apart by their call sites, are one category
+    # call paths of the same name, distinguished by their call sites, are one category
     names, codes = np.unique(np.array([*paths, None], object)[:-1], return_inverse=True)
     number[number > 0] = codes
     return pd.Categorical.from_codes(number[call_path], categories=names)

@@ -1,4 +1,4 @@
-"""Severities on grids: the topologies that locations stand on (2004 paper on virtual topologies, section 3)."""
+"""Severities on grids: the topologies that locations are on (2004 paper on virtual topologies, section 3)."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def on_topology(
         A path, a region or a shell pattern; all call paths by default.
     aggregation : str, optional
         Along property and call path (see `cells_of`). For the system, `i`: threads without a position of their own
-        count where the first thread of their process stands that has one; `e`: they are left out.
+        count where the first thread of their process is that has one; `e`: they are left out.
 
     Returns
     -------
     (size, ...) float64
-        Seconds, occurrences or bytes; one axis per dimension of the topology. NaN where no location stands; where
-        several stand, their sum.
+        Seconds, occurrences or bytes; one axis per dimension of the topology. NaN where no location is; where
+        several are, their sum.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def with_topology(
     sizes : sequence of int
         One per dimension.
     coordinates : sequence, optional
-        Of every rank; None for a rank that stands nowhere.
+        Of every rank; None for a rank that is nowhere.
     **more
         `order`, `dimensions`, `periodic`, `locations` (see `tracecols.enhance.definitions.topologies.given_topology`).
 

@@ -83,11 +83,11 @@ def in_words(facts: Mapping[str, Any]) -> str:
 
 
 def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
-    """Return what the name of a cube tells of how it was made, `expert.within-foo`; empty for a plain analysis of the
+    """Return what the name of a cube says about how it was made, `expert.within-foo`; empty for a plain analysis of the
     whole trace.
 
     Every file system takes it: what is no letter, digit or one of ``_.+,=-`` becomes a hyphen, and what is long is cut,
-    with a checksum of the whole behind it.
+    with a checksum of the whole after it.
     """
     found = _read(facts)
     parts = [conventions] if conventions != DEFAULT else []

@@ -51,7 +51,7 @@ class Severities:
     facts : dict
         Conventions, clock resolution, the trace, and counts of what could not be matched.
     topologies : list of Topology
-        Grids that locations stand on: those of the trace, among them always the one of processes and threads.
+        Grids that locations are on: those of the trace, among them always the one of processes and threads.
     periods : PeriodAxis, optional
         Phases or bins of time; None where the time is not divided.
     period_cells : dict of str to PeriodCells
@@ -114,7 +114,7 @@ class Severities:
         """
         if self.periods is None:
             raise SeverityError(
-                "this cube does not tell when: it is divided neither by phases nor by bins of time\n"
+                "this cube does not say when: it is divided neither by phases nor by bins of time\n"
                 "  analyze the trace with phases=..., bins=... or bin_width=...",
                 in_shell="analyze the trace with --phases, --bins or --bin-width",
             )
@@ -310,7 +310,7 @@ class Severities:
         check_aggregation(aggregation)
         name, axis = self.find_property(name), self.call_paths
         how = self.properties.reduction(name)
-        # along call paths locations need not be told apart
+        # along call paths locations need not be distinguished
         cells = self.cells_of(name, f"{aggregation[0]}e{aggregation[2]}")
         values = reduce_at(cells.call_path, cells.value, len(axis), how)
         if aggregation[1] == "i" and not self.properties.includes_calls(name):

@@ -18,7 +18,7 @@ MOST_GROUPS = 64
 """Groups, at most; what belongs to none of the first ones is like no other."""
 
 TOLD = 6
-"""Groups that are told in words."""
+"""Groups that are described in words."""
 
 FAR = 5.0
 """Median deviations from the median of a group's times from which on a phase is an outlier."""

@@ -141,7 +141,7 @@ def _period_tables(cube: Severities, axis: PeriodAxis, floats: set[str]) -> dict
 def read(path: str | Path) -> dict[str, Any]:
     """Read what a cube holds from a folder.
 
-    What a newer minor version has besides is ignored, and told by a note of the cube (`facts["counts"]`).
+    What a newer minor version has besides is ignored, and reported by a note of the cube (`facts["counts"]`).
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Return the manifest of a cube of a version that is known, as it was written, and what tells the folder from
+    """Return the manifest of a cube of a version that is known, as it was written, and what distinguishes the folder from
     another one.
 
     Raises

@@ -22,7 +22,7 @@ TAKEN_OFF = {"time": "time", "execution": "execution", "comp": "execution", "omp
 def roots_of_tasks(cube: Severities) -> NDArray[np.int64]:
     """Return for call paths of tasks the root that takes them off, and -1 for all others; (n_call_paths,) int64.
 
-    That is the program, or where none is recorded TASKS itself. The conventions of EXPERT do not tell tasks apart.
+    That is the program, or where none is recorded TASKS itself. The conventions of EXPERT do not distinguish tasks.
     """
     c = cube.call_paths
     result = np.full(len(c), -1, np.int64)

@@ -17,14 +17,14 @@ from tracecols.severity.reduction import reduce_upwards
 Cube = TypeVar("Cube", bound=Severities)
 
 INSTANCE = "instance"
-"""What Score-P calls the instances of a region that it tells apart: `instance=0` below the region, and so on."""
+"""What Score-P calls the instances of a region that it distinguishes: `instance=0` below the region, and so on."""
 
 
 def with_phases_as_call_paths(cube: Cube) -> Cube:
     """Return the same severities with the phases as call paths of their own, as Score-P tells the instances of dynamic
     regions apart.
 
-    Below a region whose instances are phases stands `instance=k` for each, with what happens in it. Phases that last
+    Below a region whose instances are phases is `instance=k` for each, with what happens in it. Phases that last
     from one call to the next, and bins of time, are roots: `phase=k` and `bin=k`. What is outside of all phases keeps
     its call paths. The cube returned has no periods.
 
@@ -40,7 +40,7 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
     ['main', 'main/timestep', 'main/timestep/instance=0']
     """
     if cube.periods is None:
-        raise SeverityError("this cube does not tell when\n  analyze the trace with phases or bins")
+        raise SeverityError("this cube does not say when\n  analyze the trace with phases or bins")
     axis = cube.call_paths
     n, n_periods = len(axis), len(cube.periods) + 1
     found = [c.call_path.astype(np.int64) * n_periods + (c.period + 1) for c in cube.period_cells.values()]
@@ -59,7 +59,7 @@ def with_phases_as_call_paths(cube: Cube) -> Cube:
     path, period = np.append(path, np.full(roots.size, -1)), np.append(period, roots)
     inside = period > 0
     of = np.where(path >= 0, head[path], -1)
-    # depth first: instances behind everything else below their region
+    # depth first: instances after everything else below their region
     last = np.where(of >= 0, axis.end[of] - 1, n)
     order = np.lexsort((path, period, inside, np.where(inside, last, path)))
     path, period, inside, of = path[order], period[order], inside[order], of[order]

@@ -75,7 +75,7 @@ def _calls(
     not told."""
     row, kind, _ = _events(store, location, stop, (K.ENTER, K.EXIT), wanted)
     is_enter = kind == K.ENTER
-    # calls that hold none of their kind: an ENTER and the EXIT behind it
+    # calls that hold none of their kind: an ENTER and the EXIT after it
     at = np.flatnonzero(is_enter[:-1] & ~is_enter[1:])
     enter, leave = row[at], row[at + 1]
     stream, site = (np.full(at.size, -1, np.int64) for _ in range(2))

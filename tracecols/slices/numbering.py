@@ -447,7 +447,7 @@ class OperationCounter:
         holds = bounds.holds(done_at, done) if holds is None else holds
         group = combine(*key)
         early = bounds.precedes(location, row)
-        # what is repeated comes before all other events where it stands
+        # what is repeated comes before all other events where it is
         process = self._process[location]
         at = np.where(early, self._first_location[process], location)
         in_slice = np.where(early, 2 * bounds.low[at] - 1, 2 * row)

@@ -463,8 +463,8 @@ class SlicePlanner:
         self.numbering = Numbering(counter.rows)
         for location, repeated in counter.repeated.items():
             before = self.slices[location].before
-            # calls stand in front of the call that is open and outside of explicit tasks, whose first region says where
-            # they count; events stand in the call that is open
+            # calls are in front of the call that is open and outside of explicit tasks, whose first region says where
+            # they count; events are in the call that is open
             ends = (i for i, x in enumerate(before) if x.kind in SWITCHES or self._communicates[x.region])
             at = next(ends, len(before))
             before[at:at] = [event for x in repeated if x.enter >= 0 for event in _repeated(x)]
@@ -592,7 +592,7 @@ class SlicePlanner:
         n = next((i for i, x in enumerate(before) if x.kind in SWITCHES), len(before))
         at = 0
         for x in events:
-            # behind what was open when it happened, and behind the event before
+            # after what was open when it happened, and after the event before
             at = max(at, next((i for i in range(n) if before[i].row > x.row), n))
             before.insert(at, x)
             at, n = at + 1, n + 1
@@ -623,7 +623,7 @@ class SlicePlanner:
                         AddedEvent(begin + int(i), kind, int(events["region"][i])) for i, kind in pair
                     ]
         for location, begins in self._open_begins.items():
-            # who has met none of a kind of construct is behind as well
+            # who has met none of a kind of construct is after as well
             team = self._team_of(location, begins[-1].row)
             for (of, _), steps in entered.items():
                 if of == team:

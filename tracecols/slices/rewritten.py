@@ -38,7 +38,7 @@ class RewrittenTrace(ABC):
         Raises
         ------
         StoreError
-            If it cannot be written, or something else stands there, such as a recorded trace.
+            If it cannot be written, or something else is there, such as a recorded trace.
         """
         path = Path(path)
         source = self.source()

@@ -146,7 +146,7 @@ def event_writer(path: Path, table: Table) -> ParquetWriter:
 def open_parquet(
     path: Path, metadata: pq.FileMetaData | None = None, texts: Sequence[str] | None = None
 ) -> pq.ParquetFile:
-    """Open a file of ours; damaged pages are told by their checksums, not read as other numbers.
+    """Open a file of ours; damaged pages are recognised by their checksums, not read as other numbers.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """What the values of a store satisfy, so that nothing that relies on them is led astray.
 
-Files have checksums, and what has the wrong length or type is told when it is read. But a store that was made wrongly,
+Files have checksums, and what has the wrong length or type is reported when it is read. But a store that was made wrongly,
 or changed together with its checksums, could still refer to a region that does not exist: kernels take such values as
 indices and do not look. The checks follow from the schema: a reference is null or a row of the table it points to, the
 rows of a side table ascend and lie within their location, and its kinds are those of its family. What concerns events

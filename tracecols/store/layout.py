@@ -29,7 +29,7 @@ def part_name(number: int) -> str:
 
 
 def await_folder(folder: Path) -> None:
-    """Wait up to 60 ms while nothing stands at a place: another process may be exchanging the folder there."""
+    """Wait up to 60 ms while nothing is at a place: another process may be exchanging the folder there."""
     for pause in (0.001, 0.01, 0.05):
         if folder.exists():
             break
@@ -42,9 +42,9 @@ def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
     Returns
     -------
     manifest : dict
-        Or whatever stands there.
+        Or whatever is there.
     identity : tuple of int
-        What tells this folder from another one that takes its place (`identity`).
+        What distinguishes this folder from another one that takes its place (`identity`).
 
     Raises
     ------
@@ -124,7 +124,7 @@ def reason(error: Exception) -> str:
 
 
 def identity(folder: Path) -> tuple[int, ...]:
-    """Return what tells a store or a cube from another one that took its place; empty if there is none."""
+    """Return what distinguishes a store or a cube from another one that took its place; empty if there is none."""
     try:
         return _identity((folder / MANIFEST).stat())
     except OSError:

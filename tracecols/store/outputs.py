@@ -2,7 +2,7 @@
 
 Whatever tracecols writes for its users is an `Output`. Never replaced are devices, pipes, sockets and folders of
 others, and nothing is written into a store or a severity cube. A file or folder that tracecols made in the same way is
-replaced. A file that tracecols did not make, as far as it tells, and what was made in another way, is replaced only if
+replaced. A file that tracecols did not make, as far as it shows, and what was made in another way, is replaced only if
 the caller says so (`force`).
 """
 
@@ -257,7 +257,7 @@ def check_not_read(path: Path, *read: Path, data: Path | None = None) -> None:
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:
-    """Return what tells the file or folder at a path from one that is put there later; None if there is none."""
+    """Return what distinguishes the file or folder at a path from one that is put there later; None if there is none."""
     try:
         found = path.lstat()
     except OSError:

@@ -64,7 +64,7 @@ METRICS = metric_table(0, [])
 
 
 class Extents(NamedTuple):
-    """Where the rows of every location stand in a table: one entry per location.
+    """Where the rows of every location are in a table: one entry per location.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class Store:
 
     @once
     def digest(self) -> str:
-        """What tells this store from another one of the same name, to recognise what was made of it."""
+        """What distinguishes this store from another one of the same name, to recognise what was made of it."""
         files = [self.path / MANIFEST, *(self.path / "definitions" / f"{t}.parquet" for t in ("locations", "segments"))]
         whole = hashlib.sha256()
         for path in files:
@@ -272,7 +272,7 @@ class Store:
         return f"<Store {self.path}>"
 
     def check_files(self) -> None:
-        """Refuse a store in which something else stands in the place of a file; for those who open its files
+        """Refuse a store in which something else is in the place of a file; for those who open its files
         themselves.
 
         Raises
@@ -584,7 +584,7 @@ class Store:
                 else np.full(end - base, self.tables[table][c].absent, self.tables[table][c].dtype)
                 for c in columns
             }
-            # all of what the row groups hold was asked for: nobody asks for it again soon
+            # all of what the row groups hold was asked for: no one asks for it again soon
             if stop - start < end - base <= SHARED_ROWS:
                 with self._lock:
                     self._recent[key] = found
@@ -605,7 +605,7 @@ def _open_again(path: Path, digest: str) -> Store:
     Raises
     ------
     StoreError
-        If it is not there, or another one stands in its place.
+        If it is not there, or another one is in its place.
     """
     with _OPENING:
         store = _OPENED.get((path, digest))

@@ -165,7 +165,7 @@ class PartWriter:
             n_rows = columns["row"].size
             if not n_rows:
                 continue
-            # all rows behind those of other locations are of the last one
+            # all rows after those of other locations are of the last one
             counts = np.bincount(np.searchsorted(ends[:-1], columns["row"], "right"), minlength=len(parts)).tolist()
             self._collect(table, {c: v + first_row if c == "row" else v.copy() for c, v in columns.items()}, SIDE_ROWS)
             for (location, _), n in zip(parts, counts, strict=True):

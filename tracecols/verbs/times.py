@@ -75,7 +75,7 @@ class Groups:
 
 
 def _is_outermost(group: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which call paths, in depth-first order, stand below no other of their group; (n,) bool."""
+    """Say which call paths, in depth-first order, are below no other of their group; (n,) bool."""
     n = group.size
     order = np.lexsort((np.arange(n), group))
     # the farthest end of those before it in its group
@@ -112,7 +112,7 @@ def flat_profile(trace: OpenedTrace, by: str = "region") -> Answer:
     before = np.concatenate([[0], np.cumsum(exclusive)])
     inclusive = before[tree.end] - before[:-1]
     group, own, n_visits = add_up(groups.of, exclusive, visits)
-    # the time of explicit tasks stands where they were scheduled as well
+    # the time of explicit tasks is where they were scheduled as well
     in_tasks = np.zeros(len(tree), bool)
     for root in np.flatnonzero(tree.region == model.regions.tasks).tolist():
         in_tasks[root : tree.end[root]] = True
@@ -142,7 +142,7 @@ def load_imbalance(trace: OpenedTrace, over: str = "rank") -> Answer:
     -------
     Answer
         `region_name`, `paradigm`, `mean_seconds`, `min_seconds`, `max_seconds`, `max_rank` (and `max_thread`),
-        `imbalance` (greatest by mean), `lost_seconds` (what the others wait in all if they meet behind it). `plot()`
+        `imbalance` (greatest by mean), `lost_seconds` (what the others wait in all if they meet after it). `plot()`
         draws bars.
     """
     model, readable = trace.model, trace.readable
@@ -208,7 +208,7 @@ def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> An
     Answer
         A row per interval and group: `begin_seconds`, `end_seconds`, the group, `seconds`, `share` (of the time of all
         CPU threads in the interval). All of the time that CPU threads spend on call paths is there, until the end of
-        the recording. The time of explicit tasks stands where they run, once: on the call paths below TASKS, and
+        the recording. The time of explicit tasks is where they run, once: on the call paths below TASKS, and
         outside of the regions of a task on the call path on which it was scheduled (`flat_profile` has all of it there
         as well). `plot()` draws areas.
     """
@@ -287,7 +287,7 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
     Parameters
     ----------
     region : str
-        Its name, or a shell pattern; of instances that stand in each other the outermost counts.
+        Its name, or a shell pattern; of instances that are in each other the outermost counts.
 
     Returns
     -------

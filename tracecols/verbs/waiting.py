@@ -26,7 +26,7 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     Parameters
     ----------
     by : str
-        `rank`, `thread` or `path` (rank and call path): what is told apart of victims and culprits.
+        `rank`, `thread` or `path` (rank and call path): what is distinguished of victims and culprits.
     conventions : str
         As for `analyze`.
 

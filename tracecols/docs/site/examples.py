@@ -775,7 +775,7 @@ def window_lock() -> Example:
 
 
 def offload() -> OffloadProgram:
-    """A kernel, a blocking copy behind it, and a synchronisation that has nothing to wait for."""
+    """A kernel, a blocking copy after it, and a synchronisation that has nothing to wait for."""
     program = OffloadProgram()
     program.host.enter(0, "main")
     program.call(8, 20, "cuLaunchKernel").kernel(18, 40)

@@ -30,7 +30,7 @@ REPORT = "hybrid_2x3.html"
 
 
 def add_timeline(page: str, name: str) -> str:
-    """Return the page of a property with its timeline and the program that it was drawn of, behind the title."""
+    """Return the page of a property with its timeline and the program that it was drawn of, after the title."""
     shown = EXAMPLES[name]
     caption = shown.caption if shown.conventions == "scalasca" else f"By the rules of EXPERT: {shown.caption}"
     picture = draw(shown.make(), name, caption)

@@ -28,7 +28,7 @@ CAUSE = "#654321"
 
 COLOURS = {"mpi": "#e9b872", "openmp": "#a7c98b", "pthread": "#b9a5d6", "cuda": "#7fc4c1"}
 TEAM = "#d8e6cb"
-"""Of parallel regions, in which constructs stand out."""
+"""Of parallel regions, in which constructs are out."""
 OTHER, OUTERMOST, WAIT, MESSAGE = "#8fb3d9", "#c3ccd6", "#b3261e", "#5b6b7b"
 
 COPIES, COPY = (K.RMA_PUT, K.RMA_GET), "copy"

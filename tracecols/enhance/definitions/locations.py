@@ -50,7 +50,7 @@ class Locations:
     ----------
     process, thread : (n,) int32
         Process and number in it of every location; the master of a process is its thread 0. The process of a stream
-        that stands in a location group of an accelerator is the one that created the group.
+        that is in a location group of an accelerator is the one that created the group.
     is_cpu : (n,) bool
         Whether it is a CPU thread.
     is_device : (n,) bool
@@ -195,7 +195,7 @@ def _selected(
 
 
 def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Number the devices: location groups of type accelerator; those that the names of streams in a process tell
+    """Number the devices: location groups of type accelerator; those that the names of streams in a process name
     apart."""
     table, groups = store.definitions["locations"].to_pydict(), store.definitions["processes"].to_pydict()
     # queues of OpenCL are called like their devices

@@ -48,7 +48,7 @@ _DEVICE_CALLS = (
 _OF_LIBRARIES = re.compile(
     r"(cu|cuda|hip|cl|ze|zes)[A-Z]\w*|acc_\w+@.*|(pi|ur)(Enqueue|Queue|Event|Mem|USM|Kernel|Program|Context|Device|Platform)\w*|sycl::.*"
 )
-"""Names of functions of the libraries for devices (CUDA, HIP, OpenCL, Level Zero, OpenACC, SYCL and what it stands on),
+"""Names of functions of the libraries for devices (CUDA, HIP, OpenCL, Level Zero, OpenACC, SYCL and what it is on),
 whatever paradigm a recording states: there is none for Level Zero and SYCL, and some that were made before one was
 agreed on state another."""
 
@@ -141,7 +141,7 @@ def device_calls(
     Parameters
     ----------
     name : (n_regions,) object
-        Names as they stand.
+        Names as they are.
     role : (n_regions,) object
         `RegionRole` by name.
     paradigm : (n_regions,) object

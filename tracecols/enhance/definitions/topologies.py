@@ -1,4 +1,4 @@
-"""Cartesian topologies: where locations stand on a grid (2004 paper on virtual topologies, section 3)."""
+"""Cartesian topologies: where locations are on a grid (2004 paper on virtual topologies, section 3)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEYS = ("name", "sizes", "coordinates", "order", "dimensions", "periodic", "loca
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """A grid and the locations that stand on it; positions may be empty, or hold several locations.
+    """A grid and the locations that are on it; positions may be empty, or hold several locations.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Topology:
     periodic : tuple of bool
         Whether a dimension wraps around.
     location : (n,) int32
-        Locations that stand anywhere, in ascending order.
+        Locations that are anywhere, in ascending order.
     coordinates : (n, n_dimensions) int64
-        Where they stand.
+        Where they are.
     is_artificial : bool
         Whether it only counts processes and threads: a recorder made it up, not the program.
     communicator : int
@@ -61,7 +61,7 @@ class Topology:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes; of a dimension whose size is not known, as far as locations stand."""
+        """Sizes; of a dimension whose size is not known, as far as locations are."""
         reach = self.coordinates.max(0).tolist() if self.location.size else [0] * len(self.sizes)
         return tuple(size or at + 1 for size, at in zip(self.sizes, reach, strict=True))
 
@@ -174,7 +174,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
     Parameters
     ----------
     description : mapping
-        `sizes`, one per dimension; `coordinates`, one list per rank, None for a rank that stands nowhere; and
+        `sizes`, one per dimension; `coordinates`, one list per rank, None for a rank that is nowhere; and
         optionally
 
         * `name`,
@@ -224,7 +224,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
                 f"locations are numbers from 0 to {rank.size - 1}", "they are those of the trace, in its order"
             )
         if len(set(locations)) != len(locations):
-            raise refuse("a location is listed twice", "a location stands at one position")
+            raise refuse("a location is listed twice", "a location is at one position")
     coordinates, order = description.get("coordinates"), description.get("order")
     if (coordinates is None) == (order is None):
         raise refuse(
@@ -254,7 +254,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
             continue
         if not _are_numbers(at) or len(at) != n or not all(0 <= x < size for x, size in zip(at, sizes, strict=True)):
             raise refuse(
-                f"{what[:-1]} {locations[i] if what == 'locations' else ranks[i]} stands at {show(at)}",
+                f"{what[:-1]} {locations[i] if what == 'locations' else ranks[i]} is at {show(at)}",
                 f"coordinates count from 0, below the sizes {sizes}",
             )
         positions.append((int(locations[i]), [int(x) for x in at]))

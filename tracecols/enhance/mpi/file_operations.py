@@ -1,7 +1,7 @@
 """MPI file I/O: what is read and written, and who takes part in collective operations on a file.
 
 Recordings tell by the handle of a file which communicator it belongs to. A call whose handle is not recorded is
-nobody's: only that it was made is known.
+assigned to no communicator: only that it was made is known.
 
 Scope: all locations at once. Equality joins on (handle, k), where k numbers the collective operations of a process on a
 handle, and on (location, handle, matching) for an operation and its completion.

@@ -68,7 +68,7 @@ RELATIVE = {
 
 
 def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, Column]:
-    """Return the columns of the call instance an event stands in.
+    """Return the columns of the call instance an event is in.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class OutgoingMessages:
     sends : OutgoingRows
         `SEND_HALF` of the sends that were not cancelled, by the partition that receives them.
     start : (n_partitions + 1,) int64
-        Rows that each partition gets; nobody gets what stands behind the last.
+        Rows that each partition gets; no one gets what follows the last.
     receives : OutgoingRows
         `RECV_HALF` and `KEY` of the receives, in the order in which they were posted.
     n_cancelled : int

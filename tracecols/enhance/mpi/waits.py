@@ -153,7 +153,7 @@ def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bo
     until : (n,) int64
         When the thread ends, or the call that joins.
     waits : (n,) bool
-        Whether that is behind the begin of the call.
+        Whether that is after the begin of the call.
     """
     until = np.minimum(m.join_exit_time, m.end_time)
     return until, (m.end >= 0) & (m.join_enter >= 0) & (until > m.join_enter_time)

@@ -49,7 +49,7 @@ SYNCHRONIZES = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC, K.RMA_REQUEST_LO
 """Kinds that begin or end an epoch."""
 
 LOCKS = mask_of((K.RMA_REQUEST_LOCK, K.RMA_ACQUIRE_LOCK, K.RMA_RELEASE_LOCK))
-"""Kinds that tell of locks."""
+"""Kinds of events about locks."""
 
 NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 
@@ -160,7 +160,7 @@ def _last_accesses(
 def list_rma_operations(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
 ) -> CompoundTable:
-    """Build the table of accesses to windows between hosts; what devices copy stands in `copies`."""
+    """Build the table of accesses to windows between hosts; what devices copy is in `copies`."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "sent", "received"])
     of_hosts = np.append(host_windows(facts), True)
     at = np.flatnonzero(mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))[e.kind] & of_hosts[e.window])
@@ -274,7 +274,7 @@ def pair_locks(
     is_shared : (n,) bool
         Events of locks that no process owns, those of SHMEM.
     """
-    # locks of SHMEM are nobody's: they are told apart by their numbers, and told of when they are taken
+    # locks of SHMEM belong to no process: they are distinguished by their numbers and reported when they are taken
     is_shared = np.append(regions.paradigm == "shmem", False)[region]
     takes = (e.kind == K.RMA_REQUEST_LOCK) | ((e.kind == K.RMA_ACQUIRE_LOCK) & is_shared)
     gives = e.kind == K.RMA_RELEASE_LOCK
@@ -461,7 +461,7 @@ def _accesses(
     for window in np.unique(e.window[start]).tolist():
         mine = np.flatnonzero(e.window[start] == window)
         mine = mine[np.argsort(e.row[start[mine]])]
-        # a get that does not say its window belongs to the epoch it stands in
+        # a get that does not say its window belongs to the epoch it is in
         at = np.flatnonzero(is_access & ((e.window == window) | (e.window < 0)))
         before = np.searchsorted(e.row[start[mine]], e.row[at]) - 1
         inside = (before >= 0) & (e.row[at] < e.row[complete[mine]][before])

@@ -61,7 +61,7 @@ class CallPaths:
 
     @property
     def met(self) -> NDArray[np.int32]:
-        """Where each call path stands in `creation`; (n,) int32."""
+        """Where each call path is in `creation`; (n,) int32."""
         found = np.empty(len(self), np.int32)
         found[self.creation] = np.arange(len(self), dtype=np.int32)
         return found
@@ -304,8 +304,8 @@ def merge_call_paths(
     """Merge the call paths of all locations: those with the same region, and call site, below the same merged parent
     are one.
 
-    Call paths that only stand for a period are left out, so that those of all periods are one. What stands below the
-    program of its process stands below that of the first location of the process that records one. O(n) in the number
+    Call paths that only stand for a period are left out, so that those of all periods are one. What is below the
+    program of its process is below that of the first location of the process that records one. O(n) in the number
     of call paths of all locations, not of events, and O(m log m) in that of merged ones.
 
     Parameters
@@ -324,7 +324,7 @@ def merge_call_paths(
     above = np.repeat(start[:-1], counts)
     above += local
     above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
-    # few stand below those of other locations
+    # few are below those of other locations
     elsewhere = np.flatnonzero((local < -1) & (local != stacks.ROOT_IN_TEAM))
     inherited = local[elsewhere]
     in_program = np.flatnonzero(inherited == stacks.IN_PROGRAM)

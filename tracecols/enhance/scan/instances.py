@@ -365,7 +365,7 @@ def _scan_again(
 
 @dataclass(frozen=True, eq=False)
 class LocationStacks:
-    """Where the region stack of a location stands at each of its events.
+    """Where the region stack of a location is at each of its events.
 
     Attributes
     ----------
@@ -397,7 +397,7 @@ class LocationStacks:
 
 
 def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> LocationStacks:
-    """Go through the events of a location once more, for where its region stack stands at each.
+    """Go through the events of a location once more, for where its region stack is at each.
 
     Parameters
     ----------

@@ -192,7 +192,7 @@ def _pieces(pattern: str) -> list[str]:
     """Divide a pattern into stars, question marks, sets of characters, and single characters."""
     pieces, at = [], 0
     while at < len(pattern):
-        # a bracket right behind the opening one, or behind its !, belongs to the set
+        # a bracket right after the opening one, or after its !, belongs to the set
         begin = at + 2 + pattern.startswith("!", at + 1)
         end = pattern.find("]", begin) if pattern[at] == "[" else -1
         stop = end + 1 if end >= 0 else at + 1

@@ -19,7 +19,7 @@ PHASE, BIN = KINDS = ("phase", "bin")
 """What periods can be."""
 
 FROM = "from:"
-"""What stands before a call from which to the next one a phase lasts."""
+"""What is before a call from which to the next one a phase lasts."""
 
 MOST_BINS = 1 << 20
 """Bins of time, at most."""
@@ -211,7 +211,7 @@ def divide_intervals(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Divide intervals at the edges of bins; O(n + number of parts).
 
-    What lies before the first bin, or behind the last one, counts for that.
+    What lies before the first bin, or after the last one, counts for that.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def named(pattern: str, paradigm: str) -> RegionRule:
 
 @cache
 def called(pattern: str) -> RegionRule:
-    """Make a region rule: regions whose whole name as it stands matches a regular expression, whatever they belong
+    """Make a region rule: regions whose whole name as it is matches a regular expression, whatever they belong
     to."""
 
     def rule(regions: Regions) -> NDArray[np.bool_]:

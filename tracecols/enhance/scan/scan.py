@@ -52,7 +52,7 @@ Threads would wait for each other's interpreter lock: for 10,000 locations of 20
 1.7."""
 
 CHAIN = 64
-"""Call paths that stand above those of a stack, at most: of the program and of explicit tasks."""
+"""Call paths that are above those of a stack, at most: of the program and of explicit tasks."""
 
 LARGE_TABLE = 1 << 14
 """Entries of a hash table of call paths that is not used again: all locations would need memory like the one with most
@@ -110,7 +110,7 @@ NOTED = [
 """What of the state of a location is noted when it ends (`LocationScan.note`)."""
 
 NOTHING = np.zeros(0, np.int64)
-"""Where a location has nothing of a kind; nobody writes to it."""
+"""Where a location has nothing of a kind; no one writes to it."""
 
 NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
 """Where no pointer columns are asked for."""
@@ -143,7 +143,7 @@ IN_PROGRAMS = tuple(str(int(kind)) for kind in (EventKind.THREAD_BEGIN, EventKin
 @dataclass
 class ForkSpans:
     """The FORKs of some locations in order, location by location: their rows and times, those of their JOINs (row -1 if
-    there is none), call paths of both (-1); first FORK of each location, and behind the last one.
+    there is none), call paths of both (-1); first FORK of each location, and after the last one.
     """
 
     start: NDArray[np.int64]
@@ -160,7 +160,7 @@ class ScanBuffers:
     """The arrays that the scans of locations work in, one after the other (`kernels.stacks`).
 
     What call paths, call instances and attributed events the locations have that `ended` stays in front, until it is
-    kept (`keep_results`); that of the location which is scanned stands behind: `filled` says where
+    kept (`keep_results`); that of the location which is scanned follows: `filled` says where
     (`stacks.scan_locations`).
     """
 
@@ -313,7 +313,7 @@ class LocationScan:
     phase_begin, phase_end : (n_phases,) int64
         Ticks of the phases of the location.
     nested : int
-        Instances that would begin a phase, but stand in one.
+        Instances that would begin a phase, but are in one.
     """
 
     def __init__(
@@ -372,7 +372,7 @@ class LocationScan:
         return {name: getattr(self, name) for name in RESULTS}
 
     def enter_threads(self) -> None:
-        """Let a thread that the program creates begin below THREADS, which stands below the program, as the reference
+        """Let a thread that the program creates begin below THREADS, which is below the program, as the reference
         has it.
 
         Programs that are not recorded have none; a location that records the program is its main thread.
@@ -443,7 +443,7 @@ class LocationScan:
         self.bad_exits, self.open, self.disordered, self.nested = bad_exits, n_open, disordered, nested
 
     def _team_intervals(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find the rows between which this thread belongs to the teams another one forks, as far as a batch tells."""
+        """Find the rows between which this thread belongs to the teams another one forks, as far as a batch shows."""
         spans = self._spans
         if spans is None or not time.size:
             return self._interval_start, self._interval_stop
@@ -531,7 +531,7 @@ class LocationScan:
     @property
     def expected(self) -> tuple[int, int, int, int]:
         """How many buffer flushes, switches of tasks, begins in teams and forks its side tables have; -1 where they do
-        not tell."""
+        not say."""
         n_begins = self._parents.size if self._forker in (-1, self.location) else -1
         return self._stop_times.size, self._task_slots.size, n_begins, self.fork_rows.size
 

@@ -22,7 +22,7 @@ from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
 
 @step(WITHIN, "teams")
 def match_teams(facts: Facts, scans: Sequence[LocationScan], team_instances: Teams) -> CompoundTable:
-    """Build the table of team instances; beside its columns stands `join_call_path`, that of the JOIN."""
+    """Build the table of team instances; beside its columns is `join_call_path`, that of the JOIN."""
     n = team_instances.n_instances
     master = pick(team_instances.location, team_instances.master).astype(np.int32)
     fork_row, join_row, fork_time, join_time = (np.full(n, -1, np.int64) for _ in range(4))

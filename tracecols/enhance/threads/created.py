@@ -56,7 +56,7 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], call_instanc
         found["call"].append(enclosing_calls(call_instances, i, row))
     row, kind, team, sequence, location, time, enter_time, call = (np.concatenate(values) for values in found.values())
     process = facts.process[location].astype(np.int64) if location.size else location
-    # a contingent that is not defined is nobody's: its threads cannot be told from others
+    # a contingent that is not defined belongs to no process: its threads cannot be distinguished from others
     key = combine(process, team, sequence)
     known = team >= 0
     create, begin, wait, end = (np.flatnonzero((kind == k) & known) for k in KINDS)

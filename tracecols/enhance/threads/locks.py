@@ -81,7 +81,7 @@ def match_locks(
 def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the release that each acquisition of a lock had to wait for.
 
-    It may have been recorded later than the acquisition: by recorders that note it behind the call, or since clocks
+    It may have been recorded later than the acquisition: by recorders that note it after the call, or since clocks
     disagree.
 
     Parameters

@@ -195,7 +195,7 @@ def _add_sources(header: dict[str, Any], blocks: list[bytes], sources: Sources) 
 
 
 def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], bytes]:
-    """Return what the header tells of the cells of a property by period, and their block."""
+    """Return what the header says about the cells of a property by period, and their block."""
     if not len(cells):
         return {"runs": 0, "cells": 0, "widths": []}, b""
     call_path, location, period = (c.astype(np.int64) for c in (cells.call_path, cells.location, cells.period))
@@ -208,7 +208,7 @@ def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], b
 
 
 def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
-    """Return the phases or bins; times are ticks since the first event, which is `offset` ticks behind the start of the
+    """Return the phases or bins; times are ticks since the first event, which is `offset` ticks after the start of the
     recording."""
     trace = cube.facts.get("trace") or {}
     first = int(trace.get("first_time") or 0)

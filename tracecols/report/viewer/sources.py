@@ -13,7 +13,7 @@ from tracecols.given.files import read_bytes
 from tracecols.severity.axes import CallAxis
 
 AROUND = 3
-"""Lines before and behind a definition."""
+"""Lines before and after a definition."""
 
 UNKNOWN = 25
 """Lines of a region whose end is not known."""

@@ -29,7 +29,7 @@ def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
         name; dimensions, each with name, size (0 unknown) and periodic; coordinates, for every location a list of one
         number per dimension, or None where it has no place. Several locations may share a place: as in
         `SeverityCube.on_topology`, threads without a position of their own count where the first thread of their
-        process stands. axes, the dimensions that are drawn at first as x, y and z, -1 none; is_artificial, whether it
+        process is. axes, the dimensions that are drawn at first as x, y and z, -1 none; is_artificial, whether it
         only counts processes and threads.
     """
     given = [t.to_dict() for t in getattr(cube, "topologies", ())]
@@ -40,7 +40,7 @@ def topologies_of(cube: SeverityCube) -> list[dict[str, Any]]:
 
 
 def sizes_of(topology: dict[str, Any]) -> list[int]:
-    """Return the sizes of the dimensions; of one whose size is not known, as far as locations stand."""
+    """Return the sizes of the dimensions; of one whose size is not known, as far as locations are."""
     placed = [at for at in topology["coordinates"] if at]
     return [
         dimension["size"] or max((at[d] + 1 for at in placed), default=0)
