@@ -7,10 +7,12 @@ or of a chunk the call returns at a record boundary.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from tracecols.converters.otf2.decode import C32, TS, U8
-from tracecols.kernels.kernel import kernel
+from tracecols.converters.otf2.decode import ATTRIBUTE_LIST, C32, ENTER, LEAVE, PROGRAM_BEGIN, TIME_STAMP, TS, U8
+from tracecols.kernels.kernel import kernel, part
 
 PADDING = 64
 HEADER = 18
@@ -26,6 +28,8 @@ TAIL = 2
 DONE, CHUNK_FULL, TOO_LONG, BAD_TIME, NO_REGION, NO_VALUES, TOO_LARGE, BAD_TYPE = range(8)
 
 NO_TIME = -1
+NO_RECORD = 255
+"""Number of fields of kinds of events that OTF2 has no record for."""
 NO_FAMILY = 255
 METRIC_FAMILY = 254
 
@@ -93,37 +97,230 @@ def put_length(out, at, end):
     return end + 8
 
 
+class Layout(NamedTuple):
+    """How the events of each kind are encoded, by number of the kind (`tables.EVENTS`, `write.FAMILY`)."""
+
+    has_length: Any
+    """(256,) bool: whether the record has a length."""
+    n_fields: Any
+    """(256,) uint8: number of fields; 255 if OTF2 has no record of the kind."""
+    field_type: Any
+    """(256, 6) uint8: types of the fields."""
+    family: Any
+    """(256,) uint8: side table with the fields; NO_FAMILY, METRIC_FAMILY."""
+
+
+class Events(NamedTuple):
+    """The events of a batch."""
+
+    time: Any
+    """(n,) int64"""
+    kind: Any
+    """(n,) uint8"""
+    region: Any
+    """(n,) int32"""
+
+
+class Sides(NamedTuple):
+    """The side tables of a batch, one after the other in one array, column by column, the first of which is `row`."""
+
+    values: Any
+    """(any,) int64: the columns, and the values of METRIC events."""
+    column: Any
+    """(256, 6) int64: how far after a row's place in `values` each field is, by kind."""
+    next: Any
+    """(n_families,) int64: place of the next row of each side table in `values`; moved on."""
+    end: Any
+    """(n_families,) int64: where the rows of each side table end in `values`."""
+
+
+class Attributes(NamedTuple):
+    """Attributes of events, in the order of the events."""
+
+    row: Any
+    """(any,) int64"""
+    attribute: Any
+    """(any,) int32"""
+    type: Any
+    """(any,) uint8"""
+    value: Any
+    """(any,) int64: bits of the value."""
+
+
+class Metrics(NamedTuple):
+    """METRIC events, and the metric classes."""
+
+    row: Any
+    """(n,) int64"""
+    source: Any
+    """(n,) int64: sampled class or instance."""
+    first: Any
+    """(n,) int64: place of the first value in `Sides.values`."""
+    stride: Any
+    """(n,) int64: distance to the next value."""
+    metric_class: Any
+    """(n,) int64"""
+    type_start: Any
+    """(n_classes + 1,) int64: where the types of the values of each class begin in `type_code`."""
+    type_code: Any
+    """(any,) uint8"""
+
+
+class Arguments(NamedTuple):
+    """Arguments of programs, in the order of the PROGRAM_BEGIN events."""
+
+    row: Any
+    """(any,) int64"""
+    argument: Any
+    """(any,) int32"""
+
+
 @kernel
-def encode_events(
-    out,
-    limit,
-    state,
-    has_length,
-    n_fields,
-    field_type,
-    time,
-    kind,
-    region,
-    values,
-    family,
-    column,
-    row_at,
-    row_end,
-    attribute_row,
-    attribute,
-    attribute_type,
-    attribute_value,
-    metric_row,
-    metric_source,
-    metric_first,
-    metric_stride,
-    metric_class,
-    type_start,
-    type_code,
-    argument_row,
-    argument,
-    left_out,
-):
+def encode_calls(out, limit, state, events, stop):
+    """Encode the ENTER and EXIT events without attributes that come next, which nearly all events are.
+
+    Ends at event `stop`, at another event, one whose time cannot be written, or where the chunk has too little room.
+    """
+    time, kind, region = events
+    now = state[TIME]
+    shift = state[SHIFT]
+    largest = np.int32(state[LARGEST_REGION])
+    first = state[EVENT]
+    one, two = np.uint64(1), np.uint64(2)
+    # a time stamp and an ENTER or EXIT take 15 bytes
+    safe = np.uint64(max(limit - 15, 0))
+    e, end, p = np.uint64(first), np.uint64(stop), np.uint64(state[POSITION])
+    while e < end and p <= safe:
+        code = kind[e]
+        r = region[e]
+        if (code != ENTER and code != LEAVE) or r < 0:
+            break
+        t = time[e] - shift
+        if t != now:
+            if t < 0:
+                break
+            out[p] = TIME_STAMP
+            store8(out, p + one, t)
+            p += np.uint64(9)
+            now = t
+        largest = max(largest, r)
+        v = np.uint64(r)
+        size = np.uint64(v > np.uint64(0)) + np.uint64(v > np.uint64(0xFF))
+        if v > np.uint64(0xFFFF):
+            size += one + np.uint64(v > np.uint64(0xFFFFFF))
+        store8(out, p, np.uint64(code) | size << np.uint64(8) | v << np.uint64(16))
+        p += two + size
+        e += one
+    state[POSITION] = p
+    state[EVENT] = e
+    state[TIME] = now
+    state[LARGEST_REGION] = largest
+    state[CHUNK_EVENTS] += np.int64(e) - first
+
+
+@part
+def put_attribute(out, at, type_of, value):
+    """Write the value of an attribute; returns where the next byte goes, -1 if the type is not known."""
+    if type_of == 0 or type_of > 25:
+        return np.int64(-1)
+    if type_of == 1 or type_of == 5:
+        out[at] = value & 255
+        return at + 1
+    if type_of == 2 or type_of == 6:
+        store8(out, at, value)
+        return at + 2
+    if type_of == 9:
+        store8(out, at, value)
+        return at + 4
+    if type_of == 10:
+        store8(out, at, value)
+        return at + 8
+    if type_of == 4 or type_of == 8 or type_of == 13:
+        return put64(out, at, value)
+    return put32(out, at, value)
+
+
+@kernel
+def encode_attributes(out, at, attributes, first, n):
+    """Write the attribute list of an event; returns where the next record goes, -1 if a type is not known."""
+    out[at] = ATTRIBUTE_LIST
+    head = at + 1
+    at = put32(out, head + 1, n)
+    for j in range(first, first + n):
+        at = put32(out, at, attributes.attribute[j])
+        out[at] = attributes.type[j]
+        at = put_attribute(out, at + 1, attributes.type[j], attributes.value[j])
+        if at < 0:
+            return at
+    return put_length(out, head, at)
+
+
+@part
+def put_field(out, at, type_of, value, shift):
+    """Write a field of a record; returns where the next byte goes, -1 if the value does not fit its type."""
+    if type_of == U8:
+        if value < -1 or value > 255:
+            return np.int64(-1)
+        out[at] = value & 255
+        return at + 1
+    if type_of == C32:
+        if value >> 32 != 0 and value >> 31 != -1:
+            return np.int64(-1)
+        return put32(out, at, value)
+    if type_of == TS:
+        store8(out, at, value - shift)
+        return at + 8
+    return put64(out, at, value)
+
+
+@part
+def find_metric(metrics, first, row):
+    """Return the place of the METRIC event of a row, -1 if its class is not defined; where to go on; its values."""
+    m = first
+    while m < metrics.row.size and metrics.row[m] < row:
+        m += 1
+    if m >= metrics.row.size or metrics.row[m] != row:
+        return np.int64(-1), m, np.int64(0)
+    of = metrics.metric_class[m]
+    return m, m, metrics.type_start[of + 1] - metrics.type_start[of]
+
+
+@part
+def find_side_row(sides, of, row):
+    """Return the place of a row of a side table, -1 if it has none."""
+    at = sides.next[of]
+    last = sides.end[of]
+    while at < last and sides.values[at] < row:
+        at += 1
+    sides.next[of] = at
+    return at if at < last and sides.values[at] == row else np.int64(-1)
+
+
+@part
+def find_rows(rows, first, row):
+    """Return the first place from `first` on whose row is not below `row`, and how many have this row."""
+    at = first
+    while at < rows.size and rows[at] < row:
+        at += 1
+    n = np.int64(0)
+    while at + n < rows.size and rows[at + n] == row:
+        n += 1
+    return at, n
+
+
+@part
+def put_values(out, q, metrics, values, m):
+    """Write the values of a METRIC event with their types; returns where the next byte goes."""
+    of = metrics.metric_class[m]
+    first = metrics.type_start[of]
+    for j in range(metrics.type_start[of + 1] - first):
+        out[q] = metrics.type_code[first + j]
+        q = put64(out, q + 1, values[metrics.first[m] + j * metrics.stride[m]])
+    return q
+
+
+@kernel
+def encode_events(out, limit, state, layout, events, sides, attributes, metrics, arguments, left_out):
     """Encode consecutive events of one location into one chunk.
 
     Parameters
@@ -133,26 +330,12 @@ def encode_events(
     state : (N_STATE,) int64
         Carried from call to call: `EVENT` of this batch comes next, and goes to `POSITION`; `BASE` is the number of the
         batch's event 0 in the location, `SHIFT` is taken from times.
-    has_length, n_fields, field_type
-        Record types by kind (`tables.EVENTS`).
-    time, kind, region : (n,) int64, uint8, int32
-        The batch.
-    values : (any,) int64
-        Side tables of the batch, one after the other, column by column, the first of which is `row`.
-    family : (256,) uint8
-        Side table of every kind; NO_FAMILY, METRIC_FAMILY.
-    column : (256, 6) int64
-        How far after a row's place in `values` a field is.
-    row_at, row_end : (n_families,) int64
-        Next row of each side table in `values`, and where its rows end. The former are moved on.
-    attribute_row, attribute, attribute_type, attribute_value : (any,) int64, int32, uint8, int64
-        Attributes of events.
-    metric_row, metric_source, metric_first, metric_stride, metric_class : (n_metrics,) int64
-        METRIC events: row, source, where the first value is in `values`, distance to the next one, class.
-    type_start, type_code : (n_classes + 1,) int64, (any,) uint8
-        Types of the values of metric classes.
-    argument_row, argument : (any,) int64, int32
-        Arguments of programs.
+    layout : Layout
+    events : Events
+    sides : Sides
+    attributes : Attributes
+    metrics : Metrics
+    arguments : Arguments
     left_out : (256,) int64
         Counts by kind the events that OTF2 has no record for.
 
@@ -161,195 +344,83 @@ def encode_events(
     int
         DONE, CHUNK_FULL, or what is wrong with event `state[EVENT]`.
     """
-    n = time.size
-    q = state[POSITION]
-    i = state[EVENT]
+    n = events.time.size
     base = state[BASE]
-    now = state[TIME]
     shift = state[SHIFT]
-    a = state[ATTRIBUTE]
-    m = state[METRIC]
-    g = state[ARGUMENT]
-    largest = np.int32(state[LARGEST_REGION])
-    written = np.int64(0)
-    ends = DONE
-    one, two = np.uint64(1), np.uint64(2)
-    # the fast loop needs a time stamp and an ENTER or EXIT: 15 bytes
-    safe = np.uint64(max(limit - 15, 0))
-    while i < n:
-        while a < attribute_row.size and attribute_row[a] < base + i:
-            a += 1
-        # almost all events: ENTER and EXIT without attributes
-        e = np.uint64(i)
-        stop = np.uint64(min(n, attribute_row[a] - base) if a < attribute_row.size else n)
-        p = np.uint64(q)
-        while e < stop and p <= safe:
-            code = kind[e]
-            r = region[e]
-            if (code != 12 and code != 13) or r < 0:
-                break
-            t = time[e] - shift
-            if t != now:
-                if t < 0:
-                    break
-                out[p] = 5
-                store8(out, p + one, t)
-                p += np.uint64(9)
-                now = t
-            largest = max(largest, r)
-            v = np.uint64(r)
-            size = np.uint64(v > np.uint64(0)) + np.uint64(v > np.uint64(0xFF))
-            if v > np.uint64(0xFFFF):
-                size += one + np.uint64(v > np.uint64(0xFFFFFF))
-            store8(out, p, np.uint64(code) | size << np.uint64(8) | v << np.uint64(16))
-            p += two + size
-            e += one
-        written += np.int64(e) - i
-        q, i = np.int64(p), np.int64(e)
+    while True:
+        a, n_attributes = find_rows(attributes.row, state[ATTRIBUTE], base + state[EVENT])
+        state[ATTRIBUTE] = a
+        encode_calls(out, limit, state, events, min(n, attributes.row[a] - base) if a < attributes.row.size else n)
+        i = state[EVENT]
         if i >= n:
-            break
+            return DONE
 
-        code = kind[i]
+        code = events.kind[i]
         row = base + i
-        fields = np.int64(n_fields[code])
-        if fields == 255:
-            left_out[code] += 1
-            i += 1
-            continue
-        t = time[i] - shift
-        if t < 0:
-            ends = BAD_TIME
-            break
-        of = family[code]
-        at = np.int64(0)
-        n_values = np.int64(0)
+        t = events.time[i] - shift
+        of = layout.family[code]
+        is_known = layout.n_fields[code] != NO_RECORD
+        at = n_values = np.int64(0)
+        m = np.int64(-1)
         if of == METRIC_FAMILY:
-            while m < metric_row.size and metric_row[m] < row:
-                m += 1
-            if m >= metric_row.size or metric_row[m] != row:
-                # of a class that is not defined
-                left_out[code] += 1
-                i += 1
-                continue
-            first = type_start[metric_class[m]]
-            n_values = type_start[metric_class[m] + 1] - first
-        elif of != NO_FAMILY and fields > 0:
-            at = row_at[of]
-            last = row_end[of]
-            while at < last and values[at] < row:
-                at += 1
-            row_at[of] = at
-            if at >= last or values[at] != row:
-                ends = NO_VALUES
-                break
-            if code == 83:
-                while g < argument_row.size and argument_row[g] < row:
-                    g += 1
-                while g + n_values < argument_row.size and argument_row[g + n_values] == row:
-                    n_values += 1
-        n_attributes = np.int64(0)
-        while a + n_attributes < attribute_row.size and attribute_row[a + n_attributes] == row:
-            n_attributes += 1
+            m, state[METRIC], n_values = find_metric(metrics, state[METRIC], row)
+            is_known &= m >= 0
+        if not is_known:
+            left_out[code] += 1
+            state[EVENT] = i + 1
+            continue
+        if t < 0:
+            return BAD_TIME
+        if of != METRIC_FAMILY and of != NO_FAMILY and layout.n_fields[code] > 0:
+            at = find_side_row(sides, of, row)
+            if at < 0:
+                return NO_VALUES
+        if code == PROGRAM_BEGIN:
+            state[ARGUMENT], n_values = find_rows(arguments.row, state[ARGUMENT], row)
+        a, n_attributes = find_rows(attributes.row, a, row)
         # time stamp; attribute list with length and count; record with length and fields; values with their types
+        q = state[POSITION]
         if q + 9 + 15 + 15 * n_attributes + 10 + 54 + 10 * n_values > limit:
-            ends = CHUNK_FULL if written > 0 or state[CHUNK_EVENTS] > 0 else TOO_LONG
-            break
+            return CHUNK_FULL if state[CHUNK_EVENTS] > 0 else TOO_LONG
 
-        if t != now:
-            out[q] = 5
+        if t != state[TIME]:
+            out[q] = TIME_STAMP
             store8(out, q + 1, t)
             q += 9
-            now = t
         if n_attributes > 0:
-            out[q] = 6
-            head = q + 1
-            q = put32(out, head + 1, n_attributes)
-            for j in range(a, a + n_attributes):
-                q = put32(out, q, attribute[j])
-                type_of = attribute_type[j]
-                value = attribute_value[j]
-                out[q] = type_of
-                q += 1
-                if type_of == 1 or type_of == 5:
-                    out[q] = value & 255
-                    q += 1
-                elif type_of == 2 or type_of == 6:
-                    store8(out, q, value)
-                    q += 2
-                elif type_of == 9:
-                    store8(out, q, value)
-                    q += 4
-                elif type_of == 10:
-                    store8(out, q, value)
-                    q += 8
-                elif type_of == 4 or type_of == 8 or type_of == 13:
-                    q = put64(out, q, value)
-                elif type_of == 0 or type_of > 25:
-                    ends = BAD_TYPE
-                    break
-                else:
-                    q = put32(out, q, value)
-            if ends != DONE:
-                break
-            q = put_length(out, head, q)
-            a += n_attributes
+            q = encode_attributes(out, q, attributes, a, n_attributes)
+            if q < 0:
+                return BAD_TYPE
         out[q] = code
-        q += 1
-        head = q
-        q += np.int64(has_length[code])
-        for f in range(fields):
+        head = q + 1
+        q = head + np.int64(layout.has_length[code])
+        for f in range(layout.n_fields[code]):
             if of == METRIC_FAMILY:
-                value = metric_source[m] if f == 0 else n_values
-            elif code == 83 and f == 1:
+                value = metrics.source[m] if f == 0 else n_values
+            elif code == PROGRAM_BEGIN and f == 1:
                 value = n_values
             elif of == NO_FAMILY:
-                value = np.int64(region[i])
+                value = np.int64(events.region[i])
                 if value < 0:
-                    ends = NO_REGION
-                    break
-                largest = max(largest, region[i])
+                    return NO_REGION
+                state[LARGEST_REGION] = max(state[LARGEST_REGION], value)
             else:
-                value = values[at + column[code, f]]
-            type_of = field_type[code, f]
-            if type_of == U8:
-                if value < -1 or value > 255:
-                    ends = TOO_LARGE
-                    state[FIELD] = f
-                    break
-                out[q] = value & 255
-                q += 1
-            elif type_of == C32:
-                if value >> 32 != 0 and value >> 31 != -1:
-                    ends = TOO_LARGE
-                    state[FIELD] = f
-                    break
-                q = put32(out, q, value)
-            elif type_of == TS:
-                store8(out, q, value - shift)
-                q += 8
-            else:
-                q = put64(out, q, value)
-        if ends != DONE:
-            break
+                value = sides.values[at + sides.column[code, f]]
+            q = put_field(out, q, layout.field_type[code, f], value, shift)
+            if q < 0:
+                state[FIELD] = f
+                return TOO_LARGE
         if of == METRIC_FAMILY:
+            q = put_values(out, q, metrics, sides.values, m)
+            state[METRIC] = m + 1
+        elif code == PROGRAM_BEGIN:
             for j in range(n_values):
-                out[q] = type_code[first + j]
-                q = put64(out, q + 1, values[metric_first[m] + j * metric_stride[m]])
-            m += 1
-        elif code == 83:
-            for j in range(n_values):
-                q = put32(out, q, argument[g + j])
-            g += n_values
-        if has_length[code]:
+                q = put32(out, q, arguments.argument[state[ARGUMENT] + j])
+            state[ARGUMENT] += n_values
+        if layout.has_length[code]:
             q = put_length(out, head, q)
-        written += 1
-        i += 1
-    state[POSITION] = q
-    state[EVENT] = i
-    state[TIME] = now
-    state[CHUNK_EVENTS] += written
-    state[ATTRIBUTE] = a
-    state[METRIC] = m
-    state[ARGUMENT] = g
-    state[LARGEST_REGION] = largest
-    return ends
+        state[POSITION] = q
+        state[TIME] = t
+        state[EVENT] = i + 1
+        state[ATTRIBUTE] = a + n_attributes
+        state[CHUNK_EVENTS] += 1

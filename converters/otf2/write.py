@@ -63,7 +63,8 @@ def _layout() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return family, column
 
 
-FAMILY, COLUMN = _layout()
+_FAMILY, COLUMN = _layout()
+LAYOUT = encode.Layout(*tables.EVENTS[:3], _FAMILY)
 TIMES = {
     (kind.family, field.name): [k.number for k in KINDS if k.family == kind.family and k.number in _RECORD
                                 and field in _RECORD[k.number].fields]
@@ -165,29 +166,22 @@ class EventFile:
         n = batch.events["time"].size
         if not n:
             return
-        time, kind, region = (
-            _fixed(batch.events[c], t) for c, t in (("time", np.int64), ("kind", np.uint8), ("region", np.int32))
+        events = encode.Events(
+            *(_fixed(batch.events[c], t) for c, t in (("time", np.int64), ("kind", np.uint8), ("region", np.int32)))
         )
         if self._clock is not None:
-            time = _fixed(self._local(time), np.int64)
+            events = events._replace(time=_fixed(self._local(events.time), np.int64))
         elif self._is_first:
-            state[encode.SHIFT] = min(int(time.min()), 0)
+            state[encode.SHIFT] = min(int(events.time.min()), 0)
             self._is_first = False
-        sides = self._side_tables(batch)
+        sides, attributes, arguments = self._side_tables(batch)
+        metrics = encode.Metrics(*(*self._metrics(batch), *self._types))
+        sides = sides._replace(values=buffers.values)
         state[[encode.EVENT, encode.ATTRIBUTE, encode.METRIC, encode.ARGUMENT]] = 0
+        limit = self._size - encode.TAIL
         while True:
             ends = encode.encode_events(
-                buffers.chunk,
-                self._size - encode.TAIL,
-                state,
-                *tables.EVENTS[:3],
-                time,
-                kind,
-                region,
-                buffers.values,
-                FAMILY,
-                *sides,
-                self.left_out,
+                buffers.chunk, limit, state, LAYOUT, events, sides, attributes, metrics, arguments, self.left_out
             )
             if ends == encode.DONE:
                 break
@@ -216,7 +210,7 @@ class EventFile:
             column[rows] = self._local(column[rows])
         return column
 
-    def _side_tables(self, batch: Batch) -> tuple[NDArray[Any], ...]:
+    def _side_tables(self, batch: Batch) -> tuple[encode.Sides, encode.Attributes, encode.Arguments]:
         """Put the side tables of a batch into the buffer of numbers, and say where."""
         buffers = self._buffers
         buffers.n_values = 0
@@ -226,21 +220,21 @@ class EventFile:
             if table is not None:
                 row_at[_FAMILIES[name]] = buffers.put(table["row"], *(self._column(name, c, table) for c, _ in columns))
                 counts[_FAMILIES[name]] = table["row"].size
-        column = COLUMN * counts[np.minimum(FAMILY, len(_FAMILIES))][:, None]
+        column = COLUMN * counts[np.minimum(LAYOUT.family, len(_FAMILIES))][:, None]
         attributes = batch.sides.get("attributes", {})
         arguments = batch.sides.get("program_arguments", {})
         nothing = np.zeros(0, np.int64)
         return (
-            column,
-            row_at,
-            row_at + counts[:-1],
-            *(
-                _fixed(attributes.get(c, nothing), t)
-                for c, t in (("row", np.int64), ("attribute", np.int32), ("type", np.uint8), ("value", np.int64))
+            encode.Sides(buffers.values, column, row_at, row_at + counts[:-1]),
+            encode.Attributes(
+                *(
+                    _fixed(attributes.get(c, nothing), t)
+                    for c, t in (("row", np.int64), ("attribute", np.int32), ("type", np.uint8), ("value", np.int64))
+                )
             ),
-            *self._metrics(batch),
-            *self._types,
-            *(_fixed(arguments.get(c, nothing), t) for c, t in (("row", np.int64), ("argument", np.int32))),
+            encode.Arguments(
+                *(_fixed(arguments.get(c, nothing), t) for c, t in (("row", np.int64), ("argument", np.int32)))
+            ),
         )
 
     def _metrics(self, batch: Batch) -> tuple[NDArray[np.int64], ...]:
