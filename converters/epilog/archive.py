@@ -245,17 +245,17 @@ class EventFile:
         return decode.LocationRecords(offsets, np.searchsorted(offsets, self._tied_at[tied]), self._tied_place[tied])
 
 
-class Buffers:
-    """The column buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
-
-    def __init__(self) -> None:
-        self.events = empty(Events, ROWS)
-        self.sides = Sides(np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, N_VALUES), np.int64))
-        self.extra = np.empty(4 * ROWS, np.int64)
-        self.sites = empty(decode.Sites, ROWS)
-        self.attributes = empty(decode.Attributes, ROWS)
-        self.ties = empty(decode.Ties, ROWS)
-        self.stack = np.empty(1 << 10, np.int32)
+def _empty_buffers() -> decode.Buffers:
+    """Make the buffers of one thread; pages that are never touched cost nothing."""
+    return decode.Buffers(
+        events=empty(Events, ROWS),
+        sides=Sides(np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, N_VALUES), np.int64)),
+        extra=np.empty(4 * ROWS, np.int64),
+        sites=empty(decode.Sites, ROWS),
+        attributes=empty(decode.Attributes, ROWS),
+        ties=empty(decode.Ties, ROWS),
+        stack=np.empty(1 << 10, np.int32),
+    )
 
 
 def _identifiers(kinds: list[dict[int, int]]) -> decode.Identifiers:
@@ -439,10 +439,10 @@ class Archive:
             lost = -1 if file.fault else expected - int(state[decode.BASE])
             report.lost.append(Loss(location, lost, fault.splitlines()[0]))
 
-    def _buffers(self) -> Buffers:
+    def _buffers(self) -> decode.Buffers:
         if not hasattr(self._local, "buffers"):
-            self._local.buffers = Buffers()
-        buffers: Buffers = self._local.buffers
+            self._local.buffers = _empty_buffers()
+        buffers: decode.Buffers = self._local.buffers
         return buffers
 
     def _batches(
@@ -451,35 +451,19 @@ class Archive:
         """Decode the records of a location and yield full buffers; what is left stays in them."""
         here, buffers = file.records(location), self._buffers()
         ticks = clock.ticks(self._start, self.clock.resolution)
+        meanings = decode.Meanings(file.table, ids, self._communicators, self._regions, ticks, self._n_counters)
         while True:
-            why = decode.decode_records(
-                file.bytes,
-                here,
-                state,
-                file.table,
-                ids,
-                self._communicators,
-                self._regions,
-                ticks,
-                self._n_counters,
-                buffers.events,
-                buffers.sides,
-                buffers.extra,
-                buffers.sites,
-                buffers.attributes,
-                buffers.ties,
-                buffers.stack,
-            )
+            why = decode.decode_records(file.bytes, here, state, meanings, buffers)
             if why == decode.END:
                 return
             if why != decode.BUFFERS_FULL:
                 at = int(here.offsets[state[decode.RECORD]])
                 raise file.container.error(at, explain(why, int(state[decode.WHAT]), self._number(why, state)))
             if state[decode.DEPTH] >= buffers.stack.size:
-                buffers.stack = np.concatenate([buffers.stack, buffers.stack])
+                buffers = self._local.buffers = buffers._replace(stack=np.concatenate([buffers.stack, buffers.stack]))
             elif not state[decode.EVENTS]:
                 # one record has more attributes than there is room for
-                buffers.attributes = doubled(buffers.attributes)
+                buffers = self._local.buffers = buffers._replace(attributes=doubled(buffers.attributes))
             else:
                 yield self._batch(buffers, state)
 
@@ -488,7 +472,7 @@ class Archive:
         which = int(state[decode.WHICH])
         return int(self.definitions["locations"]["id"][which]) if why == decode.NO_MEMBER else which
 
-    def _batch(self, buffers: Buffers, state: NDArray[np.int64]) -> Batch:
+    def _batch(self, buffers: decode.Buffers, state: NDArray[np.int64]) -> Batch:
         """Turn filled buffers into columns, and empty them."""
         n, n_sides, n_sites, n_attributes, n_ties = (
             int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.SITES, decode.ATTRIBUTES, decode.TIES)

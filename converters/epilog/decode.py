@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.buffers import N_VALUES
+from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.epilog import records
 from tracecols.converters.epilog.records import AHEAD, COMM, FLAG, LOCK_TYPE, PEER, PLAIN, REGION, REQUEST, SITE, WINDOW
 from tracecols.kernels.kernel import inner_part, kernel, part
@@ -342,6 +342,38 @@ class Ties(NamedTuple):
 
     event: NDArray[np.int64]
     place: NDArray[np.int64]
+
+
+class Meanings(NamedTuple):
+    """What the numbers in the records of one location mean."""
+
+    table: RecordTables
+    ids: Identifiers
+    communicators: Communicators
+    regions: Regions
+    clock: Clock
+    n_counters: int
+    """Counter values per record that has them."""
+
+
+class Buffers(NamedTuple):
+    """What decoded records fill: the buffers of one thread, reused from location to location.
+
+    Attributes
+    ----------
+    extra : (capacity,) int64
+        Counter values.
+    stack : (capacity,) int32
+        Regions entered; `state[DEPTH]` of them.
+    """
+
+    events: Events
+    sides: Sides
+    extra: NDArray[np.int64]
+    sites: Sites
+    attributes: Attributes
+    ties: Ties
+    stack: NDArray[np.int32]
 
 
 # -- numbers and times
@@ -891,15 +923,15 @@ def complete_values(kind, code, s, top, request, regions, sides):
 
 
 @inner_part
-def has_room(e, depth, n_counters, events, sides, extra, sites, ties, stack, state):
+def has_room(e, depth, n_counters, filled, state):
     """Return whether whatever one record becomes fits into the buffers, but for its attributes."""
     return (
-        e + MOST_EVENTS < events.time.size
-        and state[SIDES] + MOST_EVENTS <= sides.event.size
-        and state[EXTRAS] + n_counters <= extra.size
-        and state[SITES] < sites.site.size
-        and state[TIES] + MOST_EVENTS <= ties.event.size
-        and depth < stack.size
+        e + MOST_EVENTS < filled.events.time.size
+        and state[SIDES] + MOST_EVENTS <= filled.sides.event.size
+        and state[EXTRAS] + n_counters <= filled.extra.size
+        and state[SITES] < filled.sites.site.size
+        and state[TIES] + MOST_EVENTS <= filled.ties.event.size
+        and depth < filled.stack.size
     )
 
 
@@ -912,42 +944,25 @@ def put_event(e, time, kind, region, events):
 
 
 @kernel
-def decode_records(
-    file,
-    here,
-    state,
-    table,
-    ids,
-    communicators,
-    regions,
-    clock,
-    n_counters,
-    events,
-    sides,
-    extra,
-    sites,
-    attributes,
-    ties,
-    stack,
-):
+def decode_records(file, here, state, meanings, filled):
     """Decode records of one location into columns.
 
     Parameters
     ----------
+    file : File
+    here : LocationRecords
     state : (DECODE_STATE,) int64
         Carried from call to call; `state[RECORD]` is the record to go on with.
-    n_counters : int
-        Counter values per record that has them.
-    extra : (capacity,) int64
-        Filled: counter values.
-    stack : (capacity,) int32
-        Regions entered; `state[DEPTH]` of them.
+    meanings : Meanings
+    filled : Buffers
 
     Returns
     -------
     int
         END, BUFFERS_FULL, or what is wrong with record `state[RECORD]`, of which nothing is kept then.
     """
+    table, ids, communicators, regions, clock, n_counters = meanings
+    events, sides, extra, sites, attributes, ties, stack = filled
     data, offsets = file.data, here.offsets
     why = END
     i, e, depth, base = state[RECORD], state[EVENTS], state[DEPTH], state[BASE]
@@ -957,7 +972,7 @@ def decode_records(
             i, e, depth = decode_calls(file, offsets, i, tied, e, depth, ids, clock, events, stack)
         if i >= offsets.size:
             break
-        if not has_room(e, depth, n_counters, events, sides, extra, sites, ties, stack, state):
+        if not has_room(e, depth, n_counters, filled, state):
             why = BUFFERS_FULL
             break
         why, p, n_attributes, request = decode_attributes(file, offsets[i], table, attributes, state)

@@ -102,7 +102,7 @@ def test_refusals__hold_no_memory(traces, tmp_path):
     """An error holds the frames it passed, and they hold buffers: nothing may hold the error, or all waits for a
     collection."""
     otf2 = everything(tmp_path / "otf2" / "traces.otf2", rounds=3).write()
-    kinds = (Buffers, archive_module.Buffers, Archive, archive_module.Archive, archive_module.EventFile)
+    kinds = (Buffers, decode.Buffers, Archive, archive_module.Archive, archive_module.EventFile)
     damages = [Damage(traces / name) for name in NAMES] + [otf2_mutations.Damage(otf2)]
     refused = Counter[bool]()
     gc.collect()
