@@ -3,9 +3,41 @@ events."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from tracecols.kernels.kernel import inner_part, kernel
+
+
+class Conditions(NamedTuple):
+    """What holds between nodes: the head of a condition happens after its tail. Hubs follow the nodes by number."""
+
+    start: Any
+    """(n_all + 1,) int32 or int64: first condition of each tail."""
+    head: Any
+    """(n_conditions,) int32 or int64"""
+    kind: Any
+    """(n_conditions,) int8"""
+    late: Any
+    """(n,) int64: by how much nodes were recorded after events with later times; empty if none was."""
+    latency: Any
+    """int: ticks that pass at least in conditions whose kind is less than `n_transfers`."""
+    n_transfers: Any
+    """int"""
+
+
+class Locations(NamedTuple):
+    """How far a sweep has come at each location, and scratch memory."""
+
+    first: Any
+    """(n_locations + 1,) int64: first node of each location."""
+    at: Any
+    """(n_locations,) int64: next node; the first ones at the begin."""
+    ready: Any
+    """(n_locations,) int64: scratch."""
+    is_blocked: Any
+    """(n_locations,) bool: False at the begin."""
 
 
 @kernel
@@ -81,69 +113,57 @@ def place_conditions(tail, head, condition, is_inferred, at, waiting, out_head, 
 
 
 @inner_part
-def lag_of(tail, head, condition, late, latency, n_transfers, n):
-    """Return how much later the head of a condition has to be than its tail, at least; a hub takes no time: what passes
-    through it is late after it."""
+def lag_of(tail, e, conditions, n):
+    """Return how much later the head of condition `e` has to be than its tail, at least; a hub takes no time: what
+    passes through it is late after it."""
     lag = np.int64(0)
-    if head < n and condition < n_transfers:
-        lag += latency
-    if late.size:
+    head = np.int64(conditions.head[e])
+    if head < n and conditions.kind[e] < conditions.n_transfers:
+        lag += conditions.latency
+    if conditions.late.size:
         if head < n:
-            lag += late[head]
+            lag += conditions.late[head]
         if tail < n:
-            lag -= late[tail]
+            lag -= conditions.late[tail]
     return lag
 
 
+@inner_part
+def location_of(first, node):
+    """Return the location of a node."""
+    low, high = 0, first.size - 1
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if first[middle] <= node:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 @kernel
-def sweep_forward(
-    first,
-    time,
-    start,
-    head,
-    condition,
-    late,
-    latency,
-    n_transfers,
-    shrink,
-    waiting,
-    result,
-    at,
-    ready,
-    is_blocked,
-    hubs,
-):
+def sweep_forward(time, conditions, shrink, locations, waiting, hubs, result):
     """Find the earliest times that satisfy all conditions, none earlier than recorded; O(nodes + conditions).
 
     Every location goes on until it meets a node that waits for others.
 
     Parameters
     ----------
-    first : (n_locations + 1,) int64
-        First node of each location.
     time : (n,) int64
         Recorded ticks, never decreasing at a location.
-    start : (n_all + 1,) int32 or int64
-        First condition of each tail; hubs follow the nodes.
-    head, condition : (n_conditions,) int32 or int64, int8
-    late : (n,) int64
-        By how much nodes were recorded after events with later times; empty if none was.
-    latency : int
-        Ticks that pass at least in conditions whose kind is less than `n_transfers`.
-    n_transfers : int
+    conditions : Conditions
     shrink : float
         Share by which intervals may become shorter after a node that was moved.
+    locations : Locations
     waiting : (n_all,) int32
         How many conditions lead to each; counted down.
-    result : (n_all,) int64, written
-        Holds the recorded times, for hubs a time before all.
-    at, ready : (n_locations,) int64
-        The first nodes; scratch.
-    is_blocked : (n_locations,) bool
-        False.
     hubs : (n_hubs + 1,) int64
         Scratch.
+    result : (n_all,) int64, written
+        Holds the recorded times, for hubs a time before all.
     """
+    first, at, ready, is_blocked = locations
+    start, head = conditions.start, conditions.head
     n = time.size
     for i in range(at.size):
         ready[i] = at.size - 1 - i
@@ -165,8 +185,7 @@ def sweep_forward(
             while True:
                 for e in range(start[tail], start[tail + 1]):
                     to = np.int64(head[e])
-                    lag = lag_of(tail, to, condition[e], late, latency, n_transfers, n)
-                    result[to] = max(result[to], result[tail] + lag)
+                    result[to] = max(result[to], result[tail] + lag_of(tail, e, conditions, n))
                     waiting[to] -= 1
                     if waiting[to] > 0:
                         continue
@@ -174,16 +193,10 @@ def sweep_forward(
                         hubs[n_hubs] = to
                         n_hubs += 1
                         continue
-                    low, high = 0, at.size
-                    while low + 1 < high:
-                        middle = (low + high) // 2
-                        if first[middle] <= to:
-                            low = middle
-                        else:
-                            high = middle
-                    if is_blocked[low] and at[low] == to:
-                        is_blocked[low] = False
-                        ready[n_ready] = low
+                    there = location_of(first, to)
+                    if is_blocked[there] and at[there] == to:
+                        is_blocked[there] = False
+                        ready[n_ready] = there
                         n_ready += 1
                 if n_hubs == 0:
                     break
@@ -192,15 +205,14 @@ def sweep_forward(
 
 
 @kernel
-def limit_tails(low, high, start, head, condition, late, latency, n_transfers, forward, limit_of_hub, limit):
+def limit_tails(low, high, conditions, forward, limit_of_hub, limit):
     """Find when some tails happen at the latest, that is before all of their heads; hubs from the last to the first.
 
     Parameters
     ----------
     low, high : int
         Nodes, or all hubs.
-    start, head, condition, late, latency, n_transfers
-        As for `sweep_forward`.
+    conditions : Conditions
     forward : (n_all,) int64
         Times of heads.
     limit_of_hub : (n_hubs,) int64
@@ -209,30 +221,30 @@ def limit_tails(low, high, start, head, condition, late, latency, n_transfers, f
         The times; holds one after all. For hubs the same as `limit_of_hub`.
     """
     n = forward.size - limit_of_hub.size
+    start, head = conditions.start, conditions.head
     for tail in range(high - 1, low - 1, -1):
         for e in range(start[tail], start[tail + 1]):
             to = np.int64(head[e])
             time = forward[to] if to < n else limit_of_hub[to - n]
-            lag = lag_of(tail, to, condition[e], late, latency, n_transfers, n)
-            limit[tail - low] = min(limit[tail - low], time - lag)
+            limit[tail - low] = min(limit[tail - low], time - lag_of(tail, e, conditions, n))
 
 
 @kernel
-def count_violations(time, shift, start, head, condition, late, latency, n_transfers, latest, counts):
+def count_violations(time, shift, conditions, latest, counts):
     """Count by kind the conditions that times violate.
 
     Parameters
     ----------
     time, shift : (n,) int64
         Ticks, and what is to be added to them; that may be empty.
-    start, head, condition, late, latency, n_transfers
-        As for `sweep_forward`.
+    conditions : Conditions
     latest : (n_hubs,) int64, written
         When hubs happen; holds a time before all. Those in a chain follow each other by number.
     counts : (n_kinds,) int64, written
         Zeros.
     """
     n, moved = time.size, shift.size > 0
+    start, head = conditions.start, conditions.head
     for into_hubs in (True, False):
         for tail in range(n + latest.size):
             if tail >= n:
@@ -243,11 +255,11 @@ def count_violations(time, shift, start, head, condition, late, latency, n_trans
                 to = np.int64(head[e])
                 if (to >= n) != into_hubs:
                     continue
-                until = at + lag_of(tail, to, condition[e], late, latency, n_transfers, n)
+                until = at + lag_of(tail, e, conditions, n)
                 if into_hubs:
                     latest[to - n] = max(latest[to - n], until)
                 elif (time[to] + shift[to] if moved else time[to]) < until:
-                    counts[condition[e]] += 1
+                    counts[conditions.kind[e]] += 1
 
 
 @inner_part

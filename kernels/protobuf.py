@@ -6,6 +6,8 @@ meaning.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from tracecols.kernels.kernel import kernel
@@ -96,25 +98,48 @@ def put_head(out, n, time, what, track, width):
     return packet, event, put_varint(out, n + 3, track)
 
 
+class Marks(NamedTuple):
+    """Instants with annotations, NULL where there is none; value i has the interned name i + 1."""
+
+    name: Any
+    """(n_marks,) int32"""
+    flow: Any
+    """(n_marks,) int64: number of the flow, 0 none."""
+    step: Any
+    """(n_marks,) uint8: what it does with its flow, 0 nothing."""
+    values: Any
+    """(n_marks, n_values) int64"""
+    is_text: Any
+    """(n_values,) bool: texts are numbers from 0, as names are."""
+
+
+class Drawn(NamedTuple):
+    """What `timeline.draw_events` draws, in nanoseconds."""
+
+    time: Any
+    """(n,) int64"""
+    what: Any
+    """(n,) uint8"""
+    name: Any
+    """(n,) int32"""
+    mark: Any
+    """(n,) int64"""
+
+
 @kernel
-def encode_events(time, what, name, mark, start, track, category, mark_name, flow, step, values, is_text, out):
+def encode_events(drawn, marks, start, track, category, out):
     """Encode slices and instants of one track.
 
     Parameters
     ----------
-    time, what, name, mark : (n,) int64, uint8, int32, int64
-        What `timeline.draw_events` draws, in nanoseconds.
+    drawn : Drawn
+    marks : Marks
     start : int
         The first to encode.
     track : int
         Its uuid.
     category : (n_names,) int32
         Interned category of every name. Names count from 0, their interned numbers from 1.
-    mark_name, flow, step : (n_marks,) int32, int64, uint8
-        Name of every instant; number of its flow and what it does with it, 0 for none.
-    values, is_text : (n_marks, n_values), (n_values,) int64, bool
-        Annotations, NULL where there is none; value i has the interned name i + 1. Texts are numbers from 0, as names
-        are.
     out : (room,) uint8
         Filled.
 
@@ -123,6 +148,8 @@ def encode_events(time, what, name, mark, start, track, category, mark_name, flo
     i, n : int
         The next to encode, and the number of bytes written.
     """
+    time, what, name, mark = drawn
+    mark_name, flow, step, values, is_text = marks
     n = 0
     i = start
     while i < time.size:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED
 from epilog_writer import merged
+from kernel_layouts import layouts
 from otf2_workload import everything
 from otf2_writer import Archive
 from random_epilog import random_recording
@@ -409,8 +410,7 @@ def test_columns_of_several_metrics__lie_one_behind_the_other(tmp_path):
     """Else the kernel is compiled again for them."""
     store = convert(everything(tmp_path / "traces.otf2", rounds=2).write(), tmp_path)
     write_archive(StoreSource(store), tmp_path / "x.otf2")
-    layouts = {getattr(a, "layout", "C") for types in encode.encode_events.signatures for a in types}
-    assert layouts == {"C"}
+    assert layouts(encode.encode_events.signatures) == {"C"}
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt(), OSError(28, "No space left on device")])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED
+from kernel_layouts import layouts
 from offload_program import small
 from timeline_reader import Perfetto, read
 
@@ -139,7 +140,7 @@ def test_recorded__slices_are_region_instances_nanosecond_by_nanosecond(recorded
 
 def test_recorded__columns_of_causes_lie_one_behind_the_other(recorded):
     """Else the kernel is compiled again for them."""
-    assert {getattr(a, "layout", "C") for types in protobuf.encode_events.signatures for a in types} == {"C"}
+    assert layouts(protobuf.encode_events.signatures) == {"C"}
 
 
 def test_recorded__flows_join_sends_with_receives(recorded):

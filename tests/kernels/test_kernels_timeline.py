@@ -211,25 +211,21 @@ def test_encode_events__is_read_by_the_formats_own_classes(plain, times, of, tra
     category = read_only([1, 200, 70000], np.int32)
     out = np.full(400, 255, np.uint8)
     encode = protobuf.encode_events.py_func if plain else protobuf.encode_events
+    drawn = protobuf.Drawn(
+        read_only(times, np.int64), read_only(what, np.uint8), read_only(name, np.int32), read_only(mark, np.int64)
+    )
+    instants = protobuf.Marks(
+        read_only(mark_name, np.int32),
+        read_only(flow, np.int64),
+        read_only(step, np.uint8),
+        read_only(np.array(values, np.int64).reshape(m, 4), np.int64),
+        read_only([False, False, False, True], bool),
+    )
     at, written = 0, b""
     with np.errstate(over="ignore"):
         while at < n:
             before = at
-            at, size = encode(
-                read_only(times, np.int64),
-                read_only(what, np.uint8),
-                read_only(name, np.int32),
-                read_only(mark, np.int64),
-                at,
-                track,
-                category,
-                read_only(mark_name, np.int32),
-                read_only(flow, np.int64),
-                read_only(step, np.uint8),
-                read_only(np.array(values, np.int64).reshape(m, 4), np.int64),
-                read_only([False, False, False, True], bool),
-                out,
-            )
+            at, size = encode(drawn, instants, at, track, category, out)
             assert at > before
             assert size <= out.size
             written += out[:size].tobytes()

@@ -203,9 +203,9 @@ class ClockGraph:
             graph = graph._where(~drop)
         return replace(graph, counts={DROPPED: n_dropped} if n_dropped else {})
 
-    def _conditions(self, latency: int) -> tuple[Any, ...]:
+    def _conditions(self, latency: int) -> kernels.Conditions:
         """Return what kernels need to know of the conditions."""
-        return self.start, self.head, self.condition, self.late, latency, N_MPI
+        return kernels.Conditions(self.start, self.head, self.condition, self.late, latency, N_MPI)
 
     def _sweep(self, latency: int, shrink: float) -> tuple[Rows, NDArray[np.bool_]]:
         """Sweep all nodes; return their times, and which wait for themselves."""
@@ -217,18 +217,9 @@ class ClockGraph:
             np.add.at(waiting, self.head[low : low + CHUNK], 1)
         n_locations = first.size - 1
         at = first[:-1].copy()
-        kernels.sweep_forward(
-            first,
-            self.time,
-            *self._conditions(latency),
-            shrink,
-            waiting,
-            time,
-            at,
-            np.zeros(n_locations, np.int64),
-            np.zeros(n_locations, bool),
-            np.zeros(self.n_hubs + 1, np.int64),
-        )
+        locations = kernels.Locations(first, at, np.zeros(n_locations, np.int64), np.zeros(n_locations, bool))
+        hubs = np.zeros(self.n_hubs + 1, np.int64)
+        kernels.sweep_forward(self.time, self._conditions(latency), shrink, locations, waiting, hubs, time)
         stuck = waiting > 0
         for location in np.flatnonzero(at < first[1:]).tolist():
             stuck[at[location] : first[location + 1]] = True
@@ -263,11 +254,11 @@ class ClockGraph:
         """
         n = len(self)
         of_hub = np.full(self.n_hubs, LATE)
-        kernels.limit_tails(n, self.n_all, *self._conditions(latency), forward, of_hub, of_hub)
+        kernels.limit_tails(n, self.n_all, self._conditions(latency), forward, of_hub, of_hub)
         shift = self.arrays.new(n, np.int64, 0)
         for low, high in zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
             mine, limit = slice(low, high), np.full(high - low, LATE)
-            kernels.limit_tails(low, high, *self._conditions(latency), forward, of_hub, limit)
+            kernels.limit_tails(low, high, self._conditions(latency), forward, of_hub, limit)
             np.subtract(limit, self.time[mine], out=limit, where=limit < LATE)
             kernels.amortise(self.time[mine], forward[mine] - self.time[mine], limit, stretch, LOOKBACK, shift[mine])
         return shift
@@ -284,7 +275,7 @@ class ClockGraph:
         counts = np.zeros(len(CONDITIONS), np.int64)
         moved = np.zeros(0, np.int64) if shift is None else shift
         kernels.count_violations(
-            self.time, moved, *self._conditions(latency), np.full(self.n_hubs, sweeps.NEVER), counts
+            self.time, moved, self._conditions(latency), np.full(self.n_hubs, sweeps.NEVER), counts
         )
         return {name: int(c) for name, c in zip(CONDITIONS, counts, strict=True)}
 
