@@ -11,7 +11,7 @@ from tracecols.model.tables import STEPS, TABLES
 from tracecols.patterns.base import Property
 from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS, properties
-from tracecols.report.properties import facts, how
+from tracecols.report.properties import facts
 from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Column, Table, compound, metric_table
 from tracecols.schema.answers import ANSWERS
@@ -146,7 +146,9 @@ def property_lists() -> str:
             if p.id in known:
                 continue
             depth[p.id] = depth.get(p.parent, -1) + 1
-            text = f"{'  ' * depth[p.id]}- [{p.title}](properties/{p.id}.md) `{p.id}` ({p.unit}; {how(p)}): {p.summary}"
+            text = (
+                f"{'  ' * depth[p.id]}- [{p.title}](properties/{p.id}.md) `{p.id}` ({p.unit}; {p.found}): {p.summary}"
+            )
             if p.confidence < 1:
                 text += f" Confidence {p.confidence:g}."
             if p.overlaps:
