@@ -6,20 +6,16 @@ the end of its call.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from support.epilog_writer import EpilogWriter
 
 from benchmarks.programs import kernels as k
 from benchmarks.programs.source import Generated
 from tracecols.converters.base import Report
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-
-from epilog_writer import EpilogWriter
 
 CLOCK_RATE = 2.4e9
 """Ticks of a second: as in recorded traces no decimal number represents a tick."""

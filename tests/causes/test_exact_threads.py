@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from otf2_writer import Archive
-from random_threads import BARRIER, CREATE, JOIN, PARALLEL, TASK, RandomThreads
-from test_exact import check_laws, check_path, same
-from test_periods import analyze, assert_same
+from support.laws import check_laws, check_path, same
+from support.otf2_writer import Archive
+from support.periods import analyze, assert_same
+from support.random_threads import BARRIER, CREATE, JOIN, PARALLEL, TASK, RandomThreads
 
 import tracecols
 from tracecols.kernels import segments

@@ -3,25 +3,20 @@ references."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-import sys
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED
-from epilog_writer import EpilogWriter, merged
-from random_epilog import random_recording, with_late_events
-from random_programs import RandomProgram
-from severities import cells
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-import itertools
+from support.epilog_writer import EpilogWriter, merged
+from support.random_epilog import random_recording, with_late_events
+from support.random_programs import RandomProgram
+from support.severities import cells
 
 import tracecols
 from benchmarks import generate

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED
-from epilog_writer import merged
-from otf2_workload import everything
-from otf2_writer import Archive
-from random_epilog import random_recording
+from support.epilog_writer import merged
+from support.otf2_workload import everything
+from support.otf2_writer import Archive
+from support.random_epilog import random_recording
 
 import tracecols
 from tracecols.cli import group
@@ -112,8 +112,8 @@ def there_and_back(store, folder, name="written", **options):
 def check_library(anchor, store, original=None):
     """Compare an archive with what the format's library reads of it, and of the archive it was made of."""
     pytest.importorskip("otf2")
-    from otf2_compare import check_definitions, check_events, rows_by_id
-    from otf2_library import Library
+    from support.otf2_compare import check_definitions, check_events, rows_by_id
+    from support.otf2_library import Library
 
     library = Library(anchor)
     try:

@@ -6,13 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
-from epilog_writer import merged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles.recorded import Recorded
-from random_epilog import random_recording
-from random_programs import RandomProgram
-from test_earl import compare, compare_links, rows
+from support.earl_events import compare, compare_links, rows
+from support.epilog_writer import merged
+from support.random_epilog import random_recording
+from support.random_programs import RandomProgram
 
 import tracecols
 from tracecols.earl import EventTrace, index

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from otf2_workload import everything
+from support.otf2_workload import everything
 
 import tracecols
 from tracecols.enhance.dataflow import spill

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import SHARED
 from rich.console import Console
-from severities import cells
+from support.severities import cells
 
 import tracecols
 from tracecols.enhance.definitions.locations import Locations

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED
-from offload_program import small
-from timeline_reader import Perfetto, read
+from support.offload_program import small
+from support.timeline_reader import Perfetto, read
 
 import tracecols
 from tracecols.cli import group

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from conftest import SHARED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_programs import RandomProgram
+from support.random_programs import RandomProgram
 
 import tracecols
 from tracecols.cli import group

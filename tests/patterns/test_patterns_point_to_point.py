@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.orders import overtaken
-from severities import cells
+from support.severities import cells
 
 from tracecols.patterns.base import Matches
 from tracecols.patterns.point_to_point import overtaking

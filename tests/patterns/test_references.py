@@ -33,8 +33,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA, SHARED, slow
-from otf2_writer import Archive
-from severities import cells
+from support.otf2_writer import Archive
+from support.severities import cells
 
 import tracecols
 from tracecols.model.model import enhance

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from otf2_writer import Archive
-from severities import cells
-from sweep_simulation import CORNERS, refill_truth, simulate
+from support.otf2_writer import Archive
+from support.severities import cells
+from support.sweep_simulation import CORNERS, refill_truth, simulate
 
 import tracecols
 from tracecols.cli import group

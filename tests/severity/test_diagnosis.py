@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED, slow
-from small_cubes import ODD_NAMES, small_cube
+from support.small_cubes import ODD_NAMES, small_cube
 
 import tracecols
 from tracecols.cli import group

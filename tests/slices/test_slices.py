@@ -10,8 +10,9 @@ import pytest
 from conftest import DATA, SHARED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_programs import RandomProgram
-from severities import cells
+from support.random_programs import RandomProgram
+from support.severities import cells
+from support.slices import CALLS, analyze_piece
 
 import tracecols
 from tracecols.errors import AnalysisError
@@ -19,11 +20,9 @@ from tracecols.model.model import enhance as enhance_store
 from tracecols.schema import EventKind
 from tracecols.search.cube import analyze_model
 from tracecols.slices import plan
-from tracecols.slices.opened import open_slice
 from tracecols.store import Store
 
 PARALLEL, TASK = "!$omp parallel @a.c:1", "!$omp task @a.c:7"
-CALLS = "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here"
 DISPLACED = "call paths counted outside their parallel region, as the reference does"
 
 ADD_UP = (
@@ -32,18 +31,6 @@ ADD_UP = (
     "syncs_coll", "comms_cxch", "comms_csrc", "comms_cdst", "bytes_cout", "bytes_cin",
 )  # fmt: skip
 OF_IDLE_THREADS = ("omp_idle_threads", "omp_limited_parallelism")
-
-
-def seconds(store, ticks):
-    clock = store.manifest["clock"]
-    return None if ticks is None else (ticks - clock["origin"]) / clock["resolution"]
-
-
-def analyze_piece(store, start, stop, conventions="scalasca"):
-    """Analyze what lies between two ticks."""
-    with open_slice(store, seconds(store, start), seconds(store, stop), 1) as piece:
-        model = enhance_store(piece, 1)
-        return model, analyze_model(model, conventions)
 
 
 def reserved(model):

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA, SHARED
-from epilog_writer import EpilogWriter
+from support.epilog_writer import EpilogWriter
 
 import tracecols
 from tracecols.enhance.dataflow import partitions
@@ -285,7 +285,7 @@ def late(tmp_path):
 
 
 def flushed(tmp_path, pending=39):
-    from test_buffer_flush import program
+    from support.flushed import program
 
     return program(tmp_path, pending=pending)
 

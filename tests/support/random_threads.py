@@ -11,7 +11,7 @@ import random
 from collections import defaultdict
 from pathlib import Path
 
-from otf2_writer import Archive, Location
+from support.otf2_writer import Archive, Location
 
 CREATE, JOIN = "pthread_create", "pthread_join"
 PARALLEL, BARRIER, TASK = "!$omp parallel @a.c:1", "!$omp barrier @a.c:4", "!$omp task @a.c:8"
