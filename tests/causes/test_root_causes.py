@@ -360,11 +360,11 @@ def test_messages__know_the_events_that_complete_the_send_and_post_the_receive(t
     archive = Archive(tmp_path / "traces.otf2")
     mpi = archive.mpi(2)
     with mpi.ranks[0] as rank:
-        rank.enter(0, "MPI_Isend").isend(1, 1, mpi.world, request=7).leave(2, "MPI_Isend")
-        rank.enter(3, "MPI_Wait").isend_complete(4, 7).leave(5, "MPI_Wait")
+        rank.enter(0, "MPI_Isend").start_send(1, 1, mpi.world, request=7).leave(2, "MPI_Isend")
+        rank.enter(3, "MPI_Wait").complete_send(4, 7).leave(5, "MPI_Wait")
     with mpi.ranks[1] as rank:
-        rank.enter(0, "MPI_Irecv").irecv_request(1, 3).leave(2, "MPI_Irecv")
-        rank.enter(3, "MPI_Wait").irecv(6, 0, mpi.world, request=3).leave(7, "MPI_Wait")
+        rank.enter(0, "MPI_Irecv").post_receive(1, 3).leave(2, "MPI_Irecv")
+        rank.enter(3, "MPI_Wait").complete_receive(6, 0, mpi.world, request=3).leave(7, "MPI_Wait")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     m, kind = trace.messages, trace.events.kind
     assert kind.loc[m.send_done].tolist() == [K.MPI_ISEND_COMPLETE]

@@ -25,7 +25,7 @@ def archive_of(path, flags, members=(3, 1), coordinate=3):
     for place, at, region, record, other in ((3, 10, send, "MpiSend", 1), (1, 20, receive, "MpiRecv", 3)):
         peer = other if flags else members.index(other)
         location = mpi.ranks[place].enter(at, region)
-        (location.send if record == "MpiSend" else location.recv)(at + 2, peer, pair)
+        (location.send if record == "MpiSend" else location.receive)(at + 2, peer, pair)
         location.leave(at + 5, region)
     return archive.write()
 

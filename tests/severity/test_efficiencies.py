@@ -450,14 +450,14 @@ def test_waits_that_overlap__count_no_more_than_the_call(archive, analyze):
     # one MPI_Waitall of 60 ticks waits for a message and for a barrier, 50 ticks for each, at the same time
     mpi = archive.mpi(2)
     first, second = mpi.ranks
-    first.enter(0, "main").enter(4, "MPI_Irecv").irecv_request(4, 1).leave(5, "MPI_Irecv")
+    first.enter(0, "main").enter(4, "MPI_Irecv").post_receive(4, 1).leave(5, "MPI_Irecv")
     second.enter(0, "main")
     for rank, start in zip(mpi.ranks, (10, 70), strict=True):
         rank.enter(start, "MPI_Ibarrier").record(start, "NonBlockingCollectiveRequest", request=2).leave(
             start, "MPI_Ibarrier"
         )
     second.enter(70, "MPI_Send").send(70, 0, mpi.world).leave(71, "MPI_Send")
-    first.enter(20, "MPI_Waitall").irecv(80, 1, mpi.world, 1)
+    first.enter(20, "MPI_Waitall").complete_receive(80, 1, mpi.world, 1)
     second.enter(71, "MPI_Wait")
     for rank, call in zip(mpi.ranks, ("MPI_Waitall", "MPI_Wait"), strict=True):
         rank.record(

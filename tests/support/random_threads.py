@@ -193,7 +193,7 @@ class RandomThreads:
         main.location.fork(start, n)
         for of in self.executed:
             of.pass_to(start)
-            of.location.team_begin(start, self.team)
+            of.location.begin_team(start, self.team)
             of.stacks[0][0] = "" if of is main else "main/"
             of.enter(start, PARALLEL)
         ends = [start] * n
@@ -213,7 +213,7 @@ class RandomThreads:
         join = max(ends)
         for of in self.executed:
             of.leave(join)
-            of.location.team_end(join, self.team)
+            of.location.end_team(join, self.team)
         main.location.join(join)
         main.leave(join + self.some(20))
 
