@@ -1,8 +1,8 @@
 """A fuzz campaign over both converters, stores and severity cubes: `python -m benchmarks.fuzz --mutations 100000`.
 
-Small traces are damaged at random, one file at a time (tests/otf2_mutations.py, tests/epilog_mutations.py), then
+Small traces are damaged at random, one file at a time (otf2_mutations and epilog_mutations of tests/support), then
 converted and analyzed by worker processes. `--only "values*"` changes values of stores with all their checksums made
-right again (tests/store_mutations.py), `--only "*cube*"` those of cubes (tests/cube_mutations.py), which all commands
+right again (store_mutations), `--only "*cube*"` those of cubes (cube_mutations), which all commands
 that read cubes refuse in words or take; `--bounds` checks every index of the kernels. A worker that dies, hangs or
 wants more memory than it may is a failure, like any error that is not one of tracecols'. What is read nevertheless is
 compared with the sound trace:
@@ -43,7 +43,6 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
 
 MEMORY = 4 << 30
 """Address space of a worker, in bytes."""
@@ -78,7 +77,7 @@ class StoreDamage:
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
         """Choose a file and what it is to hold."""
-        from otf2_mutations import mutate
+        from support.otf2_mutations import mutate
 
         path = chance.choice([*self.files])
         return path, mutate(self.files[path], chance)
@@ -89,7 +88,7 @@ class StoreValues(StoreDamage):
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
         """Choose a file and what it is to hold."""
-        import store_mutations
+        from support import store_mutations
 
         return store_mutations.change(self.anchor, chance)
 
@@ -98,7 +97,7 @@ class CubeValues:
     """A severity cube, in one of three formats, whose values are changed, and all checksums made right again."""
 
     def __init__(self, cube: Path) -> None:
-        import cube_mutations
+        from support import cube_mutations
 
         from tracecols.export.cube_read import read_cube
 
@@ -106,17 +105,15 @@ class CubeValues:
 
     def try_one(self, seed: int, out: Path) -> str:
         """Change a value, use the cube in all ways, repair it; returns what came of it."""
-        import cube_mutations
+        from support import cube_mutations
 
         return cube_mutations.try_one(self.cube, seed, out, self.before)
 
 
 def targets(folder: Path) -> dict[str, Damaged | CubeValues]:
     """Write the traces, stores and cubes to be damaged."""
-    import cube_mutations
-    import epilog_mutations
-    import otf2_mutations
-    from otf2_workload import everything, leave_out_large_numbers
+    from support import cube_mutations, epilog_mutations, otf2_mutations
+    from support.otf2_workload import everything, leave_out_large_numbers
 
     import tracecols
 
@@ -284,7 +281,7 @@ def try_one(target: Damaged, sound: tuple[dict[str, str], str, Path], seed: int,
         if not isinstance(target, StoreDamage):
             store = tracecols.convert(target.anchor, out / "x.trace", jobs=1, salvage=seed % 4 == 0)
         if isinstance(target, StoreValues):
-            import store_mutations
+            from support import store_mutations
 
             (out / "used").mkdir()
             store_mutations.use(store, out / "used", seed)

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.programs.epilog import write_epilog
+from support.epilog_back_end import write_epilog
+
 from benchmarks.programs.offload import make_offload
 from benchmarks.programs.recorded import Recording
 from benchmarks.programs.rma import make_rma

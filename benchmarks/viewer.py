@@ -1,6 +1,6 @@
 """What a large cube costs in a browser: `python -m benchmarks.viewer --cells 1e7`.
 
-A made-up cube is written as a report and opened in Chromium without a window (tests/browser.py). A quarter of the cells
+A made-up cube is written as a report and opened in Chromium without a window (tests/support/browser.py). A quarter of the cells
 belongs to the root, half to ten properties, the rest to all others. Times are medians of several runs, from the click
 or the opening of the file until the values are on the screen.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,13 +17,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from support.browser import Report, chromium
 
 from tracecols.severity import Cells, SeverityCube
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from browser import Report, chromium
 
 WATCH = """
 window.seen = {};

@@ -116,11 +116,17 @@ class Source(Protocol):
 
     format: str
     path: Path
-    clock: Clock
     properties: dict[str, Any]
-    definitions: dict[str, dict[str, list[Any]]]
     metric_types: list[list[str]]
     capabilities: frozenset[str]
+
+    @property
+    def clock(self) -> Clock:
+        """Its clock."""
+
+    @property
+    def definitions(self) -> dict[str, dict[str, list[Any]]]:
+        """Its definition tables."""
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location in order; the arrays are reused by the next batch.

@@ -103,7 +103,7 @@ def analyze(enhance):
 @pytest.fixture
 def archive(tmp_path):
     """An empty archive to write."""
-    from otf2_writer import Archive
+    from support.otf2_writer import Archive
 
     return Archive(tmp_path / "traces.otf2")
 

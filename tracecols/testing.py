@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 
 import numpy as np
@@ -35,6 +34,8 @@ from tracecols.work.scratch import temporary_folder
 
 WORLD = 0
 """The communicator of all processes."""
+
+OPENMP = PARADIGMS.index("openmp")
 
 _MPI_ROLES = (
     ("barrier", "MPI_Barrier MPI_Ibarrier"),
@@ -88,16 +89,458 @@ def guess_region(name: str) -> tuple[str, str]:
 
 _FAMILIES = {kind.number: kind.family for kind in KINDS}
 
-Events = list[tuple[int, K, int, dict[str, dict[str, int]]]]
+Events = list[tuple[int, K, int, dict[str, Mapping[str, int]]]]
 
 
-class Location:
-    """The events of one thread, written down in order; every method returns the location, so that calls can be chained.
+class Recorder:
+    """The verbs in which the events of a location are written down; every one returns the location, so that calls can
+    be chained.
+
+    What becomes of an event is up to `add`: a `Location` keeps it.
+    """
+
+    def add(self, time: int, kind: K, region: int | str | None = None, **sides: Mapping[str, int]) -> Self:
+        """Write down an event.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        kind : EventKind
+            What happens.
+        region : int or str, optional
+            Region that is entered or left, by number or by name.
+        **sides : dict of str to int
+            By side table (`p2p`, `rma`, ...) the values of its columns; those that are not given are null.
+        """
+        raise NotImplementedError
+
+    def _team(self, team: int | None) -> int:
+        """Return the number of a team that may not be given."""
+        if team is None:
+            raise TracecolsError("say which team it is")
+        return team
+
+    def enter(self, time: int, region: int | str) -> Self:
+        """Enter a region; what it is follows from its name (`guess_region`).
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        region : int or str
+            Number or name of the region.
+        """
+        return self.add(time, K.ENTER, region)
+
+    def leave(self, time: int, region: int | str | None = None) -> Self:
+        """Leave the region entered last.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        region : int or str, optional
+            Number or name of the region; by default the one entered last.
+
+        Raises
+        ------
+        TracecolsError
+            If no region is entered.
+        """
+        return self.add(time, K.EXIT, region)
+
+    def call(self, begin: int, end: int, region: int | str) -> Self:
+        """Enter a region and leave it.
+
+        Parameters
+        ----------
+        begin, end : int
+            Ticks.
+        region : int or str
+            Number or name of the region.
+        """
+        return self.enter(begin, region).leave(end, region)
+
+    def _message(self, time: int, kind: K, peer: int, communicator: int, tag: int, length: int, **request: int) -> Self:
+        """Write down an event of a message."""
+        side = {"peer": peer, "communicator": communicator, "tag": tag, "length": length, **request}
+        return self.add(time, kind, p2p=side)
+
+    def send(self, time: int, to: int, communicator: int = WORLD, tag: int = 0, length: int = 8) -> Self:
+        """Send a message to a rank.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        to : int
+            Rank of the receiver.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        tag : int, optional
+            Message tag.
+        length : int, optional
+            Bytes.
+        """
+        return self._message(time, K.MPI_SEND, to, communicator, tag, length)
+
+    def receive(self, time: int, source: int, communicator: int = WORLD, tag: int = 0, length: int = 8) -> Self:
+        """Receive a message from a rank.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        source : int
+            Rank of the sender.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        tag : int, optional
+            Message tag.
+        length : int, optional
+            Bytes.
+        """
+        return self._message(time, K.MPI_RECV, source, communicator, tag, length)
+
+    def start_send(
+        self, time: int, to: int, communicator: int = WORLD, request: int = 0, tag: int = 0, length: int = 8
+    ) -> Self:
+        """Start a send that `complete_send` with the same request completes.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        to : int
+            Rank of the receiver.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        request : int, optional
+            Number of the request; may be used again when it is complete.
+        tag : int, optional
+            Message tag.
+        length : int, optional
+            Bytes.
+        """
+        return self._message(time, K.MPI_ISEND, to, communicator, tag, length, request=request)
+
+    def complete_send(self, time: int, request: int = 0) -> Self:
+        """Complete a send.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        request : int, optional
+            Number of the request; may be used again when it is complete.
+        """
+        return self.add(time, K.MPI_ISEND_COMPLETE, p2p={"request": request})
+
+    def post_receive(self, time: int, request: int = 0) -> Self:
+        """Post a receive that `complete_receive` with the same request completes.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        request : int, optional
+            Number of the request; may be used again when it is complete.
+        """
+        return self.add(time, K.MPI_IRECV_REQUEST, p2p={"request": request})
+
+    def complete_receive(
+        self, time: int, source: int, communicator: int = WORLD, request: int = 0, tag: int = 0, length: int = 8
+    ) -> Self:
+        """Complete a receive that was posted.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        source : int
+            Rank of the sender.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        request : int, optional
+            Number of the request; may be used again when it is complete.
+        tag : int, optional
+            Message tag.
+        length : int, optional
+            Bytes.
+        """
+        return self._message(time, K.MPI_IRECV, source, communicator, tag, length, request=request)
+
+    def begin_collective(self, time: int) -> Self:
+        """Begin a collective operation.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        """
+        return self.add(time, K.MPI_COLLECTIVE_BEGIN, collectives={})
+
+    def end_collective(
+        self,
+        time: int,
+        op: int | str,
+        root: int | None = None,
+        sent: int = 0,
+        received: int = 0,
+        communicator: int = WORLD,
+    ) -> Self:
+        """End a collective operation.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        op : str
+            Operation: `barrier`, `bcast`, `allreduce`, ... (`tracecols.schema.enums.COLLECTIVE_OPS`), or its number.
+        root : int, optional
+            Rank of the root.
+        sent, received : int, optional
+            Bytes that this process sent and received.
+        communicator : int, optional
+            Number of the communicator (`Program.communicator`); by default all processes.
+        """
+        side = {
+            "op": COLLECTIVE_OPS.index(op) if isinstance(op, str) else op,
+            "communicator": communicator,
+            "root": -1 if root is None else root,
+            "sent": sent,
+            "received": received,
+        }
+        return self.add(time, K.MPI_COLLECTIVE_END, collectives=side)
+
+    def collective(
+        self,
+        begin: int,
+        end: int,
+        communicator: int,
+        op: int | str,
+        root: int | None = None,
+        sent: int = 0,
+        received: int = 0,
+        region: int | str | None = None,
+    ) -> Self:
+        """Take part in a collective operation, all of it: enter the call, begin, end, and leave the call.
+
+        Parameters
+        ----------
+        begin, end : int
+            Ticks.
+        communicator, op, root, sent, received
+            As for `end_collective`.
+        region : int or str, optional
+            The call; by default `MPI_` and the name of the operation.
+        """
+        number = COLLECTIVE_OPS.index(op) if isinstance(op, str) else op
+        if region is None:
+            region = "MPI_" + COLLECTIVE_OPS[number].capitalize()
+        self.enter(begin, region).begin_collective(begin)
+        return self.end_collective(end, number, root, sent, received, communicator).leave(end, region)
+
+    def fork(self, time: int, threads: int = -1, model: int = OPENMP) -> Self:
+        """Fork a team; `begin_team` follows on each of its threads, here as well.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        threads : int, optional
+            Threads that are asked for.
+        model : int, optional
+            Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
+        """
+        return self.add(time, K.THREAD_FORK, threads={"model": model, "requested": threads})
+
+    def join(self, time: int, model: int = OPENMP) -> Self:
+        """Join the team, after `end_team`.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        model : int, optional
+            Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
+        """
+        return self.add(time, K.THREAD_JOIN, threads={"model": model})
+
+    def begin_team(self, time: int, team: int | None = None) -> Self:
+        """Begin in the team that was forked.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        team : int, optional
+            Number of the team (`Program.team`); by default that of all threads of the process.
+        """
+        return self.add(time, K.THREAD_TEAM_BEGIN, threads={"team": self._team(team)})
+
+    def end_team(self, time: int, team: int | None = None) -> Self:
+        """End in the team.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        team : int, optional
+            Number of the team (`Program.team`); by default that of all threads of the process.
+        """
+        return self.add(time, K.THREAD_TEAM_END, threads={"team": self._team(team)})
+
+    def create_task(self, time: int, task: tuple[int, int], team: int | None = None) -> Self:
+        """Create an explicit task.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        task : tuple of int
+            Thread that creates the task, and its number among those; 0 is the implicit task of the thread.
+        team : int, optional
+            Number of the team (`Program.team`); by default that of all threads of the process.
+        """
+        return self._task(time, K.THREAD_TASK_CREATE, task, team)
+
+    def switch_task(self, time: int, task: tuple[int, int], team: int | None = None) -> Self:
+        """Switch to another task.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        task : tuple of int
+            Thread that creates the task, and its number among those; 0 is the implicit task of the thread.
+        team : int, optional
+            Number of the team (`Program.team`); by default that of all threads of the process.
+        """
+        return self._task(time, K.THREAD_TASK_SWITCH, task, team)
+
+    def complete_task(self, time: int, task: tuple[int, int], team: int | None = None) -> Self:
+        """Complete a task.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        task : tuple of int
+            Thread that creates the task, and its number among those; 0 is the implicit task of the thread.
+        team : int, optional
+            Number of the team (`Program.team`); by default that of all threads of the process.
+        """
+        return self._task(time, K.THREAD_TASK_COMPLETE, task, team)
+
+    def create_thread(self, time: int, sequence: int, team: int) -> Self:
+        """Create a thread of a team whose threads the program creates.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        sequence : int
+            Number of the created thread among those of the team.
+        team : int
+            Number of the team, a communicator.
+        """
+        return self.add(time, K.THREAD_CREATE, threads={"team": team, "sequence": sequence})
+
+    def begin_thread(self, time: int, sequence: int, team: int) -> Self:
+        """Begin as a thread that was created.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        sequence : int
+            Number of the created thread among those of the team.
+        team : int
+            Number of the team, a communicator.
+        """
+        return self.add(time, K.THREAD_BEGIN, threads={"team": team, "sequence": sequence})
+
+    def wait_for_thread(self, time: int, sequence: int, team: int) -> Self:
+        """Wait for the end of a created thread.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        sequence : int
+            Number of the created thread among those of the team.
+        team : int
+            Number of the team, a communicator.
+        """
+        return self.add(time, K.THREAD_WAIT, threads={"team": team, "sequence": sequence})
+
+    def end_thread(self, time: int, sequence: int, team: int) -> Self:
+        """End as a thread that was created.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        sequence : int
+            Number of the created thread among those of the team.
+        team : int
+            Number of the team, a communicator.
+        """
+        return self.add(time, K.THREAD_END, threads={"team": team, "sequence": sequence})
+
+    def _task(self, time: int, kind: K, task: tuple[int, int], team: int | None) -> Self:
+        """Write down an event of a task."""
+        return self.add(time, kind, tasks={"team": self._team(team), "creator": task[0], "generation": task[1]})
+
+    def acquire(self, time: int, lock: int, order: int, model: int = OPENMP) -> Self:
+        """Acquire a lock of the process.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        lock : int
+            Number of the lock in its process.
+        order : int
+            How many times the lock has been acquired, this acquisition included.
+        model : int, optional
+            Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
+        """
+        side = {"model": model, "lock": lock, "acquisition": order}
+        return self.add(time, K.THREAD_ACQUIRE_LOCK, locks=side)
+
+    def release(self, time: int, lock: int, order: int, model: int = OPENMP) -> Self:
+        """Release a lock.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        lock : int
+            Number of the lock in its process.
+        order : int
+            How many times the lock has been acquired, this acquisition included.
+        model : int, optional
+            Paradigm, as numbered in `tracecols.schema.enums.PARADIGMS`.
+        """
+        side = {"model": model, "lock": lock, "acquisition": order}
+        return self.add(time, K.THREAD_RELEASE_LOCK, locks=side)
+
+
+class Location(Recorder):
+    """The events of one thread of a program, written down in order.
 
     Parameters
     ----------
     program : Program
     process, thread : int
+
+    Attributes
+    ----------
+    events : list of tuple
+        Time, kind, region (-1 none) and the values by side table.
     """
 
     def __init__(self, program: Program, process: int, thread: int) -> None:
@@ -105,16 +548,45 @@ class Location:
         self.events: Events = []
         self._open: list[int] = []
 
-    def _add(self, time: int, kind: K, region: int = -1, **sides: dict[str, int]) -> Location:
+    def _team(self, team: int | None) -> int:
+        return self._program.team(self.process) if team is None else team
+
+    def add(self, time: int, kind: K, region: int | str | None = None, **sides: Mapping[str, int]) -> Self:
+        """Write down an event.
+
+        Parameters
+        ----------
+        time, kind, region, **sides
+            As for `Recorder.add`.
+
+        Raises
+        ------
+        TracecolsError
+            If the event is earlier than the one before, or leaves a region that is not the one entered last.
+        """
+        where = f"process {self.process} thread {self.thread}"
         if self.events and time < self.events[-1][0]:
             raise TracecolsError(
-                f"process {self.process} thread {self.thread}: {kind.name} at {time} comes after an event at {self.events[-1][0]}\n"
+                f"{where}: {kind.name} at {time} comes after an event at {self.events[-1][0]}\n"
                 "  write events down in order of time"
             )
-        self.events.append((time, kind, region, sides))
+        number = self._program.region(region) if isinstance(region, str) else -1 if region is None else region
+        if kind == K.ENTER:
+            self._open.append(number)
+        elif kind == K.EXIT:
+            if not self._open:
+                raise TracecolsError(f"{where}: nothing is open at {time}")
+            innermost = self._open.pop()
+            if region is not None and number != innermost:
+                name = self._program.definitions["regions"]["name"]
+                raise TracecolsError(
+                    f"{where}: {name[number]!r} is left at {time}, but {name[innermost]!r} was entered last"
+                )
+            number = innermost
+        self.events.append((time, kind, number, sides))
         return self
 
-    def record(self, time: int, kind: K, **sides: dict[str, int]) -> Location:
+    def record(self, time: int, kind: K, **sides: Mapping[str, int]) -> Self:
         """Write down an event of any kind that does not enter or leave a region.
 
         Parameters
@@ -137,296 +609,14 @@ class Location:
         family = _FAMILIES[kind]
         if family:
             sides.setdefault(family, {})
-        return self._add(time, kind, -1, **sides)
-
-    def enter(self, time: int, region: str) -> Location:
-        """Enter a region; what it is follows from its name (`guess_region`).
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        region : str
-            Name of the region.
-        """
-        self._open.append(self._program.region(region))
-        return self._add(time, K.ENTER, self._open[-1])
-
-    def leave(self, time: int) -> Location:
-        """Leave the region entered last.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-
-        Raises
-        ------
-        TracecolsError
-            If no region is entered.
-        """
-        if not self._open:
-            raise TracecolsError(f"process {self.process} thread {self.thread}: nothing is open at {time}")
-        return self._add(time, K.EXIT, self._open.pop())
-
-    def _p2p(self, time: int, kind: K, peer: int, tag: int, length: int, communicator: int, request: int) -> Location:
-        side = {"peer": peer, "communicator": communicator, "tag": tag, "length": length, "request": request}
-        return self._add(time, kind, p2p=side)
-
-    def send(self, time: int, to: int, tag: int = 0, length: int = 8, communicator: int = WORLD) -> Location:
-        """Send a message to a rank.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        to : int
-            Rank of the receiver.
-        tag : int, optional
-            Message tag.
-        length : int, optional
-            Bytes.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        """
-        return self._p2p(time, K.MPI_SEND, to, tag, length, communicator, -1)
-
-    def receive(self, time: int, source: int, tag: int = 0, length: int = 8, communicator: int = WORLD) -> Location:
-        """Receive a message from a rank.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        source : int
-            Rank of the sender.
-        tag : int, optional
-            Message tag.
-        length : int, optional
-            Bytes.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        """
-        return self._p2p(time, K.MPI_RECV, source, tag, length, communicator, -1)
-
-    def start_send(
-        self, time: int, to: int, request: int, tag: int = 0, length: int = 8, communicator: int = WORLD
-    ) -> Location:
-        """Start a send that `complete_send` with the same request completes.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        to : int
-            Rank of the receiver.
-        request : int
-            Request; may be used again when it is complete.
-        tag : int, optional
-            Message tag.
-        length : int, optional
-            Bytes.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        """
-        return self._p2p(time, K.MPI_ISEND, to, tag, length, communicator, request)
-
-    def complete_send(self, time: int, request: int) -> Location:
-        """Complete a send.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        request : int
-            Request; may be used again when it is complete.
-        """
-        return self._add(time, K.MPI_ISEND_COMPLETE, p2p={"request": request})
-
-    def post_receive(self, time: int, request: int) -> Location:
-        """Post a receive that `complete_receive` with the same request completes.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        request : int
-            Request; may be used again when it is complete.
-        """
-        return self._add(time, K.MPI_IRECV_REQUEST, p2p={"request": request})
-
-    def complete_receive(
-        self, time: int, source: int, request: int, tag: int = 0, length: int = 8, communicator: int = WORLD
-    ) -> Location:
-        """Complete a receive that was posted.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        source : int
-            Rank of the sender.
-        request : int
-            Request; may be used again when it is complete.
-        tag : int, optional
-            Message tag.
-        length : int, optional
-            Bytes.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        """
-        return self._p2p(time, K.MPI_IRECV, source, tag, length, communicator, request)
-
-    def begin_collective(self, time: int) -> Location:
-        """Begin a collective operation.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        """
-        return self._add(time, K.MPI_COLLECTIVE_BEGIN, collectives={})
-
-    def end_collective(
-        self, time: int, op: str, root: int = -1, sent: int = 0, received: int = 0, communicator: int = WORLD
-    ) -> Location:
-        """End a collective operation: `barrier`, `bcast`, `allreduce`, ...; with the bytes this process sent and
-        received.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        op : str
-            Operation, `CollectiveOp`.
-        root : int, optional
-            Rank of the root; -1 none.
-        sent, received : int, optional
-            Bytes.
-        communicator : int, optional
-            Number of the communicator (`Program.communicator`); by default all processes.
-        """
-        side = {
-            "op": COLLECTIVE_OPS.index(op),
-            "root": root,
-            "sent": sent,
-            "received": received,
-            "communicator": communicator,
-        }
-        return self._add(time, K.MPI_COLLECTIVE_END, collectives=side)
-
-    def _thread(self, time: int, kind: K) -> Location:
-        side = {"team": self._program.team(self.process), "model": PARADIGMS.index("openmp")}
-        return self._add(time, kind, threads=side)
-
-    def fork(self, time: int) -> Location:
-        """Fork the team of all threads of the process; `begin_team` follows on each of them, here as well.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        """
-        return self._thread(time, K.THREAD_FORK)
-
-    def join(self, time: int) -> Location:
-        """Join the team, after `end_team`.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        """
-        return self._thread(time, K.THREAD_JOIN)
-
-    def begin_team(self, time: int) -> Location:
-        """Begin in the team that was forked.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        """
-        return self._thread(time, K.THREAD_TEAM_BEGIN)
-
-    def end_team(self, time: int) -> Location:
-        """End in the team.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        """
-        return self._thread(time, K.THREAD_TEAM_END)
-
-    def acquire(self, time: int, lock: int, order: int) -> Location:
-        """Acquire a lock of the process, as the `order`-th to do so, counting from 1.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        lock : int
-            Number of the lock in its process.
-        order : int
-            How many times the lock was acquired, this one included.
-        """
-        return self._add(time, K.THREAD_ACQUIRE_LOCK, locks={"lock": lock, "acquisition": order, "model": 3})
-
-    def release(self, time: int, lock: int, order: int) -> Location:
-        """Release a lock that was acquired as the `order`-th.
-
-        Parameters
-        ----------
-        time : int
-            Ticks, nondecreasing at a location.
-        lock : int
-            Number of the lock in its process.
-        order : int
-            The order of the acquisition that ends.
-        """
-        return self._add(time, K.THREAD_RELEASE_LOCK, locks={"lock": lock, "acquisition": order, "model": 3})
-
-
-@dataclass
-class _Written:
-    """A program as it is read (see `tracecols.converters.base.Source`)."""
-
-    clock: Clock
-    definitions: dict[str, dict[str, list[Any]]]
-    locations: list[Location]
-    format: str = "written by hand"
-    path: Path = Path("program")
-    properties: dict[str, Any] = field(default_factory=lambda: {"creator": "tracecols.testing"})
-    capabilities: frozenset[str] = frozenset()
-    metric_types: list[list[str]] = field(default_factory=list)
-
-    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
-        """Yield the events of one location."""
-        events = self.locations[location].events
-        if not events:
-            return
-        time, kind, region, sides = zip(*events, strict=True)
-        batch = Batch(
-            {"time": np.array(time, np.int64), "kind": np.array(kind, np.uint8), "region": np.array(region, np.int32)}
-        )
-        for family in {name for side in sides for name in side}:
-            rows = [i for i, side in enumerate(sides) if family in side]
-            batch.sides[family] = {
-                c.name: np.array(
-                    [
-                        i if c.name == "row" else kind[i] if c.name == "kind" else sides[i][family].get(c.name, -1)
-                        for i in rows
-                    ],
-                    c.dtype,
-                )
-                for c in SIDE_TABLES[family].columns
-            }
-        yield batch
+        return self.add(time, kind, None, **sides)
 
 
 class Program:
     """A tiny program whose clock ticks once a second.
+
+    It can be read like a trace archive (`tracecols.converters.base.Source`), so it is written like one: as a store,
+    which `trace` opens, or as an OTF2 archive by `tracecols.converters.otf2.write.write_archive`.
 
     Parameters
     ----------
@@ -443,15 +633,45 @@ class Program:
         The first thread of every process.
     """
 
+    format, path = "written by hand", Path("program")
+    capabilities: frozenset[str] = frozenset()
+
     def __init__(self, processes: int = 1, threads: int = 1) -> None:
         self.n_threads = threads
         self.locations = [Location(self, p, t) for p in range(processes) for t in range(threads)]
         self.masters = self.locations[::threads]
-        self._regions: dict[str, tuple[str, str]] = {}
-        self._communicators: list[tuple[str, str, list[int]]] = [
-            ("MPI_COMM_WORLD", "mpi", [p * threads for p in range(processes)])
-        ]
+        self.properties: dict[str, Any] = {"creator": "tracecols.testing"}
+        self.metric_types: list[list[str]] = []
+        self._tables: dict[str, dict[str, list[Any]]] = {
+            name: {c: [] for c in table.names} for name, table in DEFINITIONS.items()
+        }
+        self._regions: dict[str, int] = {}
         self._teams: dict[int, int] = {}
+        self.define("system_tree_nodes", name="machine", class_name="machine")
+        self.define("system_tree_nodes", name="node", class_name="node", parent=0)
+        for p in range(processes):
+            self.define("processes", name=f"MPI Rank {p}", type="process", node=1, rank=p)
+        for one in self.locations:
+            place = {"process": one.process, "thread": one.thread, "first_row": 0}
+            self.define("locations", name=f"thread {one.thread}", type="cpu_thread", **place)
+        self.communicator("MPI_COMM_WORLD", range(processes))
+
+    def define(self, table: str, **values: Any) -> int:
+        """Add a row to a definition table; return its number.
+
+        Parameters
+        ----------
+        table : str
+            A table of `tracecols.schema.DEFINITIONS`.
+        **values
+            By column; numbers that are not given are -1, texts and lists are empty.
+        """
+        columns = self._tables[table]
+        number = len(columns["id"])
+        for column in DEFINITIONS[table].columns:
+            nothing: Any = "" if column.dtype == "string" else [] if column.dtype.startswith("list") else -1
+            columns[column.name].append(values.get(column.name, number if column.name == "id" else nothing))
+        return number
 
     def region(self, name: str, paradigm: str | None = None, role: str | None = None) -> int:
         """Define a region, or find one by its name; return its number.
@@ -464,8 +684,10 @@ class Program:
         """
         if name not in self._regions:
             guessed = guess_region(name)
-            self._regions[name] = paradigm or guessed[1], role or guessed[0]
-        return list(self._regions).index(name)
+            kind = {"paradigm": paradigm or guessed[1], "role": role or guessed[0]}
+            where = {"flags": 0, "begin_line": 0, "end_line": 0}
+            self._regions[name] = self.define("regions", name=name, canonical_name=name, **kind, **where)
+        return self._regions[name]
 
     def communicator(self, name: str, ranks: Sequence[int]) -> int:
         """Define a communicator of some ranks of the world; return its number.
@@ -477,8 +699,8 @@ class Program:
         ranks : sequence of int
             Processes, in rank order.
         """
-        self._communicators.append((name, "mpi", [r * self.n_threads for r in ranks]))
-        return len(self._communicators) - 1
+        members = [r * self.n_threads for r in ranks]
+        return self.define("communicators", name=name, kind="group", paradigm="mpi", flags=0, members=members)
 
     def team(self, process: int) -> int:
         """Return the number of a process's team of all its threads.
@@ -490,8 +712,9 @@ class Program:
         """
         if process not in self._teams:
             first = process * self.n_threads
-            self._communicators.append(("", "openmp", list(range(first, first + self.n_threads))))
-            self._teams[process] = len(self._communicators) - 1
+            members = list(range(first, first + self.n_threads))
+            team = self.define("communicators", kind="group", paradigm="openmp", flags=0, members=members)
+            self._teams[process] = team
         return self._teams[process]
 
     @property
@@ -502,49 +725,39 @@ class Program:
     @property
     def definitions(self) -> dict[str, dict[str, list[Any]]]:
         """Columns of every definition table."""
-        tables: dict[str, dict[str, list[Any]]] = {name: {c: [] for c in t.names} for name, t in DEFINITIONS.items()}
+        self._tables["locations"]["n_events"] = [len(one.events) for one in self.locations]
+        return self._tables
 
-        def add(table: str, **values: Any) -> None:
-            rows = tables[table]
-            for column in DEFINITIONS[table].columns:
-                nothing: Any = "" if column.dtype == "string" else [] if column.dtype.startswith("list") else -1
-                rows[column.name].append(values.get(column.name, len(rows["id"]) if column.name == "id" else nothing))
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location.
 
-        for name, (paradigm, role) in self._regions.items():
-            add(
-                "regions",
-                name=name,
-                canonical_name=name,
-                paradigm=paradigm,
-                role=role,
-                flags=0,
-                begin_line=0,
-                end_line=0,
-            )
-        add("system_tree_nodes", name="machine", class_name="machine")
-        add("system_tree_nodes", name="node", class_name="node", parent=0)
-        for p in range(len(self.masters)):
-            add("processes", name=f"MPI Rank {p}", type="process", node=1, rank=p)
-        for one in self.locations:
-            add(
-                "locations",
-                name=f"thread {one.thread}",
-                type="cpu_thread",
-                process=one.process,
-                thread=one.thread,
-                first_row=0,
-                n_events=len(one.events),
-            )
-        for name, paradigm, members in self._communicators:
-            add("communicators", name=name, kind="group", paradigm=paradigm, flags=0, members=members)
-        return tables
+        Parameters
+        ----------
+        location : int
+            Row of the location.
+        report, salvage
+            As for `tracecols.converters.base.Source.read`; nothing is damaged here.
+        """
+        events = self.locations[location].events
+        if not events:
+            return
+        time, kind, region, sides = zip(*events, strict=True)
+        batch = Batch(
+            {"time": np.array(time, np.int64), "kind": np.array(kind, np.uint8), "region": np.array(region, np.int32)}
+        )
+        for family in {name for side in sides for name in side}:
+            rows = [i for i, side in enumerate(sides) if family in side]
+            values = [{"row": i, "kind": kind[i], **sides[i][family]} for i in rows]
+            batch.sides[family] = {
+                c.name: np.array([v.get(c.name, -1) for v in values], c.dtype) for c in SIDE_TABLES[family].columns
+            }
+        yield batch
 
     @contextmanager
     def trace(self) -> Iterator[Trace]:
         """Open the program as a trace that exists until the context ends."""
         with temporary_folder() as folder:
-            source = _Written(self.clock, self.definitions, self.locations)
-            write_store(source, folder, jobs=1, salvage=False, progress=None)
+            write_store(self, folder, jobs=1, salvage=False, progress=None)
             yield Trace(folder, jobs=1)
 
 

@@ -9,15 +9,12 @@ what they lose.
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-
-from otf2_writer import Archive, Location
+from support.otf2_writer import Archive, Location
 
 
 @dataclass

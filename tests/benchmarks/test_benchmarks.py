@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 import tracecols
 from benchmarks import results
 from benchmarks.__main__ import main

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from oracles.epilog import read_epilog
 from oracles.expert import Analysis, severities
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tracecols
 from benchmarks import generate

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from otf2_writer import Archive
-from random_threads import BARRIER, CREATE, JOIN, PARALLEL, TASK, RandomThreads
-from test_exact import check_laws, check_path, same
-from test_periods import analyze, assert_same
+from support.laws import check_laws, check_path, same
+from support.otf2_writer import Archive
+from support.periods import analyze, assert_same
+from support.random_threads import BARRIER, CREATE, JOIN, PARALLEL, TASK, RandomThreads
 
 import tracecols
 from tracecols.kernels import segments
@@ -175,7 +175,7 @@ def team_of_two(folder, last):
     threads, team = archive.openmp(2)
     threads[0].enter(0, "main").fork(0, 2)
     for thread in threads:
-        thread.team_begin(0, team).enter(0, PARALLEL)
+        thread.begin_team(0, team).enter(0, PARALLEL)
 
     def execute(i, begin, end, enters=None):
         of, task = threads[i], {"team": team, "creator": i, "generation": 1}
@@ -184,7 +184,7 @@ def team_of_two(folder, last):
 
     def finish():
         for thread in threads:
-            thread.leave(last, PARALLEL).team_end(last, team)
+            thread.leave(last, PARALLEL).end_team(last, team)
         threads[0].join(last).leave(last + 9, "main")
         return archive
 

@@ -6,8 +6,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from test_periods import analyze, assert_same, by_period, loop
-from test_root_causes import INIT, RECV, SEND, A, B, late_twice
+from support.late_senders import INIT, RECV, SEND, A, B, late_twice
+from support.periods import analyze, assert_same, by_period, loop
 
 from tracecols.causes.delays import Intervals
 from tracecols.causes.periods import divide_cells, period_times

@@ -13,7 +13,8 @@ import pytest
 from conftest import DATA
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from otf2_writer import Archive
+from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
+from support.otf2_writer import Archive
 
 import tracecols
 from tracecols.causes import points as of_points
@@ -32,25 +33,6 @@ from tracecols.testing import Program, severities
 
 KEPT = sorted(p.parent for p in DATA.glob("*/reference.parquet"))
 
-
-def late_twice():
-    """Return three ranks: 0 computes for long and lets 1 wait, which lets 2 wait.
-
-    rank 0: A 1..11, MPI_Send 11..12 to 1. rank 1: A 1..5, MPI_Recv 5..12 from 0, B 12..14, MPI_Send 14..15 to 2. rank
-    2: A 1..4, MPI_Recv 4..15 from 1. MPI_Init is 0..1, MPI_Finalize ends at 20.
-    """
-    program = Program(processes=3)
-    first, second, third = program.masters
-    for rank in program.masters:
-        rank.enter(0, "main").enter(0, "MPI_Init").leave(1).enter(1, "A")
-    first.leave(11).enter(11, "MPI_Send").send(11, to=1).leave(12).enter(12, "MPI_Finalize").leave(20).leave(20)
-    second.leave(5).enter(5, "MPI_Recv").receive(12, source=0).leave(12).enter(12, "B").leave(14)
-    second.enter(14, "MPI_Send").send(14, to=2).leave(15).enter(15, "MPI_Finalize").leave(20).leave(20)
-    third.leave(4).enter(4, "MPI_Recv").receive(15, source=1).leave(15).enter(15, "MPI_Finalize").leave(20).leave(20)
-    return program
-
-
-A, B, RECV, SEND, INIT, FINALIZE = (f"main/{n}" for n in ("A", "B", "MPI_Recv", "MPI_Send", "MPI_Init", "MPI_Finalize"))
 
 WORKED_OUT = {
     # rank 1 waits 6 for 0, and rank 2 waits 10 for 1: of those 6 go back to the wait of rank 1
@@ -379,11 +361,11 @@ def test_messages__know_the_events_that_complete_the_send_and_post_the_receive(t
     archive = Archive(tmp_path / "traces.otf2")
     mpi = archive.mpi(2)
     with mpi.ranks[0] as rank:
-        rank.enter(0, "MPI_Isend").isend(1, 1, mpi.world, request=7).leave(2, "MPI_Isend")
-        rank.enter(3, "MPI_Wait").isend_complete(4, 7).leave(5, "MPI_Wait")
+        rank.enter(0, "MPI_Isend").start_send(1, 1, mpi.world, request=7).leave(2, "MPI_Isend")
+        rank.enter(3, "MPI_Wait").complete_send(4, 7).leave(5, "MPI_Wait")
     with mpi.ranks[1] as rank:
-        rank.enter(0, "MPI_Irecv").irecv_request(1, 3).leave(2, "MPI_Irecv")
-        rank.enter(3, "MPI_Wait").irecv(6, 0, mpi.world, request=3).leave(7, "MPI_Wait")
+        rank.enter(0, "MPI_Irecv").post_receive(1, 3).leave(2, "MPI_Irecv")
+        rank.enter(3, "MPI_Wait").complete_receive(6, 0, mpi.world, request=3).leave(7, "MPI_Wait")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     m, kind = trace.messages, trace.events.kind
     assert kind.loc[m.send_done].tolist() == [K.MPI_ISEND_COMPLETE]

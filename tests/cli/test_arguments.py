@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from small_cubes import small_cube
+from support.small_cubes import small_cube
 
 import tracecols
 from tracecols.cli import group

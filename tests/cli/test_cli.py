@@ -129,7 +129,7 @@ def test_non_blocking_collectives__are_understood(tmp_path, archive):
             8, "NonBlockingCollectiveComplete", op=11, communicator=mpi.world, root=None, sent=8, received=8, request=3
         ).leave(9, "MPI_Wait")
     a.enter(10, "MPI_Send").send(11, 1, mpi.world, 7, 64).leave(12, "MPI_Send")
-    b.enter(10, "MPI_Recv").recv(11, 0, mpi.world, 8, 64).leave(12, "MPI_Recv")
+    b.enter(10, "MPI_Recv").receive(11, 0, mpi.world, 8, 64).leave(12, "MPI_Recv")
     assert run("convert", archive.write(), "-o", tmp_path / "x.trace").exit_code == 0
     output = run("info", tmp_path / "x.trace").output
     assert "Everything was understood." in output

@@ -19,8 +19,6 @@ from tracecols.store import Store
 from tracecols.work.scratch import ScratchFolder
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and locks on folders")
 
 DIE = """
@@ -202,7 +200,7 @@ def test_scratch__goes_with_its_object_but_not_with_a_forked_process(tmp_path):
 
 def test_interrupt__stops_a_conversion_at_once(tmp_path, monkeypatch):
     """Not when the location that is being read ends."""
-    from test_store import Numbers
+    from support.store_changes import Numbers
 
     from tracecols import conversion
 

@@ -43,8 +43,8 @@ group(sys.argv[2:])
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, data) -> dict[str, str]:
     """Traces, a store and a cube to work on."""
-    from epilog_mutations import recordings
-    from epilog_writer import merged
+    from support.epilog_mutations import recordings
+    from support.epilog_writer import merged
 
     folder = tmp_path_factory.mktemp("made")
     (recording,) = (r for name, r in recordings() if name == "messages")

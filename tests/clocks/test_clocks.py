@@ -3,25 +3,20 @@ references."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-import sys
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED
-from epilog_writer import EpilogWriter, merged
-from random_epilog import random_recording, with_late_events
-from random_programs import RandomProgram
-from severities import cells
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-import itertools
+from support.epilog_writer import EpilogWriter, merged
+from support.random_epilog import random_recording, with_late_events
+from support.random_programs import RandomProgram
+from support.severities import cells
 
 import tracecols
 from benchmarks import generate
@@ -99,7 +94,7 @@ def early_message(archive, recv=1_500, send=2_000):
     a, b = mpi.ranks
     a.enter(0, "main").enter(send, "MPI_Send").send(send, 1, mpi.world, 7, 64).leave(send + 1, "MPI_Send")
     a.leave(900_000, "main")
-    b.enter(0, "main").enter(1_000, "MPI_Recv").recv(recv, 0, mpi.world, 7, 64).leave(recv + 1, "MPI_Recv")
+    b.enter(0, "main").enter(1_000, "MPI_Recv").receive(recv, 0, mpi.world, 7, 64).leave(recv + 1, "MPI_Recv")
     b.leave(300_000, "main")
     return archive
 
@@ -125,10 +120,10 @@ def test_backward__a_send_limits_how_far_the_events_before_move(archive, opened,
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     # rank 1 sends at 1,000 what is received at 1,100, and receives 10,000 ticks before it is sent
-    a.enter(0, "MPI_Recv").recv(1_100, 1, mpi.world, 7, 64).leave(1_200, "MPI_Recv")
+    a.enter(0, "MPI_Recv").receive(1_100, 1, mpi.world, 7, 64).leave(1_200, "MPI_Recv")
     a.enter(15_000, "MPI_Send").send(15_000, 1, mpi.world, 7, 64).leave(15_000, "MPI_Send")
     b.enter(0, "MPI_Send").send(1_000, 0, mpi.world, 7, 64).leave(1_000, "MPI_Send")
-    b.enter(3_000, "MPI_Recv").recv(5_000, 0, mpi.world, 7, 64).leave(5_000, "MPI_Recv")
+    b.enter(3_000, "MPI_Recv").receive(5_000, 0, mpi.world, 7, 64).leave(5_000, "MPI_Recv")
     found = corrected(opened(archive))
     # the send moves by 100, and from there on the shift rises evenly: 9,900 in 4,000 ticks
     assert times(found.store) == [
@@ -203,10 +198,10 @@ def test_threads__fork_join_and_barriers_follow_a_master_that_moves(archive, ope
     (a, b), (c, _) = mpi.threads
     team = mpi.teams[0]
     c.enter(0, "MPI_Send").send(50_000, 0, mpi.world, 1, 8).leave(50_000, "MPI_Send")
-    a.enter(0, "MPI_Recv").recv(10_000, 1, mpi.world, 1, 8).leave(10_000, "MPI_Recv")
-    a.fork(10_100, 2).team_begin(10_100, team).enter(10_110, PARALLEL).call(10_200, 10_400, BARRIER)
-    a.leave(10_500, PARALLEL).team_end(10_500, team).join(10_600)
-    b.team_begin(10_105, team).enter(10_110, PARALLEL).call(10_300, 10_390, BARRIER).leave(10_450, PARALLEL).team_end(
+    a.enter(0, "MPI_Recv").receive(10_000, 1, mpi.world, 1, 8).leave(10_000, "MPI_Recv")
+    a.fork(10_100, 2).begin_team(10_100, team).enter(10_110, PARALLEL).call(10_200, 10_400, BARRIER)
+    a.leave(10_500, PARALLEL).end_team(10_500, team).join(10_600)
+    b.begin_team(10_105, team).enter(10_110, PARALLEL).call(10_300, 10_390, BARRIER).leave(10_450, PARALLEL).end_team(
         10_450, team
     )
     trace = opened(archive)
@@ -224,7 +219,7 @@ def test_locks__stay_in_turn_when_one_thread_moves(archive, opened, corrected):
     mpi = archive.mpi(2, 2)
     (a, b), (c, _) = mpi.threads
     c.enter(0, "MPI_Send").send(50_000, 0, mpi.world, 1, 8).leave(50_000, "MPI_Send")
-    a.enter(0, "MPI_Recv").recv(10_000, 1, mpi.world, 1, 8).leave(10_000, "MPI_Recv").acquire(10_100, 1, 1)
+    a.enter(0, "MPI_Recv").receive(10_000, 1, mpi.world, 1, 8).leave(10_000, "MPI_Recv").acquire(10_100, 1, 1)
     a.release(10_200, 1, 1)
     b.acquire(10_300, 1, 2).release(10_400, 1, 2)
     after = corrected(opened(archive))
@@ -241,7 +236,7 @@ def test_streams_of_devices__move_with_their_hosts_so_that_launches_precede_kern
     a.enter(0, "MPI_Send").send(2_000, 1, mpi.world, 7, 64).leave(2_001, "MPI_Send")
     # received 500 ticks before it is sent; the kernel begins 5 ticks after its launch, and ends before the call that
     # waits for it
-    b.enter(0, "MPI_Recv").recv(1_500, 0, mpi.world, 7, 64).leave(1_501, "MPI_Recv")
+    b.enter(0, "MPI_Recv").receive(1_500, 0, mpi.world, 7, 64).leave(1_501, "MPI_Recv")
     b.enter(1_600, "cuLaunchKernel").leave(1_610, "cuLaunchKernel")
     b.enter(1_620, "cuStreamSynchronize").leave(1_710, "cuStreamSynchronize")
     with archive.location("stream", b.process, "gpu") as stream:
@@ -266,7 +261,7 @@ def test_contradictions__are_refused(archive, opened):
     a, b = mpi.ranks
     # each receives first what the other one sends afterwards
     for rank, other in ((a, 1), (b, 0)):
-        rank.enter(0, "MPI_Recv").recv(10, other, mpi.world, 1, 8).leave(20, "MPI_Recv")
+        rank.enter(0, "MPI_Recv").receive(10, other, mpi.world, 1, 8).leave(20, "MPI_Recv")
         rank.enter(30, "MPI_Send").send(40, other, mpi.world, 1, 8).leave(50, "MPI_Send")
     with pytest.raises(AnalysisError, match=r"4 events would have to happen before themselves, the first is row 1"):
         opened(archive).correct()
@@ -276,7 +271,7 @@ def test_buffer_flushes__end_as_far_behind_their_begin(archive, opened, correcte
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "MPI_Send").send(2_000, 1, mpi.world, 7, 64).leave(2_000, "MPI_Send")
-    b.enter(0, "MPI_Recv").recv(1_500, 0, mpi.world, 7, 64).leave(1_500, "MPI_Recv")
+    b.enter(0, "MPI_Recv").receive(1_500, 0, mpi.world, 7, 64).leave(1_500, "MPI_Recv")
     b.record(1_600, "BufferFlush", stop_time=1_700).enter(1_800, "f").leave(1_900, "f")
     after = corrected(opened(archive), shrink=0.0)
     assert times(after.store)[1] == [485, 2_000, 2_000, 2_100, 2_300, 2_400]
@@ -292,10 +287,10 @@ def test_violations__by_pair_with_the_offset_that_mends_them(archive, opened):
     a, b = mpi.ranks
     for t in (1_000, 2_000, 3_000):
         a.enter(t, "MPI_Send").send(t, 1, mpi.world, 1, 8).leave(t, "MPI_Send")
-    a.enter(4_000, "MPI_Recv").recv(9_000, 1, mpi.world, 1, 8).leave(9_000, "MPI_Recv")
+    a.enter(4_000, "MPI_Recv").receive(9_000, 1, mpi.world, 1, 8).leave(9_000, "MPI_Recv")
     # 300 and 200 ticks too early, 100 late; what comes back takes 4,000 by these clocks
     for t in (700, 1_800, 3_100):
-        b.enter(t, "MPI_Recv").recv(t, 0, mpi.world, 1, 8).leave(t, "MPI_Recv")
+        b.enter(t, "MPI_Recv").receive(t, 0, mpi.world, 1, 8).leave(t, "MPI_Recv")
     b.enter(5_000, "MPI_Send").send(5_000, 0, mpi.world, 1, 8).leave(5_000, "MPI_Send")
     trace = opened(archive)
     (row,) = trace.frame("clock_violations", raw=True).to_dict("records")
@@ -327,8 +322,8 @@ def test_violations__of_clocks_that_drift_are_not_mended_by_an_offset(archive, o
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(1_000, "MPI_Send").send(1_000, 1, mpi.world, 1, 8).leave(1_000, "MPI_Send")
-    a.enter(4_000, "MPI_Recv").recv(4_900, 1, mpi.world, 1, 8).leave(4_900, "MPI_Recv")
-    b.enter(700, "MPI_Recv").recv(700, 0, mpi.world, 1, 8).leave(700, "MPI_Recv")
+    a.enter(4_000, "MPI_Recv").receive(4_900, 1, mpi.world, 1, 8).leave(4_900, "MPI_Recv")
+    b.enter(700, "MPI_Recv").receive(700, 0, mpi.world, 1, 8).leave(700, "MPI_Recv")
     b.enter(5_000, "MPI_Send").send(5_000, 0, mpi.world, 1, 8).leave(5_000, "MPI_Send")
     rows = opened(archive).clock_violations
     # at least 300 more for the first message, at most 100 less for the second: 100 more leaves 200 of each
@@ -609,7 +604,7 @@ def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
         rank.enter(0, "main")
         for k in range(n):
             # each receives what the other one has sent before
-            rank.send(10 * k + 1, other, mpi.world, 7, 8).recv(10 * k + 5, other, mpi.world, 7, 8)
+            rank.send(10 * k + 1, other, mpi.world, 7, 8).receive(10 * k + 5, other, mpi.world, 7, 8)
         rank.leave(10 * n, "main")
     model = opened(archive).model
     found = [part for name in CONDITION_TABLES for part in model.every(name)]

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from otf2_writer import Archive
+from support.flushed import program
+from support.otf2_writer import Archive
 
 import tracecols
 from tracecols.schema import EventKind as K
-
-
-def program(tmp_path, *, pending: int):
-    """One thread: main 0..100, in it foo from `pending` to 90; the buffer is flushed from 40 to 60 in front of foo's
-    ENTER."""
-    archive = Archive(tmp_path / "traces.otf2")
-    process = archive.process("p")
-    with archive.location("thread", process) as thread:
-        thread.enter(0, "main")
-        thread.record(40, "BufferFlush", stop_time=60)
-        thread.enter(pending, "foo").leave(90, "foo").leave(100, "main")
-    return archive.write()
 
 
 def ticks(cube, name):

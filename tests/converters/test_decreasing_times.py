@@ -15,15 +15,15 @@ import sys
 import numpy as np
 import pytest
 from conftest import SHARED
-from epilog_writer import EpilogWriter, merged
 from oracles.epilog import read_epilog
 from oracles.expert import severities
 from oracles.recorded import Recorded
-from otf2_writer import Archive
-from random_epilog import random_recording, with_late_events
-from test_earl import compare as compare_states
-from test_epilog_oracle import compare
-from test_expert import cells, differences
+from support.earl_events import compare as compare_states
+from support.epilog_compare import compare
+from support.epilog_writer import EpilogWriter, merged
+from support.expert_cells import cells, differences
+from support.otf2_writer import Archive
+from support.random_epilog import random_recording, with_late_events
 
 import tracecols
 from tracecols import conversion

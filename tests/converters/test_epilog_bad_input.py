@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from epilog_writer import CALL_SITE, COMM, GROUP, LOCATION, REGION, SELF, WINDOW, WORLD, EpilogWriter
 from oracles.epilog import NONE, records
+from support.epilog_writer import CALL_SITE, COMM, GROUP, LOCATION, REGION, SELF, WINDOW, WORLD, EpilogWriter
 
 import tracecols
 from tracecols.errors import SourceError, TracecolsError, UnsupportedError

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import otf2_mutations
 import pytest
-from epilog_mutations import Damage, write_all
-from epilog_writer import EpilogWriter
-from otf2_workload import everything
+from support import otf2_mutations
+from support.epilog_mutations import Damage, write_all
+from support.epilog_writer import EpilogWriter
+from support.otf2_workload import everything
 
 from tracecols.conversion import convert
 from tracecols.converters.base import Report

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from otf2_writer import UNDEFINED, Archive, Location
+from support.otf2_writer import UNDEFINED, Archive, Location
 
 import tracecols
 from tracecols.errors import SourceError, StoreError, UnsupportedError

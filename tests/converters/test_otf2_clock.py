@@ -3,13 +3,8 @@ tick."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tracecols
 from benchmarks import generate
@@ -77,8 +72,8 @@ def test_generated__with_skew_the_waits_are_found(tmp_path, program, threads, sk
 @pytest.mark.slow
 def test_generated__with_skew_is_read_by_the_library(tmp_path):
     pytest.importorskip("otf2")
-    from otf2_compare import check_definitions, check_events
-    from otf2_library import Library
+    from support.otf2_compare import check_definitions, check_events
+    from support.otf2_library import Library
 
     archive = generate.write(generate.make("sweep", 4, 2, 10_000, 1, skew=0.01, depth=3), tmp_path / "out", jobs=1)
     store = Store(tracecols.convert(archive, tmp_path / "x.trace", jobs=1))

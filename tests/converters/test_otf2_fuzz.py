@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from otf2_mutations import Damage
-from otf2_workload import everything
+from support.otf2_mutations import Damage
+from support.otf2_workload import everything
 
 import tracecols
 from tracecols.converters.otf2 import archive as archive_module
@@ -90,7 +90,7 @@ def test_damage__leaves_no_half_store(tmp_path):
 @pytest.mark.slow
 def test_damage__never_leads_an_index_out_of_its_array(tmp_path):
     anchor = tiny(tmp_path / "archive")
-    program = Path(__file__).parents[1].joinpath("otf2_mutations.py")
+    program = Path(__file__).parents[1].joinpath("support", "otf2_mutations.py")
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run(
         [sys.executable, str(program), str(anchor), "5000", "600"],

@@ -15,10 +15,10 @@ from tracecols.store import Store
 otf2 = pytest.importorskip("otf2")
 
 from conftest import DATA, SHARED  # noqa: E402
-from otf2_compare import check_definitions, check_events  # noqa: E402
-from otf2_library import Library, write_events  # noqa: E402
-from otf2_workload import everything  # noqa: E402
-from otf2_writer import EVENT, Archive  # noqa: E402
+from support.otf2_compare import check_definitions, check_events  # noqa: E402
+from support.otf2_library import Library, write_events  # noqa: E402
+from support.otf2_workload import everything  # noqa: E402
+from support.otf2_writer import EVENT, Archive  # noqa: E402
 
 RECORDED = [
     pytest.param(anchor, id=f"{folder.name}-{anchor.parent.name}")

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED
-from epilog_writer import merged
-from kernel_layouts import layouts
-from otf2_workload import everything
-from otf2_writer import Archive
-from random_epilog import random_recording
+from support.epilog_writer import merged
+from support.kernel_layouts import layouts
+from support.otf2_workload import everything
+from support.otf2_writer import Archive
+from support.random_epilog import random_recording
 
 import tracecols
 from tracecols.cli import group
@@ -113,8 +113,8 @@ def there_and_back(store, folder, name="written", **options):
 def check_library(anchor, store, original=None):
     """Compare an archive with what the format's library reads of it, and of the archive it was made of."""
     pytest.importorskip("otf2")
-    from otf2_compare import check_definitions, check_events, rows_by_id
-    from otf2_library import Library
+    from support.otf2_compare import check_definitions, check_events, rows_by_id
+    from support.otf2_library import Library
 
     library = Library(anchor)
     try:
@@ -580,10 +580,10 @@ def test_piece_by_time__repeats_what_is_open_and_closes_it(archive, tmp_path):
     note = archive.attribute("note", "uint32")
     a.record(0, "ProgramBegin", program="program", arguments=["x", "y"])
     a.record(10, "Enter", region="main", attributes=[(note, "uint32", 7)])
-    a.enter(20, "MPI_Irecv").irecv_request(21, 5).leave(22, "MPI_Irecv")
-    a.call(30, 60, "work").enter(70, "MPI_Wait").irecv(75, 1, mpi.world, 5, tag=1).leave(80, "MPI_Wait").leave(
-        90, "main"
-    )
+    a.enter(20, "MPI_Irecv").post_receive(21, 5).leave(22, "MPI_Irecv")
+    a.call(30, 60, "work").enter(70, "MPI_Wait").complete_receive(75, 1, mpi.world, 5, tag=1).leave(
+        80, "MPI_Wait"
+    ).leave(90, "main")
     a.record(100, "ProgramEnd", exit_status=3)
     b.enter(10, "main").enter(25, "MPI_Send").send(26, 0, mpi.world, tag=1).leave(27, "MPI_Send").leave(90, "main")
     store = convert(archive.write(), tmp_path)
@@ -633,7 +633,7 @@ def test_piece_by_time__with_suspended_tasks(archive, tmp_path):
     def task(time, name, generation):
         t.record(time, name, team=team, creator=0, generation=generation)
 
-    t.enter(1, "main").fork(2, 1).team_begin(3, team).enter(4, "!$omp implicit barrier @a.c:1")
+    t.enter(1, "main").fork(2, 1).begin_team(3, team).enter(4, "!$omp implicit barrier @a.c:1")
     task(5, "ThreadTaskSwitch", 1)
     t.enter(6, "one")
     task(10, "ThreadTaskSwitch", 2)
@@ -644,7 +644,7 @@ def test_piece_by_time__with_suspended_tasks(archive, tmp_path):
     task(30, "ThreadTaskSwitch", 2)
     t.leave(31, "two")
     task(32, "ThreadTaskComplete", 2)
-    t.leave(40, "!$omp implicit barrier @a.c:1").team_end(41, team).join(42).leave(43, "main")
+    t.leave(40, "!$omp implicit barrier @a.c:1").end_team(41, team).join(42).leave(43, "main")
     store = convert(archive.write(), tmp_path)
     for start, stop in ((7, 12), (12, 25), (12, 35), (20, 21), (25, 31), (23, 28), (3, 41)):
         path = write_archive(StoreSource(store, start=start, stop=stop), tmp_path / f"{start}-{stop}.otf2")

@@ -75,7 +75,7 @@ def test_messages__on_undefined_communicators_are_not_joined(archive, enhance):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "MPI_Send").send(1, 1, None, 7, 64).leave(2, "MPI_Send")
-    b.enter(0, "MPI_Recv").recv(5, 0, None, 7, 64).leave(6, "MPI_Recv")
+    b.enter(0, "MPI_Recv").receive(5, 0, None, 7, 64).leave(6, "MPI_Recv")
     model = enhance(archive)
     assert len(model.messages) == 0
     assert told(model) == {
@@ -106,10 +106,10 @@ def test_teams__that_are_undefined_are_not_joined(archive, enhance):
     mpi = archive.mpi(2)
     region = "!$omp parallel @a.c:1"
     for i, rank in enumerate(mpi.ranks):
-        rank.enter(0, "main").fork(10, 1).team_begin(11, None).enter(12, region).enter(
+        rank.enter(0, "main").fork(10, 1).begin_team(11, None).enter(12, region).enter(
             13 + 20 * i, "!$omp barrier @a.c:2"
         )
-        rank.leave(60, "!$omp barrier @a.c:2").leave(61, region).team_end(62, None).join(63).leave(70, "main")
+        rank.leave(60, "!$omp barrier @a.c:2").leave(61, region).end_team(62, None).join(63).leave(70, "main")
     model = enhance(archive)
     assert (model.teams.n_threads.tolist(), model.teams.communicator.tolist()) == ([1, 1], [-1, -1])
     assert analyze_model(model).total("omp_ebarrier_wait") == 0

@@ -6,13 +6,13 @@ import shutil
 
 import numpy as np
 import pytest
-from epilog_writer import merged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles.recorded import Recorded
-from random_epilog import random_recording
-from random_programs import RandomProgram
-from test_earl import compare, compare_links, rows
+from support.earl_events import compare, compare_links, rows
+from support.epilog_writer import merged
+from support.random_epilog import random_recording
+from support.random_programs import RandomProgram
 
 import tracecols
 from tracecols.earl import EventTrace, index
@@ -43,7 +43,7 @@ def messages(archive, opened):
     a.enter(0, "main").enter(10, "MPI_Send").send(11, 1, mpi.world, 7, 64).leave(12, "MPI_Send")
     a.enter(20, "MPI_Send").send(21, 1, mpi.world, 8, 100).send(22, 1, mpi.world, 9, 1).leave(23, "MPI_Send")
     a.collective(50, 60, mpi.world, "allreduce", None, 8, 16).leave(100, "main")
-    b.enter(1, "main").enter(5, "MPI_Recv").recv(30, 0, mpi.world, 8, 100).recv(31, 0, mpi.world, 7, 64).leave(
+    b.enter(1, "main").enter(5, "MPI_Recv").receive(30, 0, mpi.world, 8, 100).receive(31, 0, mpi.world, 7, 64).leave(
         32, "MPI_Recv"
     )
     b.collective(51, 61, mpi.world, "allreduce", None, 8, 16).leave(99, "main")
@@ -113,7 +113,9 @@ def test_event__root_and_ranks_go_through_the_communicator(archive, opened):
     turned = archive.comm("turned", [2, 0], mpi.world)
     a, _, c = mpi.ranks
     a.collective(0, 9, turned, "bcast", 0, 0, 8).enter(10, "MPI_Send").send(11, 0, turned, 1, 4).leave(12, "MPI_Send")
-    c.collective(0, 8, turned, "bcast", 0, 8, 8).enter(10, "MPI_Recv").recv(19, 1, turned, 1, 4).leave(20, "MPI_Recv")
+    c.collective(0, 8, turned, "bcast", 0, 8, 8).enter(10, "MPI_Recv").receive(19, 1, turned, 1, 4).leave(
+        20, "MPI_Recv"
+    )
     t = opened(archive)
     assert at(t, 9, 0, "MPICEXIT").root is t.locs[2]
     assert (at(t, 11, 0).dest_id, at(t, 19, 2).src_id) == (2, 0)
@@ -228,7 +230,7 @@ def test_queue__messages_are_underway_until_they_are_received(messages):
 def test_queue__cancelled_sends_are_never_in_it(archive, opened):
     mpi = archive.mpi(2)
     a, _ = mpi.ranks
-    a.enter(0, "MPI_Isend").isend(1, 1, mpi.world, 5, 7).isend(2, 1, mpi.world, 6, 8).leave(3, "MPI_Isend")
+    a.enter(0, "MPI_Isend").start_send(1, 1, mpi.world, 5, 7).start_send(2, 1, mpi.world, 6, 8).leave(3, "MPI_Isend")
     a.record(4, "MpiRequestCancelled", request=5)
     t = opened(archive)
     assert [e.tag for e in t.queue(len(t))] == [e.tag for e in t.queue(at(t, 3, 0).pos)] == [8]
@@ -260,11 +262,11 @@ def test_stack__behind_the_last_event(archive, opened):
 
 def test_istack__a_worker_has_it_from_its_begin_to_its_end_in_the_team(archive, opened):
     (a, b), team = archive.openmp(2)
-    a.enter(0, "main").fork(10, 2).team_begin(11, team).enter(12, PARALLEL).leave(20, PARALLEL).team_end(21, team).join(
+    a.enter(0, "main").fork(10, 2).begin_team(11, team).enter(12, PARALLEL).leave(20, PARALLEL).end_team(21, team).join(
         22
     )
     a.leave(30, "main")
-    b.team_begin(13, team).enter(14, PARALLEL).leave(18, PARALLEL).team_end(19, team).call(25, 26, "alone")
+    b.begin_team(13, team).enter(14, PARALLEL).leave(18, PARALLEL).end_team(19, team).call(25, 26, "alone")
     t = opened(archive)
 
     def names(ticks, loc, of):

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import SHARED
-from offload_program import Offload, small
 from oracles.devices import find_devices
+from support.offload_program import Offload, small
 
 import tracecols
 from tracecols.model.model import enhance as enhance_store
@@ -748,7 +748,7 @@ def launched_ahead(archive):
 @pytest.mark.slow
 @pytest.mark.parametrize("cut", [2, 5, 15, 20, 22, 30, 45, 47, 50, 55, 65, 68, 73, 90])
 def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enhance, cut):
-    from test_slices import analyze_piece
+    from support.slices import analyze_piece
 
     launched_ahead(archive)
     store = enhance(archive).store
@@ -784,7 +784,7 @@ def test_pieces__have_kernels_and_copies_that_were_asked_for_before(archive, enh
 
 
 def test_pieces__say_what_was_asked_for_before(archive, enhance):
-    from test_slices import analyze_piece
+    from support.slices import analyze_piece
 
     launched_ahead(archive)
     _, cube = analyze_piece(enhance(archive).store, 47, None)
@@ -799,7 +799,7 @@ def test_pieces__say_what_was_asked_for_before(archive, enhance):
 
 
 def test_pieces__say_when_their_end_cuts_through_a_call_that_waits(archive, enhance):
-    from test_slices import CALLS, analyze_piece
+    from support.slices import CALLS, analyze_piece
 
     launched_ahead(archive)
     store = enhance(archive).store
@@ -810,7 +810,7 @@ def test_pieces__say_when_their_end_cuts_through_a_call_that_waits(archive, enha
 
 @pytest.mark.parametrize("sites", [(7, 9, 7), (None, None, None)], ids=["by call site", "of one stream"])
 def test_pieces__of_launches_that_refer_to_no_stream(archive, enhance, sites):
-    from test_slices import analyze_piece
+    from support.slices import analyze_piece
 
     names_sites = sites[0] is not None
     p = Offload(archive, 2)

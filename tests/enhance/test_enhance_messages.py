@@ -13,7 +13,7 @@ def times(m, *columns):
 def test_blocking__send_and_receive_are_their_own_completion(archive, enhance):
     mpi = archive.mpi(2)
     mpi.ranks[0].enter(10, "MPI_Send").send(11, 1, mpi.world, 7, 64).leave(12, "MPI_Send")
-    mpi.ranks[1].enter(5, "MPI_Recv").recv(14, 0, mpi.world, 7, 64).leave(15, "MPI_Recv")
+    mpi.ranks[1].enter(5, "MPI_Recv").receive(14, 0, mpi.world, 7, 64).leave(15, "MPI_Recv")
     m = enhance(archive).messages
     assert times(m, "send", "recv", "send_location", "recv_location", "source", "destination", "tag", "length") == [
         (1, 4, 0, 1, 0, 1, 7, 64)
@@ -29,10 +29,10 @@ def test_requests__an_identifier_is_used_again(archive, enhance):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     for t in (10, 30):
-        a.enter(t, "MPI_Isend").isend(t + 1, 1, mpi.world, 0).leave(t + 2, "MPI_Isend")
-        a.enter(t + 3, "MPI_Wait").isend_complete(t + 4, 0).leave(t + 5, "MPI_Wait")
-        b.enter(t, "MPI_Irecv").irecv_request(t + 1, 0).leave(t + 2, "MPI_Irecv")
-        b.enter(t + 3, "MPI_Wait").irecv(t + 7, 0, mpi.world, 0).leave(t + 8, "MPI_Wait")
+        a.enter(t, "MPI_Isend").start_send(t + 1, 1, mpi.world, 0).leave(t + 2, "MPI_Isend")
+        a.enter(t + 3, "MPI_Wait").complete_send(t + 4, 0).leave(t + 5, "MPI_Wait")
+        b.enter(t, "MPI_Irecv").post_receive(t + 1, 0).leave(t + 2, "MPI_Irecv")
+        b.enter(t + 3, "MPI_Wait").complete_receive(t + 7, 0, mpi.world, 0).leave(t + 8, "MPI_Wait")
     m = enhance(archive).messages
     assert times(m, "send_time", "send_done_enter_time", "recv_post_enter_time", "recv_enter_time") == [
         (11, 13, 10, 13),
@@ -45,11 +45,11 @@ def test_requests__receives_take_messages_in_the_order_they_were_posted(archive,
     a, b = mpi.ranks
     for t in (10, 20):
         a.enter(t, "MPI_Send").send(t + 1, 1, mpi.world).leave(t + 2, "MPI_Send")
-    b.enter(1, "MPI_Irecv").irecv_request(2, 5).leave(3, "MPI_Irecv")
-    b.enter(4, "MPI_Irecv").irecv_request(5, 6).leave(6, "MPI_Irecv")
+    b.enter(1, "MPI_Irecv").post_receive(2, 5).leave(3, "MPI_Irecv")
+    b.enter(4, "MPI_Irecv").post_receive(5, 6).leave(6, "MPI_Irecv")
     # request 6 was posted second: it gets the second message, although it completes first
-    b.enter(30, "MPI_Wait").irecv(31, 0, mpi.world, 6).leave(32, "MPI_Wait")
-    b.enter(40, "MPI_Wait").irecv(41, 0, mpi.world, 5).leave(42, "MPI_Wait")
+    b.enter(30, "MPI_Wait").complete_receive(31, 0, mpi.world, 6).leave(32, "MPI_Wait")
+    b.enter(40, "MPI_Wait").complete_receive(41, 0, mpi.world, 5).leave(42, "MPI_Wait")
     m = enhance(archive).messages
     assert times(m, "recv_time", "send_time", "recv_post_enter_time") == [(31, 21, 4), (41, 11, 1)]
 
@@ -58,8 +58,8 @@ def test_requests__a_receive_that_never_completes_is_no_receive(archive, enhance
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(10, "MPI_Send").send(11, 1, mpi.world, 1).leave(12, "MPI_Send")
-    b.enter(1, "MPI_Irecv").irecv_request(2, 5).leave(3, "MPI_Irecv")
-    b.enter(20, "MPI_Recv").recv(21, 0, mpi.world, 1).leave(22, "MPI_Recv")
+    b.enter(1, "MPI_Irecv").post_receive(2, 5).leave(3, "MPI_Irecv")
+    b.enter(20, "MPI_Recv").receive(21, 0, mpi.world, 1).leave(22, "MPI_Recv")
     m = enhance(archive).messages
     assert times(m, "send_time", "recv_time", "recv_post_enter_time") == [(11, 21, 20)]
     assert m.counts["receives without send"] == 0
@@ -68,12 +68,12 @@ def test_requests__a_receive_that_never_completes_is_no_receive(archive, enhance
 def test_requests__a_send_that_never_completes_has_no_completing_call(archive, enhance):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
-    a.enter(10, "MPI_Isend").isend(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
+    a.enter(10, "MPI_Isend").start_send(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
     # the same request serves another send, whose completion must not be taken for the first one's
-    a.enter(13, "MPI_Isend").isend(14, 1, mpi.world, 3).leave(15, "MPI_Isend")
-    a.enter(16, "MPI_Wait").isend_complete(17, 3).leave(18, "MPI_Wait")
+    a.enter(13, "MPI_Isend").start_send(14, 1, mpi.world, 3).leave(15, "MPI_Isend")
+    a.enter(16, "MPI_Wait").complete_send(17, 3).leave(18, "MPI_Wait")
     for t in (20, 30):
-        b.enter(t, "MPI_Recv").recv(t + 1, 0, mpi.world).leave(t + 2, "MPI_Recv")
+        b.enter(t, "MPI_Recv").receive(t + 1, 0, mpi.world).leave(t + 2, "MPI_Recv")
     m = enhance(archive).messages
     assert times(m, "send_time", "send_done_enter", "send_done_enter_time", "send_done_call_path") == [
         (11, -1, -1, -1),
@@ -84,13 +84,13 @@ def test_requests__a_send_that_never_completes_has_no_completing_call(archive, e
 def test_requests__cancelled_operations_take_no_part(archive, enhance):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
-    a.enter(10, "MPI_Isend").isend(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
+    a.enter(10, "MPI_Isend").start_send(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
     a.enter(13, "MPI_Wait").record(14, "MpiRequestCancelled", request=3).leave(15, "MPI_Wait")
-    a.enter(16, "MPI_Isend").isend(17, 1, mpi.world, 3).leave(18, "MPI_Isend")
-    a.enter(19, "MPI_Wait").isend_complete(20, 3).leave(21, "MPI_Wait")
-    b.enter(1, "MPI_Irecv").irecv_request(2, 5).leave(3, "MPI_Irecv")
+    a.enter(16, "MPI_Isend").start_send(17, 1, mpi.world, 3).leave(18, "MPI_Isend")
+    a.enter(19, "MPI_Wait").complete_send(20, 3).leave(21, "MPI_Wait")
+    b.enter(1, "MPI_Irecv").post_receive(2, 5).leave(3, "MPI_Irecv")
     b.enter(4, "MPI_Wait").record(5, "MpiRequestCancelled", request=5).leave(6, "MPI_Wait")
-    b.enter(30, "MPI_Recv").recv(31, 0, mpi.world).leave(32, "MPI_Recv")
+    b.enter(30, "MPI_Recv").receive(31, 0, mpi.world).leave(32, "MPI_Recv")
     model = enhance(archive)
     assert times(model.messages, "send_time", "recv_time") == [(17, 31)]
     assert model.messages.counts["cancelled requests"] == 2
@@ -102,9 +102,9 @@ def test_requests__tests_without_success_change_nothing(archive, enhance):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(10, "MPI_Send").send(11, 1, mpi.world).leave(12, "MPI_Send")
-    b.enter(1, "MPI_Irecv").irecv_request(2, 5).leave(3, "MPI_Irecv")
+    b.enter(1, "MPI_Irecv").post_receive(2, 5).leave(3, "MPI_Irecv")
     b.enter(4, "MPI_Test").record(5, "MpiRequestTest", request=5).leave(6, "MPI_Test")
-    b.enter(20, "MPI_Test").irecv(21, 0, mpi.world, 5).leave(22, "MPI_Test")
+    b.enter(20, "MPI_Test").complete_receive(21, 0, mpi.world, 5).leave(22, "MPI_Test")
     assert times(enhance(archive).messages, "recv_post_enter_time", "recv_enter_time") == [(1, 20)]
 
 
@@ -112,13 +112,13 @@ def test_threads__share_the_requests_and_channels_of_their_process(archive, enha
     mpi = archive.mpi(2, 2)
     (a, a1), (b, b1) = mpi.threads
     # started by one thread, completed by another
-    a.enter(10, "MPI_Isend").isend(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
-    a1.enter(13, "MPI_Wait").isend_complete(14, 3).leave(15, "MPI_Wait")
+    a.enter(10, "MPI_Isend").start_send(11, 1, mpi.world, 3).leave(12, "MPI_Isend")
+    a1.enter(13, "MPI_Wait").complete_send(14, 3).leave(15, "MPI_Wait")
     a1.enter(16, "MPI_Send").send(17, 1, mpi.world).leave(18, "MPI_Send")
     # posted by one thread, completed by another; in between the second thread receives the second message
-    b1.enter(1, "MPI_Irecv").irecv_request(2, 3).leave(3, "MPI_Irecv")
-    b1.enter(20, "MPI_Recv").recv(21, 0, mpi.world).leave(22, "MPI_Recv")
-    b.enter(30, "MPI_Wait").irecv(31, 0, mpi.world, 3).leave(32, "MPI_Wait")
+    b1.enter(1, "MPI_Irecv").post_receive(2, 3).leave(3, "MPI_Irecv")
+    b1.enter(20, "MPI_Recv").receive(21, 0, mpi.world).leave(22, "MPI_Recv")
+    b.enter(30, "MPI_Wait").complete_receive(31, 0, mpi.world, 3).leave(32, "MPI_Wait")
     m = enhance(archive).messages
     assert times(m, "recv_location", "send_location", "send_time", "send_done_enter_time", "recv_post_enter_time") == [
         (2, 0, 11, 13, 1),
@@ -158,7 +158,7 @@ def test_probes__know_the_envelope_of_what_is_received_later(archive, enhance, b
 def test_sendrecv__is_one_call_for_both_sides(archive, enhance):
     mpi = archive.mpi(2)
     for i, rank in enumerate(mpi.ranks):
-        rank.enter(10 + i, "MPI_Sendrecv").send(12, 1 - i, mpi.world).recv(14, 1 - i, mpi.world).leave(
+        rank.enter(10 + i, "MPI_Sendrecv").send(12, 1 - i, mpi.world).receive(14, 1 - i, mpi.world).leave(
             15, "MPI_Sendrecv"
         )
     m = enhance(archive).messages
@@ -178,7 +178,7 @@ def test_communicators__ranks_are_those_of_the_communicator(archive, enhance):
     def message(sender, receiver, comm, source, destination):
         nonlocal t
         mpi.ranks[sender].enter(t, "MPI_Send").send(t + 1, destination, comm).leave(t + 2, "MPI_Send")
-        mpi.ranks[receiver].enter(t + 3, "MPI_Recv").recv(t + 4, source, comm).leave(t + 5, "MPI_Recv")
+        mpi.ranks[receiver].enter(t + 3, "MPI_Recv").receive(t + 4, source, comm).leave(t + 5, "MPI_Recv")
         t += 10
 
     message(0, 1, mpi.world, 0, 1)
@@ -217,9 +217,9 @@ def test_communicators__ranks_of_an_inter_communicator_are_of_the_other_group(ar
     inter = inter_communicator(archive, mpi, [0, 1], [3, 2])
     # process 0 (rank 0 of the first group) to rank 1 of the second, process 2; and process 3 to rank 1 of the first
     mpi.ranks[0].enter(10, "MPI_Send").send(11, 1, inter).leave(12, "MPI_Send")
-    mpi.ranks[2].enter(13, "MPI_Recv").recv(14, 0, inter).leave(15, "MPI_Recv")
+    mpi.ranks[2].enter(13, "MPI_Recv").receive(14, 0, inter).leave(15, "MPI_Recv")
     mpi.ranks[3].enter(20, "MPI_Send").send(21, 1, inter).leave(22, "MPI_Send")
-    mpi.ranks[1].enter(23, "MPI_Recv").recv(24, 0, inter).leave(25, "MPI_Recv")
+    mpi.ranks[1].enter(23, "MPI_Recv").receive(24, 0, inter).leave(25, "MPI_Recv")
     m = enhance(archive).messages
     assert sorted(times(m, "send_location", "recv_location")) == [(0, 2), (3, 1)]
 
@@ -230,7 +230,7 @@ def test_unmatched__sends_and_receives_are_counted(archive, enhance):
     for t, tag in ((10, 1), (20, 4), (30, 4)):
         a.enter(t, "MPI_Send").send(t + 1, 1, mpi.world, tag, 4).leave(t + 2, "MPI_Send")
     for t, tag, length in ((15, 1, 7), (18, 2, 9), (25, 3, 5)):
-        b.enter(t, "MPI_Recv").recv(t + 1, 0, mpi.world, tag, length).leave(t + 2, "MPI_Recv")
+        b.enter(t, "MPI_Recv").receive(t + 1, 0, mpi.world, tag, length).leave(t + 2, "MPI_Recv")
     model = enhance(archive)
     assert times(model.messages, "tag") == [(1,)]
     assert model.messages.counts["sends without receive"] == 2
@@ -250,7 +250,7 @@ def test_unmatched__sends_and_receives_are_counted(archive, enhance):
 def test_unmatched__a_message_received_before_it_was_sent_is_counted(archive, enhance):
     mpi = archive.mpi(2)
     mpi.ranks[0].enter(10, "MPI_Send").send(20, 1, mpi.world).leave(21, "MPI_Send")
-    mpi.ranks[1].enter(5, "MPI_Recv").recv(19, 0, mpi.world).leave(25, "MPI_Recv")
+    mpi.ranks[1].enter(5, "MPI_Recv").receive(19, 0, mpi.world).leave(25, "MPI_Recv")
     m = enhance(archive).messages
     assert len(m) == 1
     assert m.counts["messages received before they were sent"] == 1
@@ -259,7 +259,7 @@ def test_unmatched__a_message_received_before_it_was_sent_is_counted(archive, en
 def test_unmatched__a_peer_outside_the_communicator_matches_nothing(archive, enhance):
     mpi = archive.mpi(2)
     mpi.ranks[0].enter(10, "MPI_Send").send(11, 2, mpi.world).leave(12, "MPI_Send")
-    mpi.ranks[1].enter(10, "MPI_Recv").recv(11, 2, mpi.world).leave(12, "MPI_Recv")
+    mpi.ranks[1].enter(10, "MPI_Recv").receive(11, 2, mpi.world).leave(12, "MPI_Recv")
     m = enhance(archive).messages
     assert len(m) == 0
     assert (m.counts["sends without receive"], m.counts["receives without send"]) == (1, 1)
@@ -268,6 +268,6 @@ def test_unmatched__a_peer_outside_the_communicator_matches_nothing(archive, enh
 def test_messages__outside_any_region_have_no_call(archive, enhance):
     mpi = archive.mpi(2)
     mpi.ranks[0].send(11, 1, mpi.world)
-    mpi.ranks[1].recv(14, 0, mpi.world)
+    mpi.ranks[1].receive(14, 0, mpi.world)
     m = enhance(archive).messages
     assert times(m, "send_enter", "recv_enter", "recv_call_path") == [(-1, -1, -1)]

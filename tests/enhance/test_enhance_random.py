@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles import queues, stacks
-from random_programs import CONSTRUCT_NAMES, RandomProgram
+from support.random_programs import CONSTRUCT_NAMES, RandomProgram
 
 from tracecols.enhance.dataflow.spill import ColumnSpill
 from tracecols.enhance.scan import scan

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from otf2_workload import everything
+from support.otf2_workload import everything
 
 import tracecols
 from tracecols.enhance.dataflow import spill
@@ -41,17 +41,17 @@ def profile(model):
 
 
 def worker(thread, team, begin, end, region=PARALLEL):
-    thread.team_begin(begin, team).call(begin + 1, end - 1, region).team_end(end, team)
+    thread.begin_team(begin, team).call(begin + 1, end - 1, region).end_team(end, team)
 
 
 def test_inheritance__a_worker_continues_the_stack_its_master_had_at_the_fork(archive, enhance):
     threads, team = archive.openmp(2)
     master, other = threads
-    master.enter(0, "main").enter(10, "f").fork(11, 2).team_begin(12, team).enter(13, PARALLEL).leave(20, PARALLEL)
-    master.team_end(20, team).join(21).leave(22, "f")
+    master.enter(0, "main").enter(10, "f").fork(11, 2).begin_team(12, team).enter(13, PARALLEL).leave(20, PARALLEL)
+    master.end_team(20, team).join(21).leave(22, "f")
     # the second time from elsewhere
     master.enter(30, "g").fork(31, 2)
-    master.team_begin(32, team).enter(33, PARALLEL).leave(40, PARALLEL).team_end(40, team).join(41).leave(
+    master.begin_team(32, team).enter(33, PARALLEL).leave(40, PARALLEL).end_team(40, team).join(41).leave(
         42, "g"
     ).leave(50, "main")
     worker(other, team, 14, 19)
@@ -76,13 +76,13 @@ def test_inheritance__a_nested_team_hangs_below_the_thread_that_forked_it(archiv
     inner = archive.comm("", [1, 2], paradigm="openmp")
     a, b, c = threads
     region = "!$omp parallel @b.c:1"
-    a.enter(0, "main").fork(1, 2).team_begin(2, outer).enter(3, PARALLEL).leave(50, PARALLEL).team_end(50, outer).join(
+    a.enter(0, "main").fork(1, 2).begin_team(2, outer).enter(3, PARALLEL).leave(50, PARALLEL).end_team(50, outer).join(
         51
     ).leave(52, "main")
-    b.team_begin(2, outer).enter(3, PARALLEL).enter(4, "f").fork(5, 2).team_begin(6, inner).enter(7, region).leave(
+    b.begin_team(2, outer).enter(3, PARALLEL).enter(4, "f").fork(5, 2).begin_team(6, inner).enter(7, region).leave(
         20, region
     )
-    b.team_end(20, inner).join(21).leave(22, "f").leave(49, PARALLEL).team_end(50, outer)
+    b.end_team(20, inner).join(21).leave(22, "f").leave(49, PARALLEL).end_team(50, outer)
     worker(c, inner, 8, 19, region)
     model = enhance(archive)
     below = f"main/{PARALLEL}/f/{region}"
@@ -99,7 +99,7 @@ def test_inheritance__a_master_is_not_needed_to_begin_with(archive, enhance):
     # the worker's location stands in front of its master's
     threads, _ = archive.openmp(3)
     team = archive.comm("", [2, 0], paradigm="openmp")
-    threads[2].enter(0, "main").fork(1, 2).team_begin(2, team).call(3, 9, PARALLEL).team_end(9, team).join(10).leave(
+    threads[2].enter(0, "main").fork(1, 2).begin_team(2, team).call(3, 9, PARALLEL).end_team(9, team).join(10).leave(
         11, "main"
     )
     worker(threads[0], team, 4, 8)
@@ -121,7 +121,7 @@ def test_inheritance__ends_with_the_team(archive, enhance):
     # after JOIN a worker's inherited stack is empty (3.20)
     threads, team = archive.openmp(2)
     master, other = threads
-    master.enter(0, "main").fork(1, 2).team_begin(2, team).call(3, 9, PARALLEL).team_end(9, team).join(10).leave(
+    master.enter(0, "main").fork(1, 2).begin_team(2, team).call(3, 9, PARALLEL).end_team(9, team).join(10).leave(
         30, "main"
     )
     worker(other, team, 4, 8)
@@ -131,7 +131,7 @@ def test_inheritance__ends_with_the_team(archive, enhance):
 
 def test_inheritance__a_fork_outside_any_region_leaves_workers_at_top_level(archive, enhance):
     threads, team = archive.openmp(2)
-    threads[0].fork(1, 2).team_begin(2, team).call(3, 9, PARALLEL).team_end(9, team).join(10)
+    threads[0].fork(1, 2).begin_team(2, team).call(3, 9, PARALLEL).end_team(9, team).join(10)
     worker(threads[1], team, 4, 8)
     assert profile(enhance(archive)) == {(PARALLEL, 0): (6, 1), (PARALLEL, 1): (2, 1)}
 
@@ -141,10 +141,10 @@ def test_inheritance__threads_that_wait_for_each_other_end(archive, enhance):
     threads, team = archive.openmp(2)
     second = archive.comm("", [0, 1], paradigm="openmp")
     a, b = threads
-    a.team_begin(1, second).call(2, 3, "f").team_end(4, second)
-    a.fork(5, 2).team_begin(6, team).call(7, 8, "f").team_end(9, team).join(10)
-    b.team_begin(1, team).call(2, 3, "g").team_end(4, team)
-    b.fork(5, 2).team_begin(6, second).call(7, 8, "g").team_end(9, second).join(10)
+    a.begin_team(1, second).call(2, 3, "f").end_team(4, second)
+    a.fork(5, 2).begin_team(6, team).call(7, 8, "f").end_team(9, team).join(10)
+    b.begin_team(1, team).call(2, 3, "g").end_team(4, team)
+    b.fork(5, 2).begin_team(6, second).call(7, 8, "g").end_team(9, second).join(10)
     model = enhance(archive)
     assert sum(s.visits.sum() for s in model.scans) == 4
 
@@ -189,16 +189,16 @@ def test_join__of_nested_forks_is_paired_like_brackets(archive, enhance):
     threads, team = archive.openmp(1)
     inner = archive.comm("", [0], paradigm="openmp")
     (a,) = threads
-    a.enter(0, "main").fork(1, 1).team_begin(2, team).enter(3, PARALLEL)
-    a.fork(4, 1).team_begin(5, inner).call(6, 7, PARALLEL).team_end(8, inner).join(9)
-    a.leave(10, PARALLEL).team_end(11, team).join(12).leave(13, "main")
+    a.enter(0, "main").fork(1, 1).begin_team(2, team).enter(3, PARALLEL)
+    a.fork(4, 1).begin_team(5, inner).call(6, 7, PARALLEL).end_team(8, inner).join(9)
+    a.leave(10, PARALLEL).end_team(11, team).join(12).leave(13, "main")
     t = enhance(archive).teams
     assert sorted(zip(t.fork_time.tolist(), t.join_time.tolist(), strict=True)) == [(1, 12), (4, 9)]
 
 
 def test_join__that_is_missing_is_the_end_of_the_trace(archive, enhance):
     threads, team = archive.openmp(1)
-    threads[0].enter(0, "main").fork(1, 1).team_begin(2, team).enter(3, PARALLEL).enter(20, "f")
+    threads[0].enter(0, "main").fork(1, 1).begin_team(2, team).enter(3, PARALLEL).enter(20, "f")
     t = enhance(archive).teams
     assert (t.join.tolist(), t.join_time.tolist()) == ([-1], [20])
 
@@ -209,12 +209,12 @@ def test_constructs__are_counted_by_role_within_a_team_instance(archive, enhance
     master, other = threads
     master.enter(0, "main")
     for t in (10, 50):
-        master.fork(t, 2).team_begin(t + 1, team).enter(t + 2, PARALLEL).call(t + 3, t + 5, loop).call(
+        master.fork(t, 2).begin_team(t + 1, team).enter(t + 2, PARALLEL).call(t + 3, t + 5, loop).call(
             t + 6, t + 9, barrier
         )
-        master.call(t + 10, t + 12, barrier).leave(t + 13, PARALLEL).team_end(t + 13, team).join(t + 14)
-        other.team_begin(t + 2, team).enter(t + 3, PARALLEL).call(t + 4, t + 5, loop).call(t + 8, t + 9, barrier)
-        other.call(t + 11, t + 12, barrier).leave(t + 13, PARALLEL).team_end(t + 13, team)
+        master.call(t + 10, t + 12, barrier).leave(t + 13, PARALLEL).end_team(t + 13, team).join(t + 14)
+        other.begin_team(t + 2, team).enter(t + 3, PARALLEL).call(t + 4, t + 5, loop).call(t + 8, t + 9, barrier)
+        other.call(t + 11, t + 12, barrier).leave(t + 13, PARALLEL).end_team(t + 13, team)
     master.leave(90, "main")
     model = enhance(archive)
     c = model.constructs
@@ -227,9 +227,9 @@ def test_constructs__are_counted_by_role_within_a_team_instance(archive, enhance
 def test_constructs__that_lack_a_thread_are_counted(archive, enhance):
     threads, team = archive.openmp(2)
     master, other = threads
-    master.enter(0, "main").fork(1, 2).team_begin(2, team).enter(3, PARALLEL).call(5, 9, IMPLICIT).leave(10, PARALLEL)
-    master.team_end(11, team).join(12).leave(13, "main")
-    other.team_begin(2, team).enter(4, PARALLEL).leave(9, PARALLEL).team_end(10, team)
+    master.enter(0, "main").fork(1, 2).begin_team(2, team).enter(3, PARALLEL).call(5, 9, IMPLICIT).leave(10, PARALLEL)
+    master.end_team(11, team).join(12).leave(13, "main")
+    other.begin_team(2, team).enter(4, PARALLEL).leave(9, PARALLEL).end_team(10, team)
     model = enhance(archive)
     assert model.constructs.counts["constructs that lack threads"] == 1
     assert model.constructs.latest_enter_time.tolist() == [4, 5]
@@ -240,11 +240,11 @@ def test_constructs__of_one_role_match_whatever_others_lack(archive, enhance):
     threads, team = archive.openmp(2)
     master, other = threads
     barrier = "!$omp barrier @a.c:4"
-    master.enter(0, "main").fork(1, 2).team_begin(2, team).enter(3, PARALLEL).call(5, 9, "!$omp for @a.c:3").call(
+    master.enter(0, "main").fork(1, 2).begin_team(2, team).enter(3, PARALLEL).call(5, 9, "!$omp for @a.c:3").call(
         10, 20, barrier
     )
-    master.leave(22, PARALLEL).team_end(23, team).join(24).leave(25, "main")
-    other.team_begin(2, team).enter(4, PARALLEL).call(15, 20, barrier).leave(21, PARALLEL).team_end(22, team)
+    master.leave(22, PARALLEL).end_team(23, team).join(24).leave(25, "main")
+    other.begin_team(2, team).enter(4, PARALLEL).call(15, 20, barrier).leave(21, PARALLEL).end_team(22, team)
     c = enhance(archive).constructs
     assert dict(zip(c.role.tolist(), c.n_members.tolist(), strict=True)) == {"parallel": 2, "loop": 1, "barrier": 2}
     assert c.latest_enter_time[c.role == "barrier"].tolist() == [15]
@@ -505,7 +505,7 @@ def test_created_threads__keep_their_place_behind_teams_of_their_own(archive, en
     thread = created(archive)[0]
     team = archive.comm("", [1], paradigm="openmp")
     # outside of all regions, which the recording has behind the end of the thread
-    thread.fork(61, 1).team_begin(62, team).call(63, 64, "in the team").team_end(65, team).join(66).call(
+    thread.fork(61, 1).begin_team(62, team).call(63, 64, "in the team").end_team(65, team).join(66).call(
         67, 68, "after"
     )
     found = paths(enhance(archive))
@@ -556,14 +556,14 @@ def test_scan__that_waits_in_buffers_of_others_finds_the_same_as_alone(archive, 
     threads, outer = archive.openmp(4)
     inner = archive.comm("", [3, 2], paradigm="openmp")
     a, b, c, d = threads
-    a.enter(0, "main").fork(1, 4).team_begin(2, outer).call(3, 20, PARALLEL).team_end(20, outer).join(21).leave(
+    a.enter(0, "main").fork(1, 4).begin_team(2, outer).call(3, 20, PARALLEL).end_team(20, outer).join(21).leave(
         90, "main"
     )
     worker(b, outer, 3, 19)
     worker(c, outer, 4, 18)
     worker(c, inner, 33, 44)
     worker(d, outer, 5, 17)
-    d.enter(30, "f").fork(31, 2).team_begin(32, inner).call(33, 43, PARALLEL).team_end(44, inner).join(45).leave(
+    d.enter(30, "f").fork(31, 2).begin_team(32, inner).call(33, 43, PARALLEL).end_team(44, inner).join(45).leave(
         46, "f"
     )
     model = enhance(archive)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from otf2_writer import Archive
+from support.otf2_writer import Archive
 
 import tracecols
 from tracecols.converters.otf2.write import write_archive
@@ -25,7 +25,7 @@ def archive_of(path, flags, members=(3, 1), coordinate=3):
     for place, at, region, record, other in ((3, 10, send, "MpiSend", 1), (1, 20, receive, "MpiRecv", 3)):
         peer = other if flags else members.index(other)
         location = mpi.ranks[place].enter(at, region)
-        (location.send if record == "MpiSend" else location.recv)(at + 2, peer, pair)
+        (location.send if record == "MpiSend" else location.receive)(at + 2, peer, pair)
         location.leave(at + 5, region)
     return archive.write()
 
@@ -47,8 +47,8 @@ def test_global_members__messages_match(tmp_path, flags):
 def test_global_members__equal_the_library(tmp_path):
     pytest.importorskip("otf2")
     import otf2
-    from otf2_compare import check_definitions, check_events
-    from otf2_library import Library
+    from support.otf2_compare import check_definitions, check_events
+    from support.otf2_library import Library
 
     anchor = archive_of(tmp_path / "x.otf2", 1)
     store = Store(tracecols.convert(anchor, tmp_path / "x.trace"))

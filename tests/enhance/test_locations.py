@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import SHARED
 from rich.console import Console
-from severities import cells
+from support.severities import cells
 
 import tracecols
 from tracecols.enhance.definitions.locations import Locations
@@ -23,9 +23,9 @@ PARALLEL = "!$omp parallel @a.c:1"
 
 def parallel(master, worker, team):
     """Main from 0 to 100 with a parallel region from 20 to 80."""
-    master.enter(0, "main").fork(20, 2).team_begin(20, team).call(20, 80, PARALLEL).team_end(80, team).join(80)
+    master.enter(0, "main").fork(20, 2).begin_team(20, team).call(20, 80, PARALLEL).end_team(80, team).join(80)
     master.leave(100, "main")
-    worker.team_begin(20, team).call(20, 80, PARALLEL).team_end(80, team)
+    worker.begin_team(20, team).call(20, 80, PARALLEL).end_team(80, team)
 
 
 # -- masters (7)

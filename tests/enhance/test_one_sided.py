@@ -169,7 +169,7 @@ def test_lock_competition__of_what_is_never_released_is_none(archive, analyze):
 
 
 def test_copies_of_devices__are_no_bytes_of_one_sided_communication(archive, analyze):
-    from offload_program import small
+    from support.offload_program import small
 
     small(archive)
     cube = analyze(archive)

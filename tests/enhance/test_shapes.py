@@ -5,20 +5,16 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 import time
 import tracemalloc
 from fnmatch import translate
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from otf2_writer import Archive
-from small_cubes import small_cube
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
+from support.otf2_writer import Archive
+from support.small_cubes import small_cube
 
 import tracecols
 from benchmarks import generate

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED
-from kernel_layouts import layouts
-from offload_program import small
-from timeline_reader import Perfetto, read
+from support.kernel_layouts import layouts
+from support.offload_program import small
+from support.timeline_reader import Perfetto, read
 
 import tracecols
 from tracecols.cli import group
@@ -289,7 +289,9 @@ def test_waits__stand_below_their_location_at_the_time_they_waste(archive, tmp_p
         60, "MPI_Send"
     )
     mpi.ranks[0].leave(99, "main")
-    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").recv(55, 0, mpi.world).leave(56, "MPI_Recv").leave(99, "main")
+    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").receive(55, 0, mpi.world).leave(56, "MPI_Recv").leave(
+        99, "main"
+    )
     trace = convert(archive.write(), tmp_path)
     timeline = export(trace, tmp_path / "x.pftrace", waits=["mpi_latesender"])
     (track,) = [u for u, t in timeline.tracks.items() if t.name == "Late Sender"]
@@ -321,7 +323,9 @@ def late(archive):
         60, "MPI_Send"
     )
     mpi.ranks[0].leave(99, "main")
-    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").recv(55, 0, mpi.world).leave(56, "MPI_Recv").leave(199, "main")
+    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").receive(55, 0, mpi.world).leave(56, "MPI_Recv").leave(
+        199, "main"
+    )
 
 
 @pytest.mark.parametrize("name", ["x.pftrace", "x.trace.json"])
@@ -551,7 +555,7 @@ def test_odd__open_instances_exits_without_enter_and_wrong_exits(archive, tmp_pa
 def test_odd__messages_without_partner_and_without_region(archive, tmp_path):
     mpi = archive.mpi(2)
     mpi.ranks[0].send(5, 1, mpi.world, 7, 64).send(6, 1, mpi.world, 8, 1)
-    mpi.ranks[1].recv(4, 0, mpi.world, 7, 64).recv(9, 0, mpi.world, 9, 2)
+    mpi.ranks[1].receive(4, 0, mpi.world, 7, 64).receive(9, 0, mpi.world, 9, 2)
     trace = convert(archive.write(), tmp_path)
     timeline = export(trace, tmp_path / "x.pftrace")
     of = lines(trace, timeline)

@@ -7,8 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from browser import chromium
-from trace_processor import trace_processor
+from support.browser import chromium
+from support.trace_processor import trace_processor
 
 import tracecols
 from tracecols.export.viewers import export_timeline

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import timeline as oracle
-from test_kernels import FIRST_ROW, NAMES, TASKS, OneLocation, locations, read_only
+from support.random_stacks import FIRST_ROW, NAMES, TASKS, OneLocation, locations, read_only
 
 from tracecols.export import drawing as export
 from tracecols.kernels import arrays, protobuf

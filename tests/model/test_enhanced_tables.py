@@ -161,7 +161,7 @@ def test_tables__of_programs_that_create_threads(ascends, archive, tmp_path, mon
 
 def test_tables__where_the_locations_of_processes_alternate(archive, tmp_path, monkeypatch):
     """Rows of one partition lie between those of another one: its files cannot follow each other."""
-    from random_programs import RandomProgram
+    from support.random_programs import RandomProgram
 
     program = RandomProgram(5, tmp_path / "traces.otf2", 60)
     path = tracecols.convert(tmp_path / "traces.otf2", tmp_path / "x.trace", jobs=1)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from conftest import DATA
-from offload_program import small
+from support.offload_program import small
 
 import tracecols
 from tracecols.cli import group

@@ -4,7 +4,6 @@ same."""
 from __future__ import annotations
 
 import gc
-import sys
 import tempfile
 import threading
 import time
@@ -15,8 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import tracecols
 from benchmarks import generate

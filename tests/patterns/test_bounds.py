@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import SHARED
-from severities import cells
+from support.severities import cells
 
 import tracecols
 from tracecols.enhance.dataflow.grouping import Segments

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from conftest import SHARED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_programs import RandomProgram
+from support.random_programs import RandomProgram
 
 import tracecols
 from tracecols.cli import group
@@ -36,7 +36,7 @@ def test_sound__has_no_violation(archive, told):
     a, b = mpi.ranks
     a.enter(0, "main").enter(1, "MPI_Send").send(2, 1, mpi.world, 7, 64).leave(3, "MPI_Send")
     a.collective(10, 20, mpi.world, "barrier").leave(30, "main")
-    b.enter(0, "main").enter(1, "MPI_Recv").recv(4, 0, mpi.world, 7, 64).leave(5, "MPI_Recv")
+    b.enter(0, "main").enter(1, "MPI_Recv").receive(4, 0, mpi.world, 7, 64).leave(5, "MPI_Recv")
     b.collective(15, 16, mpi.world, "barrier").leave(30, "main")
     assert told(archive) == {}
 
@@ -57,7 +57,7 @@ def test_messages__without_partner(archive, told):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "MPI_Send").send(2, 1, mpi.world, 7, 64).send(3, 1, mpi.world, 7, 1000).leave(4, "MPI_Send")
-    b.enter(0, "MPI_Recv").recv(5, 0, mpi.world, 7, 64).recv(6, 0, mpi.world, 8, 64).leave(7, "MPI_Recv")
+    b.enter(0, "MPI_Recv").receive(5, 0, mpi.world, 7, 64).receive(6, 0, mpi.world, 8, 64).leave(7, "MPI_Recv")
     assert told(archive) == {
         "sends without receive": (
             1,
@@ -70,7 +70,9 @@ def test_messages__without_partner(archive, told):
 def test_messages__cancelled_ones_violate_nothing(archive, told):
     mpi = archive.mpi(2)
     a, _ = mpi.ranks
-    a.enter(0, "MPI_Isend").isend(1, 1, mpi.world, 5).leave(2, "MPI_Isend").record(3, "MpiRequestCancelled", request=5)
+    a.enter(0, "MPI_Isend").start_send(1, 1, mpi.world, 5).leave(2, "MPI_Isend").record(
+        3, "MpiRequestCancelled", request=5
+    )
     assert told(archive) == {}
 
 
@@ -78,7 +80,7 @@ def test_clocks__messages_and_operations(archive, told):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "MPI_Send").send(20, 1, mpi.world).leave(21, "MPI_Send")
-    b.enter(0, "MPI_Recv").recv(15, 0, mpi.world).leave(21, "MPI_Recv")
+    b.enter(0, "MPI_Recv").receive(15, 0, mpi.world).leave(21, "MPI_Recv")
     # rank 1 leaves a barrier before rank 0 enters it; without bytes nobody waits for an allreduce
     a.collective(50, 60, mpi.world, "barrier").collective(75, 80, mpi.world, "allreduce")
     b.collective(40, 45, mpi.world, "barrier").collective(70, 71, mpi.world, "allreduce")
@@ -126,9 +128,9 @@ def test_collectives__order_and_participants(archive, told):
 
 def test_constructs__order_and_threads(archive, told):
     (a, b), team = archive.openmp(2)
-    a.fork(0, 2).team_begin(1, team).enter(2, PARALLEL).call(3, 4, LOOP).call(5, 6, BARRIER).leave(9, PARALLEL)
-    a.team_end(9, team).join(10)
-    b.team_begin(1, team).enter(2, PARALLEL).call(3, 4, "!$omp for @a.c:9").leave(9, PARALLEL).team_end(9, team)
+    a.fork(0, 2).begin_team(1, team).enter(2, PARALLEL).call(3, 4, LOOP).call(5, 6, BARRIER).leave(9, PARALLEL)
+    a.end_team(9, team).join(10)
+    b.begin_team(1, team).enter(2, PARALLEL).call(3, 4, "!$omp for @a.c:9").leave(9, PARALLEL).end_team(9, team)
     assert told(archive) == {
         "constructs that lack threads": (1, [(5, 0, f"'{BARRIER}': 1 of 2 threads")]),
         "constructs in different order": (1, [(3, 0, f"'{LOOP}' at location 0 is '!$omp for @a.c:9' at location 1")]),
@@ -138,7 +140,7 @@ def test_constructs__order_and_threads(archive, told):
 def test_teams__without_fork(archive, told):
     (a, b), team = archive.openmp(2)
     a.enter(0, "main").leave(9, "main")
-    b.call(1, 2, "warm up").team_begin(3, team).call(4, 5, PARALLEL).team_end(6, team)
+    b.call(1, 2, "warm up").begin_team(3, team).call(4, 5, PARALLEL).end_team(6, team)
     found = told(archive)
     assert found["teams that nobody forked"] == (1, [(3, 1, "begins in communicator 0, which nobody forked")])
 
@@ -234,10 +236,10 @@ def test_parts__do_not_change_what_is_found(archive, enhance, monkeypatch):
     mpi = archive.mpi(2, 2)
     for threads, team in zip(mpi.threads, mpi.teams, strict=True):
         a, b = threads
-        a.fork(0, 2).team_begin(1, team).enter(2, PARALLEL).acquire(3, 1, 1).leave(9, PARALLEL).team_end(9, team).join(
+        a.fork(0, 2).begin_team(1, team).enter(2, PARALLEL).acquire(3, 1, 1).leave(9, PARALLEL).end_team(9, team).join(
             10
         )
-        b.team_begin(1, team).enter(2, PARALLEL).acquire(4, 1, 2).call(5, 6, LOOP).leave(9, PARALLEL).team_end(9, team)
+        b.begin_team(1, team).enter(2, PARALLEL).acquire(4, 1, 2).call(5, 6, LOOP).leave(9, PARALLEL).end_team(9, team)
         a.enter(20, "MPI_Send").send(21, 0, mpi.world, 3).leave(22, "MPI_Send")
     whole = find_violations(enhance(archive))
     monkeypatch.setattr(model_module, "PARTITION_ROWS", 1)

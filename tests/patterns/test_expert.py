@@ -7,17 +7,17 @@ those, too (below), so what random programs show beyond them is as good as its r
 from __future__ import annotations
 
 import random
-from collections import defaultdict
 
 import pandas as pd
 import pytest
 from conftest import SHARED
-from epilog_writer import EpilogWriter, merged, write_archive
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles.epilog import merge_archive, read_epilog
 from oracles.expert import severities
-from random_epilog import random_recording
+from support.epilog_writer import EpilogWriter, merged, write_archive
+from support.expert_cells import cells, differences
+from support.random_epilog import random_recording
 
 import tracecols
 from tracecols import conversion
@@ -32,34 +32,6 @@ PROGRAMS = st.fixed_dictionaries(
         "overlapping_locks": st.booleans(), "pseudo_regions": st.booleans(), "violations": st.booleans(),
     }
 )  # fmt: skip
-
-
-def cells(cube):
-    """Return the severities in seconds, occurrences or counts by property, call path, rank and thread.
-
-    Wavefronts are left out: EXPERT 3.0 does not look for them.
-    """
-    found = defaultdict(float)
-    for name in cube.properties.id:
-        if "wavefront" in name:
-            continue
-        of = cube.cells[name]
-        for call_path, location, value in zip(
-            of.call_path.tolist(), of.location.tolist(), of.value.tolist(), strict=True
-        ):
-            rank, thread = int(cube.system.rank[location]), int(cube.system.thread[location])
-            found[name, cube.call_paths.path[call_path], rank, thread] += value * cube.scale(name)
-    return found
-
-
-def differences(wanted, cube):
-    """Return the cells that differ: wanted and found."""
-    found = cells(cube)
-    return {
-        k: (wanted.get(k, 0), found.get(k, 0))
-        for k in wanted.keys() | found.keys()
-        if abs(wanted.get(k, 0) - found.get(k, 0)) > 1e-9
-    }
 
 
 @pytest.fixture

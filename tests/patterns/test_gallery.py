@@ -1,4 +1,4 @@
-"""The page of ten questions says what is true. After a change: ``python tests/gallery.py`` writes its outputs anew."""
+"""The page of ten questions says what is true. After a change: ``python tests/support/gallery.py`` writes its outputs anew."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 import pytest
-from gallery import PAGE, blocks, execute
+from support.gallery import PAGE, blocks, execute
 
 
 @pytest.fixture
@@ -25,6 +25,6 @@ def test_questions__are_ten_and_their_answers_are_real(options, tmp_path):
     found = blocks(text)
     made = execute([code for code, _ in found], tmp_path)
     for (code, then), now in zip(found, made, strict=True):
-        assert now == then.rstrip("\n"), f"out of date; run python tests/gallery.py\n{code}"
+        assert now == then.rstrip("\n"), f"out of date; run python tests/support/gallery.py\n{code}"
     assert sum(bool(output) for output in made) >= 13
     assert "/tmp" not in text

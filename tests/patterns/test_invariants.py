@@ -10,7 +10,7 @@ import pytest
 from conftest import DATA, SHARED, slow
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_programs import RandomProgram
+from support.random_programs import RandomProgram
 
 import tracecols
 from tracecols import conversion

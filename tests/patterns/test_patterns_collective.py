@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from severities import cells
+from support.severities import cells
 
 import tracecols
 from tracecols.schema.enums import COLLECTIVE_OPS

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA
-from test_plugins import two_messages
+from support.two_messages import two_messages
 
 import tracecols
 from tracecols.enhance.dataflow import partitions

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.orders import overtaken
-from severities import cells
+from support.severities import cells
 
 from tracecols.patterns.base import Matches
 from tracecols.patterns.point_to_point import overtaking
 
 
 def recv(rank, begin, at, end, peer, comm, tag=0, length=8, call="MPI_Recv"):
-    rank.enter(begin, call).recv(at, peer, comm, tag, length).leave(end, call)
+    rank.enter(begin, call).receive(at, peer, comm, tag, length).leave(end, call)
 
 
 def send(rank, begin, end, peer, comm, tag=0, length=8, call="MPI_Send"):
@@ -24,11 +24,11 @@ def send(rank, begin, end, peer, comm, tag=0, length=8, call="MPI_Send"):
 
 
 def irecv(rank, begin, request):
-    rank.enter(begin, "MPI_Irecv").irecv_request(begin + 1, request).leave(begin + 2, "MPI_Irecv")
+    rank.enter(begin, "MPI_Irecv").post_receive(begin + 1, request).leave(begin + 2, "MPI_Irecv")
 
 
 def isend(rank, begin, peer, comm, request, tag=0, length=8):
-    rank.enter(begin, "MPI_Isend").isend(begin + 1, peer, comm, request, tag, length).leave(begin + 2, "MPI_Isend")
+    rank.enter(begin, "MPI_Isend").start_send(begin + 1, peer, comm, request, tag, length).leave(begin + 2, "MPI_Isend")
 
 
 # -- Late Sender
@@ -69,7 +69,7 @@ def test_late_sender__of_a_posted_receive_is_charged_to_the_wait(archive, analyz
     isend(mpi.ranks[0], 30, 1, mpi.world, 0)
     irecv(mpi.ranks[1], 5, 0)
     # the wait begins at 20, the send at 30
-    mpi.ranks[1].enter(20, "MPI_Wait").irecv(38, 0, mpi.world, 0, 0, 8).leave(40, "MPI_Wait")
+    mpi.ranks[1].enter(20, "MPI_Wait").complete_receive(38, 0, mpi.world, 0, 0, 8).leave(40, "MPI_Wait")
     assert cells(analyze(archive), "mpi_latesender") == {("MPI_Wait", 1): 10}
 
 
@@ -99,7 +99,9 @@ def test_late_sender__of_several_messages_in_one_call(archive, enhance, call, ex
     send(mpi.ranks[1], 35, 50, 2, mpi.world)
     irecv(mpi.ranks[2], 5, 0)
     irecv(mpi.ranks[2], 10, 1)
-    mpi.ranks[2].enter(20, call).irecv(56, 0, mpi.world, 0).irecv(57, 1, mpi.world, 1).leave(60, call)
+    mpi.ranks[2].enter(20, call).complete_receive(56, 0, mpi.world, 0).complete_receive(57, 1, mpi.world, 1).leave(
+        60, call
+    )
     assert cells(analyze_model(enhance(archive)), "mpi_latesender") == expected
 
 
@@ -110,15 +112,17 @@ def test_late_sender__two_calls_that_wait_for_several_wait_once_each(archive, an
     for request in (0, 1):
         irecv(mpi.ranks[1], 5 + 3 * request, request)
     for t, request in ((20, 0), (60, 1)):
-        mpi.ranks[1].enter(t, "MPI_Waitall").irecv(t + 15, 0, mpi.world, request).leave(t + 16, "MPI_Waitall")
+        mpi.ranks[1].enter(t, "MPI_Waitall").complete_receive(t + 15, 0, mpi.world, request).leave(
+            t + 16, "MPI_Waitall"
+        )
     assert cells(analyze(archive), "mpi_latesender") == {("MPI_Waitall", 1): 10 + 10}
 
 
 def test_late_sender__of_sendrecv_and_probed_messages(archive, analyze):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
-    a.enter(10, "MPI_Sendrecv").send(11, 1, mpi.world).recv(28, 1, mpi.world).leave(30, "MPI_Sendrecv")
-    b.enter(16, "MPI_Sendrecv").send(17, 0, mpi.world).recv(18, 0, mpi.world).leave(19, "MPI_Sendrecv")
+    a.enter(10, "MPI_Sendrecv").send(11, 1, mpi.world).receive(28, 1, mpi.world).leave(30, "MPI_Sendrecv")
+    b.enter(16, "MPI_Sendrecv").send(17, 0, mpi.world).receive(18, 0, mpi.world).leave(19, "MPI_Sendrecv")
     # time in the probe is no wait state: 40 - 50; the message is there when it is received
     b.enter(40, "MPI_Mprobe").record(55, "MpiProbe", peer=0, communicator=mpi.world, tag=5, message=1).leave(
         56, "MPI_Mprobe"
@@ -232,10 +236,10 @@ def test_wrong_order__in_one_call_there_is_no_order(archive, analyze, later, exp
     send(mpi.ranks[1], 35, 50, 2, mpi.world)
     irecv(mpi.ranks[2], 5, 0)
     irecv(mpi.ranks[2], 10, 1)
-    mpi.ranks[2].enter(20, "MPI_Waitall").irecv(56, 0, mpi.world, 0)
+    mpi.ranks[2].enter(20, "MPI_Waitall").complete_receive(56, 0, mpi.world, 0)
     if later:
         mpi.ranks[2].leave(60, "MPI_Waitall").enter(61, "MPI_Waitall")
-    mpi.ranks[2].irecv(62, 1, mpi.world, 1).leave(63, "MPI_Waitall")
+    mpi.ranks[2].complete_receive(62, 1, mpi.world, 1).leave(63, "MPI_Waitall")
     cube = analyze(archive)
     assert cells(cube, "mpi_latesender") == {("MPI_Waitall", 2): 25}
     assert cells(cube, "mpi_latesender_wo") == expected
@@ -373,9 +377,9 @@ def test_late_receiver__of_a_non_blocking_send_is_charged_to_its_completion(arch
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     isend(a, 10, 1, mpi.world, 0)
-    a.enter(20, call).isend_complete(39, 0).leave(40, call)
+    a.enter(20, call).complete_send(39, 0).leave(40, call)
     irecv(b, 30, 0)
-    b.enter(35, "MPI_Wait").irecv(38, 0, mpi.world, 0).leave(39, "MPI_Wait")
+    b.enter(35, "MPI_Wait").complete_receive(38, 0, mpi.world, 0).leave(39, "MPI_Wait")
     cube = analyze_model(enhance(archive))
     assert cells(cube, "mpi_latereceiver") == expected
     # counted where it waits, though its parent counts the send where it starts: as the reference does
@@ -390,7 +394,7 @@ def waitall_of_two_sends(mpi, *, late_sender):
     isend(a, 3, 1, mpi.world, 0)
     isend(a, 6, 2, mpi.world, 1)
     irecv(a, 9, 2)
-    a.enter(20, "MPI_Waitall").isend_complete(47, 0).isend_complete(48, 1).irecv(49, 1, mpi.world, 2).leave(
+    a.enter(20, "MPI_Waitall").complete_send(47, 0).complete_send(48, 1).complete_receive(49, 1, mpi.world, 2).leave(
         50, "MPI_Waitall"
     )
     send(b, 25 if late_sender else 15, 27, 0, mpi.world)
@@ -418,7 +422,7 @@ def test_late_receiver__of_equals_the_last_send_counts(archive, enhance, lengths
     for i, length in enumerate(lengths):
         isend(a, 3 + 3 * i, 1 + i, mpi.world, i, length=length)
         recv(mpi.ranks[1 + i], 30, 38, 39, 0, mpi.world, length=length)
-    a.enter(20, "MPI_Waitall").isend_complete(47, 0).isend_complete(48, 1).leave(50, "MPI_Waitall")
+    a.enter(20, "MPI_Waitall").complete_send(47, 0).complete_send(48, 1).leave(50, "MPI_Waitall")
     cube = analyze_model(enhance(archive))
     assert cells(cube, "mpi_latereceiver") == {("MPI_Waitall", 0): 10}
     counted, other = ("mpi_clr_count", "mpi_slr_count") if lengths[1] else ("mpi_slr_count", "mpi_clr_count")

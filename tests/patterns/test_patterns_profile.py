@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from otf2_writer import Archive
-from severities import cells
+from support.otf2_writer import Archive
+from support.severities import cells
 
 from tracecols.errors import AnalysisError
 from tracecols.patterns.base import Family, InRegions, SumOf

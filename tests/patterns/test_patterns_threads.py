@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from severities import cells
+from support.severities import cells
 
 import tracecols
 from tracecols.schema import EventKind, enums
@@ -26,12 +26,12 @@ class Region:
         master.enter(0, "main").fork(10, self.n)
 
     def begin(self, i, t):
-        self.threads[i].team_begin(t, self.team).enter(t, PARALLEL)
+        self.threads[i].begin_team(t, self.team).enter(t, PARALLEL)
         return self.threads[i]
 
     def end(self, *leave, join=90):
         for i, t in enumerate(leave):
-            self.threads[i].leave(t, PARALLEL).team_end(t, self.team)
+            self.threads[i].leave(t, PARALLEL).end_team(t, self.team)
         self.threads[0].join(join).leave(100, "main")
 
 
@@ -65,7 +65,7 @@ def test_management__is_nothing_where_clocks_disagree(archive, analyze):
 def test_management__of_a_team_nobody_forked_is_none(archive, analyze):
     threads, team = archive.openmp(2)
     threads[0].enter(0, "main").leave(100, "main")
-    threads[1].team_begin(20, team).call(20, 30, PARALLEL).team_end(30, team)
+    threads[1].begin_team(20, team).call(20, 30, PARALLEL).end_team(30, team)
     cube = analyze(archive, "scalasca")
     assert cells(cube, "omp_management") == {}
     # the thread runs for 10 ticks, and idles besides as long as the master runs serially, as in the reference
@@ -486,10 +486,10 @@ def test_idle__is_by_process(archive, analyze):
     mpi = archive.mpi(2, 2)
     for i, (master, worker) in enumerate(mpi.threads):
         team = mpi.teams[i]
-        master.enter(0, "main").fork(10 + i, 2).team_begin(11, team).call(12, 20, PARALLEL).team_end(20, team).join(
+        master.enter(0, "main").fork(10 + i, 2).begin_team(11, team).call(12, 20, PARALLEL).end_team(20, team).join(
             21
         ).leave(30, "main")
-        worker.team_begin(12, team).call(12, 20, PARALLEL).team_end(20, team)
+        worker.begin_team(12, team).call(12, 20, PARALLEL).end_team(20, team)
     cube = analyze(archive)
     # fork to join is 11 long in process 0, 10 in process 1
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 30 - 11, ("main", 1, 1): 30 - 10}

@@ -33,8 +33,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA, SHARED, slow
-from otf2_writer import Archive
-from severities import cells
+from support.otf2_writer import Archive
+from support.severities import cells
 
 import tracecols
 from tracecols.model.model import enhance
@@ -212,7 +212,7 @@ def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each
     receiver = mpi.ranks[1]
     # f waits from 10 to 30, g from 40 to 55; what h receives was sent at 6, before both
     for name, source, enter, leave in (("f", 0, 10, 35), ("g", 2, 40, 60), ("h", 3, 70, 75)):
-        receiver.enter(enter - 1, name).enter(enter, "MPI_Recv").recv(leave - 1, source, mpi.world, length=8)
+        receiver.enter(enter - 1, name).enter(enter, "MPI_Recv").receive(leave - 1, source, mpi.world, length=8)
         receiver.leave(leave, "MPI_Recv").leave(leave + 1, name)
     cube = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).analyze()
 

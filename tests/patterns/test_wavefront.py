@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from otf2_writer import Archive
-from severities import cells
-from sweep_simulation import CORNERS, refill_truth, simulate
+from support.otf2_writer import Archive
+from support.severities import cells
+from support.sweep_simulation import CORNERS, refill_truth, simulate
 
 import tracecols
 from tracecols.cli import group
@@ -34,7 +34,7 @@ def record(archive, processes):
         end = 2
         for name, begin, event, end, peer, tag in process.calls:
             location.enter(begin, name)
-            (location.send if name == "MPI_Send" else location.recv)(event, peer, mpi.world, tag, 8)
+            (location.send if name == "MPI_Send" else location.receive)(event, peer, mpi.world, tag, 8)
             location.leave(end, name)
         location.leave(end + 1, "sweep")
     return mpi
@@ -183,7 +183,7 @@ def sender_and_receiver(archive, n, *messages):
     for k, (source, comm) in enumerate(messages):
         at = 100 * (k + 1)
         mpi.ranks[source].enter(at + 10, "MPI_Send").send(at + 11, 0, comm, 0, 8).leave(at + 12, "MPI_Send")
-        mpi.ranks[0].enter(at, "MPI_Recv").recv(at + 20, source, comm, 0, 8).leave(at + 21, "MPI_Recv")
+        mpi.ranks[0].enter(at, "MPI_Recv").receive(at + 20, source, comm, 0, 8).leave(at + 21, "MPI_Recv")
     return mpi
 
 
@@ -234,17 +234,19 @@ def test_refill__exchanges_are_no_sweeps(archive, enhance, sources, call, expect
         at = 110 + 10 * i
         mpi.ranks[source].enter(at, "MPI_Send").send(at + 1, 0, mpi.world, 0, 8).leave(at + 2, "MPI_Send")
         if call == "MPI_Waitall":
-            me.enter(10 + 10 * i, "MPI_Irecv").irecv_request(11 + 10 * i, i).leave(12 + 10 * i, "MPI_Irecv")
+            me.enter(10 + 10 * i, "MPI_Irecv").post_receive(11 + 10 * i, i).leave(12 + 10 * i, "MPI_Irecv")
     me.enter(100, call)
     for i, source in enumerate(sources):
         at = 130 + i
-        me.irecv(at, source, mpi.world, i, 0, 8) if call == "MPI_Waitall" else me.recv(at, source, mpi.world, 0, 8)
+        me.complete_receive(at, source, mpi.world, i, 0, 8) if call == "MPI_Waitall" else me.receive(
+            at, source, mpi.world, 0, 8
+        )
     me.leave(140, call)
     # a sweep from the north-west afterwards
     for k, source in enumerate((1, 3)):
         at = 200 + 100 * k
         mpi.ranks[source].enter(at + 10, "MPI_Send").send(at + 11, 0, mpi.world, 0, 8).leave(at + 12, "MPI_Send")
-        me.enter(at, "MPI_Recv").recv(at + 20, source, mpi.world, 0, 8).leave(at + 21, "MPI_Recv")
+        me.enter(at, "MPI_Recv").receive(at + 20, source, mpi.world, 0, 8).leave(at + 21, "MPI_Recv")
     cube = analyze_model(enhance(archive), topologies=[CROSS])
     ours = cells(cube, "mpi_latesender_wavefront_nw")
     assert ours.get((call, 0), 0) == expected
@@ -277,7 +279,7 @@ def test_refill__of_threads_counts_where_their_process_stands(archive, enhance):
     mpi = archive.mpi(2, n_threads=2)
     # a thread of rank 1 sends, a thread of rank 0 receives
     mpi.threads[1][1].enter(20, "MPI_Send").send(21, 0, mpi.world, 0, 8).leave(22, "MPI_Send")
-    mpi.threads[0][1].enter(10, "MPI_Recv").recv(30, 1, mpi.world, 0, 8).leave(31, "MPI_Recv")
+    mpi.threads[0][1].enter(10, "MPI_Recv").receive(30, 1, mpi.world, 0, 8).leave(31, "MPI_Recv")
     cube = analyze_model(enhance(archive), topologies=[{"name": "row", "sizes": [2, 1], "order": "C"}])
     assert cells(cube, "mpi_latesender_wavefront_ne") == {("MPI_Recv", 0, 1): 10}
     assert cube.on_topology("row", "mpi_latesender_wavefront_ne").tolist() == [[1e-8], [0]]
@@ -331,7 +333,7 @@ def test_refill__keeps_to_the_communicator_of_the_grid(archive, enhance):
     for k, (source, over) in enumerate([(2, comm), (2, comm), (1, mpi.world), (1, mpi.world)]):
         at = 100 * (k + 1)
         mpi.ranks[source].enter(at + 10, "MPI_Send").send(at + 11, 0, over, 0, 8).leave(at + 12, "MPI_Send")
-        mpi.ranks[0].enter(at, "MPI_Recv").recv(at + 20, source, over, 0, 8).leave(at + 21, "MPI_Recv")
+        mpi.ranks[0].enter(at, "MPI_Recv").receive(at + 20, source, over, 0, 8).leave(at + 21, "MPI_Recv")
     cube = analyze_model(enhance(archive))
     assert cells(cube, "mpi_latesender_wavefront_ne") == {("MPI_Recv", 0): 10}
     assert cells(cube, "mpi_latesender_wavefront_sw") == {}
@@ -342,8 +344,8 @@ def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
     mpi = archive.mpi(3)
     mpi.ranks[2].enter(10, "MPI_Send").send(11, 0, mpi.world, 0, 8).leave(12, "MPI_Send")
     mpi.ranks[1].enter(60, "MPI_Send").send(61, 0, mpi.world, 0, 8).leave(62, "MPI_Send")
-    mpi.ranks[0].enter(20, "MPI_Recv").recv(70, 1, mpi.world, 0, 8).leave(71, "MPI_Recv")
-    mpi.ranks[0].enter(80, "MPI_Recv").recv(81, 2, mpi.world, 0, 8).leave(82, "MPI_Recv")
+    mpi.ranks[0].enter(20, "MPI_Recv").receive(70, 1, mpi.world, 0, 8).leave(71, "MPI_Recv")
+    mpi.ranks[0].enter(80, "MPI_Recv").receive(81, 2, mpi.world, 0, 8).leave(82, "MPI_Recv")
     grid = {"sizes": [2, 2], "coordinates": [[0, 0], [1, 0], [0, 1]]}
     cube = analyze_model(enhance(archive), topologies=[grid])
     assert cells(cube, "mpi_latesender_wavefront_se") == cells(cube, "mpi_latesender_wo") == {("MPI_Recv", 0): 40}

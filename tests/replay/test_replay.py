@@ -8,7 +8,7 @@ import pytest
 from conftest import DATA, SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_programs import RandomProgram
+from support.random_programs import RandomProgram
 
 import tracecols
 from tracecols.errors import AnalysisError

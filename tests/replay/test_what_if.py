@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA
-from offload_program import small
-from test_efficiencies import check_identities
+from support.efficiencies import check_identities
+from support.offload_program import small
 
 import tracecols
 from tracecols.cli import group

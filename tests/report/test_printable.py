@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from otf2_writer import Archive
+from support.otf2_writer import Archive
 
 import tracecols
 from tracecols.cli import group

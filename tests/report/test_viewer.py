@@ -17,9 +17,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from browser import Report, chromium, link
 from click.testing import CliRunner
-from small_cubes import small_cube
+from support.browser import Report, chromium, link
+from support.small_cubes import small_cube
 
 import tracecols
 from tracecols.cli import group

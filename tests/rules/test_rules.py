@@ -39,7 +39,7 @@ def send(rank, begin, end, peer, comm, length=8, call="MPI_Send"):
 
 
 def recv(rank, begin, end, peer, comm, length=8):
-    rank.enter(begin, "MPI_Recv").recv(end - 1, peer, comm, 0, length).leave(end, "MPI_Recv")
+    rank.enter(begin, "MPI_Recv").receive(end - 1, peer, comm, 0, length).leave(end, "MPI_Recv")
 
 
 # -- parameters
@@ -288,10 +288,10 @@ def test_wrong_order__costs_all_calls_involved(archive, find):
     # sent: a at 11 (tag 1), b at 21; received: that of b first, then that of a; a third one is in order
     a.enter(10, "MPI_Send").send(11, 2, mpi.world, 1, 8).leave(13, "MPI_Send")
     b.enter(20, "MPI_Send").send(21, 2, mpi.world, 2, 8).leave(25, "MPI_Send")
-    c.enter(30, "MPI_Recv").recv(31, 1, mpi.world, 2, 8).leave(34, "MPI_Recv")
-    c.enter(40, "MPI_Recv").recv(41, 0, mpi.world, 1, 8).leave(48, "MPI_Recv")
+    c.enter(30, "MPI_Recv").receive(31, 1, mpi.world, 2, 8).leave(34, "MPI_Recv")
+    c.enter(40, "MPI_Recv").receive(41, 0, mpi.world, 1, 8).leave(48, "MPI_Recv")
     b.enter(50, "MPI_Send").send(51, 2, mpi.world, 3, 8).leave(66, "MPI_Send")
-    c.enter(70, "MPI_Recv").recv(71, 1, mpi.world, 3, 8).leave(96, "MPI_Recv")
+    c.enter(70, "MPI_Recv").receive(71, 1, mpi.world, 3, 8).leave(96, "MPI_Recv")
     assert ticks(find(archive)["wrong_order_costs"]) == 3 + 5 + 4 + 8
 
 

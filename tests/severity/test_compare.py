@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from small_cubes import random_cube, small_cube
+from support.small_cubes import random_cube, small_cube
 
 import tracecols
 from tracecols.cli import group

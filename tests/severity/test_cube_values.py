@@ -9,15 +9,15 @@ import struct
 import zlib
 from pathlib import Path
 
-import cube_mutations
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from conftest import slow
-from small_cubes import random_cube, small_cube
-from test_cube_files import ANCHOR, OLD_CUBE, foreign, index
+from support import cube_mutations
+from support.cube_files import ANCHOR, OLD_CUBE, foreign, index
+from support.small_cubes import random_cube, small_cube
 
 import tracecols
 from tracecols.cli import group

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import DATA, SHARED, slow
-from small_cubes import ODD_NAMES, small_cube
+from support.small_cubes import ODD_NAMES, small_cube
 
 import tracecols
 from tracecols.cli import group
@@ -265,12 +265,12 @@ def with_tasks(archive, with_mpi=False):
     main.record(0, "ProgramBegin", program="prog").enter(0, "main")
     main.call(0, 4, "MPI_Init" if with_mpi else "begin").call(4, 10, "serial").fork(10, 2)
     for i, one in enumerate((main, worker)):
-        one.team_begin(10, team).enter(10, parallel).enter(10, barrier)
+        one.begin_team(10, team).enter(10, parallel).enter(10, barrier)
         one.record(12, "ThreadTaskSwitch", team=team, creator=0, generation=1 + i)
         one.enter(12, task).call(12, 42, "work").leave(42, task)
         one.record(42, "ThreadTaskComplete", team=team, creator=0, generation=1 + i)
         one.record(42, "ThreadTaskSwitch", team=team, creator=i, generation=0)
-        one.leave(50, barrier).leave(50, parallel).team_end(50, team)
+        one.leave(50, barrier).leave(50, parallel).end_team(50, team)
     main.join(50).call(50, 55, "serial").call(55, 60, "MPI_Finalize" if with_mpi else "end")
     main.leave(60, "main").record(60, "ProgramEnd", exit_status=0)
     return archive

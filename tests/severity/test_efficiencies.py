@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from small_cubes import small_cube
+from support.efficiencies import check_identities, values
+from support.small_cubes import small_cube
 
 import tracecols
 from tracecols.cli import group
@@ -28,11 +29,6 @@ from tracecols.severity.efficiencies import Requirement, RunTimes, failures, is_
 from tracecols.testing import Program
 
 PARALLEL, BARRIER = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9"
-
-
-def values(table, model):
-    """Return the values of a model by metric."""
-    return table[table.model == model].set_index("metric")["value"].to_dict()
 
 
 def barrier_after(*computing, start=0, stop=100):
@@ -256,25 +252,6 @@ def test_counters__of_computation_only():
 # ------------------------------------------------------------------------------------------------------------
 
 
-def check_identities(table):
-    mpi, both, added = (values(table, m) for m in ("mpi", "hybrid multiplicative", "hybrid additive"))
-    close = pytest.approx
-    assert mpi["load_balance"] * mpi["communication_efficiency"] == close(mpi["parallel_efficiency"])
-    product = mpi["serialisation_efficiency"] * mpi["transfer_efficiency"]
-    assert product == close(mpi["communication_efficiency"])
-    assert both["mpi_parallel_efficiency"] * both["openmp_parallel_efficiency"] == close(both["parallel_efficiency"])
-    assert both["mpi_load_balance"] * both["mpi_communication_efficiency"] == close(both["mpi_parallel_efficiency"])
-    product = both["openmp_load_balance"] * both["openmp_communication_efficiency"]
-    assert product == close(both["openmp_parallel_efficiency"])
-    assert added["process_efficiency"] + added["thread_efficiency"] - 1 == close(added["parallel_efficiency"])
-    parts = added["process_load_balance"] + added["process_communication_efficiency"] - 1
-    assert parts == close(added["process_efficiency"])
-    parts = added["process_serialisation_efficiency"] + added["process_transfer_efficiency"] - 1
-    assert parts == close(added["process_communication_efficiency"])
-    assert added["amdahl_efficiency"] + added["openmp_region_efficiency"] - 1 == close(added["thread_efficiency"])
-    assert mpi["parallel_efficiency"] == close(both["parallel_efficiency"]) == close(added["parallel_efficiency"])
-
-
 @pytest.mark.parametrize("name", ["late_sender", "coll", "hybrid_2x3", "omp_basic"])
 def test_identities__hold_on_recorded_traces(data, tmp_path, name):
     cube = tracecols.open(tracecols.convert(data / name, tmp_path / "x.trace")).analyze()
@@ -473,14 +450,14 @@ def test_waits_that_overlap__count_no_more_than_the_call(archive, analyze):
     # one MPI_Waitall of 60 ticks waits for a message and for a barrier, 50 ticks for each, at the same time
     mpi = archive.mpi(2)
     first, second = mpi.ranks
-    first.enter(0, "main").enter(4, "MPI_Irecv").irecv_request(4, 1).leave(5, "MPI_Irecv")
+    first.enter(0, "main").enter(4, "MPI_Irecv").post_receive(4, 1).leave(5, "MPI_Irecv")
     second.enter(0, "main")
     for rank, start in zip(mpi.ranks, (10, 70), strict=True):
         rank.enter(start, "MPI_Ibarrier").record(start, "NonBlockingCollectiveRequest", request=2).leave(
             start, "MPI_Ibarrier"
         )
     second.enter(70, "MPI_Send").send(70, 0, mpi.world).leave(71, "MPI_Send")
-    first.enter(20, "MPI_Waitall").irecv(80, 1, mpi.world, 1)
+    first.enter(20, "MPI_Waitall").complete_receive(80, 1, mpi.world, 1)
     second.enter(71, "MPI_Wait")
     for rank, call in zip(mpi.ranks, ("MPI_Waitall", "MPI_Wait"), strict=True):
         rank.record(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
-from test_periods import by_period, loop
+from support.periods import by_period, loop
 
 import tracecols
 from tracecols.cli import group

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_programs import RandomProgram
+from support.random_programs import RandomProgram
 
 import tracecols
 from tracecols.conversion import write_store
@@ -438,12 +438,12 @@ def test_piece__knows_in_which_order_receives_were_posted(archive, enhance):
     a, b = mpi.ranks
     for rank in (a, b):
         rank.enter(0, "main")
-    a.enter(4, "MPI_Irecv").irecv_request(5, 7).leave(6, "MPI_Irecv")
+    a.enter(4, "MPI_Irecv").post_receive(5, 7).leave(6, "MPI_Irecv")
     b.enter(10, "MPI_Send").send(11, 0, mpi.world, 0, 1).leave(12, "MPI_Send")
     # the receive that was posted last is completed first: it waits for its sender from 50 to 60
-    a.enter(50, "MPI_Recv").recv(62, 1, mpi.world, 0, 1000).leave(64, "MPI_Recv")
+    a.enter(50, "MPI_Recv").receive(62, 1, mpi.world, 0, 1000).leave(64, "MPI_Recv")
     b.enter(60, "MPI_Send").send(61, 0, mpi.world, 0, 1000).leave(63, "MPI_Send").leave(100, "main")
-    a.enter(80, "MPI_Wait").irecv(82, 1, mpi.world, 7, 0, 1).leave(84, "MPI_Wait").leave(100, "main")
+    a.enter(80, "MPI_Wait").complete_receive(82, 1, mpi.world, 7, 0, 1).leave(84, "MPI_Wait").leave(100, "main")
     store = enhance(archive).store
     assert waits_of(store, "mpi_latesender", 40) == ({0: 10}, {"receives without send": 1})
     # the receive that was posted first is not completed in the piece

@@ -10,8 +10,9 @@ import pytest
 from conftest import DATA, SHARED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_programs import RandomProgram
-from severities import cells
+from support.random_programs import RandomProgram
+from support.severities import cells
+from support.slices import CALLS, analyze_piece
 
 import tracecols
 from tracecols.errors import AnalysisError
@@ -19,11 +20,9 @@ from tracecols.model.model import enhance as enhance_store
 from tracecols.schema import EventKind
 from tracecols.search.cube import analyze_model
 from tracecols.slices import plan
-from tracecols.slices.opened import open_slice
 from tracecols.store import Store
 
 PARALLEL, TASK = "!$omp parallel @a.c:1", "!$omp task @a.c:7"
-CALLS = "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here"
 DISPLACED = "call paths counted outside their parallel region, as the reference does"
 
 ADD_UP = (
@@ -32,18 +31,6 @@ ADD_UP = (
     "syncs_coll", "comms_cxch", "comms_csrc", "comms_cdst", "bytes_cout", "bytes_cin",
 )  # fmt: skip
 OF_IDLE_THREADS = ("omp_idle_threads", "omp_limited_parallelism")
-
-
-def seconds(store, ticks):
-    clock = store.manifest["clock"]
-    return None if ticks is None else (ticks - clock["origin"]) / clock["resolution"]
-
-
-def analyze_piece(store, start, stop, conventions="scalasca"):
-    """Analyze what lies between two ticks."""
-    with open_slice(store, seconds(store, start), seconds(store, stop), 1) as piece:
-        model = enhance_store(piece, 1)
-        return model, analyze_model(model, conventions)
 
 
 def reserved(model):
@@ -172,10 +159,10 @@ def test_piece__cuts_through_a_task(archive, enhance, cut):
     # switch at 20, the task's region from 30 to 50, complete at 60: 40 ticks where it was scheduled
     (thread,), team = archive.openmp(1)
     barrier = "!$omp implicit barrier @a.c:2"
-    thread.enter(0, "main").fork(5, 1).team_begin(6, team).enter(7, PARALLEL).enter(10, barrier)
+    thread.enter(0, "main").fork(5, 1).begin_team(6, team).enter(7, PARALLEL).enter(10, barrier)
     thread.record(20, "ThreadTaskSwitch", team=team, creator=0, generation=1).enter(30, TASK).leave(50, TASK)
     thread.record(60, "ThreadTaskComplete", team=team, creator=0, generation=1)
-    thread.leave(80, barrier).leave(90, PARALLEL).team_end(91, team).join(95).leave(100, "main")
+    thread.leave(80, barrier).leave(90, PARALLEL).end_team(91, team).join(95).leave(100, "main")
     store = enhance(archive).store
     total = Counter()
     for start, stop in ((None, cut), (cut, None)):
@@ -193,9 +180,9 @@ def test_piece__cuts_through_a_task(archive, enhance, cut):
 def test_piece__cuts_through_a_team_while_it_is_made_or_ended(archive, enhance, cut):
     # fork at 10; the threads enter at 20 and 30, leave at 80 and 70, their teams end at 82 and 72; join at 90
     (master, worker), team = archive.openmp(2)
-    master.enter(0, "main").fork(10, 2).team_begin(18, team).call(20, 80, PARALLEL).team_end(82, team).join(90)
+    master.enter(0, "main").fork(10, 2).begin_team(18, team).call(20, 80, PARALLEL).end_team(82, team).join(90)
     master.leave(100, "main")
-    worker.team_begin(28, team).call(30, 70, PARALLEL).team_end(72, team)
+    worker.begin_team(28, team).call(30, 70, PARALLEL).end_team(72, team)
     store = enhance(archive).store
     check_sum(store, [cut], (*ADD_UP, *OF_IDLE_THREADS))
     cubes = [analyze_piece(store, *bounds)[1] for bounds in ((None, cut), (cut, None))]
@@ -213,10 +200,10 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
     two = archive.comm("", [0, 1], paradigm="openmp")
     threads[0].enter(0, "main")
     for team, begin in ((every, 10), (two, 30), (every, 50)):
-        threads[0].fork(begin, 3).team_begin(begin + 1, team).call(begin + 2, begin + 8, PARALLEL)
-        threads[0].team_end(begin + 9, team).join(begin + 10)
+        threads[0].fork(begin, 3).begin_team(begin + 1, team).call(begin + 2, begin + 8, PARALLEL)
+        threads[0].end_team(begin + 9, team).join(begin + 10)
         for thread in threads[1 : 3 if team == every else 2]:
-            thread.team_begin(begin + 3, team).call(begin + 4, begin + 7, PARALLEL).team_end(begin + 8, team)
+            thread.begin_team(begin + 3, team).call(begin + 4, begin + 7, PARALLEL).end_team(begin + 8, team)
     threads[0].leave(100, "main")
     store = enhance(archive).store
     # where something happens, and just behind
@@ -235,10 +222,10 @@ def test_piece__counts_what_was_sent_before(archive, enhance):
     a.enter(0, "main").enter(14, "MPI_Send").send(15, 1, mpi.world, 1, 8).leave(16, "MPI_Send")
     a.enter(16, "MPI_Send").send(16, 1, mpi.world, 2, 100).leave(17, "MPI_Send")
     a.enter(50, "MPI_Send").send(51, 1, mpi.world, 1, 4).leave(52, "MPI_Send").leave(90, "main")
-    b.enter(0, "main").enter(5, "MPI_Irecv").irecv_request(6, 1).leave(7, "MPI_Irecv")
-    b.enter(38, "MPI_Recv").recv(40, 0, mpi.world, 1, 8).leave(41, "MPI_Recv")
-    b.enter(55, "MPI_Recv").recv(56, 0, mpi.world, 1, 4).leave(57, "MPI_Recv")
-    b.enter(59, "MPI_Wait").irecv(60, 0, mpi.world, 1, 2, 100).leave(61, "MPI_Wait").leave(90, "main")
+    b.enter(0, "main").enter(5, "MPI_Irecv").post_receive(6, 1).leave(7, "MPI_Irecv")
+    b.enter(38, "MPI_Recv").receive(40, 0, mpi.world, 1, 8).leave(41, "MPI_Recv")
+    b.enter(55, "MPI_Recv").receive(56, 0, mpi.world, 1, 4).leave(57, "MPI_Recv")
+    b.enter(59, "MPI_Wait").complete_receive(60, 0, mpi.world, 1, 2, 100).leave(61, "MPI_Wait").leave(90, "main")
     store = enhance(archive).store
     _, before = analyze_piece(store, None, 20)
     model, after = analyze_piece(store, 20, None)

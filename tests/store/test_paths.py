@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from conftest import slow
-from epilog_mutations import recordings
-from epilog_writer import write_archive
-from otf2_writer import Archive
-from test_store import change
+from support.epilog_mutations import recordings
+from support.epilog_writer import write_archive
+from support.otf2_writer import Archive
+from support.store_changes import change
 
 import tracecols
 from tracecols.cli import group

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from otf2_workload import everything
+from support.otf2_workload import everything
 
 import tracecols
 from tracecols.errors import StoreError
@@ -310,7 +310,7 @@ def test_own_ancestor__is_found_at_any_depth():
 @pytest.mark.slow
 def test_any_value__is_used_or_refused(tmp_path):
     """Values changed at random, in a process of its own, with the bounds of all indices in kernels checked."""
-    program = Path(__file__).parents[1].joinpath("store_mutations.py")
+    program = Path(__file__).parents[1].joinpath("support", "store_mutations.py")
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     arguments = [sys.executable, str(program), str(tmp_path / "stores"), "10000", "150"]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=900, check=False)

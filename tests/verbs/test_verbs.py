@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA, SHARED
-from epilog_writer import EpilogWriter
+from support.epilog_writer import EpilogWriter
 
 import tracecols
 from tracecols.enhance.dataflow import partitions
@@ -285,7 +285,7 @@ def late(tmp_path):
 
 
 def flushed(tmp_path, pending=39):
-    from test_buffer_flush import program
+    from support.flushed import program
 
     return program(tmp_path, pending=pending)
 
@@ -366,12 +366,12 @@ def test_time_profile__has_the_time_of_tasks_before_and_after_their_regions(arch
     def switch(time, number):
         return one.record(time, "ThreadTaskSwitch", team=team, creator=0, generation=number)
 
-    one.enter(0, "main").fork(0, 1).team_begin(0, team).enter(0, "!$omp parallel @a.c:1").enter(10, barrier)
+    one.enter(0, "main").fork(0, 1).begin_team(0, team).enter(0, "!$omp parallel @a.c:1").enter(10, barrier)
     switch(20, 1)
     switch(30, 2).enter(32, task).leave(38, task)
     switch(40, 1).enter(50, task).leave(60, task)
     one.record(70, "ThreadTaskComplete", team=team, creator=0, generation=1)
-    switch(70, 0).leave(80, barrier).leave(80, "!$omp parallel @a.c:1").team_end(80, team).join(80).leave(90, "main")
+    switch(70, 0).leave(80, barrier).leave(80, "!$omp parallel @a.c:1").end_team(80, team).join(80).leave(90, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"), jobs=1)
     assert_times_agree(trace)
     found = trace.time_profile(1, by="path")

@@ -18,8 +18,6 @@ import pytest
 
 pytest.importorskip("distributed")
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 import tracecols
 from benchmarks.generate import make, write
 from benchmarks.kill import content

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracecols.docs.site.programs import OffloadProgram, PosixProgram, WindowProgram
+from tracecols.docs.site.programs import PTHREAD, OffloadProgram, PosixProgram, WindowProgram
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Location, Program
@@ -544,10 +544,9 @@ def join_wait() -> Example:
     """A thread is joined while it still runs."""
     program = PosixProgram()
     main, created = program.main, program.created
-    program.of_thread(main.enter(0, "main").enter(2, "pthread_create"), 3, K.THREAD_CREATE).leave(10)
-    program.of_thread(created, 5, K.THREAD_BEGIN).enter(5, "work").leave(45)
-    program.of_thread(created, 45, K.THREAD_END)
-    program.of_thread(main.enter(20, "pthread_join"), 47, K.THREAD_WAIT).leave(48).leave(60)
+    main.enter(0, "main").enter(2, "pthread_create").create_thread(3, 1, program.pool).leave(10)
+    created.begin_thread(5, 1, program.pool).call(5, 45, "work").end_thread(45, 1, program.pool)
+    main.enter(20, "pthread_join").wait_for_thread(47, 1, program.pool).leave(48).leave(60)
     return Example(program, (Interval(main, 20, 45),), Cause(created, 45, "the created thread ends"))
 
 
@@ -555,10 +554,10 @@ def mutex(acquire: str) -> Example:
     """A mutex is held by another thread."""
     program = PosixProgram()
     owner, waiting = program.main, program.created
-    program.of_lock(owner.enter(0, "main").enter(5, "pthread_mutex_lock"), 6, K.THREAD_ACQUIRE_LOCK, 1).leave(15)
-    program.of_lock(owner.enter(38, "pthread_mutex_unlock"), 40, K.THREAD_RELEASE_LOCK, 1).leave(48).leave(60)
-    program.of_lock(waiting.enter(0, "work").enter(10, acquire), 42, K.THREAD_ACQUIRE_LOCK, 2).leave(43)
-    program.of_lock(waiting.enter(46, "pthread_mutex_unlock"), 47, K.THREAD_RELEASE_LOCK, 2).leave(56).leave(60)
+    owner.enter(0, "main").enter(5, "pthread_mutex_lock").acquire(6, 1, 1, PTHREAD).leave(15)
+    owner.enter(38, "pthread_mutex_unlock").release(40, 1, 1, PTHREAD).leave(48).leave(60)
+    waiting.enter(0, "work").enter(10, acquire).acquire(42, 1, 2, PTHREAD).leave(43)
+    waiting.enter(46, "pthread_mutex_unlock").release(47, 1, 2, PTHREAD).leave(56).leave(60)
     return Example(program, (Interval(waiting, 10, 40),), Cause(owner, 40, "thread 0 releases the mutex"))
 
 

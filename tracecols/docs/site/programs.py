@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS, PARADIGMS
 from tracecols.testing import Location, Program
@@ -11,14 +9,6 @@ from tracecols.testing import Location, Program
 PTHREAD = PARADIGMS.index("pthread")
 ANY, CLOSES = 1, 3
 """Levels of synchronisation: of the process, and of its memory as well."""
-
-
-def add_row(tables: dict[str, dict[str, list[Any]]], table: str, **values: Any) -> None:
-    """Add a row to a definition table; what is not given is null."""
-    columns = tables[table]
-    number = len(columns["id"])
-    for name, column in columns.items():
-        column.append(values.get(name, number if name == "id" else "" if name == "name" else -1))
 
 
 class WindowProgram(Program):
@@ -33,15 +23,9 @@ class WindowProgram(Program):
     def __init__(self, processes: int) -> None:
         super().__init__(processes)
         self._matching = 0
-
-    @property
-    def definitions(self) -> dict[str, dict[str, list[Any]]]:
-        """Columns of every definition table: also the window, and a group of each process."""
-        tables = super().definitions
-        add_row(tables, "windows", name="window", communicator=0, flags=0)
-        for p in range(len(self.masters)):
-            add_row(tables, "groups", type="comm_group", paradigm="mpi", flags=0, members=[p])
-        return tables
+        self.define("windows", name="window", communicator=0, flags=0)
+        for p in range(processes):
+            self.define("groups", type="comm_group", paradigm="mpi", flags=0, members=[p])
 
     def together(self, rank: int, name: str, enter: int, leave: int) -> Location:
         """Write down a call that all processes make: creation, fence or freeing of the window."""
@@ -82,16 +66,9 @@ class OffloadProgram(Program):
     def __init__(self) -> None:
         super().__init__(processes=1, threads=2)
         self.host, self.stream = self.locations
-        self._communicators.append(("", "cuda", [0, 1]))
-
-    @property
-    def definitions(self) -> dict[str, dict[str, list[Any]]]:
-        """Columns of every definition table: the second location is a stream."""
-        tables = super().definitions
-        tables["locations"]["type"][1] = "gpu"
-        tables["locations"]["name"] = ["host", "CUDA[0:7]"]
-        add_row(tables, "windows", communicator=1, flags=0)
-        return tables
+        self.definitions["locations"] |= {"type": ["cpu_thread", "gpu"], "name": ["host", "CUDA[0:7]"]}
+        device = self.define("communicators", kind="group", paradigm="cuda", flags=0, members=[0, 1])
+        self.define("windows", communicator=device, flags=0)
 
     def call(self, enter: int, leave: int, name: str) -> OffloadProgram:
         """Write down a call of the host for the device."""
@@ -120,21 +97,15 @@ class PosixProgram(Program):
     ----------
     main, created : Location
         The two threads.
+    pool : int
+        The team of threads that the program creates.
     """
 
     def __init__(self) -> None:
         super().__init__(processes=1, threads=2)
         self.main, self.created = self.locations
-        self._communicators.append(("", "pthread", [0, 1]))
+        self.pool = self.define("communicators", kind="group", paradigm="pthread", flags=0, members=[0, 1])
         self.region("pthread_create", "pthread", "thread_create")
         self.region("pthread_join", "pthread", "thread_wait")
         for name in ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait"):
             self.region(name, "pthread", "wrapper")
-
-    def of_thread(self, one: Location, time: int, kind: K) -> Location:
-        """Write down that the second thread is created, begins, is waited for or ends."""
-        return one.record(time, kind, threads={"team": 1, "sequence": 1, "model": PTHREAD})
-
-    def of_lock(self, one: Location, time: int, kind: K, order: int) -> Location:
-        """Write down that the mutex is acquired or released."""
-        return one.record(time, kind, locks={"lock": 1, "acquisition": order, "model": PTHREAD})

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from epilog_writer import merged, write_archive
 from oracles.epilog import CODE, Event, Recording, load, records
-from random_epilog import random_recording
 
 import tracecols
+from support.epilog_writer import merged, write_archive
+from support.random_epilog import random_recording
 from tracecols.errors import TracecolsError
 from tracecols.kernels.kernel import kernel
 

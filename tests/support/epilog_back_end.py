@@ -1,4 +1,4 @@
-"""Write a generated trace as a merged EPILOG trace, as EPIK would have recorded it.
+"""Write a program as a merged EPILOG trace, as EPIK would have recorded it.
 
 Threads begin and end with their parallel region, requests are not recorded, and the end of a collective operation is
 the end of its call.
@@ -6,41 +6,36 @@ the end of its call.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.programs import kernels as k
-from benchmarks.programs.source import Generated
-from tracecols.converters.base import Report
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-
-from epilog_writer import EpilogWriter
+from support.epilog_writer import EpilogWriter
+from tracecols.converters.base import Report, Source
+from tracecols.schema import EventKind as K
 
 CLOCK_RATE = 2.4e9
 """Ticks of a second: as in recorded traces no decimal number represents a tick."""
 ROWS = 1 << 20
 """Records that are encoded at a time."""
 ENTER, EXIT, SEND, RECEIVE, COLLECTIVE_EXIT, FORK, JOIN, ACQUIRE, RELEASE, OMP_COLLECTIVE_EXIT = range(101, 111)
-TYPES = {"parallel": 11, "loop": 12, "critical": 18, "implicit_barrier": 21, "critical_sblock": 23}
+TYPES = {"parallel": 11, "loop": 12, "critical": 18, "barrier": 20, "implicit_barrier": 21, "critical_sblock": 23}
 """Types of OpenMP regions by role."""
-TOGETHER = ("parallel", "loop", "implicit_barrier")
+TOGETHER = ("parallel", "loop", "barrier", "implicit_barrier")
 """Regions that all threads of a team leave."""
 
 RECORDS: dict[int, tuple[int, str, tuple[str, ...]]] = {
-    k.K_SEND: (SEND, "p2p", ("peer", "communicator", "tag", "length")),
-    k.K_ISEND: (SEND, "p2p", ("peer", "communicator", "tag", "length")),
-    k.K_RECV: (RECEIVE, "p2p", ("peer", "communicator", "tag")),
-    k.K_IRECV: (RECEIVE, "p2p", ("peer", "communicator", "tag")),
-    k.K_END: (COLLECTIVE_EXIT, "collectives", ("root", "communicator", "sent", "received")),
-    k.K_FORK: (FORK, "threads", ()),
-    k.K_JOIN: (JOIN, "threads", ()),
-    k.K_ACQUIRE: (ACQUIRE, "locks", ("lock",)),
-    k.K_RELEASE: (RELEASE, "locks", ("lock",)),
+    K.MPI_SEND: (SEND, "p2p", ("peer", "communicator", "tag", "length")),
+    K.MPI_ISEND: (SEND, "p2p", ("peer", "communicator", "tag", "length")),
+    K.MPI_RECV: (RECEIVE, "p2p", ("peer", "communicator", "tag")),
+    K.MPI_IRECV: (RECEIVE, "p2p", ("peer", "communicator", "tag")),
+    K.MPI_COLLECTIVE_END: (COLLECTIVE_EXIT, "collectives", ("root", "communicator", "sent", "received")),
+    K.THREAD_FORK: (FORK, "threads", ()),
+    K.THREAD_JOIN: (JOIN, "threads", ()),
+    K.THREAD_ACQUIRE_LOCK: (ACQUIRE, "locks", ("lock",)),
+    K.THREAD_RELEASE_LOCK: (RELEASE, "locks", ("lock",)),
 }
 """By kind of event: type of the record, and where its fields are."""
 SIZE_OF_HEAD, NOTHING = 14, 0xFFFFFFFF
@@ -51,7 +46,7 @@ for _code, _, _names in RECORDS.values():
     N_FIELDS[_code] = len(_names)
 
 
-def _define(source: Generated, n_events: int) -> bytes:
+def _define(source: Source, n_events: int) -> bytes:
     """Return everything up to the events."""
     d, writer = source.definitions, EpilogWriter(n_events=n_events)
     for p in range(len(d["processes"]["id"])):
@@ -68,7 +63,7 @@ def _define(source: Generated, n_events: int) -> bytes:
     return writer.build()
 
 
-def _records(source: Generated, location: int, together: NDArray[np.bool_], masters: NDArray[np.int64]) -> NDArray[Any]:
+def _records(source: Source, location: int, together: NDArray[np.bool_], masters: NDArray[np.int64]) -> NDArray[Any]:
     """Return the records of a location, in order.
 
     `together` says of which regions all threads of a team leave, `masters` are locations by communicator and rank.
@@ -78,7 +73,7 @@ def _records(source: Generated, location: int, together: NDArray[np.bool_], mast
         kind, region = batch.events["kind"], batch.events["region"]
         out = np.zeros(kind.size, RECORD)
         out["time"], out["location"] = batch.events["time"] / CLOCK_RATE, location
-        enters, exits = kind == k.K_ENTER, kind == k.K_EXIT
+        enters, exits = kind == K.ENTER, kind == K.EXIT
         out["code"][enters], out["fields"][enters, 0] = ENTER, region[enters]
         out["code"][exits] = np.where(together[region[exits]], OMP_COLLECTIVE_EXIT, EXIT)
         for number, (code, family, names) in RECORDS.items():
@@ -92,14 +87,14 @@ def _records(source: Generated, location: int, together: NDArray[np.bool_], mast
                     values = np.where(values < 0, NOTHING, masters[side["communicator"][mine], values])
                 out["fields"][rows, i] = values
         # the call of a collective operation ends with the operation
-        out["code"][np.flatnonzero(kind == k.K_END) + 1] = 0
+        out["code"][np.flatnonzero(kind == K.MPI_COLLECTIVE_END) + 1] = 0
         parts.append(out[out["code"] > 0])
         base += kind.size
     return np.concatenate(parts)
 
 
-def write_epilog(source: Generated, path: Path) -> Path:
-    """Write a generated trace without counters as a merged trace; returns the file."""
+def write_epilog(source: Source, path: Path) -> Path:
+    """Write a program without counters as a merged trace; returns the file."""
     if source.metric_types:
         raise ValueError("counters are not written as EPILOG")
     d = source.definitions

@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from epilog_writer import region_type
 from oracles.epilog import (
     CODE,
     ENTER_CODES,
@@ -29,6 +28,8 @@ from oracles.epilog import (
     Region,
     Topology,
 )
+
+from support.epilog_writer import region_type
 
 Script = Iterator[float | None]
 """Yields how long to work before it goes on; None waits until something wakes it up."""

@@ -8,7 +8,7 @@ damage. It does not need the `otf2` package. Example::
     with mpi.ranks[0] as rank:
         rank.enter(10, "MPI_Send").send(11, 1, mpi.world, tag=7, length=64).leave(12, "MPI_Send")
     with mpi.ranks[1] as rank:
-        rank.enter(5, "MPI_Recv").recv(14, 0, mpi.world, tag=7, length=64).leave(15, "MPI_Recv")
+        rank.enter(5, "MPI_Recv").receive(14, 0, mpi.world, tag=7, length=64).leave(15, "MPI_Recv")
     tracecols.convert(archive.write(), tmp_path / "x.trace")
 
 Times are ticks; the clock has 1e9 of them per second. Regions may be given by name: they are defined when first used,
@@ -19,22 +19,21 @@ and role and paradigm follow from the name (`MPI_Send`, `!$omp implicit barrier 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from tracecols.converters.otf2.records import DEFINITION_RECORDS, EVENT_RECORDS, MAPS, Record
-from tracecols.schema import enums
-from tracecols.testing import guess_region
+from tracecols.schema import EventKind, enums
+from tracecols.testing import Recorder, guess_region
 
 UNDEFINED = 0xFFFFFFFF
 UNDEFINED_64 = 0xFFFFFFFFFFFFFFFF
 
 EVENT = {r.name: r for r in EVENT_RECORDS}
+EVENT_OF = {EventKind(r.code): r for r in EVENT_RECORDS}
 DEFINITION = {r.name: r for r in DEFINITION_RECORDS}
-
-OPENMP, MPI, MEASUREMENT = (enums.PARADIGMS.index(p) for p in ("openmp", "mpi", "measurement_system"))
 
 
 def compressed(value: int | None, size: int, big: bool = False) -> bytes:
@@ -135,8 +134,8 @@ class Encoder:
         return self.magic + self.full(first) + self.full(last)
 
 
-class Location:
-    """One stream of events. Every method that records returns the location, so that calls can be chained."""
+class Location(Recorder):
+    """One stream of events, encoded as they are written down, with the verbs of `tracecols.testing.Recorder`."""
 
     def __init__(self, archive: Archive, number: int, name: str, process: int, kind: str) -> None:
         self.archive, self.id, self.name = archive, number, name
@@ -144,6 +143,7 @@ class Location:
         self.encode = archive.encode
         self.items: list[tuple[int | None, bytes, int]] = []
         self.local: list[bytes] = []
+        self.entered: list[int | str | None] = []
         self.n_events: int | None = None
         """What the definitions say; by default the number of records."""
         self.has_file = True
@@ -197,6 +197,21 @@ class Location:
             fields["region"] = self.archive.region_of(fields["region"])
         return self.raw(time, head + self.encode.record(EVENT[name], fields, tail))
 
+    def _team(self, team: int | None) -> int:
+        # None is UNDEFINED
+        return team  # type: ignore[return-value]
+
+    def add(self, time: int, kind: EventKind, region: int | str | None = None, **sides: Mapping[str, int]) -> Self:
+        """Append an event by its kind, as in a store; what is not given is UNDEFINED."""
+        record = EVENT_OF[kind]
+        if kind == EventKind.ENTER:
+            self.entered.append(region)
+        elif kind == EventKind.EXIT:
+            innermost = self.entered.pop() if self.entered else None
+            region = innermost if region is None else region
+        given = {"region": region, **{name: value for side in sides.values() for name, value in side.items()}}
+        return self.record(time, record.name, **{f.name: given.get(f.name) for f in record.fields})
+
     def unknown(self, time: int, code: int, payload: bytes = b"") -> Self:
         """Append an event of a type nobody knows yet."""
         return self.raw(time, self.encode.framed(code, payload))
@@ -216,99 +231,6 @@ class Location:
         body = self.encode.full(time) + self.encode.c64(offset) + struct.pack(self.encode.order + "d", deviation)
         self.local.append(self.encode.framed(6, body))
         return self
-
-    # -- events by what they mean ------------------------------------------------------------------
-
-    def enter(self, time: int, region: int | str) -> Self:
-        """Enter a region, given by identifier or name."""
-        return self.record(time, "Enter", region=region)
-
-    def leave(self, time: int, region: int | str) -> Self:
-        """Leave a region."""
-        return self.record(time, "Leave", region=region)
-
-    def call(self, begin: int, end: int, region: int | str) -> Self:
-        """Enter a region and leave it."""
-        return self.enter(begin, region).leave(end, region)
-
-    def send(self, time: int, peer: int, communicator: int, tag: int = 0, length: int = 0) -> Self:
-        """Send a message; `peer` is a rank of the communicator."""
-        return self.record(time, "MpiSend", peer=peer, communicator=communicator, tag=tag, length=length)
-
-    def recv(self, time: int, peer: int, communicator: int, tag: int = 0, length: int = 0) -> Self:
-        """Receive a message."""
-        return self.record(time, "MpiRecv", peer=peer, communicator=communicator, tag=tag, length=length)
-
-    def isend(self, time: int, peer: int, communicator: int, request: int, tag: int = 0, length: int = 0) -> Self:
-        """Start a non-blocking send."""
-        return self.record(
-            time, "MpiIsend", peer=peer, communicator=communicator, tag=tag, length=length, request=request
-        )
-
-    def isend_complete(self, time: int, request: int) -> Self:
-        """Complete a non-blocking send."""
-        return self.record(time, "MpiIsendComplete", request=request)
-
-    def irecv_request(self, time: int, request: int) -> Self:
-        """Post a non-blocking receive."""
-        return self.record(time, "MpiIrecvRequest", request=request)
-
-    def irecv(self, time: int, peer: int, communicator: int, request: int, tag: int = 0, length: int = 0) -> Self:
-        """Complete a non-blocking receive."""
-        return self.record(
-            time, "MpiIrecv", peer=peer, communicator=communicator, tag=tag, length=length, request=request
-        )
-
-    def collective(
-        self,
-        begin: int,
-        end: int,
-        communicator: int,
-        op: int | str,
-        root: int | None = None,
-        sent: int = 0,
-        received: int = 0,
-        region: int | str | None = None,
-    ) -> Self:
-        """Take part in a collective operation, all of it: enter, begin, end, leave.
-
-        The region is by default `MPI_` and the operation's name; begin and end have the times of enter and leave.
-        """
-        number = enums.COLLECTIVE_OPS.index(op) if isinstance(op, str) else op
-        if region is None:
-            region = "MPI_" + enums.COLLECTIVE_OPS[number].capitalize()
-        return (
-            self.enter(begin, region)
-            .record(begin, "MpiCollectiveBegin")
-            .record(
-                end, "MpiCollectiveEnd", op=number, communicator=communicator, root=root, sent=sent, received=received
-            )
-            .leave(end, region)
-        )
-
-    def fork(self, time: int, threads: int, model: int = OPENMP) -> Self:
-        """Fork a team."""
-        return self.record(time, "ThreadFork", model=model, requested=threads)
-
-    def join(self, time: int, model: int = OPENMP) -> Self:
-        """Join a team."""
-        return self.record(time, "ThreadJoin", model=model)
-
-    def team_begin(self, time: int, team: int) -> Self:
-        """Begin in a team, a communicator of `Archive.comm`."""
-        return self.record(time, "ThreadTeamBegin", team=team)
-
-    def team_end(self, time: int, team: int) -> Self:
-        """End in a team."""
-        return self.record(time, "ThreadTeamEnd", team=team)
-
-    def acquire(self, time: int, lock: int, order: int, model: int = OPENMP) -> Self:
-        """Acquire a lock; `order` counts the acquisitions of it."""
-        return self.record(time, "ThreadAcquireLock", model=model, lock=lock, acquisition=order)
-
-    def release(self, time: int, lock: int, order: int, model: int = OPENMP) -> Self:
-        """Release a lock, with the number of its acquisition."""
-        return self.record(time, "ThreadReleaseLock", model=model, lock=lock, acquisition=order)
 
     # -- files -------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """Change values of a severity cube, make all checksums right again, and see that every command refuses it in words or
 does its work.
 
-Also a program: ``python cube_mutations.py FOLDER FIRST_SEED COUNT`` writes cubes into FOLDER and prints what came of
-the changes.
+Also a program, to be started in `tests`: ``python -m support.cube_mutations FOLDER FIRST_SEED COUNT`` writes
+cubes into FOLDER and prints what came of the changes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from click.testing import CliRunner
-from small_cubes import random_cube
-from store_mutations import change_array, change_list, change_manifest
 
+from support.small_cubes import random_cube
+from support.store_mutations import change_array, change_list, change_manifest
 from tracecols.cli import group
 from tracecols.errors import SeverityError
 from tracecols.export.cube_read import read_cube
@@ -387,7 +387,7 @@ def write_cubes(folder: Path, archive: Path | None = None) -> list[Path]:
 def main() -> None:
     """Run changes; prints what came of them, and fails with the first traceback."""
     folder, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    archive = Path(__file__).parent / "data" / "hybrid_2x3" / "traces.otf2"
+    archive = Path(__file__).parents[1] / "data" / "hybrid_2x3" / "traces.otf2"
     cubes = write_cubes(folder, archive)
     before = {cube: content(read_cube(cube)) for cube in cubes}
     seen: Counter[str] = Counter()

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from otf2_writer import EVENT, MAPS, UNDEFINED, UNDEFINED_64, Archive, Location
-
+from support.otf2_writer import EVENT, MAPS, UNDEFINED, UNDEFINED_64, Archive, Location
 from tracecols.converters.otf2.records import VALUE_MAPS
 
 C32 = (0, 1, 2, 255, 256, 65535, 65536, (1 << 24) - 1, 1 << 24, (1 << 31) - 1, 1 << 31, UNDEFINED - 1, UNDEFINED)

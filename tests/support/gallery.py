@@ -1,4 +1,4 @@
-"""The page of ten questions, executed: ``python tests/gallery.py`` writes its outputs anew."""
+"""The page of ten questions, executed: ``python tests/support/gallery.py`` writes its outputs anew."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tracecols" / "docs" / "questions.md"
 BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oracles.events import Event, chronological
-from otf2_writer import Archive, Location
 
 import tracecols
+from support.otf2_writer import Archive, Location
 from tracecols.model.model import Model, enhance
 from tracecols.store import Store
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from oracles.flushes import in_order_of_the_program
-from otf2_library import Event, Library
 
+from support.otf2_library import Event, Library
 from tracecols.converters.otf2.records import EVENT_RECORDS, VALUE_MAPS
 from tracecols.schema import KINDS, SIDE_TABLES, EventKind, enums
 from tracecols.store import Store

@@ -11,7 +11,7 @@ import random
 from collections import defaultdict
 from pathlib import Path
 
-from otf2_writer import Archive, Location
+from support.otf2_writer import Archive, Location
 
 CREATE, JOIN = "pthread_create", "pthread_join"
 PARALLEL, BARRIER, TASK = "!$omp parallel @a.c:1", "!$omp barrier @a.c:4", "!$omp task @a.c:8"
@@ -193,7 +193,7 @@ class RandomThreads:
         main.location.fork(start, n)
         for of in self.executed:
             of.pass_to(start)
-            of.location.team_begin(start, self.team)
+            of.location.begin_team(start, self.team)
             of.stacks[0][0] = "" if of is main else "main/"
             of.enter(start, PARALLEL)
         ends = [start] * n
@@ -213,7 +213,7 @@ class RandomThreads:
         join = max(ends)
         for of in self.executed:
             of.leave(join)
-            of.location.team_end(join, self.team)
+            of.location.end_team(join, self.team)
         main.location.join(join)
         main.leave(join + self.some(20))
 

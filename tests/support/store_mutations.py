@@ -235,9 +235,8 @@ def try_one(store: Path, seed: int, out: Path) -> str:
 
 def write_store(folder: Path) -> Path:
     """Write a store with all kinds of events."""
-    from otf2_workload import everything, leave_out_large_numbers
-
     import tracecols
+    from support.otf2_workload import everything, leave_out_large_numbers
 
     leave_out_large_numbers()
     archive = everything(folder / "archive" / "traces.otf2", rounds=3).write()

@@ -1,4 +1,4 @@
-"""The tutorial notebook, executed: ``python tests/tutorial.py`` writes it anew, with its outputs."""
+"""The tutorial notebook, executed: ``python tests/support/tutorial.py`` writes it anew, with its outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).parents[1] / "tracecols" / "docs" / "tutorial.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "tracecols" / "docs" / "tutorial.ipynb"
 PICTURE = "viewer.png"
 
 
@@ -78,10 +78,10 @@ def _told(output):
 def photograph(folder):
     """Take a picture of the report that the notebook has written; PNG bytes, or None without a browser."""
     import pytest
-    from browser import Report, chromium, link
     from PIL import Image
 
     import tracecols
+    from support.browser import Report, chromium, link
 
     cube = tracecols.SeverityCube.load(folder / "hybrid" / "hybrid.severity")
     at = cube.call_paths.path.index("hybrid/main/h_latereceiver/MPI_Ssend")

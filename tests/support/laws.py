@@ -1,0 +1,119 @@
+"""Laws of root causes and of the critical path."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracecols.causes.quirks import NONE
+from tracecols.patterns.profile import profile_cells, task_cells
+from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS
+
+WAITS = {
+    "late_sender": ["mpi_latesender"], "late_receiver": ["mpi_latereceiver"], "barrier": ["mpi_barrier_wait"],
+    "n_to_n": ["mpi_wait_nxn"], "one_to_n": ["mpi_latebroadcast"], "n_to_one": ["mpi_earlyreduce"], "scan": ["mpi_earlyscan"],
+    "thread_barrier": ["omp_ebarrier_wait", "omp_ibarrier_wait"], "startup": ["mpi_init_wait", "mpi_finalize_wait"],
+    "lock": ["omp_lock_contention_critical", "omp_lock_contention_api", "pthread_lock_contention_mutex_lock",
+             "pthread_lock_contention_conditional"],
+    "join": ["pthread_join_wait"],
+}  # fmt: skip
+"""By kind of delay the wait states whose time it costs."""
+
+
+WHOLE = sorted(
+    {*CHARGED, "delay", "performance_impact", "intra_partition_imbalance", "mpi_wait_direct", "mpi_wait_terminal"}
+)
+"""Of what no cell has a fraction of a tick."""
+
+
+def ticks(cube, name):
+    """Return all of a property in whole ticks; 0 where it does not exist."""
+    values = cube.cells[name].value if name in cube.cells else np.zeros(0, np.int64)
+    assert values.dtype == np.int64, name
+    return int(values.sum())
+
+
+def check_laws(model, cube):
+    """Check everything that holds for root causes, to the tick."""
+    of = model.with_quirks(NONE)
+    points = of.sync_points
+    # costs are waits
+    for kind, states in WAITS.items():
+        costs = ticks(cube, f"{DELAY_IDS[kind]}_aggregate")
+        assert costs == sum(ticks(cube, state) for state in states), kind
+        assert costs == of.delay_pairs.wait[of.delay_pairs.kind == DELAYS.index(kind)].sum(), kind
+    # every wait is direct or indirect, and propagates or not
+    for name, short in (("latesender", "ls"), ("latereceiver", "lr")):
+        if f"mpi_wait_direct_{name}" in cube.cells:
+            wait = cube.cells[f"mpi_{name}"]
+            for one, other in ((f"direct_{name}", f"indirect_{name}"), (f"terminal_{short}", f"propagating_{short}")):
+                parts = cube.cells[f"mpi_wait_{one}"], cube.cells[f"mpi_wait_{other}"]
+                assert all((part.value > 0).all() for part in parts)
+                together = parts[0] + parts[1]
+                assert np.array_equal(together.key, wait.key) and np.array_equal(together.value, wait.value)
+    # the path is as long as the run, and what locations do and lack makes up the run for each of them
+    ends = points.begin_time[points.kind == POINTS.index("end")]
+    length = int(ends.max()) - int(model.store.manifest["first_time"]) if ends.size else 0
+    assert ticks(cube, "critical_path") == length
+    n = int(model.locations.is_cpu.sum())
+    if not any(s.bad_exits or s.open for s in model.scans) and not model.store.decreases:
+        assert ticks(cube, "performance_impact") == n * length
+    assert not any(cube.cells[name].value.dtype == float for name in WHOLE if name in cube.cells)
+    check_activities(model, cube)
+    trees = ("delay", "critical", "wait_", "impact", "partition")
+    assert [line for line in cube.violations() if any(word in line.split()[0] for word in trees)] == []
+
+
+def what_is_executed(model, cube):
+    """Return the cells of what is executed, with explicit tasks once and as often as they stand in the call tree."""
+    once = cube.cells["execution"]
+    once = once + cube.cells["overhead"] if "overhead" in cube.cells else once
+    # tasks are executed below TASKS, and stand where they were scheduled as well; the second is taken off the program's
+    # root
+    return once, once + task_cells(model, profile_cells(model))
+
+
+def check_path(model, cube):
+    """Check that the critical path has no more of a cell than is executed, but for launch: of processes, and of threads
+    where they are created."""
+    if model.store.decreases:
+        return
+    _, executed = what_is_executed(model, cube)
+    excess = cube.cells["critical_path"] - executed.where(executed.value > 0)
+    excess = excess.where(excess.value > 0)
+    creates = np.isin(excess.call_path, model.created_threads.create_call_path)
+    is_process = model.locations.master[excess.location] == excess.location
+    assert (creates | ((model.call_paths.whole.parent[excess.call_path] < 0) & is_process)).all()
+
+
+def check_activities(model, cube):
+    """Check that activities are executed: no cell has more of them than execution, but for the outermost regions of
+    processes.
+
+    Those have the time outside of all regions as well: launch skew, from the start of the run on, and what lies
+    between.
+    """
+    tree, regions, locations = model.call_paths.whole, model.regions, model.locations
+    is_artificial = (tree.region == regions.tasks) | (tree.region == regions.threads)
+    charged = [name for name in ("critical_path", "delay", "performance_impact") if name in cube.cells]
+    for name in charged:
+        assert not is_artificial[cube.cells[name].call_path].any(), name
+    once, executed = what_is_executed(model, cube)
+    activities = cube.cells["critical_path_activities"] + cube.cells["non_critical_path_activities"]
+    excess = activities - executed.where(executed.value > 0)
+    excess = excess.where(excess.value > 0)
+    assert (tree.parent[excess.call_path] < 0).all()
+    of_location, spent = np.zeros((2, len(locations)), np.int64)
+    np.add.at(of_location, excess.location, excess.value)
+    np.add.at(spent, once.location, once.value)
+    first = int(model.store.manifest["first_time"] or 0)
+    reserved = np.array([scan.last_time - first if scan.n else 0 for scan in model.scans])
+    is_process = locations.master == np.arange(len(locations))
+    assert (of_location <= np.where(is_process, reserved - spent, 0)).all()
+
+
+def same(cube, other):
+    """Whether two cubes have the same cells, bit for bit."""
+    assert cube.facts["counts"] == other.facts["counts"]
+    for name, of in cube.cells.items():
+        assert np.array_equal(of.key, other.cells[name].key), name
+        assert np.array_equal(of.value, other.cells[name].value), name

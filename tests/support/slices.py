@@ -1,0 +1,21 @@
+"""Slices of traces compared with what they are cut from."""
+
+from __future__ import annotations
+
+from tracecols.model.model import enhance as enhance_store
+from tracecols.search.cube import analyze_model
+from tracecols.slices.opened import open_slice
+
+CALLS = "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here"
+
+
+def seconds(store, ticks):
+    clock = store.manifest["clock"]
+    return None if ticks is None else (ticks - clock["origin"]) / clock["resolution"]
+
+
+def analyze_piece(store, start, stop, conventions="scalasca"):
+    """Analyze what lies between two ticks."""
+    with open_slice(store, seconds(store, start), seconds(store, stop), 1) as piece:
+        model = enhance_store(piece, 1)
+        return model, analyze_model(model, conventions)
