@@ -5,12 +5,11 @@ from __future__ import annotations
 import platform
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +20,11 @@ from tracecols.converters.registry import find_anchor, open_source, trace_name
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
 from tracecols.store.outputs import store_output
-from tracecols.store.writer import Part, PartWriter, StoreWriter
+from tracecols.store.writer import Part, StoreWriter
 from tracecols.version import __version__
 from tracecols.work.cluster import Cluster, default_scratch, working_on
-from tracecols.work.executors import Threads
+from tracecols.work.executors import Executor, Threads
+from tracecols.work.executors import Report as Done
 from tracecols.work.jobs import n_jobs
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def convert_with(
     archive = open_source(source)
     with store_output(path.absolute(), archive.properties, force=force).new() as folder:
         workers.check({"the archive": archive.path, "the folder of the new store": folder})
-        write_store(archive, folder, jobs=workers.jobs, salvage=salvage, progress=progress, workers=workers)
+        write_store(archive, folder, jobs=workers.jobs, salvage=salvage, progress=progress, executor=workers)
     return path
 
 
@@ -169,7 +169,7 @@ def write_store(
     salvage: bool,
     progress: Progress | None,
     before: Mapping[str, Any] | None = None,
-    workers: Cluster | None = None,
+    executor: Executor | None = None,
 ) -> None:
     """Write all of a source into an empty folder.
 
@@ -187,23 +187,21 @@ def write_store(
         Called with the number of events done and the number of all.
     before : mapping, optional
         Manifest of the store that the source is: what had been lost or not understood when it was made still is.
-    workers : Cluster, optional
-        Who reads and writes, instead of threads; they open the source again.
+    executor : Executor, optional
+        Who reads and writes; by default so many threads. The workers of a cluster open the source again.
     """
+    executor = Threads(jobs) if executor is None else executor
     locations = source.definitions["locations"]
     n_locations = len(locations["id"])
     report = Report()
     if salvage:
-        survey(source, report, jobs, workers)
+        survey(source, report, executor)
     damaged = frozenset(loss.location for loss in report.lost)
     counts = locations["n_events"]
     first_rows = np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
     locations["first_row"] = first_rows[:-1].tolist()
     plan = plan_parts(counts)
-    if workers is None:
-        parts = _write_parts(source, folder, plan, first_rows, damaged, jobs, progress)
-    else:
-        parts = _parts_of_workers(source, folder, plan, first_rows, damaged, workers, progress)
+    parts = _write_parts(source, folder, plan, first_rows, damaged, executor, progress)
     unknown = Counter[str](before["not_understood"] if before is not None else {})
     for written in parts:
         unknown.update(written.unknown)
@@ -252,157 +250,67 @@ class WrittenPart:
     unknown: dict[str, int]
 
 
-def write_part(
-    source: Source,
-    writer: PartWriter,
-    members: range,
-    first_rows: NDArray[np.int64],
-    damaged: frozenset[int],
-    wrote: Callable[[int], bool],
-) -> WrittenPart:
-    """Write the part of a store with some locations.
-
-    Parameters
-    ----------
-    source : Source
-    writer : PartWriter
-    members : range
-        The locations.
-    first_rows : (n_locations + 1,) int64
-        Row of the first event of each location.
-    damaged : frozenset of int
-        Locations of which to keep what precedes the damage.
-    wrote : callable
-        Called with the number of events of every batch; says whether to go on.
-    """
-    mine = Report()
-    with writer as part:
-        for batch in read_in_order(source, members, mine, damaged):
-            part.add(batch.parts, int(first_rows[batch.parts[0][0]]), batch.events, batch.sides)
-            if not wrote(batch.events["time"].size):
-                break
-    return WrittenPart(part.part, mine.unknown)
-
-
-def _write_parts(
-    source: Source,
-    folder: Path,
-    plan: list[range],
-    first_rows: NDArray[np.int64],
-    damaged: frozenset[int],
-    jobs: int,
-    progress: Progress | None,
-) -> list[WrittenPart]:
-    """Write all parts with the threads of this process, the largest first."""
-    writer = StoreWriter(folder, source.metric_types)
-    total, done = int(first_rows[-1]), 0
-    stopped = Event()
-
-    def wrote(n: int) -> bool:
-        nonlocal done
-        if progress is not None:
-            done += n
-            progress(done, total)
-        return not stopped.is_set()
-
-    def write(number: int) -> WrittenPart:
-        return write_part(source, writer.part(number), plan[number], first_rows, damaged, wrote)
-
-    size = [int(first_rows[p.stop] - first_rows[p.start]) for p in plan]
-    parts: dict[int, WrittenPart] = {}
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(write, k): k for k in sorted(range(len(plan)), key=lambda k: -size[k])}
-        try:
-            for future in as_completed(futures):
-                parts[futures[future]] = future.result()
-        except BaseException:
-            stopped.set()
-            for future in futures:
-                future.cancel()
-            # the error holds this frame and so the futures, which hold the error and with it the buffers of its thread
-            futures.clear()
-            del future
-            raise
-    return [parts[k] for k in sorted(parts)]
-
-
-def _parts_of_workers(
-    source: Source,
-    folder: Path,
-    plan: list[range],
-    first_rows: NDArray[np.int64],
-    damaged: frozenset[int],
-    workers: Cluster,
-    progress: Progress | None,
-) -> list[WrittenPart]:
-    """Let workers write all parts, each in a folder of its own, and move their files to the store."""
-    total, done = int(first_rows[-1]), 0
-    parts: list[WrittenPart] = []
-    made = folder.parent / "parts"
-    made.mkdir()
-    try:
-        task = PartTask(source.path, made, tuple(plan), first_rows, damaged)
-        with workers.pool() as pool:
-            for name, written in pool.map(task, range(len(plan))):
-                for file in (made / name).glob("*/*.parquet"):
-                    (folder / file.parent.name).mkdir(exist_ok=True)
-                    file.rename(folder / file.parent.name / file.name)
-                parts.append(written)
-                done += int(written.part.counts.sum())
-                if progress is not None:
-                    progress(done, total)
-    finally:
-        # tasks that still run find no folder any more to write to, so that nothing comes while it is removed
-        made.rename(folder.parent / "left")
-    return parts
-
-
 @lru_cache(maxsize=2)
 def _opened_on_worker(path: Path, _identity: tuple[int, int]) -> Source:
     """Open an archive once in a process for all tasks."""
     return open_source(path)
 
 
-def _open_on_worker(path: Path) -> Source:
+def _opened_again(path: Path) -> OpenedSource:
     found = path.stat()
-    return _opened_on_worker(path, (found.st_mtime_ns, found.st_size))
+    return OpenedSource(_opened_on_worker(path, (found.st_mtime_ns, found.st_size)))
+
+
+@dataclass(frozen=True)
+class OpenedSource:
+    """An opened archive; a worker of a cluster opens it again.
+
+    Attributes
+    ----------
+    source : Source
+    """
+
+    source: Source
+
+    def __reduce__(self) -> tuple[Callable[[Path], OpenedSource], tuple[Path]]:
+        return _opened_again, (self.source.path,)
 
 
 @dataclass(frozen=True, eq=False)
 class PartTask:
-    """The task of a cluster that writes a part of a store, given its number.
+    """What is done to write a part of a store, given its number.
 
     Attributes
     ----------
-    source : Path
-        Anchor file of the archive.
+    opened : OpenedSource
     folder : Path
-        Where it gets a folder of its own.
+        Where it is written.
     plan : tuple of range
         Locations of every part.
     first_rows : (n_locations + 1,) int64
         Row of the first event of each location.
     damaged : frozenset of int
         Locations of which to keep what precedes the damage.
+    is_apart : bool
+        Whether each task gets a folder of its own there.
     """
 
-    source: Path
+    opened: OpenedSource
     folder: Path
     plan: tuple[range, ...]
     first_rows: NDArray[np.int64]
     damaged: frozenset[int]
+    is_apart: bool
     name = "convert"
 
-    def __call__(self, number: int) -> tuple[str, WrittenPart]:
-        source = _open_on_worker(self.source)
+    def __call__(self, number: int, done: Done) -> tuple[Path, WrittenPart]:
+        if not self.is_apart:
+            return self.folder, self._write(self.folder, number, done)
         # a task that runs twice, since its worker seemed lost, writes another folder; that of the result counts
         own = self.folder / f"part-{number}-{uuid.uuid4().hex[:8]}"
         try:
             own.mkdir()
-            writer = StoreWriter(own, source.metric_types).part(number)
-            return own.name, write_part(
-                source, writer, self.plan[number], self.first_rows, self.damaged, lambda n: True
-            )
+            return own, self._write(own, number, done)
         except OSError as error:
             if error.filename is not None and not str(error.filename).startswith(str(self.folder)):
                 raise
@@ -411,37 +319,81 @@ class PartTask:
                 "  nothing was left behind; make room or choose another folder"
             ) from error
 
+    def _write(self, folder: Path, number: int, done: Done) -> WrittenPart:
+        source, mine = self.opened.source, Report()
+        with StoreWriter(folder, source.metric_types).part(number) as part:
+            for batch in read_in_order(source, self.plan[number], mine, self.damaged):
+                part.add(batch.parts, int(self.first_rows[batch.parts[0][0]]), batch.events, batch.sides)
+                done(batch.events["time"].size)
+        return WrittenPart(part.part, mine.unknown)
+
+
+def _write_parts(
+    source: Source,
+    folder: Path,
+    plan: list[range],
+    first_rows: NDArray[np.int64],
+    damaged: frozenset[int],
+    executor: Executor,
+    progress: Progress | None,
+) -> list[WrittenPart]:
+    """Write all parts, the largest first."""
+    total, n_done = int(first_rows[-1]), 0
+
+    def done(n: int) -> None:
+        nonlocal n_done
+        n_done += n
+        if progress is not None:
+            progress(n_done, total)
+
+    order = sorted(range(len(plan)), key=lambda k: int(first_rows[plan[k].start] - first_rows[plan[k].stop]))
+    parts: dict[int, WrittenPart] = {}
+    is_apart = executor.folder is not None
+    with _apart(folder) if is_apart else nullcontext(folder) as made:
+        task = PartTask(OpenedSource(source), made, tuple(plan), first_rows, damaged, is_apart)
+        for k, (own, written) in zip(order, executor.map(task, order, done), strict=True):
+            for file in own.glob("*/*.parquet") if is_apart else ():
+                (folder / file.parent.name).mkdir(exist_ok=True)
+                file.rename(folder / file.parent.name / file.name)
+            parts[k] = written
+    return [parts[k] for k in sorted(parts)]
+
+
+@contextmanager
+def _apart(folder: Path) -> Iterator[Path]:
+    """Yield a folder beside that of a new store in which workers write."""
+    made = folder.parent / "parts"
+    made.mkdir()
+    try:
+        yield made
+    finally:
+        # tasks that still run find no folder any more to write to, so that nothing comes while it is removed
+        made.rename(folder.parent / "left")
+
 
 @dataclass(frozen=True)
 class SurveyTask:
-    """The task of a cluster that finds out what can be read of a location, given its row.
+    """What is done to find out what can be read of a location, given its row: its row, the number of its events, and
+    what is lost.
 
     Attributes
     ----------
-    source : Path
-        Anchor file of the archive.
+    opened : OpenedSource
     """
 
-    source: Path
+    opened: OpenedSource
     name = "survey"
 
-    def __call__(self, location: int) -> tuple[int, int, Report]:
-        return count_events(_open_on_worker(self.source), location)
+    def __call__(self, location: int, done: Done) -> tuple[int, int, Report]:
+        mine = Report()
+        n_events = 0
+        for batch in self.opened.source.read(location, mine, salvage=True):
+            n_events += batch.events["time"].size
+            done(batch.events["time"].size)
+        return location, n_events, mine
 
 
-def count_events(source: Source, location: int) -> tuple[int, int, Report]:
-    """Read a location as far as it is sound; returns its row, the number of its events, and what is lost.
-
-    Parameters
-    ----------
-    source : Source
-    location : int
-    """
-    mine = Report()
-    return location, sum(b.events["time"].size for b in source.read(location, mine, salvage=True)), mine
-
-
-def survey(source: Source, report: Report, jobs: int, workers: Cluster | None = None) -> None:
+def survey(source: Source, report: Report, executor: Executor) -> None:
     """Find out what can be read of every location, and correct the numbers of events accordingly.
 
     Parameters
@@ -450,16 +402,12 @@ def survey(source: Source, report: Report, jobs: int, workers: Cluster | None = 
         Its numbers of events are corrected.
     report : Report
         Gets what is lost.
-    jobs : int
-        Threads.
-    workers : Cluster, optional
-        Who reads, instead of threads.
+    executor : Executor
+        Who reads.
     """
     locations = source.definitions["locations"]
-    count = partial(count_events, source) if workers is None else SurveyTask(source.path)
-    with (Threads(jobs) if workers is None else workers).pool() as pool:
-        results = list(pool.map(count, range(len(locations["id"]))))
-    for location, n, mine in results:
+    found = [*executor.map(SurveyTask(OpenedSource(source)), range(len(locations["id"])))]
+    for location, n, mine in found:
         report.lost += mine.lost
         if mine.lost:
             locations["n_events"][location] = n

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles import queues, stacks
 from support.random_programs import CONSTRUCT_NAMES, RandomProgram
 
-from tracecols.enhance.dataflow.spill import ColumnSpill
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.scan import scan
 from tracecols.model.model import enhance
 from tracecols.model.pointers import scan_pointers
@@ -232,7 +232,7 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
         scan.LocationScan(model.store, model.regions, model.team_instances, model.order, i, r)
         for i, r in enumerate(first_rows)
     ]
-    pool, spill = scan.BufferPool(), ColumnSpill()
+    pool, spill = scan.BufferPool(), Spill()
     # not a generator of Hypothesis, which may choose the same location again and again
     chance = random.Random(order)
     # any location may be taken up at any time: it stops where it needs another that has not come that far

@@ -259,24 +259,24 @@ def test_constructs__outside_a_team_are_none(archive, enhance):
 
 def test_spill__says_where_there_is_no_room(monkeypatch):
     monkeypatch.setattr(spill, "BUDGET", 0)
-    keeper = spill.ColumnSpill()
+    keeper = spill.Spill()
     kept = keeper.keep(Columns(3, {"a": np.arange(3), "b": np.zeros(0, np.int32)}))
     assert (kept.a.tolist(), kept.b.dtype) == ([0, 1, 2], np.int32)
     assert not hasattr(kept, "c")
-    keeper._folder.remove()
+    keeper._scratch.remove()
     with pytest.raises(AnalysisError, match=r"cannot write the temporary file .*\n  make room there, or set TMPDIR"):
         keeper.keep(Columns(3, {"a": np.arange(3)}))
 
 
 def test_spill__columns_that_nobody_refers_to_make_room(monkeypatch):
     monkeypatch.setattr(spill, "BUDGET", 100)
-    first, second = spill.ColumnSpill(), spill.ColumnSpill()
-    beside = spill.ColumnSpill(beside=first)
+    first, second = spill.Spill(), spill.Spill()
+    beside = spill.Spill(beside=first)
     rows = Columns(10, {"a": np.arange(10)})
     held, written = first.keep(rows), beside.keep(rows)
     assert not isinstance(held, spill.SpilledColumns) and isinstance(written, spill.SpilledColumns)
     assert not isinstance(second.keep(rows), spill.SpilledColumns)
-    folder = beside._folder.path
+    folder = beside._scratch.path
     assert len(list(folder.iterdir())) == 1
     del held, written
     assert not list(folder.iterdir())

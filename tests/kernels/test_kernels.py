@@ -35,7 +35,7 @@ from support.random_stacks import (
 )
 
 from tracecols.enhance.dataflow.columns import Columns
-from tracecols.enhance.dataflow.spill import ColumnSpill
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.scan import scan
 from tracecols.enhance.scan.scan import (
     BufferPool,
@@ -192,7 +192,7 @@ def scanned(store, tiny=False):
     """Scan the location to its end."""
     one, pool = new_scan(store), BufferPool()
     pool.give(buffers(tiny))
-    advance_together([one], [], pool, ColumnSpill())
+    advance_together([one], [], pool, Spill())
     assert one.done
     return one
 
@@ -210,7 +210,7 @@ def run_with_pointers(store, tiny=False):
     pointers = arrays.empty(stacks.Pointers, n)
     used = buffers(tiny)
     assert scan_batch([one], store.columns, np.array([n]), used, True, pointers) == 1
-    keep_results(used, ColumnSpill())
+    keep_results(used, Spill())
     return one, pointers
 
 
@@ -285,7 +285,7 @@ def test_charges__are_the_exclusive_time_of_each_call_path_and_that_of_tasks_onc
     n, one, used = store.n_rows("events", 0), new_scan(store), buffers(tiny)
     charges = charges_of(n + int((store.columns["kind"] == K.BUFFER_FLUSH).sum()) + 1)
     assert scan_batch([one], store.columns, np.array([n]), used, True, charges=charges) == 1
-    keep_results(used, ColumnSpill())
+    keep_results(used, Spill())
     begin, end, node = (column[: charges.n[0]] for column in charges[:3])
     # one after the other, whatever they are charged to
     assert (end > begin).all() and (begin[1:] >= end[:-1]).all()

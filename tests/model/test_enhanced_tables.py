@@ -22,12 +22,12 @@ import tracecols
 from tracecols.cli import group
 from tracecols.docs.site.declared import schema
 from tracecols.enhance.dataflow import partitions
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import ONCE
 from tracecols.enhance.mpi import collectives
 from tracecols.errors import StoreError
 from tracecols.frames.catalog import Catalog, side_name
 from tracecols.model import event_rows, model, table_writer
-from tracecols.model.kept import InMemory
 from tracecols.model.table_files import ENHANCED, find_table, find_tables, schema_of
 from tracecols.model.table_writer import with_referred, write_tables
 from tracecols.model.tables import STEP_OF, TABLES
@@ -213,7 +213,7 @@ def test_specs__say_what_slices_are_put_together_by():
 def test_stages__forget_what_no_later_step_reads_and_make_nothing_twice(wanted, store, tmp_path, monkeypatch):
     divide_small(monkeypatch, 30)
     made, left = [], []
-    get, forget = InMemory.get, InMemory.forget
+    get, forget = Spill.get, Spill.forget
 
     def counted(self, name, number, make, **given):
         return get(self, name, number, lambda: made.append((name, number)) or make(), **given)
@@ -222,8 +222,8 @@ def test_stages__forget_what_no_later_step_reads_and_make_nothing_twice(wanted, 
         forget(self, names)
         left.append({name for name, _ in self._values})
 
-    monkeypatch.setattr(InMemory, "get", counted)
-    monkeypatch.setattr(InMemory, "forget", noted)
+    monkeypatch.setattr(Spill, "get", counted)
+    monkeypatch.setattr(Spill, "forget", noted)
     write_tables(model.enhance(Store(store), 2), wanted, tmp_path / "made")
     assert len(made) == len(set(made)) > 20
     # what waits for the last stages, and the limits of buckets
@@ -238,7 +238,7 @@ def test_finish__begins_when_nothing_is_kept_for_other_slices(store, tmp_path, m
     real, finish = model.Run.__init__, table_writer.finish_tables
     monkeypatch.setattr(model.Run, "__init__", lambda self, m: runs.append(self) or real(self, m))
     monkeypatch.setattr(
-        table_writer, "finish_tables", lambda *a: closed.append(dict(runs[0].kept._values)) or finish(*a)
+        table_writer, "finish_tables", lambda *a: closed.append(dict(runs[0].spill._values)) or finish(*a)
     )
     write_tables(model.enhance(Store(store), 1), ENHANCED, tmp_path / "made")
     assert closed == [{}]

@@ -66,7 +66,7 @@ def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scra
     counts(trace.model)
     left = files(scratch)
     assert bool(left) == (budget < 1 << 20)
-    held = trace.model.scan_spill._budget.size
+    held = trace.model.get("spill")._budget.size
     gc.collect()
     if budget:
         # it triples the time, and where nothing fits into the budget files tell
@@ -87,7 +87,7 @@ def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scra
     finally:
         tracemalloc.stop()
     assert files(scratch) == left
-    assert trace.model.scan_spill._budget.size == held
+    assert trace.model.get("spill")._budget.size == held
     # one analysis posts 100 kB; 45 of them may leave what Python itself keeps
     assert after - before < 100_000, after - before
     assert severities(trace.analyze()) == expected
@@ -105,10 +105,10 @@ def test_narrowed_analyses__leave_nothing(store, scratch):
 
 def test_spill__gives_back_what_it_kept_beside_another(scratch, monkeypatch):
     monkeypatch.setattr(spill, "BUDGET", 1000)
-    first = spill.ColumnSpill()
+    first = spill.Spill()
     held = first.keep(Columns(50, {"a": np.zeros(50)}))
     for _ in range(3):
-        with spill.ColumnSpill(first) as second:
+        with spill.Spill(first) as second:
             large, small = (second.keep(Columns(n, {"a": np.zeros(n)})) for n in (70, 10))
             assert [isinstance(c, spill.SpilledColumns) for c in (held, large, small)] == [False, False, True]
             assert len(files(scratch)) == 2
@@ -242,6 +242,6 @@ def test_stages__without_the_one_within(store, monkeypatch):
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     model = enhance(Store(store), 8)
     whole = sorted(model.messages.recv.tolist())
-    with model.divided() as run, ThreadPoolExecutor(8) as pool:
-        found = list(run.stages(lambda view, _stage: view.messages.recv.tolist(), [RECEIVE], pool))
+    with model.divided() as run:
+        found = list(run.stages(lambda view, _stage: view.messages.recv.tolist(), [RECEIVE]))
     assert sorted(r for part in found for r in part) == whole

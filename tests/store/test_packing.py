@@ -41,7 +41,7 @@ def test_packing__gives_back_every_value(compiled, data):
 @pytest.fixture
 def spilling(monkeypatch):
     monkeypatch.setattr(spill, "BUDGET", 0)
-    return spill.ColumnSpill()
+    return spill.Spill()
 
 
 def table(**arrays):

@@ -566,7 +566,7 @@ def test_scheduler__that_dies_is_told_without_a_traceback(how, when, mortal, tmp
             scheduler.wait()
         with clusters.working_on(client, tmp_path, {}, 1) as cluster:
             Timer(1, scheduler.send_signal, [how]).start()
-            list(cluster.map(time.sleep, [30] * 4))
+            list(cluster.map(lambda seconds, _report: time.sleep(seconds), [30] * 4))
     said = capfd.readouterr()
     assert "Traceback" not in said.out + said.err and "ERROR" not in said.err, said
 

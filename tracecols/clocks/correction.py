@@ -118,8 +118,8 @@ class Correction(RewrittenTrace):
             found = [part for name in CONDITION_TABLES for part in at.every(name)]
             return ClockGraph.of(model.facts, found, jobs)
 
-        with model.divided() as run, ThreadPoolExecutor(jobs) as pool:
-            (graph,) = run.stages(gather, [CLOCKS], pool, progress)
+        with model.divided() as run:
+            (graph,) = run.stages(gather, [CLOCKS], progress)
         latency = bounds.latency * model.facts.resolution
         if not latency < 1 << 60:
             raise AnalysisError(

@@ -162,6 +162,6 @@ def _fill_pointers(
                     for name, values in found.columns(low, high).items():
                         result[name][at + low - span.low : at + high - span.low] = values
 
-    with model.divided() as run, model.executor.pool() as pool:
-        for _ in run.stages(visit, [RECEIVE if "sendptr" in result else WITHIN], pool):
+    with model.divided() as run:
+        for _ in run.stages(visit, [RECEIVE if "sendptr" in result else WITHIN]):
             pass

@@ -6,13 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from threading import RLock
 from time import monotonic
-from typing import Any, Generic, TypeVar
-from uuid import uuid4
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +16,7 @@ from numpy.typing import NDArray
 from tracecols.causes.quirks import NONE, Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.partitions import EVERYTHING, Bucket, divide, undivided
-from tracecols.enhance.dataflow.spill import ColumnSpill, SharedSpill, Spill
+from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Input
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.collectives import plan_buckets
@@ -29,12 +25,10 @@ from tracecols.enhance.scan.facts import Definitions, Facts
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
 from tracecols.enhance.scan.scan import WAVE, LocationScan, plan_processes, scan_locations
 from tracecols.given.quantities import counted
-from tracecols.model.kept import InFiles, InMemory, Kept, KeptScans
 from tracecols.model.tables import STEP_OF, STEPS
 from tracecols.schema.causes import IN_SECONDS
 from tracecols.store import Store
-from tracecols.work.cluster import loaded, save
-from tracecols.work.executors import Executor, Pool, Threads
+from tracecols.work.executors import Executor, Report, Threads, not_reported
 from tracecols.work.memory import give_back
 
 Result = TypeVar("Result")
@@ -80,10 +74,9 @@ class Model:
         given: dict[str, Any],
         stage: str = "",
         run: Run | None = None,
-        scan_spill: ColumnSpill | None = None,
         executor: Executor | None = None,
     ) -> None:
-        self.jobs, self._stage, self._run, self.scan_spill = jobs, stage, run, scan_spill
+        self.jobs, self._stage, self._run = jobs, stage, run
         self.executor: Executor = Threads(jobs) if executor is None else executor
         self.facts: Facts = given["facts"]
         self.scans: Sequence[LocationScan] = given["scans"]
@@ -161,7 +154,7 @@ class Model:
         """Return a model of the same trace that knows further topologies, before its own; it shares what has been
         computed."""
         facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
-        return Model(self.jobs, {**self._values, "facts": facts}, scan_spill=self.scan_spill, executor=self.executor)
+        return Model(self.jobs, {**self._values, "facts": facts}, executor=self.executor)
 
     def with_quirks(self, quirks: Quirks) -> Model:
         """Return a model of the same trace with other peculiarities of root causes; it shares what does not depend on
@@ -171,9 +164,7 @@ class Model:
         with self._lock:
             if quirks not in self._others:
                 given = {name: self._values[name] for name in GIVEN} | {"quirks": quirks}
-                other = self._others[quirks] = Model(
-                    self.jobs, given, scan_spill=self.scan_spill, executor=self.executor
-                )
+                other = self._others[quirks] = Model(self.jobs, given, executor=self.executor)
                 other._shared, other._own = self, made_from("quirks")
             return self._others[quirks]
 
@@ -186,7 +177,7 @@ class Run:
     """The partitions of a trace during one analysis, and what they keep for each other; what it has in scratch files
     ends with it.
 
-    On a cluster every worker has one: it is pickled as the place of the file with what all tasks need.
+    On a cluster every worker has one: what all tasks need is pickled once.
 
     Attributes
     ----------
@@ -195,47 +186,38 @@ class Run:
         The trace itself if it is not divided.
     largest_first : list of int
         Numbers of the partitions in the order in which they are worked on.
-    kept : Kept
+    spill : Spill
+        What the slices keep for each other.
     """
 
     def __init__(self, model: Model) -> None:
         self.facts, self.scans, self.jobs, self.quirks = model.facts, model.scans, model.jobs, model.get("quirks")
+        self.executor = model.executor
         sizes = np.array([scan.n_calls + scan.n_attributed for scan in model.scans], np.int64)
-        executor = model.executor
-        self.kept: Kept = InMemory(model.scan_spill)
-        self.folder: Path | None = None
-        if executor.folder is None:
-            self.division = divide(model.facts.process, sizes)
-            self.whole = model if len(self.division) == 1 else None
-        else:
-            self.division = divide(model.facts.process, sizes, executor.slots, executor.memory)
-            self.whole = None
-            self.folder = Path(mkdtemp(prefix="run-", dir=executor.folder))
-            self.kept = InFiles(self.folder)
-            save(self.folder / "run", (self.facts, self.scans, self.division, self.quirks))
+        self.division = divide(model.facts.process, sizes, self.executor.slots, self.executor.memory)
+        self.whole = model if len(self.division) == 1 and self.executor.folder is None else None
+        self.spill = Spill.between(self.executor, "run", model.get("spill"))
         # so that none of the large ones begins last, while others have nothing left to do
         of_partition = [int(sizes[p.members].sum()) for p in self.division.partitions]
         self.largest_first = sorted(range(len(of_partition)), key=of_partition.__getitem__, reverse=True)
 
-    def __reduce__(self) -> tuple[Callable[[Path], Run], tuple[Path]]:
-        assert self.folder is not None  # threads share it
-        return _run_on_worker, (self.folder,)
+    def __reduce__(self) -> tuple[Callable[[Spill], Run], tuple[Spill]]:
+        self.spill.get("run", -1, lambda: (self.facts, self.scans, self.division, self.quirks), always=True)
+        return _run_on_worker, (self.spill,)
 
     def __enter__(self) -> Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kept.close()
-        if self.folder is not None:
-            rmtree(self.folder, ignore_errors=True)
+        self.spill.__exit__()
 
     def of_task(self, task: str) -> Run:
         """Return the run as one task sees it: on a worker it keeps columns in a file of its own."""
-        kept = self.kept.of_task(task)
-        if kept is self.kept:
+        spill = self.spill.of_task(task)
+        if spill is self.spill:
             return self
         found = copy(self)
-        found.kept = kept
+        found.spill = spill
         return found
 
     def model(self, stage: str, partition: int = -1, bucket: Bucket = EVERYTHING) -> Model:
@@ -247,7 +229,7 @@ class Run:
         given = {
             "facts": self.facts, "scans": self.scans, "only_global": stage == GLOBAL, "partition": partition,
             "members": np.arange(self.facts.n_locations) if stage == GLOBAL else members,
-            "division": self.division, "bucket": bucket, "spill": self.kept.spill, "quirks": self.quirks,
+            "division": self.division, "bucket": bucket, "spill": self.spill, "quirks": self.quirks,
         }  # fmt: skip
         return Model(self.jobs, given, stage, self)
 
@@ -263,7 +245,7 @@ class Run:
         def make() -> Any:
             return (self.slice(stage, partition) if model is None else model).get(name)
 
-        return self.kept.get(name, partition, make, always=stage in ONCE)
+        return self.spill.get(name, partition, make, always=stage in ONCE)
 
     def every(self, name: str) -> list[Any]:
         """Return a value of all partitions, or buckets, in the order of their numbers."""
@@ -275,13 +257,13 @@ class Run:
         """Ranges of collective operations that are matched together."""
         if self.whole is not None:
             return [EVERYTHING]
-        found: list[Bucket] = self.kept.get(
+        found: list[Bucket] = self.spill.get(
             "buckets", -1, lambda: plan_buckets(self.every("outgoing_members")), always=True
         )
         return found
 
     def stages(
-        self, visit: Callable[[Model, str], Result], wanted: Iterable[str], pool: Pool, progress: Progress | None = None
+        self, visit: Callable[[Model, str], Result], wanted: Iterable[str], progress: Progress | None = None
     ) -> Iterator[Result]:
         """Go through the stages of an analysis: in each visit all slices of the trace, side by side.
 
@@ -302,42 +284,17 @@ class Run:
         several = self.whole is None
         keeps = {s: kept_for(chosen & set(STAGES[i + 1 :]), s) if several else [] for i, s in enumerate(STAGES)}
         needed = [s for s in STAGES if s in chosen or keeps[s]]
-        if self.folder is not None:
-            visit = StoredVisit.of(visit, self.folder)
         for i, stage in enumerate(needed):
             began = monotonic()
             numbers = [-1] if stage in ONCE else range(len(self.buckets)) if stage == BUCKET else self.largest_first
             task = SliceTask(self, stage, tuple(keeps[stage]), visit if stage in chosen else None)
-            for k, found in enumerate(pool.map(task, numbers), 1):
+            for k, found in enumerate(self.executor.map(task, numbers), 1):
                 if progress is not None:
                     progress(1000 * i + 1000 * k // len(numbers), 1000 * len(needed))
                 yield from found
-            self.kept.forget(no_longer_read(needed[: i + 1], needed[i + 1 :]))
+            self.spill.forget(no_longer_read(needed[: i + 1], needed[i + 1 :]))
             if monotonic() - began > LONG:
                 give_back()
-
-
-@dataclass(frozen=True)
-class StoredVisit(Generic[Result]):
-    """What looks at slices (`Run.stages`), in a file: the functions of patterns are pickled once, not for every stage.
-
-    Attributes
-    ----------
-    path : Path
-    """
-
-    path: Path
-
-    @classmethod
-    def of(cls, visit: Callable[[Model, str], Result], folder: Path) -> StoredVisit[Result]:
-        """Write it to a folder."""
-        path = folder / f"visit-{uuid4().hex[:8]}"
-        save(path, visit)
-        return cls(path)
-
-    def __call__(self, model: Model, stage: str) -> Result:
-        visit: Callable[[Model, str], Result] = loaded.get(self.path, always=True)
-        return visit(model, stage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,7 +321,7 @@ class SliceTask(Generic[Result]):
         """The stage, for people who watch a cluster."""
         return self.stage
 
-    def __call__(self, number: int) -> list[Result]:
+    def __call__(self, number: int, report: Report = not_reported) -> list[Result]:
         run = self.run.of_task(f"{self.stage}-{number}")
         model = run.slice(self.stage, number)
         result = [] if self.visit is None else [self.visit(model, self.stage)]
@@ -373,12 +330,17 @@ class SliceTask(Generic[Result]):
         return result
 
 
-def _run_on_worker(folder: Path) -> Run:
+def _run_on_worker(spill: Spill) -> Run:
     """Return the run of an analysis on a worker."""
     run: Run = object.__new__(Run)
-    run.facts, run.scans, run.division, run.quirks = loaded.get(folder / "run", always=True)
-    run.jobs, run.whole, run.folder, run.kept = 1, None, folder, InFiles(folder)
+    run.facts, run.scans, run.division, run.quirks = spill.get("run", -1, _not_there, always=True)
+    run.jobs, run.whole, run.spill, run.executor = 1, None, spill, Threads(1)
     return run
+
+
+def _not_there() -> None:
+    """Stop a worker that lacks what its tasks need: the folder was removed."""
+    raise FileNotFoundError("what an analysis keeps for its workers is no longer there")
 
 
 def made_from(name: str) -> set[str]:
@@ -437,59 +399,97 @@ least."""
 
 @dataclass(frozen=True, eq=False)
 class ScanTask:
-    """What is done with the locations of some processes when a trace is scanned on a cluster, given the number of the
-    group.
+    """What is done with the locations of some processes when a trace is scanned, given the number of the group.
 
     Attributes
     ----------
-    folder : Path
-        All workers see it; what all tasks need is in it.
+    definitions : Definitions
+    groups : tuple of (n,) int64 array
+        Locations of every group.
+    divider : Divider
+    jobs : int
+        Threads for each group.
+    spill : Spill
+        Where the scans are kept, by their locations.
     """
 
-    folder: Path
+    definitions: Definitions
+    groups: tuple[NDArray[np.int64], ...]
+    divider: Divider
+    jobs: int
+    spill: Spill
     name = "scan"
 
-    def __call__(self, number: int) -> int:
-        definitions: Definitions
-        definitions, groups, divider = loaded.get(self.folder / "definitions", always=True)
-        members = groups[number]
-        scans = _scan(definitions, divider, 1, SharedSpill(self.folder, f"scan-{number}"), None, members)
-        save(self.folder / f"scan-{number}.values", dict(zip(members.tolist(), scans, strict=True)))
-        return int(sum(scan.n for scan in scans))
+    def __call__(self, number: int, report: Report) -> None:
+        d, members, spill = self.definitions, self.groups[number], self.spill.of_task(f"scan-{number}")
+
+        def scan() -> dict[int, LocationScan]:
+            given = d.store, d.regions, d.locations, d.order, d.first_rows
+            scans = scan_locations(*given, self.jobs, spill, report, self.divider, members)
+            return dict(zip(members.tolist(), scans, strict=True))
+
+        spill.get("scan", number, scan)
+
+
+class KeptScans(Sequence[LocationScan]):
+    """The scans of all locations, where they are kept: each is read when it is asked for.
+
+    Parameters
+    ----------
+    spill : Spill
+        Keeps them by the number of their group.
+    group : (n_locations,) int64
+        The group of each location.
+    """
+
+    def __init__(self, spill: Spill, group: NDArray[np.int64]) -> None:
+        self._spill, self._group = spill, group
+
+    def __len__(self) -> int:
+        return self._group.size
+
+    @overload
+    def __getitem__(self, location: int) -> LocationScan: ...
+
+    @overload
+    def __getitem__(self, location: slice) -> Sequence[LocationScan]: ...
+
+    def __getitem__(self, location: int | slice) -> LocationScan | Sequence[LocationScan]:
+        if isinstance(location, slice):
+            return [self[i] for i in range(*location.indices(len(self)))]
+        found: dict[int, LocationScan] = self._spill.get("scan", int(self._group[location]), _not_there)
+        return found[int(location)]
+
+    def __iter__(self) -> Iterator[LocationScan]:
+        for location in range(len(self)):
+            yield self[location]
 
 
 def _scan(
-    d: Definitions,
-    divider: Divider,
-    jobs: int,
-    spill: Spill,
-    progress: Progress | None,
-    members: NDArray[np.int64] | None = None,
-) -> list[LocationScan]:
-    return scan_locations(
-        d.store, d.regions, d.locations, d.order, d.first_rows, jobs, spill, progress, divider, members
-    )
-
-
-def _scan_on_workers(d: Definitions, divider: Divider, executor: Executor, progress: Progress | None) -> KeptScans:
-    """Scan groups of whole processes, a task for each; the scans stay in files."""
-    assert executor.folder is not None
+    d: Definitions, divider: Divider, executor: Executor, spill: Spill, progress: Progress | None
+) -> Sequence[LocationScan]:
+    """Scan all locations: on a cluster in groups of whole processes, a task for each."""
     n_events = d.store.n_events
-    total = int(n_events.sum())
-    size = max(SMALLEST_SCAN, min(WAVE, total // (SCANS_PER_SLOT * executor.slots)))
-    groups = [np.sort(group) for group in plan_processes(np.arange(d.n_locations), n_events, d.process, size)]
-    folder = Path(mkdtemp(prefix="scan-", dir=executor.folder))
-    save(folder / "definitions", (d, groups, divider))
-    done = 0
-    with executor.pool() as pool:
-        for n in pool.map(ScanTask(folder), range(len(groups))):
-            done += n
-            if progress is not None:
-                progress(done, total)
+    done, total = 0, int(n_events.sum())
+
+    def report(n: int) -> None:
+        nonlocal done
+        done += n
+        if progress is not None:
+            progress(done, total)
+
+    groups = [np.arange(d.n_locations)]
+    if executor.folder is not None:
+        size = max(SMALLEST_SCAN, min(WAVE, total // (SCANS_PER_SLOT * executor.slots)))
+        groups = [np.sort(group) for group in plan_processes(groups[0], n_events, d.process, size)]
+    jobs = executor.jobs if executor.folder is None else 1
+    for _ in executor.map(ScanTask(d, tuple(groups), divider, jobs, spill), range(len(groups)), report):
+        pass
     group = np.zeros(d.n_locations, np.int64)
     for number, members in enumerate(groups):
         group[members] = number
-    return KeptScans([folder / f"scan-{number}.values" for number in range(len(groups))], group)
+    scans = KeptScans(spill, group)
+    return scans if executor.folder is not None else [*scans]
 
 
 def enhance(
@@ -520,19 +520,15 @@ def enhance(
     """
     d = Definitions.of(store)
     by = (periods or NO_PERIODS).divider(d.regions, store.manifest)
-    spill = None
-    scans: Sequence[LocationScan]
-    if executor is None or executor.folder is None:
-        spill = ColumnSpill()
-        scans = _scan(d, by, jobs, spill, progress)
-    else:
-        scans = _scan_on_workers(d, by, executor, progress)
+    executor = Threads(jobs) if executor is None else executor
+    spill = Spill.between(executor, "scan")
+    scans = _scan(d, by, executor, spill, progress)
     call_paths: CallPaths = merge_call_paths(scans, d.regions, d.order, d.process)
     if by.kind:
         call_paths = PeriodCallPaths.of(call_paths, scans, d.regions, by)
     facts = Facts.with_call_paths(d, call_paths)
     given = {
         "facts": facts, "scans": scans, "members": np.arange(facts.n_locations), "only_global": False, "partition": 0,
-        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": None, "quirks": NONE,
+        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": spill, "quirks": NONE,
     }  # fmt: skip
-    return Model(jobs, given, scan_spill=spill, executor=executor)
+    return Model(jobs, given, executor=executor)

@@ -429,9 +429,9 @@ def write_tables(
         pos = write_positions(model.facts, building) if "events" in wanted else (None, "")
         stages = {TABLES[name].stage if name in TABLES else RECEIVE for name in wanted if name != "call_paths"} - {""}
         # what slices keep for each other is let go of before their tables are merged
-        with model.divided() as run, model.executor.pool() as pool:
+        with model.divided() as run:
             separable = frozenset(n for n in wanted if n not in TABLES or is_separable(TABLES[n], run.division))
-            for _ in run.stages(SliceWriter(building, wanted, separable, *pos), stages, pool, progress):
+            for _ in run.stages(SliceWriter(building, wanted, separable, *pos), stages, progress):
                 pass
         give_back()
         finish_tables(model, wanted, separable, building)

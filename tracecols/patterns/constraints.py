@@ -167,9 +167,9 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
 
     counts: dict[str, int] = {}
     told: dict[str, list[tuple[int, int, str]]] = {}
-    with model.divided() as run, model.executor.pool() as pool:
+    with model.divided() as run:
         stages = [stage for stage in STAGES if stage in SCOPES.values()]
-        everywhere = run.stages(check, stages, pool, progress)
+        everywhere = run.stages(check, stages, progress)
         for violations in [check(model, ALONE), *everywhere]:
             for name, count, here in violations:
                 counts[name] = counts.get(name, 0) + count

@@ -25,8 +25,8 @@ def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
 def tell_clocks(model: Model, first: int) -> Iterator[str]:
     """Tell between which locations clock conditions are violated, and what would mend them; the largest violations
     first."""
-    with model.divided() as run, model.executor.pool() as pool:
-        (pairs,) = run.stages(lambda at, _stage: at.clock_violations, [CLOCKS], pool)
+    with model.divided() as run:
+        (pairs,) = run.stages(lambda at, _stage: at.clock_violations, [CLOCKS])
     if not len(pairs):
         return
     n = len(pairs)

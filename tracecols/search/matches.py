@@ -138,8 +138,8 @@ def over_matches(
         found = search.matches(of_slice, stage)[p.id]
         return visit(of_slice, p, search.by_id, of_slice.get(p.table), found.where(found.call_path >= 0))
 
-    with model.divided() as run, model.executor.pool() as pool:
-        return p, list(run.stages(one, [TABLES[p.table].stage], pool))
+    with model.divided() as run:
+        return p, list(run.stages(one, [TABLES[p.table].stage]))
 
 
 def find_timed(

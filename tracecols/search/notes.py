@@ -91,7 +91,7 @@ def counts_of(of_slice: Model, stage: str) -> dict[str, int]:
 def counts(model: Model) -> dict[str, int]:
     """Count what could not be matched or contradicts itself; zeros are left out."""
     found = Counter(counts_by_location(model))
-    with model.divided() as run, model.executor.pool() as pool:
-        for more in run.stages(counts_of, {spec.stage for spec in TABLES.values() if spec.counts}, pool):
+    with model.divided() as run:
+        for more in run.stages(counts_of, {spec.stage for spec in TABLES.values() if spec.counts}):
             found.update(more)
     return {k: int(v) for k, v in found.items() if v}

@@ -330,8 +330,8 @@ class Search:
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
         cells = self.findings.cells
-        with self.model.divided() as run, self.model.executor.pool() as pool:
-            for found in run.stages(self.of_slices, stages, pool, progress):
+        with self.model.divided() as run:
+            for found in run.stages(self.of_slices, stages, progress):
                 self.findings.teams += found.teams
                 self.device_times += found.devices
                 counts.update(found.counts)
@@ -344,8 +344,8 @@ class Search:
         int64."""
         labels = self.model.call_paths
         result = np.zeros(len(cells), np.int64)
-        with self.model.divided() as run, self.model.executor.pool() as pool:
-            for found in run.stages(MatchesOf(self.of_slices, p.id), [TABLES[p.table].stage], pool):
+        with self.model.divided() as run:
+            for found in run.stages(MatchesOf(self.of_slices, p.id), [TABLES[p.table].stage]):
                 at = lookup(cells.key, (labels.path_of(found.call_path) << 32) | found.location)
                 np.maximum.at(result, at[at >= 0], found.severity[at >= 0])
         return result

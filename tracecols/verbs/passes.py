@@ -27,8 +27,8 @@ def over_slices(model: Model, table: str, visit: Callable[[Any], Result]) -> lis
         `visit(rows)` gets the table of a slice and returns what is small.
     """
     stage = TABLES[table].stage
-    with model.divided() as run, model.executor.pool() as pool:
-        return list(run.stages(lambda of_slice, _stage: visit(of_slice.get(table)), [stage], pool))
+    with model.divided() as run:
+        return list(run.stages(lambda of_slice, _stage: visit(of_slice.get(table)), [stage]))
 
 
 def over_locations(model: Model, locations: NDArray[np.int64], visit: Callable[[int], Result]) -> list[Result]:

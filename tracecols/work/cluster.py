@@ -25,15 +25,13 @@ from itertools import count
 from pathlib import Path
 from queue import Empty, Queue
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any
 
 from tracecols.errors import ClusterError, MissingExtraError, OpenClusterWarning, TracecolsError
 from tracecols.given.files import read_json
 from tracecols.version import __version__
+from tracecols.work.executors import Item, Report, Result, Task, not_reported
 from tracecols.work.scratch import ScratchFolder, temporary_folder
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 SCRATCH = ".tracecols-cluster-"
 """What the names of scratch folders begin with."""
@@ -228,6 +226,22 @@ def without_logs() -> Iterator[None]:
                 handler.setLevel(level)
 
 
+def load_or_make(path: Path, make: Callable[[], Any], *, always: bool = False) -> Any:
+    """Return the value in a file; who asks for one that is not there makes it and writes it.
+
+    Parameters
+    ----------
+    always : bool, optional
+        Every task needs it.
+    """
+    try:
+        return loaded.get(path, always=always)
+    except FileNotFoundError:
+        value = make()
+        save(path, value)
+        return value
+
+
 class Failure:
     """An error that is the result of a task, and would be so again."""
 
@@ -236,17 +250,19 @@ class Failure:
 
 
 def perform(root: Path, folder: Path, number: int, item: object) -> None:
-    """Do one task, on a worker: apply the function that stands in a folder to an item, and leave the result there."""
+    """Do one task, on a worker: apply the function that stands in a folder to an item, and leave there the result and
+    how much was done."""
     path = folder / f"{number}.result"
     if path.exists():
         return
     loaded.begin(root)
+    done: list[int] = []
     try:
         function = loaded.get(folder / "function", always=True)
-        found = function(item)
+        found = function(item, done.append)
     except TracecolsError as error:
         found = Failure(error)
-    save(path, found)
+    save(path, (found, sum(done)))
 
 
 def _state(root: str, paths: dict[str, str], token: str) -> dict[str, Any]:
@@ -323,16 +339,6 @@ class Cluster:
             raise cannot_write(path, error) from error
         return path
 
-    def pool(self) -> Cluster:
-        """Return itself: workers are there already."""
-        return self
-
-    def __enter__(self) -> Cluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
     def check(self, sees: Mapping[str, Path]) -> None:
         """Refuse workers that have another tracecols, or do not see what they need.
 
@@ -389,8 +395,10 @@ class Cluster:
                     in_shell=hint.format("--scratch FOLDER"),
                 )
 
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item], /) -> Iterator[Result]:
-        """Yield what a function makes of items, in their order.
+    def map(
+        self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
+    ) -> Iterator[Result]:
+        """Yield what a function makes of items, in their order; what tasks report arrives with their results.
 
         Raises
         ------
@@ -422,8 +430,9 @@ class Cluster:
                 done.add(waiting.pop(future.key)[0])
                 while following in done:
                     path = folder / f"{following}.result"
-                    found = self._result(path)
+                    found, n_done = self._result(path)
                     path.unlink(missing_ok=True)
+                    report(n_done)
                     following += 1
                     yield found
         finally:
@@ -432,9 +441,9 @@ class Cluster:
                     self.client.cancel([f for _, f in waiting.values()], force=True)
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _result(self, path: Path) -> Any:
+    def _result(self, path: Path) -> tuple[Any, int]:
         try:
-            found = load(path)
+            found, n_done = load(path)
         except FileNotFoundError as error:
             raise ClusterError(
                 f"a worker has written {path}, which is not here\n"
@@ -443,7 +452,7 @@ class Cluster:
             ) from error
         if isinstance(found, Failure):
             raise found.error
-        return found
+        return found, n_done
 
     def _next(self, arrived: Queue[Any]) -> Any:
         """Wait for the next task that is done."""

@@ -7,24 +7,21 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from threading import Event, Lock
 from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+Report = Callable[[int], None]
+"""Called with how much more is done."""
 
-class Pool(Protocol):
-    """What applies a function to many items at a time; `ThreadPoolExecutor` is one."""
+Task = Callable[[Item, Report], Result]
+"""What is done with an item. It may report how much it has done; on a cluster it is pickled."""
 
-    def __enter__(self) -> Pool: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None: ...
-
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item], /) -> Iterator[Result]:
-        """Yield the results in the order of the items."""
+def not_reported(_n: int) -> None:
+    """Report nothing to anybody."""
 
 
 class Executor(Protocol):
@@ -35,7 +32,7 @@ class Executor(Protocol):
     jobs : int
         Threads of this process.
     folder : Path or None
-        Through which those who work tell each other what they found; None where they share the memory of this process.
+        Through which those who work exchange what they found; None where they share the memory of this process.
     slots : int
         How many tasks run at the same time.
     memory : int or None
@@ -54,8 +51,14 @@ class Executor(Protocol):
     @property
     def memory(self) -> int | None: ...
 
-    def pool(self) -> Pool:
-        """Return a pool, to be used in a `with` statement."""
+    def map(
+        self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
+    ) -> Iterator[Result]:
+        """Yield the results of a task for each item, in the order of the items."""
+
+
+class Stopped(Exception):
+    """Ends a task whose result nobody will see, since another one failed or the program is interrupted."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,37 @@ class Threads:
         """As many tasks as threads."""
         return self.jobs
 
-    def pool(self) -> Pool:
-        """Return a pool of so many threads."""
-        return ThreadPoolExecutor(self.jobs)
+    def map(
+        self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
+    ) -> Iterator[Result]:
+        """Yield the results of a task for each item, in the order of the items.
+
+        If one fails the others end when they report.
+        """
+        stop, lock = Event(), Lock()
+        failed: list[BaseException] = []
+
+        def report_one(n: int) -> None:
+            if stop.is_set():
+                raise Stopped
+            with lock:
+                report(n)
+
+        def run(item: Item) -> Result:
+            try:
+                return function(item, report_one)
+            except Stopped:
+                raise
+            except BaseException as error:
+                failed.append(error)
+                stop.set()
+                raise
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            try:
+                yield from pool.map(run, items)
+            except Stopped:
+                raise failed[0] from None
+            finally:
+                stop.set()
+                failed.clear()

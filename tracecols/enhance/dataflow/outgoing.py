@@ -19,7 +19,7 @@ class OutgoingRows:
     spill : Spill, optional
         Keeps them; without it they are computed when they are asked for.
     relative : mapping, optional
-        Columns that are close to another one (see `ColumnSpill.keep`).
+        Columns that are close to another one (see `Spill.keep`).
     """
 
     def __init__(

@@ -1,17 +1,19 @@
-"""Where columns stay that only later steps need: in memory, beyond a budget in scratch files, or where all processes of
-a cluster see them."""
+"""How the results of steps reach other steps: in memory, beyond a budget in scratch files, or in files that all workers
+of a cluster see. It is decided here, and nowhere else."""
 
 from __future__ import annotations
 
+import shutil
 import uuid
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +21,15 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource
 from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
-from tracecols.work.cluster import cannot_write
+from tracecols.work.cluster import cannot_write, load_or_make
+from tracecols.work.executors import Executor
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 BUDGET = 1 << 28
-"""Bytes that are held in memory."""
+"""Bytes of columns that are held in memory."""
+
+SMALLEST = 1 << 12
+"""Bytes of columns on a cluster below which they go with the values that hold them: to open a file costs more."""
 
 NOTHING = np.zeros(0, np.int64)
 """Base of codes that are relative to no column."""
@@ -157,24 +163,6 @@ class SpilledColumns:
         return np.searchsorted(mapped, np.array(codes, np.int64))
 
 
-class Spill(Protocol):
-    """What `ColumnSpill` and `SharedSpill` have in common."""
-
-    def keep(self, columns: Columns, relative: Mapping[str, str] | None = None, borrowed: bool = False) -> ColumnSource:
-        """Return the same columns, in memory or in a file."""
-
-
-def keep(columns: Columns, spill: Spill | None) -> ColumnSource:
-    """Keep columns where a step is told to: in memory if nowhere.
-
-    Parameters
-    ----------
-    spill : Spill, optional
-        Where they are kept; None where the whole trace is one partition.
-    """
-    return columns.computed() if spill is None else spill.keep(columns)
-
-
 class _Held:
     """Count the bytes that several spills hold in memory together."""
 
@@ -220,40 +208,113 @@ def _when_forgotten(columns: ColumnSource, function: Callable[..., None], *given
     return found
 
 
-class ColumnSpill:
-    """Keep columns: the first ones in memory, what exceeds the budget in a scratch folder.
+class _Once:
+    """A value that is made once, whichever thread asks for it first."""
 
-    What it keeps lives as long as this, or until the end of the `with` it is used in. Columns that nobody refers to any
-    more make room before that: others have their place in memory, or their file is removed.
+    def __init__(self) -> None:
+        self._lock, self._done, self._value = Lock(), False, None
+
+    def get(self, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            if not self._done:
+                self._value, self._done = make(), True
+            return self._value
+
+
+class Spill:
+    """What the steps of an analysis keep for each other: values by name and number of their slice, and columns.
+
+    Values stay in memory, and so do columns until they exceed a budget; the others go to files of a scratch folder. On
+    a cluster all are in files of a folder that client and workers see: one for each value, and one for the columns of
+    each task.
+
+    What is kept lives until the end of the `with` this is used in; in one process at most as long as this, on a cluster
+    at most as long as the folder. Columns of one process that nobody refers to any more make room before that: others
+    have their place in memory, or their file is removed. On a cluster this and what it keeps can be pickled.
 
     Parameters
     ----------
-    beside : ColumnSpill, optional
+    beside : Spill, optional
         Another one with which this shares the budget.
+    folder : Path, optional
+        A folder that all workers of a cluster see.
+    task : str, optional
+        Which task of a cluster keeps columns. One that runs twice, since a worker is lost, writes another file each
+        time.
     """
 
-    def __init__(self, beside: ColumnSpill | None = None) -> None:
-        self._lock = Lock()
+    def __init__(self, beside: Spill | None = None, folder: Path | None = None, task: str = "client") -> None:
+        self.folder = folder
+        self._columns = None if folder is None else folder / f"{task}-{uuid.uuid4().hex[:8]}.columns"
         self._budget: _Held = _Held() if beside is None else beside._budget
+        self._lock = Lock()
+        self._values: dict[tuple[str, int], _Once] = {}
         self._held: list[weakref.finalize[..., Any]] = []
         self._n_files = 0
-        self._folder: ScratchFolder | None = None
+        self._scratch: ScratchFolder | None = None
 
-    def __enter__(self) -> ColumnSpill:
+    @classmethod
+    def between(cls, executor: Executor, what: str, beside: Spill | None = None) -> Spill:
+        """Return what those who work together keep things with: in a new folder if they do not share memory.
+
+        Parameters
+        ----------
+        what : str
+            What the name of the folder begins with.
+        """
+        if executor.folder is None:
+            return cls(beside)
+        return cls(folder=Path(mkdtemp(prefix=f"{what}-", dir=executor.folder)))
+
+    def __reduce__(self) -> tuple[type[Spill], tuple[None, Path]]:
+        assert self.folder is not None  # threads share it
+        return Spill, (None, self.folder)
+
+    def __enter__(self) -> Spill:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Release what is kept: its columns can no longer be read."""
+        """Release what is kept: it can no longer be read."""
         with self._lock:
-            held, folder = self._held, self._folder
-            self._held, self._folder = [], None
+            held, scratch = self._held, self._scratch
+            self._held, self._scratch, self._values = [], None, {}
         for forget in held:
             forget()
-        if folder is not None:
-            folder.remove()
+        if scratch is not None:
+            scratch.remove()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def of_task(self, task: str) -> Spill:
+        """Return what a task keeps columns with: on a cluster it has a file of its own."""
+        return self if self.folder is None else Spill(folder=self.folder, task=task)
+
+    def get(self, name: str, number: int, make: Callable[[], Any], *, always: bool = False) -> Any:
+        """Return a value by its name and the number of its slice; it is made if it is not there.
+
+        Of the threads of this process the first one that asks makes it, and the others wait.
+
+        Parameters
+        ----------
+        always : bool, optional
+            Every task needs it.
+        """
+        if self.folder is not None:
+            return load_or_make(self.folder / f"{name}-{number}.values", make, always=always)
+        with self._lock:
+            once = self._values.setdefault((name, number), _Once())
+        return once.get(make)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Let go of the values of some names, of all slices: no later step reads them.
+
+        Those in a shared folder stay: a task that is done again on another worker may read them.
+        """
+        with self._lock:
+            self._values = {key: once for key, once in self._values.items() if key[0] not in names}
 
     def keep(self, columns: Columns, relative: Mapping[str, str] | None = None, borrowed: bool = False) -> ColumnSource:
-        """Return the same columns, in memory or in a scratch file.
+        """Return the same columns, in memory or in a file.
 
         Parameters
         ----------
@@ -266,70 +327,38 @@ class ColumnSpill:
 
         Raises
         ------
-        AnalysisError
+        AnalysisError, ClusterError
             If the file cannot be written.
         """
         size = sum(columns[name].nbytes for name in columns.names)
-        with self._lock:
-            if self._budget.take(size):
-                held = columns.copy() if borrowed else columns.computed()
+        if size < SMALLEST if self._columns is not None else self._budget.take(size):
+            held = columns.copy() if borrowed else columns.computed()
+            if self._columns is None:
                 self._held.append(_when_forgotten(held, self._budget.give, size))
-                return held
-            if self._folder is None:
-                self._folder = temporary_folder()
-            path = self._folder.path / str(self._n_files)
-            self._n_files += 1
+            return held
+        path = self._columns or self._new_file()
         try:
             written = SpilledColumns(columns, relative or {}, path)
         except OSError as error:
+            if self._columns is not None:
+                raise cannot_write(path, error) from error
             raise AnalysisError(
                 f"cannot write the temporary file {path}: {error.strerror or error}\n"
                 "  make room there, or set TMPDIR to a folder with more"
             ) from error
-        _when_forgotten(written, _remove, path)
+        if self._columns is None:
+            _when_forgotten(written, _remove, path)
         return written
 
+    def _new_file(self) -> Path:
+        """Return the path of a new file in the scratch folder of this process."""
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = temporary_folder()
+            self._n_files += 1
+            return self._scratch.path / str(self._n_files)
 
-SMALLEST = 1 << 12
-"""Bytes of columns below which they go with the values that hold them: to open a file costs more."""
 
-
-class SharedSpill:
-    """Keep the columns of one task of a cluster: all in one file of a folder that every process sees.
-
-    What it keeps can be pickled: it names its file, which stays as long as the folder.
-
-    Parameters
-    ----------
-    task : str
-        Name of the task. One that runs twice, since a worker is lost, writes another file each time.
-    """
-
-    def __init__(self, folder: Path, task: str) -> None:
-        self._path = folder / f"{task}-{uuid.uuid4().hex[:8]}.columns"
-        self._lock = Lock()
-
-    def keep(self, columns: Columns, relative: Mapping[str, str] | None = None, borrowed: bool = False) -> ColumnSource:
-        """Return the same columns, in the file or, if they are few, in memory.
-
-        Parameters
-        ----------
-        columns : Columns
-            All are computed; -1 is null.
-        relative : mapping, optional
-            Columns whose values are close to those of another one: they take fewer bytes.
-        borrowed : bool, optional
-            The arrays will be written to again: what stays in memory is copied.
-
-        Raises
-        ------
-        ClusterError
-            If the file cannot be written.
-        """
-        if sum(columns[name].nbytes for name in columns.names) < SMALLEST:
-            return columns.copy() if borrowed else columns.computed()
-        try:
-            with self._lock:
-                return SpilledColumns(columns, relative or {}, self._path)
-        except OSError as error:
-            raise cannot_write(self._path, error) from error
+def keep(columns: Columns, spill: Spill | None) -> ColumnSource:
+    """Keep the columns that a step makes; in memory if it is given nothing to keep them with."""
+    return columns.computed() if spill is None else spill.keep(columns)

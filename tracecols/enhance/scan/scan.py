@@ -32,6 +32,7 @@ from tracecols.kernels.actions import action_table
 from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.work.executors import Report, not_reported
 
 BATCH = 1 << 20
 """Events per kernel call."""
@@ -65,7 +66,7 @@ SIDE_FAMILIES = ("p2p", "collectives", "locks", "rma")
 """Side tables of events with attributes, besides those of threads, tasks and metrics."""
 
 CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}
-"""Columns of call instances that are close to another one (see `ColumnSpill.keep`)."""
+"""Columns of call instances that are close to another one (see `Spill.keep`)."""
 
 FOREIGN = -2
 """Codes below refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
@@ -1087,7 +1088,7 @@ def scan_locations(
     first_rows: NDArray[np.int64],
     jobs: int,
     spill: Spill,
-    progress: Callable[[int, int], None] | None = None,
+    report: Report = not_reported,
     divider: Divider = WHOLE,
     members: NDArray[np.int64] | None = None,
 ) -> list[LocationScan]:
@@ -1101,8 +1102,8 @@ def scan_locations(
         Row of the first event of each location.
     spill : Spill
         Where call instances and attributed events go that exceed the buffer pool.
-    progress : callable, optional
-        Called with the number of events done and the number of all.
+    report : callable, optional
+        Called with how many more events are scanned.
     members : (n,) int64, optional
         Rows of the locations of whole processes, ascending; all by default.
 
@@ -1113,7 +1114,6 @@ def scan_locations(
     """
     n_events = store.n_events
     chosen = np.arange(first_rows.size) if members is None else members
-    total, done = int(n_events[chosen].sum()), 0
     found: dict[int, LocationScan] = {}
     buffers = BufferPool()
 
@@ -1146,28 +1146,23 @@ def scan_locations(
             following = prepare_next()
             found.update(wave)
 
-            def report(n: int, before: int = done) -> None:
-                if progress is not None:
-                    progress(before + n, total)
-
             def advance(scans: list[LocationScan], give_up: bool = False) -> None:
                 advance_together(scans, found, buffers, spill, give_up)
 
             _scan_wave(list(wave.values()), advance, pool, report)
-            done += int(n_events[list(wave)].sum())
     return [found[i] for i in chosen.tolist()]
 
 
 def _scan_wave(
-    scans: list[LocationScan], advance: Callable[..., None], pool: ThreadPoolExecutor, report: Callable[[int], None]
+    scans: list[LocationScan], advance: Callable[..., None], pool: ThreadPoolExecutor, report: Report
 ) -> None:
-    """Scan some locations, and all that those need; `report` is told how many events are scanned."""
+    """Scan some locations, and all that those need; `report` is called with how many more events are scanned."""
 
     def advance_all(groups: list[list[LocationScan]]) -> None:
         for group in groups:
             advance(group)
 
-    waiting = scans
+    waiting, n_scanned = scans, 0
     ready = [s for s in scans if not s.depends.size]
     while waiting:
         before = sum(s.progress for s in scans)
@@ -1179,4 +1174,5 @@ def _scan_wave(
                 advance([s], give_up=True)
             waiting = [s for s in waiting if not s.done]
         ready = waiting
-        report(sum(s.at for s in scans))
+        n_before, n_scanned = n_scanned, sum(s.at for s in scans)
+        report(n_scanned - n_before)
