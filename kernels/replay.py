@@ -1,5 +1,5 @@
-"""Replay of a trace: the graph of what waits for what, and when everything happens in it (max-plus, no sort by
-time)."""
+"""Replay of a trace: its nodes, the computation between them, and the times of what lies between them (the sweep is in
+`kernels.maxplus`)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel
-
-NEVER = -(1 << 62)
-"""Time of what has not happened."""
+from tracecols.kernels.maxplus import NEVER
 
 
 @kernel
@@ -110,80 +108,6 @@ def find_bases(is_first, tail, head, lag, time, base):
     for v in range(time.size):
         if base[v] == NEVER:
             base[v] = time[v]
-
-
-@kernel
-def count_dependencies(is_first, head, waiting):
-    """Count for every node what it depends on: the node before at its location, and edges; `waiting` holds zeros."""
-    for v in range(is_first.size):
-        if not is_first[v]:
-            waiting[v] = 1
-    for e in range(head.size):
-        waiting[head[e]] += 1
-
-
-@kernel
-def sweep_nodes(is_first, weight, start, edge_start, edge_head, edge_lag, waiting, time, stack):
-    """Let every node happen as soon as all it depends on has; O(nodes + edges), 5 to 20 ns for a node.
-
-    A node's time is the latest of what it depends on, plus its weight. After a node that of the same location that
-    follows it is next if it waits for nothing else, so that most of memory is read in order.
-
-    Parameters
-    ----------
-    is_first : (n_nodes,) bool
-        First node of its location.
-    weight : (n_all,) int64
-        Ticks between the last dependency and the node.
-    start : (n_all,) int64
-        When a node happens that depends on nothing.
-    edge_start : (n_all + 1,) int64
-        First edge out of every node or hub.
-    edge_head, edge_lag : (n_edges,) int64
-        Edges by their tails.
-    waiting : (n_all,) int64
-        Dependencies of every node (`count_dependencies`); -1 after it has happened.
-    time : (n_all,) int64
-        Result; all `NEVER` before.
-    stack : (n_all,) int64
-        Room for the nodes that are ready.
-
-    Returns
-    -------
-    int
-        How many nodes have happened; fewer than all if some depend on themselves.
-    """
-    n, n_all = is_first.size, weight.size
-    top, done = 0, 0
-    for v in range(n_all - 1, -1, -1):
-        if waiting[v] == 0:
-            stack[top] = v
-            top += 1
-            time[v] = start[v]
-    while top > 0:
-        top -= 1
-        v = stack[top]
-        while True:
-            now = time[v] + weight[v]
-            time[v] = now
-            waiting[v] = -1
-            done += 1
-            for e in range(edge_start[v], edge_start[v + 1]):
-                h = edge_head[e]
-                time[h] = max(time[h], now + edge_lag[e])
-                waiting[h] -= 1
-                if waiting[h] == 0:
-                    stack[top] = h
-                    top += 1
-            following = v + 1
-            if following >= n or is_first[following]:
-                break
-            time[following] = max(time[following], now)
-            waiting[following] -= 1
-            if waiting[following] != 0:
-                break
-            v = following
-    return done
 
 
 @kernel

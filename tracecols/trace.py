@@ -36,7 +36,8 @@ from tracecols.patterns.plugins import load_all
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.replay.efficiencies import check_ideal, times_of_window
 from tracecols.replay.prediction import Prediction
-from tracecols.replay.replay import RECORDED, as_changes
+from tracecols.replay.replay import as_changes
+from tracecols.replay.replayable import RECORDED
 from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
 from tracecols.schema.causes import POINTS, WAITS
 from tracecols.schema.compound import EVENTS_WITH_POINTERS

@@ -3,19 +3,35 @@ table."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from conftest import DATA, SHARED
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.random_programs import RandomProgram
 
 import tracecols
+from tracecols.enhance.dataflow.edges import Edges
 from tracecols.errors import AnalysisError
+from tracecols.kernels import maxplus
 from tracecols.kernels import replay as kernels
-from tracecols.replay.graph import BEGIN_AS_RECORDED, CONDITIONS, ENDLESS
+from tracecols.replay.graph import BEGIN_AS_RECORDED, CONDITIONS, ENDLESS, Graph, unchanged
 from tracecols.replay.nodes import TRANSFER, NodeClass
 from tracecols.replay.replay import Changes, Replay
+from tracecols.replay.scenarios import (
+    Rule,
+    Scenario,
+    as_peers,
+    predict,
+    recorded_runtime,
+    scaled,
+    times_of,
+    without_overhead,
+    without_transfer,
+    without_waiting,
+)
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.efficiencies import REPLAY
@@ -62,7 +78,8 @@ def check_laws(replay):
     assert (g.lag <= 0).all()
     np.testing.assert_array_equal(g.sweep(), g.time[:n])
     assert (replay.ideal <= g.nodes.time).all()
-    weight = replay.weights(IDEAL)
+    weight = g.weight.copy()
+    weight[:n][np.isin(g.nodes.kind, TRANSFER)] = 0
     everything = np.full(g.time.size, kernels.NEVER)
     everything[:n] = replay.ideal
     hubs = np.arange(g.time.size) >= n
@@ -103,45 +120,54 @@ def graphs(draw):
     return first, edges, weight, start, order
 
 
-def sweep(run, first, edges, weight, start):
+def sweep(first, edges, weight, start, wide=1):
+    """Order and sweep a graph, with the same scenario several times side by side; the times of the first."""
+    edges = sorted(edges, key=lambda e: e[0])
     tail, head, lag = (np.array([e[k] for e in edges], np.int64) for k in range(3))
-    n = len(weight)
-    edge_start, order = kernels.index_edges(tail, n)
-    waiting, time = np.zeros(n, np.int64), np.full(n, kernels.NEVER, np.int64)
-    kernels.count_dependencies(first, head, waiting)
-    done = run(
-        first,
-        np.array(weight, np.int64),
-        np.array(start, np.int64),
-        edge_start,
-        head[order],
-        lag[order],
-        waiting,
-        time,
-        np.empty(n, np.int64),
+    n_all, n = len(weight), first.size
+    nodes = SimpleNamespace(
+        is_first=first, kind=np.ones(n, np.int8), location_start=np.append(np.flatnonzero(first), n)
     )
-    return done, time.tolist()
+    nodes.mark = np.full(n, maxplus.BEGINS | maxplus.ENDS, np.uint8)
+    nothing = np.zeros(head.size, np.int64)
+    edges = Edges(tail, head, nothing > 0, nothing, nothing)
+    graph = Graph(nodes, edges, n_all - n, np.array(start), weight=np.array(weight), lag=lag)
+    changes = unchanged(nodes)._replace(factor=np.ones((wide, 1, maxplus.WAITING + 1)))
+    begin, end, time = graph.run(changes, is_whole=True)
+    return graph, begin.tolist(), end.tolist(), time.tolist()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("run", [kernels.sweep_nodes, kernels.sweep_nodes.py_func], ids=["compiled", "plain"])
-@settings(max_examples=150, deadline=None)
-@given(graph=graphs())
-def test_sweep__is_the_longest_way_by_definition(run, graph):
+@pytest.fixture(params=[True, False], ids=["compiled", "plain"])
+def kernels_run(request, monkeypatch):
+    """Run the kernels of the sweep compiled, and as they are written."""
+    if not request.param:
+        for name in ("count_dependencies", "order_nodes", "sweep"):
+            monkeypatch.setattr(maxplus, name, getattr(maxplus, name).py_func)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(graph=graphs(), wide=st.integers(1, 3))
+def test_sweep__is_the_longest_way_by_definition(kernels_run, graph, wide):
     first, edges, weight, start, order = graph
+    weight = np.where(np.arange(len(weight)) < first.size, weight, 0).tolist()
     wanted = [0] * len(weight)
     for v in order:
         before = [wanted[t] + lag for t, h, lag in edges if h == v]
         if v < first.size and not first[v]:
             before.append(wanted[v - 1])
         wanted[v] = (max(before) if before else start[v]) + weight[v]
-    assert sweep(run, first, edges, weight, start) == (len(weight), wanted)
+    swept, begin, end, found = sweep(first, edges, weight, start, wide)
+    assert not swept.stuck.any()
+    assert found == wanted
+    # each scenario has its own times, which are the same here
+    assert begin == [min(wanted[: first.size])] * wide
+    assert end == [max(wanted[: first.size])] * wide
 
 
 def test_sweep__stops_at_nodes_that_wait_for_themselves():
     # 0 -> 1 at one location, 2 -> 3 at another; 1 waits for 3 and 3 for 1
-    done, _ = sweep(kernels.sweep_nodes, np.array([True, False, True, False]), [(1, 3, 0), (3, 1, 0)], [1] * 4, [0] * 4)
-    assert done == 2
+    graph, *_ = sweep(np.array([True, False, True, False]), [(1, 3, 0), (3, 1, 0)], [1] * 4, [0] * 4)
+    assert graph.stuck.tolist() == [False, True, False, True]
 
 
 ENTER, EXIT, OTHER = 12, 13, 31
@@ -1010,8 +1036,8 @@ def test_laws__hold(stores, path):
     assert (g.sweep(start=g.time - 5) <= g.nodes.time).all()
     # 3: all times s, counted from t0, times s exactly
     t0 = int(g.time.min())
-    scaled = g.sweep(3 * smaller, 3 * g.lag, 3 * (g.time - t0))
-    np.testing.assert_array_equal(scaled, 3 * (g.sweep(smaller) - t0))
+    tripled = g.sweep(3 * smaller, 3 * g.lag, 3 * (g.time - t0))
+    np.testing.assert_array_equal(tripled, 3 * (g.sweep(smaller) - t0))
     # 4: convex in the factor of transfer; weights times 4, so that quarters of them are whole
     is_transfer = np.isin(np.append(g.nodes.kind, np.full(g.n_hubs, -1)), [int(k) for k in TRANSFER])
     end = []
@@ -1023,11 +1049,60 @@ def test_laws__hold(stores, path):
     # 6: a factor on one location saves at most its share of that location's computation
     c = replay.computation
     for location in np.unique(c.location)[:3].tolist():
-        weight = g.weight.copy()
-        replay.scale(weight, np.where(c.location == location, 0.5, 1.0))
-        saved = replay.runtime(g.nodes.time) - replay.runtime(g.sweep(weight))
+        faster = Scenario((scaled(0.5, locations=np.arange(replay.model.n_locations) == location),))
+        saved = recorded_runtime(replay) - int(predict(replay, [faster])[0])
         # every node is rounded
         assert 0 <= saved <= 0.5 * c.ticks[c.location == location].sum() + n
+
+
+# -- many scenarios
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def scenarios_of(replay):
+    """Return scenarios of all kinds."""
+    c = replay.computation
+    paths = [np.arange(len(replay.model.call_paths)) == i for i in np.unique(c.call_path)[:3].tolist()]
+    of_calls = (
+        replay.call_paths_of("MPI_*") if any(n.startswith("MPI_") for n in replay.model.regions.name) else paths[0]
+    )
+    one = np.arange(replay.model.n_locations) == 0
+    return [
+        Scenario(),
+        Scenario((without_transfer(),)),
+        Scenario((Rule(transfer=0.5), without_overhead())),
+        *(Scenario((scaled(0.5, path),)) for path in paths),
+        *(Scenario((scaled(0.5, path, one), without_transfer(of_calls))) for path in paths),
+        Scenario((as_peers(replay, paths[0], 0),)),
+        Scenario((without_waiting(of_calls),)),
+        Scenario((without_waiting(), scaled(np.linspace(0, 1, one.size)))),
+        Scenario((without_transfer(),), latency=1e-5, bandwidth=1e8),
+    ]
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_scenarios__side_by_side_are_what_each_is_alone(stores, path):
+    replay = tracecols.open(stores(path)).replay
+    scenarios = scenarios_of(replay)
+    together = predict(replay, scenarios)
+    assert together.tolist() == [int(predict(replay, [scenario])[0]) for scenario in scenarios]
+    assert together.tolist() == [replay.runtime(times_of(replay, scenario)) for scenario in scenarios]
+    assert together[0] == recorded_runtime(replay)
+    # less of anything makes nothing later
+    for scenario in scenarios[:-1]:
+        if all(np.max(rule.computation) <= 1 for rule in scenario.rules):
+            assert (times_of(replay, scenario) <= replay.nodes.time).all()
+
+
+def test_scenarios__one_location_as_long_as_its_peers():
+    program = Program(3)
+    for k, location in enumerate(program.locations):
+        location.enter(0, "main").enter(0, "work").leave(10 * (k + 1)).leave(10 * (k + 1))
+    replay = replayed(program)
+    work = replay.call_paths_of("work")
+    # 30 s as long as the mean of 10 and 20 s: the other one takes 20 s
+    assert predict(replay, [Scenario((as_peers(replay, work, 2),))]).tolist() == [20]
+    assert predict(replay, [Scenario((as_peers(replay, work, 0),))]).tolist() == [30]
 
 
 @pytest.mark.slow

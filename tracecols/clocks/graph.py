@@ -19,7 +19,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.threads.created import times_of
 from tracecols.errors import AnalysisError
 from tracecols.kernels import clocks as kernels
-from tracecols.kernels import replay as sweeps
+from tracecols.kernels import maxplus as sweeps
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
 from tracecols.work.scratch import ScratchFolder, temporary_folder

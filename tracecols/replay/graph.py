@@ -23,6 +23,7 @@ from tracecols.enhance.mpi.waits import CONDITION, HANDLES, N_TO_N, N_TO_ONE, ON
 from tracecols.enhance.scan.region_rules import is_in
 from tracecols.enhance.threads.locks import lock_order
 from tracecols.errors import AnalysisError
+from tracecols.kernels import maxplus
 from tracecols.kernels import replay as kernels
 from tracecols.model.model import Model
 from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, find_nodes
@@ -47,6 +48,19 @@ DROPPED = "inferred waits of senders for receivers, or for locks, that contradic
 UNPLACED = "messages and participants outside of MPI calls, left out"
 
 
+def unchanged(nodes: Nodes) -> maxplus.Changes:
+    """Return the changes of the one scenario that is the recorded run."""
+    nothing = np.zeros(0, np.int32)
+    return maxplus.Changes(
+        np.ones((1, 1, maxplus.WAITING + 1)), nothing.reshape(1, 0), nothing.reshape(1, 0), nothing,
+        nodes.location_start, nothing, nothing, np.zeros(0, np.int64), np.zeros((0, 2)), 1,
+    )  # fmt: skip
+
+
+def _none() -> Rows:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(eq=False)
 class Graph:
     """What waits for what in a trace.
@@ -55,15 +69,18 @@ class Graph:
     ----------
     nodes : Nodes
     edges : Edges
+        By their tails.
     n_hubs : int
     time : (n_all,) int64
         Recorded times of nodes and hubs, ticks.
+    mark : (n_nodes,) uint8
+        Between which nodes the runtime extends (`kernels.maxplus.BEGINS`, `ENDS`).
     lag : (n_edges,) int64
-        0, or negative where clocks disagree.
-    weight : (n_all,) int64
-        Ticks between the last dependency of a node and itself, never negative.
+        0, or negative where clocks disagree; edges that were no waits in the recorded run are ideal, and have none.
     counts : dict of str to int
         What the replay does not know, by description.
+    weight : (n_all,) int64
+        Ticks between the last dependency of a node and itself, never negative.
     """
 
     nodes: Nodes
@@ -71,15 +88,38 @@ class Graph:
     n_hubs: int
     time: Rows
     counts: dict[str, int] = field(default_factory=dict)
+    weight: Rows = field(default_factory=_none)
+    lag: Rows = field(default_factory=_none)
 
     def __post_init__(self) -> None:
-        e = self.edges
-        self.lag = np.minimum(0, self.time[e.head] - self.time[e.tail])
-        base = np.empty(self.time.size, np.int64)
-        kernels.find_bases(self.nodes.is_first, e.tail, e.head, self.lag, self.time, base)
-        self.weight = self.time - base
-        self._edge_start, self._order = kernels.index_edges(e.tail, self.time.size)
-        self._head = e.head[self._order]
+        n_all = self.time.size
+        if self.weight.size < n_all:
+            e = self.edges
+            self.lag = np.minimum(0, self.time[e.head] - self.time[e.tail])
+            base = np.empty(n_all, np.int64)
+            kernels.find_bases(self.nodes.is_first, e.tail, e.head, self.lag, self.time, base)
+            self.weight = self.time - base
+        start, order = kernels.index_edges(self.edges.tail, n_all)
+        self.edges, self.lag = self.edges.where(order), self.lag[order]
+        self._edge_start, self._head = start.astype(np.int32), self.edges.head.astype(np.int32)
+        self._order, self._n_places, self.stuck = self._ordered()
+
+    def _ordered(self) -> tuple[maxplus.Order, int, NDArray[np.bool_]]:
+        """Find the order in which everything happens, how many places it needs, and what waits for itself."""
+        n_all, is_first = self.time.size, self.nodes.is_first
+        waiting, is_head = np.zeros(n_all, np.int32), np.empty(n_all, bool)
+        n_heads = maxplus.count_dependencies(is_first, self._head, waiting, is_head)
+        # a run begins with the first node of a location, or a hub, or where something is waited for
+        n_runs = n_heads + int(is_first.sum()) + self.n_hubs
+        start, stop, following = (np.empty(n_runs, np.int32) for _ in range(3))
+        place, edge_place = np.empty(n_heads, np.int32), np.empty(self._head.size, np.int32)
+        order = maxplus.Order(start, stop, following, is_head, place, edge_place)
+        at, free = np.full(n_all, -1, np.int32), np.empty(n_heads, np.int32)
+        n_runs, n_places = maxplus.order_nodes(is_first, self._edge_start, self._head, waiting, at, free, order)
+        order = order._replace(
+            run_start=start[:n_runs].copy(), run_stop=stop[:n_runs].copy(), run_next=following[:n_runs].copy()
+        )
+        return order, n_places, waiting >= 0
 
     def sweep(self, weight: Rows | None = None, lag: Rows | None = None, start: Rows | None = None) -> Rows:
         """Return when every node happens; (n_nodes,) int64 ticks.
@@ -91,28 +131,50 @@ class Graph:
         start : (n_all,) int64, optional
             Times of nodes that depend on nothing. All are those recorded by default.
         """
-        time, waiting = self._swept(weight, lag, start)
-        assert (waiting == -1).all()
-        return time[: len(self.nodes)]
+        given = self._weights()
+        given = given._replace(
+            weight=given.weight if weight is None else weight,
+            lag=given.lag if lag is None else lag,
+            start=given.start if start is None else start,
+        )
+        return self._swept(given, unchanged(self.nodes), 1, is_whole=True)[2][: len(self.nodes)]
+
+    def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
+        """Sweep the graph in some scenarios, side by side.
+
+        Parameters
+        ----------
+        changes : maxplus.Changes
+            Of k scenarios.
+        is_whole : bool
+            Whether the times of all nodes in the first scenario are wanted.
+
+        Returns
+        -------
+        begin, end : (k,) int64
+            Between which ticks the runtime extends.
+        time : (n_all,) int64
+            Times of nodes and hubs in the first scenario; empty if they are not wanted.
+        """
+        return self._swept(self._weights(), changes, changes.factor.shape[0], is_whole=is_whole)
+
+    def _weights(self) -> maxplus.Weights:
+        e = self.edges
+        return maxplus.Weights(
+            self.time, self.weight, self.nodes.kind, self.nodes.mark, self._edge_start, self._head,
+            self.lag if self.lag.any() else self.lag[:0], e.length, e.steps.astype(np.int8),
+        )  # fmt: skip
 
     def _swept(
-        self, weight: Rows | None = None, lag: Rows | None = None, start: Rows | None = None
-    ) -> tuple[Rows, Rows]:
-        n = self.time.size
-        waiting, time = np.zeros(n, np.int64), np.full(n, kernels.NEVER, np.int64)
-        kernels.count_dependencies(self.nodes.is_first, self._head, waiting)
-        kernels.sweep_nodes(
-            self.nodes.is_first,
-            self.weight if weight is None else weight,
-            self.time if start is None else start,
-            self._edge_start,
-            self._head,
-            (self.lag if lag is None else lag)[self._order],
-            waiting,
-            time,
-            np.empty(n, np.int64),
-        )
-        return time, waiting
+        self, given: maxplus.Weights, changes: maxplus.Changes, k: int, *, is_whole: bool
+    ) -> tuple[Rows, Rows, Rows]:
+        begin, end = np.full(k, -maxplus.NEVER), np.full(k, maxplus.NEVER)
+        times = np.full((self._n_places, k), maxplus.NEVER)
+        found = np.empty(self.time.size if is_whole else 0, np.int64)
+        may_drop = bool((changes.factor[:, :, maxplus.WAITING] == 0).any())
+        now, change = np.empty(k, np.int64), np.empty(k)
+        maxplus.sweep(self._order, given, changes, may_drop, now, change, times, begin, end, found)
+        return begin, end, found
 
     def without_contradictions(self) -> Graph:
         """Return the graph without the inferred edges that make nodes wait for themselves, which only clocks that
@@ -125,8 +187,7 @@ class Graph:
         """
         graph, n_dropped = self, 0
         while True:
-            _, waiting = graph._swept()
-            stuck = waiting >= 0
+            stuck = graph.stuck
             if not stuck.any():
                 break
             n, e = len(graph.nodes), graph.edges
@@ -189,7 +250,7 @@ def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
     _locks(model, nodes, found)
     edges = found.edges()
     n_hubs = found.n - len(nodes)
-    time = np.concatenate([nodes.time, np.full(n_hubs, kernels.NEVER, np.int64)])
+    time = np.concatenate([nodes.time, np.full(n_hubs, maxplus.NEVER, np.int64)])
     # hubs in chains come one after the other, so that each knows the one before
     into_hubs = edges.head >= len(nodes)
     from_hubs = edges.tail >= len(nodes)
@@ -199,7 +260,7 @@ def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
     chained = chained[np.argsort(edges.head[chained], kind="stable")]
     kernels.latest_sources(edges.tail[chained], edges.head[chained], time, time)
     # nothing waits for hubs without a source
-    time[time == kernels.NEVER] = 0
+    time[time == maxplus.NEVER] = 0
     counts |= _not_known(model, nodes, edges, starts)
     return Graph(nodes, edges, n_hubs, time, {k: n for k, n in counts.items() if n}).without_contradictions()
 
@@ -227,13 +288,14 @@ def synchronised(model: Model, graph: Graph) -> Graph:
         *(np.concatenate([getattr(e, name) for e in (graph.edges, more)]) for name in Edges.__dataclass_fields__)
     )
     n_more = found.n - graph.time.size
-    time = np.concatenate([graph.time, np.full(n_more, kernels.NEVER, np.int64)])
+    time = np.concatenate([graph.time, np.full(n_more, maxplus.NEVER, np.int64)])
     into_hubs = more.head >= graph.time.size
     kernels.latest_sources(more.tail[into_hubs], more.head[into_hubs], time, time)
-    result = Graph(graph.nodes, edges, graph.n_hubs + n_more, time, graph.counts)
-    result.lag[len(graph.edges) :] = 0
-    result.weight = np.concatenate([graph.weight, np.zeros(n_more, np.int64)])
-    if (result._swept()[1] >= 0).any():
+    result = Graph(
+        graph.nodes, edges, graph.n_hubs + n_more, time, graph.counts,
+        weight=np.append(graph.weight, np.zeros(n_more, np.int64)), lag=np.append(graph.lag, np.zeros(len(more), np.int64)),
+    )  # fmt: skip
+    if result.stuck.any():
         raise AnalysisError(
             "the collective operations of this trace cannot synchronise: some process needs what another one sends behind one of them\n"
             "  leave them as they were recorded"
@@ -421,6 +483,7 @@ def _threads(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     if teams.instance.size:
         fork = nodes.at(np.where(model.teams.fork >= 0, model.teams.fork, -2))
         found.add(fork[teams.instance], nodes.team_begins)
+        nodes.mark[nodes.team_begins[nodes.team_begins >= 0]] |= maxplus.BEGUN
     members = model.construct_members
     at = np.flatnonzero(np.isin(np.array(members.role, object), BARRIERS))
     group = members.construct[at]
@@ -442,7 +505,9 @@ def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
         nodes.at(c.create) >= 0, nodes.at(c.create), _node(nodes.call_enter, nodes.calls_around(c.create))
     )
     join = np.where(nodes.at(c.join) >= 0, nodes.at(c.join), _node(nodes.call_exit, nodes.calls_around(c.join)))
-    found.add_in_order(create, nodes.at(c.begin), nodes.time)
+    begin = nodes.at(c.begin)
+    nodes.mark[begin[begin >= 0]] |= maxplus.BEGUN
+    found.add_in_order(create, begin, nodes.time)
     found.add_in_order(nodes.at(c.end), join, nodes.time)
     return {BEGIN_AS_RECORDED: int((create < 0).sum()), ENDLESS: int(((join >= 0) & (c.end < 0)).sum())}
 

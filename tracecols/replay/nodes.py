@@ -22,6 +22,7 @@ from tracecols.enhance.scan.region_rules import either, in_role, is_in, named
 from tracecols.enhance.scan.scan import ForkSpans, fork_spans
 from tracecols.enhance.scan.teams import IS_FORK, LATE, events_in_teams
 from tracecols.kernels import replay as kernels
+from tracecols.kernels.maxplus import BEGINS, ENDS
 from tracecols.model.model import Model
 from tracecols.replay.tasks import task_rows
 from tracecols.schema import EventKind
@@ -117,6 +118,12 @@ class Nodes:
         Node of each team begin (`Teams`), -1 for none.
     taskwaits : (n_taskwaits,) int64
         Nodes at which taskwaits end.
+    location_start : (n_locations + 1,) int64
+        First node of every location.
+    mark : (n,) uint8
+        Between which nodes the runtime extends (`kernels.maxplus.BEGINS`, `ENDS`).
+    is_between : bool
+        Whether these are those of MPI_Init and MPI_Finalize.
     """
 
     row: NDArray[np.int64]
@@ -131,6 +138,9 @@ class Nodes:
     call_stops: NDArray[np.int64]
     team_begins: NDArray[np.int64]
     taskwaits: NDArray[np.int64]
+    location_start: NDArray[np.int64]
+    mark: NDArray[np.uint8]
+    is_between: bool
 
     def __len__(self) -> int:
         return self.row.size
@@ -223,19 +233,30 @@ def find_nodes(model: Model) -> Nodes:
     row, call_rows, call_stops = (np.concatenate(found[name]) for name in ("row", "call_row", "call_stop"))
     at = np.minimum(np.searchsorted(row, begin_rows), max(row.size - 1, 0))
     is_node = row[at] == begin_rows if row.size else np.zeros(begin_rows.size, bool)
+    of_node = np.concatenate(found["location"]).astype(np.int32)
+    call_region = np.concatenate(found["call_region"]).astype(np.int32)
+    call_enter, call_exit = np.searchsorted(row, call_rows), np.searchsorted(row, call_stops)
+    mark = np.zeros(row.size, np.uint8)
+    begins, ends = call_exit[facts.regions.is_init[call_region]], call_enter[facts.regions.is_finalize[call_region]]
+    is_between = bool(begins.size and ends.size)
+    mark[begins if is_between else slice(None)] |= BEGINS
+    mark[ends if is_between else slice(None)] |= ENDS
     return Nodes(
         row,
-        np.concatenate(found["location"]).astype(np.int32),
+        of_node,
         np.concatenate(found["time"]),
         np.concatenate(found["kind"]).astype(np.int8),
         np.concatenate(firsts),
-        np.concatenate(found["call_region"]).astype(np.int32),
-        np.searchsorted(row, call_rows),
-        np.searchsorted(row, call_stops),
+        call_region,
+        call_enter,
+        call_exit,
         call_rows,
         call_stops,
         np.where(is_node, at, -1),
         np.searchsorted(row, np.concatenate(found["taskwait"])),
+        np.searchsorted(of_node, np.arange(facts.n_locations + 1)),
+        mark,
+        is_between,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +17,20 @@ from numpy.typing import NDArray
 
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import show
-from tracecols.model.model import Model
 from tracecols.once import once
-from tracecols.replay.events import Computation, find_computation
-from tracecols.replay.graph import Graph, build_graph, synchronised
-from tracecols.replay.nodes import TRANSFER, NodeClass, find_nodes, mpi_regions
-from tracecols.search.choice import choose
+from tracecols.replay.nodes import NodeClass, mpi_regions
+from tracecols.replay.replayable import COLLECTIVES, DIMEMAS, RECORDED, Replayable
+from tracecols.replay.scenarios import (
+    Rule,
+    Scenario,
+    balanced,
+    cells_of,
+    changes_of,
+    predict,
+    scaled,
+    times_of,
+    without_transfer,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,9 +40,6 @@ Rows = NDArray[np.int64]
 
 STRAIGHT = 2.0**-20
 """By how much of itself a saving may differ from a straight line: what rounding makes of it."""
-
-RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
-"""Who waits for whom in collective operations."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Changes:
     bandwidth: float | None = None
     balanced: bool = False
     openmp: float | None = None
-    collectives: str = "recorded"
+    collectives: str = RECORDED
 
     def __post_init__(self) -> None:
         if not isinstance(self.scale, Mapping):
@@ -122,159 +127,66 @@ def check_number(value: object, what: str, expected: str, least: float) -> None:
         raise AnalysisError(f"the {what} is {show(value)}\n  give {expected}")
 
 
-class Replay:
-    """A trace as a graph of what waits for what, to be swept with other weights.
-
-    Memory grows with nodes (MPI calls, barriers, forks, locks: about 100 B each with their edges), and during one pass
-    with the events of one location; it is not divided into partitions as an analysis is.
-
-    Attributes
-    ----------
-    nodes : Nodes
-    first, last : (n,) int64
-        Nodes between which the runtime extends: from the earliest of the first to the latest of the last.
-    is_between : bool
-        Whether these are those of MPI_Init and MPI_Finalize.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.nodes = nodes = find_nodes(model)
-        regions = model.regions
-        is_init, is_end = (which[nodes.call_region] for which in (regions.is_init, regions.is_finalize))
-        self.first, self.last = nodes.call_exit[is_init], nodes.call_enter[is_end]
-        self.is_between = bool(self.first.size and self.last.size)
-        if not self.is_between:
-            everything = np.arange(len(nodes))
-            self.first = self.last = everything
-
-    def __repr__(self) -> str:
-        return f"<Replay of {self.model.facts.store.path.name}: {len(self.nodes):,} nodes>"
-
-    @once
-    def graph(self) -> Graph:
-        """What waits for what, made when first needed."""
-        return build_graph(self.model, self.nodes)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """What the replay does not know, by description."""
-        return self.graph.counts
-
-    @once
-    def computation(self) -> Computation:
-        """The computation before each node, by call path."""
-        # the graph tells where threads wait
-        return find_computation(self.model, self.graph.nodes)
+class Replay(Replayable):
+    """A trace that is replayed with changes: its times and its runtime, and what would save most."""
 
     @once
     def ideal(self) -> Rows:
         """Times of the nodes on an ideal network; (n_nodes,) int64."""
-        return self.graph.sweep(self.weights(Changes(transfer=0)))
+        return times_of(self, Scenario((without_transfer(),)))
 
-    def window(self, time: Rows) -> tuple[int, int]:
-        """Return the ticks between which the runtime extends."""
-        if not self.first.size:
-            return 0, 0
-        return int(time[self.first].min()), int(time[self.last].max())
-
-    def runtime(self, time: Rows) -> int:
-        """Return the runtime of some times of the nodes, in ticks."""
-        begin, end = self.window(time)
-        return end - begin
-
-    def call_paths_of(self, region: str) -> NDArray[np.bool_]:
-        """Select the call paths in a region: those that enter it and what these call.
-
-        Raises
-        ------
-        AnalysisError
-            If nothing is called so.
-        """
-        n = len(self.model.call_paths)
-        choice = choose(None, None, region, None)
-        return choice.mask(self.model, np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
-
-    def factors(self, changes: Changes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the factors of computation: by call path, and by location.
+    def rules(self, changes: Changes) -> tuple[Rule, ...]:
+        """Return changes as rules.
 
         Raises
         ------
         AnalysisError
             If a region does not exist, or there is nothing to scale in it.
         """
-        model, c = self.model, self.computation
-        of_call_path = np.ones(len(model.call_paths))
-        for region, factor in changes.scale.items():
-            mask = self.call_paths_of(region)
-            if not mask[c.call_path].any():
-                is_mpi = mpi_regions(model.regions)[model.call_paths.region][mask].all()
-                hint = (
-                    "give transfer, latency or bandwidth for what MPI takes"
-                    if is_mpi
-                    else "only time outside of MPI, of barriers, and of calls that create and join threads can be scaled"
-                )
-                raise AnalysisError(f"there is no computation in {show(region)} to be scaled\n  {hint}")
-            of_call_path[mask] *= factor
-        of_location = np.ones(model.n_locations)
+        rules = [scaled(factor, self._scalable(region)) for region, factor in changes.scale.items()]
         if changes.balanced:
-            process = model.facts.process
-            own = np.bincount(process[c.location], c.ticks, int(process.max(initial=-1)) + 1)
-            scaled = np.bincount(process[c.location], c.ticks * of_call_path[c.call_path], own.size)
-            computes = own > 0
-            if computes.any():
-                mean = scaled[computes].mean()
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    of_location = np.where(scaled > 0, mean / scaled, 1.0)[process]
-        return of_call_path, of_location
-
-    def weights(self, changes: Changes) -> Rows:
-        """Return the weights of nodes and hubs after changes; (n_all,) int64."""
-        g = self.graph_of(changes)
-        weight = g.weight.copy()
-        factor = changes.transfer_factor
-        if factor != 1:
-            of = np.flatnonzero(np.isin(g.nodes.kind, [int(kind) for kind in TRANSFER]))
-            weight[of] = np.rint(weight[of] * factor).astype(np.int64)
+            rules.append(balanced(self, rules))
+        if changes.transfer_factor != 1:
+            rules.append(Rule(transfer=changes.transfer_factor))
         if changes.openmp is not None:
-            of = np.flatnonzero(np.isin(g.nodes.kind, [int(NodeClass.OPENMP), int(NodeClass.LOCK)]))
-            weight[of] = np.rint(weight[of] * changes.openmp).astype(np.int64)
-        if changes.scale or changes.balanced:
-            of_call_path, of_location = self.factors(changes)
-            c = self.computation
-            self.scale(weight, of_call_path[c.call_path] * of_location[c.location])
-        return weight
+            rules.append(Rule(overhead=changes.openmp))
+        return tuple(rules)
 
-    def scale(self, weight: Rows, factor: NDArray[np.float64]) -> None:
-        """Change the weights of nodes, in place, by a factor for each row of `computation`."""
-        c = self.computation
-        change = np.bincount(c.node, (factor - 1) * c.ticks, len(self.graph.nodes))
-        weight[: change.size] += np.rint(change).astype(np.int64)
-        np.maximum(weight, 0, out=weight)
+    def scales_of(self, changes: Changes) -> NDArray[np.float64]:
+        """Return the factors of computation by call path; (n_call_paths,) float64."""
+        result = np.ones(len(self.model.call_paths))
+        for region, factor in changes.scale.items():
+            result[self._scalable(region)] *= factor
+        return result
 
-    @once
-    def synchronised(self) -> Graph:
-        """The graph in which collective operations synchronise."""
-        return synchronised(self.model, self.graph)
+    def _scalable(self, region: str) -> NDArray[np.bool_]:
+        """Select the call paths in a region, in which there must be computation."""
+        model, mask = self.model, self.call_paths_of(region)
+        if not mask[self.computation.call_path].any():
+            is_mpi = mpi_regions(model.regions)[model.call_paths.region][mask].all()
+            hint = (
+                "give transfer, latency or bandwidth for what MPI takes"
+                if is_mpi
+                else "only time outside of MPI, of barriers, and of calls that create and join threads can be scaled"
+            )
+            raise AnalysisError(f"there is no computation in {show(region)} to be scaled\n  {hint}")
+        return mask
 
-    def graph_of(self, changes: Changes) -> Graph:
-        """Return the graph to be swept for some changes."""
-        return self.synchronised if changes.collectives == DIMEMAS else self.graph
+    def scenario(self, changes: Changes, *more: Rule, name: str = "") -> Scenario:
+        """Return changes, and perhaps further rules, as a scenario.
 
-    def lags(self, changes: Changes) -> Rows:
-        """Return the lags of edges after changes; (n_edges,) int64."""
-        g = self.graph_of(changes)
-        if changes.latency is None and changes.bandwidth is None:
-            return g.lag
-        resolution = self.model.facts.resolution
-        seconds = np.full(len(g.edges), changes.latency or 0.0, np.float64)
-        if changes.bandwidth is not None:
-            seconds += g.edges.length / changes.bandwidth
-        return g.lag + np.rint(g.edges.steps * seconds * resolution).astype(np.int64)
+        Raises
+        ------
+        AnalysisError
+            If a region does not exist, or there is nothing to scale in it.
+        """
+        bandwidth = math.inf if changes.bandwidth is None else changes.bandwidth
+        rules = (*self.rules(changes), *more)
+        return Scenario(rules, changes.latency or 0.0, bandwidth, changes.collectives, name or str(changes))
 
     def times(self, changes: Changes) -> Rows:
         """Return the times of the nodes after changes; (n_nodes,) int64."""
-        return self.graph_of(changes).sweep(self.weights(changes), self.lags(changes))
+        return times_of(self, self.scenario(changes))
 
     def savings(self, changes: Changes, factor: float = 0.5, n: int = 20) -> pd.DataFrame:
         """Return by how much the runtime would shrink if a call path took less time, for the `n` with most computation.
@@ -291,37 +203,35 @@ class Replay:
 
         check_number(factor, "factor", "a number such as 0.5, not negative", least=0.0)
         c, resolution = self.computation, self.model.facts.resolution
-        graph, weight, lag = self.graph_of(changes), self.weights(changes), self.lags(changes)
-        ones = self._scales(changes)
-        before = self.runtime(graph.sweep(weight, lag))
+        scales, chosen = self._largest(changes, n)
+        runtimes = predict(
+            self, [self.scenario(changes), *(self.scenario(changes, scaled(factor, self._only(i))) for i in chosen)]
+        )
         rows = []
-        for call_path, total in self._largest(ones, n):
+        for call_path, runtime in zip(chosen, runtimes[1:].tolist(), strict=True):
             mine = c.call_path == call_path
-            changed = weight.copy()
-            less = np.bincount(c.node[mine], (factor - 1) * ones[mine] * c.ticks[mine], len(self.graph.nodes))
-            changed[: less.size] += np.rint(less).astype(np.int64)
-            np.maximum(changed, 0, out=changed)
-            saved = before - self.runtime(graph.sweep(changed, lag))
-            largest = np.bincount(c.location[mine], ones[mine] * c.ticks[mine]).max()
-            rows.append((call_path, total / resolution, largest / resolution, saved / resolution))
+            of_location = np.bincount(c.location[mine], scales[mine] * c.ticks[mine])
+            computation, largest = of_location.sum() / resolution, of_location.max() / resolution
+            rows.append((call_path, computation, largest, (int(runtimes[0]) - runtime) / resolution))
+        before = int(runtimes[0])
         frame = pd.DataFrame(rows, columns=["call_path", "computation", "largest", "saving"])
         self._with_paths(frame)
         frame["share"] = frame["saving"] / (before / resolution) if before > 0 else math.nan
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
-    def _scales(self, changes: Changes) -> NDArray[np.float64]:
-        """Return the factors of the rows of `computation` after changes."""
-        c = self.computation
-        if not (changes.scale or changes.balanced):
-            return np.ones(c.ticks.size)
-        of_call_path, of_location = self.factors(changes)
-        return of_call_path[c.call_path] * of_location[c.location]
+    def _only(self, call_path: int) -> NDArray[np.bool_]:
+        """Select one call path."""
+        return np.arange(len(self.model.call_paths)) == call_path
 
-    def _largest(self, scales: NDArray[np.float64], n: int) -> list[tuple[int, float]]:
-        """Return the call paths with most computation, and its ticks."""
-        total = np.bincount(self.computation.call_path, scales * self.computation.ticks, len(self.model.call_paths))
+    def _largest(self, changes: Changes, n: int) -> tuple[NDArray[np.float64], list[int]]:
+        """Return the factors of the rows of `computation` after changes, and the call paths with most computation
+        then."""
+        c, model = self.computation, self.model
+        factor, path_cell, location_cell = cells_of(self.rules(changes), len(model.call_paths), model.n_locations)
+        scales = factor[path_cell[c.call_path] + location_cell[c.location], NodeClass.COMPUTATION]
+        total = np.bincount(c.call_path, scales * c.ticks, len(model.call_paths))
         chosen = np.argsort(-total, kind="stable")[:n]
-        return [(int(i), float(total[i])) for i in chosen[total[chosen] > 0]]
+        return scales, [int(i) for i in chosen[total[chosen] > 0]]
 
     def _with_paths(self, frame: pd.DataFrame) -> None:
         """Add call paths as text."""
@@ -348,36 +258,35 @@ class Replay:
         """
         import pandas as pd
 
-        c, graph = self.computation, self.graph_of(changes)
-        weight, lag, start = self.weights(changes), self.lags(changes), graph.time - graph.time.min(initial=0)
-        span = int(max(start.max(initial=1), weight.max(initial=1), lag.max(initial=1)))
+        graph = self.graph_of(changes.collectives)
+        given = self.scenario(changes)
+        span = int(max((graph.time - graph.time.min(initial=0)).max(initial=1), graph.weight.max(initial=1)))
         fine = max(1, (1 << 58) // max(span, 1))
-        weight, lag, start = weight * fine, lag * fine, start * fine
-        before = self.runtime(graph.sweep(weight, lag, start))
-        scales = self._scales(changes)
-        rows = []
-        for call_path, _ in self._largest(scales, n):
-            mine = c.call_path == call_path
-            ticks = np.bincount(c.node[mine], scales[mine] * c.ticks[mine] * float(fine), weight.size).astype(
-                np.float64
-            )
+        _, chosen = self._largest(changes, n)
+        masks = [self._only(i) for i in chosen]
 
-            def saved(part: float, ticks: NDArray[np.float64] = ticks) -> float:
-                less = np.maximum(weight - np.rint(part * ticks).astype(np.int64), 0)
-                return float(before - self.runtime(graph.sweep(less, lag, start)))
+        def saved(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+            tried = [
+                replace(given, rules=(*given.rules, scaled(1 - part, mask)))
+                for part, mask in zip(parts, masks, strict=True)
+            ]
+            begin, end, _ = graph.run(changes_of(self, [given, *tried], fine))
+            runtime = end - begin
+            return (runtime[0] - runtime[1:]).astype(np.float64)
 
-            low, high = 2.0**-16, 1.0
-            critical = saved(low) / low
-            if critical <= 0:
-                continue
-            if saved(high) >= critical * (1 - STRAIGHT):
-                low = high
-            while high - low > 2.0**-16:
-                middle = (low + high) / 2
-                is_straight = saved(middle) >= middle * critical * (1 - STRAIGHT)
-                low, high = (middle, high) if is_straight else (low, middle)
-            seconds = critical / fine / self.model.facts.resolution
-            rows.append((call_path, seconds, low * seconds, 1 - low))
+        low = np.full(len(chosen), 2.0**-16)
+        critical, high = saved(low) / low, np.ones(len(chosen))
+        low = np.where(saved(high) >= critical * (1 - STRAIGHT), high, low)
+        while (high - low > 2.0**-16).any():
+            middle = (low + high) / 2
+            is_straight = saved(middle) >= middle * critical * (1 - STRAIGHT)
+            low, high = np.where(is_straight, middle, low), np.where(is_straight, high, middle)
+        seconds = critical / fine / self.model.facts.resolution
+        rows = [
+            (call_path, of, part * of, 1 - part)
+            for call_path, of, part in zip(chosen, seconds.tolist(), low.tolist(), strict=True)
+            if of > 0
+        ]
         frame = pd.DataFrame(rows, columns=["call_path", "critical", "slack", "limit"])
         self._with_paths(frame)
         return frame.sort_values("slack", ascending=False, kind="stable").reset_index(drop=True)

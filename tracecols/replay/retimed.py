@@ -28,7 +28,7 @@ class RetimedSource(StoreSource):
         self._replay, self._time = replay, time
         self._factor: NDArray[np.float64] | None = None
         if changes.scale:
-            self._factor, _ = replay.factors(changes)
+            self._factor = replay.scales_of(changes)
         self.properties |= {REPLAYED: str(changes)}
         self.clock.length = max(int(time.max(initial=self.clock.origin)) - self.clock.origin, 0)
 

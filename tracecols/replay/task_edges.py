@@ -12,6 +12,7 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
 from tracecols.enhance.scan.tasks import COMPLETES, SWITCHES
+from tracecols.kernels.maxplus import BEGUN
 from tracecols.model.model import Model
 from tracecols.replay.nodes import NodeClass, Nodes
 from tracecols.schema import EventKind
@@ -96,6 +97,7 @@ def add_task_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     created = pick(creates, lookup(e.task[creates], e.task[switches]))
     tail, head = pick(e.node, created), e.node[switches]
     _add(nodes, tail, head, found)
+    nodes.mark[head] |= BEGUN
     # whoever comes before a task is created has waited for it, in a region that may not be recorded
     waited = (tail >= 0) & ~nodes.is_first[head] & (nodes.time[tail] > nodes.time[head - 1])
     nodes.kind[head[waited]] = NodeClass.OPENMP

@@ -38,9 +38,9 @@ class Edges:
     def __len__(self) -> int:
         return self.tail.size
 
-    def where(self, mask: NDArray[np.bool_]) -> Edges:
-        """Return some of them."""
-        return Edges(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
+    def where(self, some: NDArray[np.bool_] | Rows) -> Edges:
+        """Return some of them: those of a mask, or by their numbers."""
+        return Edges(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
 
 
 class EdgeCollector:

@@ -1,0 +1,352 @@
+"""The sweep of a replay: when everything happens in a graph of what waits for what (max-plus), for many scenarios at
+once.
+
+The order in which nodes happen depends only on the graph. It is found once, as runs of consecutive nodes, and with it a
+place for the time of everything that waits: `Order`. A sweep follows it with a row of times for each scenario side by
+side, and needs memory only for what waits at the same time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.kernel import kernel, part
+
+NEVER = -(1 << 62)
+"""Time of what has not happened."""
+
+COMPUTATION = 0
+"""Class of nodes before which a location computes."""
+
+BEGINS, ENDS, BEGUN = 1, 2, 4
+"""Marks of nodes: between the first two the runtime extends; where a thread or a task begins, which others begin, it has
+to wait for them."""
+
+WAITING = 9
+"""Column of `Changes.factor` that says whether what waits for others in a cell still does."""
+
+
+class Order(NamedTuple):
+    """The order in which nodes and hubs happen.
+
+    Attributes
+    ----------
+    run_start, run_stop : (n_runs,) int32
+        Consecutive nodes, or one hub, that happen one after the other.
+    run_next : (n_runs,) int32
+        Place of the node after a run, which waits for something else; -1 where the location ends.
+    is_head : (n_all,) bool
+        Which nodes have a place: all that an edge leads to.
+    place : (n_heads,) int32
+        These places, in the order in which the nodes happen.
+    edge_place : (n_edges,) int32
+        The place of the head of every edge.
+    """
+
+    run_start: NDArray[np.int32]
+    run_stop: NDArray[np.int32]
+    run_next: NDArray[np.int32]
+    is_head: NDArray[np.bool_]
+    place: NDArray[np.int32]
+    edge_place: NDArray[np.int32]
+
+
+class Weights(NamedTuple):
+    """What is known of nodes and edges.
+
+    Attributes
+    ----------
+    start : (n_all,) int64
+        When a node happens that depends on nothing.
+    weight : (n_all,) int64
+        Ticks between the last dependency of a node and itself.
+    kind : (n_nodes,) int8
+        Class of the weight.
+    mark : (n_nodes,) uint8
+        `BEGINS`, `ENDS`, `BEGUN`.
+    edge_start : (n_all + 1,) int32
+        First edge out of every node or hub.
+    head : (n_edges,) int32
+    lag : (n_edges,) int64
+        Empty if all are 0.
+    length : (n_edges,) int64
+        Bytes.
+    steps : (n_edges,) int8
+        Latencies on the way.
+    """
+
+    start: NDArray[np.int64]
+    weight: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    mark: NDArray[np.uint8]
+    edge_start: NDArray[np.int32]
+    head: NDArray[np.int32]
+    lag: NDArray[np.int64]
+    length: NDArray[np.int64]
+    steps: NDArray[np.int8]
+
+
+class Changes(NamedTuple):
+    """What differs from the recorded run in each of k scenarios.
+
+    Attributes
+    ----------
+    factor : (k, n_cells, 10) float64
+        Factors of weights by cell and class; the last column is 0 where nothing is waited for.
+    path_cell : (k, n_call_paths + 1) int32
+        Part of the number of a cell; of what has no call path the last element. Empty where there is one cell.
+    location_cell : (k, n_locations) int32
+        The other part: the two are added.
+    call_path : (n_nodes,) int32
+        Call path of every node, -1 for none. Empty where there is one cell.
+    location_start : (n_locations + 1,) int64
+        First node of every location.
+    row_start : (n_nodes + 1,) int32
+        First row of computation before every node. Empty where computation is not changed.
+    row_path : (n_rows,) int32
+        Call path.
+    row_ticks : (n_rows,) int64
+    delay : (k, 3) float64
+        Seconds of a latency, bytes per second, ticks of a second; empty where nothing takes time besides.
+    fine : int64
+        Ticks of the result for each recorded one.
+    """
+
+    factor: NDArray[np.float64]
+    path_cell: NDArray[np.int32]
+    location_cell: NDArray[np.int32]
+    call_path: NDArray[np.int32]
+    location_start: NDArray[np.int64]
+    row_start: NDArray[np.int32]
+    row_path: NDArray[np.int32]
+    row_ticks: NDArray[np.int64]
+    delay: NDArray[np.float64]
+    fine: Any
+
+
+@kernel
+def count_dependencies(is_first, head, waiting, is_head):
+    """Count for every node what it depends on: the node before at its location, and edges; `waiting` holds zeros."""
+    n_heads = 0
+    for e in range(head.size):
+        waiting[head[e]] += 1
+    for v in range(waiting.size):
+        is_head[v] = waiting[v] > 0
+        n_heads += is_head[v]
+        if v < is_first.size and not is_first[v]:
+            waiting[v] += 1
+    return n_heads
+
+
+@kernel
+def order_nodes(is_first, edge_start, head, waiting, at, free, order):
+    """Find an order in which nodes and hubs can happen, and a place for the time of each that an edge leads to; O(nodes
+    + edges).
+
+    After a node that of the same location that follows it is next if it waits for nothing else, so that most of memory
+    is read in order.
+
+    Parameters
+    ----------
+    is_first : (n_nodes,) bool
+        First node of its location.
+    edge_start : (n_all + 1,) int32
+    head : (n_edges,) int32
+        Edges by their tails.
+    waiting : (n_all,) int32
+        Dependencies of every node (`count_dependencies`); -1 after it has happened.
+    at : (n_all,) int32
+        All -1: the places of what waits.
+    free : (n_heads,) int32
+        Room for places that are free again.
+    order : Order
+        Result; room for as many runs as nodes are the first of their location or have an edge to them.
+
+    Returns
+    -------
+    n_runs, n_places : int
+        What has a count in `waiting` at the end depends on itself.
+    """
+    run = order.run_start
+    n, top = is_first.size, run.size
+    n_runs, n_heads, n_places, n_free = 0, 0, 0, 0
+    for v in range(waiting.size - 1, -1, -1):
+        if waiting[v] == 0:
+            top -= 1
+            run[top] = v
+    while top < run.size:
+        v = run[top]
+        top += 1
+        run[n_runs] = v
+        order.run_next[n_runs] = -1
+        while True:
+            waiting[v] = -1
+            if at[v] >= 0:
+                order.place[n_heads] = free[n_free] = at[v]
+                n_heads += 1
+                n_free += 1
+            for e in range(edge_start[v], edge_start[v + 1]):
+                h = head[e]
+                n_places, n_free = _give_place(h, at, free, n_places, n_free)
+                order.edge_place[e] = at[h]
+                waiting[h] -= 1
+                if waiting[h] == 0:
+                    top -= 1
+                    run[top] = h
+            following = v + 1
+            if v >= n or following >= n or is_first[following]:
+                break
+            waiting[following] -= 1
+            if waiting[following] != 0:
+                n_places, n_free = _give_place(following, at, free, n_places, n_free)
+                order.run_next[n_runs] = at[following]
+                break
+            v = following
+        order.run_stop[n_runs] = v + 1
+        n_runs += 1
+    return n_runs, n_places
+
+
+@part
+def _give_place(v, at, free, n_places, n_free):
+    """Give a node that waits a place, unless it has one."""
+    if at[v] < 0:
+        if n_free > 0:
+            n_free -= 1
+            at[v] = free[n_free]
+        else:
+            at[v] = n_places
+            n_places += 1
+    return n_places, n_free
+
+
+@part
+def _cell(changes, k, call_path, location):
+    """Return the cell that a call path of a location is in."""
+    if changes.path_cell.size == 0:
+        return 0
+    path = call_path if call_path >= 0 else changes.path_cell.shape[1] - 1
+    return changes.path_cell[k, path] + changes.location_cell[k, location]
+
+
+@part
+def _location_of(location_start, v):
+    """Return the location of a node."""
+    low, high = 0, location_start.size - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if location_start[middle] <= v:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@part
+def _add_weight(v, location, given, changes, now, change):
+    """Add the weight of a node to the time of each scenario."""
+    weight, of = given.weight[v], given.kind[v]
+    if of == COMPUTATION and changes.row_start.size > 0:
+        for k in range(now.size):
+            change[k] = 0.0
+        for r in range(changes.row_start[v], changes.row_start[v + 1]):
+            for k in range(now.size):
+                f = changes.factor[k, _cell(changes, k, changes.row_path[r], location), COMPUTATION]
+                change[k] += (f - 1.0) * changes.row_ticks[r] * changes.fine
+        for k in range(now.size):
+            now[k] += max(0, weight * changes.fine + np.int64(np.rint(change[k])))
+        return
+    call_path = changes.call_path[v] if changes.call_path.size > 0 else -1
+    for k in range(now.size):
+        f = changes.factor[k, _cell(changes, k, call_path, location), of]
+        w = weight * changes.fine
+        now[k] += w if f == 1.0 or of == COMPUTATION else np.int64(np.rint(w * f))
+
+
+@part
+def _pass_on(e, place, given, changes, may_drop, now, times):
+    """Let the head of an edge wait for its tail."""
+    lag = given.lag[e] * changes.fine if given.lag.size > 0 else 0
+    h = given.head[e]
+    location, call_path = 0, -1
+    can_drop = may_drop and h < given.kind.size and given.mark[h] & BEGUN == 0
+    if can_drop:
+        location = _location_of(changes.location_start, h)
+        call_path = changes.call_path[h] if changes.call_path.size > 0 else -1
+    for k in range(now.size):
+        if can_drop and changes.factor[k, _cell(changes, k, call_path, location), WAITING] == 0.0:
+            continue
+        t = now[k] + lag
+        if changes.delay.size > 0 and given.steps[e] > 0:
+            each = changes.delay[k, 0] + given.length[e] / changes.delay[k, 1]
+            t += np.int64(np.rint(given.steps[e] * each * changes.delay[k, 2])) * changes.fine
+        times[place, k] = max(times[place, k], t)
+
+
+@part
+def _widen(mark, now, begin, end):
+    """Widen the runtime of each scenario by a node that is marked."""
+    for k in range(now.size):
+        if mark & BEGINS:
+            begin[k] = min(begin[k], now[k])
+        if mark & ENDS:
+            end[k] = max(end[k], now[k])
+
+
+@kernel
+def sweep(order, given, changes, may_drop, now, change, times, begin, end, found):
+    """Let every node happen as soon as all it depends on has, in k scenarios; O(k (nodes + edges)).
+
+    A node's time is the latest of what it depends on, plus its weight.
+
+    Parameters
+    ----------
+    order : Order
+    given : Weights
+    changes : Changes
+    may_drop : bool
+        Whether nothing is waited for in some cell of a scenario.
+    now : (k,) int64
+        Room for times.
+    change : (k,) float64
+        Room for changes of computation.
+    times : (n_places, k) int64
+        Room for times of what waits: all `NEVER`.
+    begin, end : (k,) int64
+        Result: the earliest time of nodes that are marked `BEGINS`, and the latest of those marked `ENDS`; they hold
+        the latest and the earliest possible time before.
+    found : (n_found,) int64
+        Result: the times of all nodes and hubs in the first scenario. Empty if they are not wanted.
+    """
+    n, at = given.kind.size, 0
+    for r in range(order.run_start.size):
+        location = 0
+        if changes.path_cell.size > 0 and order.run_start[r] < n:
+            location = _location_of(changes.location_start, order.run_start[r])
+        for k in range(now.size):
+            now[k] = NEVER
+        for v in range(order.run_start[r], order.run_stop[r]):
+            if order.is_head[v]:
+                place = order.place[at]
+                at += 1
+                for k in range(now.size):
+                    now[k] = max(now[k], times[place, k])
+                    times[place, k] = NEVER
+            for k in range(now.size):
+                if now[k] == NEVER:
+                    now[k] = given.start[v] * changes.fine
+            if v < n:
+                _add_weight(v, location, given, changes, now, change)
+                if given.mark[v] != 0:
+                    _widen(given.mark[v], now, begin, end)
+            if found.size > 0:
+                found[v] = now[0]
+            for e in range(given.edge_start[v], given.edge_start[v + 1]):
+                _pass_on(e, order.edge_place[e], given, changes, may_drop, now, times)
+        place = order.run_next[r]
+        if place >= 0:
+            for k in range(now.size):
+                times[place, k] = max(times[place, k], now[k])

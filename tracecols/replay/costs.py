@@ -1,0 +1,40 @@
+"""What communication costs in a replay, declared in one place: how many latencies lie on the way of a message or of a
+collective operation, and what a latency and a byte take in a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+MESSAGE_STEPS = 1
+"""Latencies of a message."""
+
+
+def collective_steps(n_members: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the latencies of collective operations among n processes each: ceil(log2 n)."""
+    size = int(n_members.max(initial=1)) + 1
+    table = np.array([0, *(ceil(log2(n)) for n in range(1, size))], np.int64)
+    return table[n_members]
+
+
+def delays(latency: Sequence[float], bandwidth: Sequence[float], resolution: int) -> NDArray[np.float64]:
+    """Return what communication takes in n scenarios besides what was recorded.
+
+    Parameters
+    ----------
+    latency, bandwidth : sequence of float
+        Seconds, and bytes per second.
+    resolution : int
+        Ticks per second.
+
+    Returns
+    -------
+    (n, 3) float64
+        The three of each scenario; empty where nothing takes time besides.
+    """
+    if not any(latency) and all(of == np.inf for of in bandwidth):
+        return np.zeros((0, 3))
+    return np.array([(*of, resolution) for of in zip(latency, bandwidth, strict=True)])

@@ -1,0 +1,98 @@
+"""A trace as a graph of what waits for what, and what is asked of it: the graph, computation, and runtimes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.maxplus import BEGINS, ENDS
+from tracecols.model.model import Model
+from tracecols.once import once
+from tracecols.replay.events import Computation, find_computation
+from tracecols.replay.graph import Graph, build_graph, synchronised
+from tracecols.replay.nodes import find_nodes
+from tracecols.search.choice import choose
+
+Rows = NDArray[np.int64]
+
+RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
+"""Who waits for whom in collective operations."""
+
+
+class Replayable:
+    """A trace as a graph of what waits for what, to be swept with other weights.
+
+    Memory grows with nodes (MPI calls, barriers, forks, locks: about 100 B each with their edges), and during one pass
+    with the events of one location; it is not divided into partitions as an analysis is.
+
+    Attributes
+    ----------
+    nodes : Nodes
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.nodes = find_nodes(model)
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the runtime is that between MPI_Init and MPI_Finalize."""
+        return self.nodes.is_between
+
+    def __repr__(self) -> str:
+        return f"<Replay of {self.model.facts.store.path.name}: {len(self.nodes):,} nodes>"
+
+    @once
+    def graph(self) -> Graph:
+        """What waits for what, made when first needed."""
+        return build_graph(self.model, self.nodes)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the replay does not know, by description."""
+        return self.graph.counts
+
+    @once
+    def computation(self) -> Computation:
+        """The computation before each node, by call path."""
+        # the graph tells where threads wait
+        return find_computation(self.model, self.graph.nodes)
+
+    def computation_of(self, call_paths: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the ticks of computation on some call paths by location; (n_locations,) float64."""
+        c = self.computation
+        some = call_paths[c.call_path]
+        return np.bincount(c.location[some], c.ticks[some], self.model.n_locations).astype(np.float64)
+
+    def window(self, time: Rows) -> tuple[int, int]:
+        """Return the ticks between which the runtime extends."""
+        mark = self.nodes.mark
+        if not mark.size:
+            return 0, 0
+        return int(time[mark & BEGINS > 0].min()), int(time[mark & ENDS > 0].max())
+
+    def runtime(self, time: Rows) -> int:
+        """Return the runtime of some times of the nodes, in ticks."""
+        begin, end = self.window(time)
+        return end - begin
+
+    def call_paths_of(self, region: str) -> NDArray[np.bool_]:
+        """Select the call paths in a region: those that enter it and what these call.
+
+        Raises
+        ------
+        AnalysisError
+            If nothing is called so.
+        """
+        n = len(self.model.call_paths)
+        choice = choose(None, None, region, None)
+        return choice.mask(self.model, np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
+
+    @once
+    def synchronised(self) -> Graph:
+        """The graph in which collective operations synchronise."""
+        return synchronised(self.model, self.graph)
+
+    def graph_of(self, collectives: str) -> Graph:
+        """Return the graph in which collective operations wait as they were recorded, or as Dimemas has them."""
+        return self.synchronised if collectives == DIMEMAS else self.graph

@@ -1,0 +1,270 @@
+"""What would be gained if something were different: many scenarios in one sweep over the graph of a replay.
+
+    runtimes = predict(trace.replay, [
+        Scenario((without_transfer(),)),                                   # an ideal network
+        Scenario((without_overhead(paths),)),                              # OpenMP and locks in a region cost nothing
+        Scenario((without_waiting(paths),)),                               # nobody waits for others in a region
+        Scenario((scaled(0.5, paths),)),                                   # twice as fast
+        Scenario((as_peers(trace.replay, paths, location),)),              # as long as the mean of the other locations
+    ])
+    gains = (recorded_runtime(trace.replay) - runtimes) / resolution
+
+A scenario is a sequence of rules. A rule says what is different on some call paths and locations, by default on all;
+factors of rules that meet multiply. Runtimes are ticks from the first return of MPI_Init to the last call of
+MPI_Finalize; without these, of the whole recording. `trace.replay.call_paths_of("solve")` gives the call paths of a
+region and of what it calls. Ten scenarios take less than twice the time of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels import maxplus
+from tracecols.replay.costs import delays
+from tracecols.replay.graph import Graph
+from tracecols.replay.nodes import TRANSFER, NodeClass
+from tracecols.replay.replayable import COLLECTIVES, RECORDED, Replayable
+
+Mask = NDArray[np.bool_]
+
+OVERHEAD = (NodeClass.OPENMP, NodeClass.LOCK)
+"""Classes of what OpenMP and locks take beyond waiting."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """What is different on some call paths of some locations.
+
+    Attributes
+    ----------
+    call_paths : (n_call_paths,) bool, optional
+        Where; by default everywhere. What a call path calls has to be selected besides.
+    locations : (n_locations,) bool, optional
+        On which locations; by default on all.
+    computation : float or (n_locations,) float64
+        Factor for computation, perhaps another one on every location.
+    transfer : float
+        Factor for what MPI takes beyond waiting.
+    overhead : float
+        Factor for what OpenMP and locks take beyond waiting.
+    is_waiting : bool
+        Whether calls wait for others.
+    """
+
+    call_paths: Mask | None = None
+    locations: Mask | None = None
+    computation: float | NDArray[np.float64] = 1.0
+    transfer: float = 1.0
+    overhead: float = 1.0
+    is_waiting: bool = True
+
+    def factors(self, location: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the factors by class at some locations, where the rule holds; (n, 10) float64."""
+        result = np.ones((location.size, maxplus.WAITING + 1))
+        result[:, NodeClass.COMPUTATION] = np.asarray(self.computation)[location] if self.differs else self.computation
+        result[:, TRANSFER] = self.transfer
+        result[:, OVERHEAD] = self.overhead
+        result[:, maxplus.WAITING] = float(self.is_waiting)
+        return result
+
+    @property
+    def differs(self) -> bool:
+        """Whether locations have factors of their own."""
+        return isinstance(self.computation, np.ndarray)
+
+    @property
+    def changes_computation(self) -> bool:
+        """Whether it changes computation at all."""
+        return bool((np.asarray(self.computation) != 1).any())
+
+    @property
+    def changes_calls(self) -> bool:
+        """Whether it changes anything else."""
+        return self.transfer != 1 or self.overhead != 1 or not self.is_waiting
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """A run in which something is different.
+
+    Attributes
+    ----------
+    rules : tuple of Rule
+    latency : float
+        Seconds that every message takes besides, and every step of a collective operation.
+    bandwidth : float
+        Bytes of a message per second.
+    collectives : str
+        `recorded` or `dimemas`: who waits for whom in collective operations.
+    name : str
+        What it is called, for people.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    latency: float = 0.0
+    bandwidth: float = np.inf
+    collectives: str = RECORDED
+    name: str = ""
+
+
+def scaled(factor: float | NDArray[np.float64], call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:
+    """Let computation take another time; a factor for all locations, or one for each."""
+    return Rule(call_paths, locations, computation=factor)
+
+
+def as_peers(replay: Replayable, call_paths: Mask, location: int) -> Rule:
+    """Let a location compute on some call paths as long as the others do on average that compute there; it keeps its
+    time where there are none."""
+    total = replay.computation_of(call_paths)
+    others = np.delete(total, location)
+    others = others[others > 0]
+    locations = np.zeros(total.size, bool)
+    locations[location] = True
+    return Rule(
+        call_paths,
+        locations,
+        computation=float(others.mean() / total[location]) if others.size and total[location] else 1.0,
+    )
+
+
+def balanced(replay: Replayable, rules: Sequence[Rule] = ()) -> Rule:
+    """Let every process compute as much as the mean of all, after some rules."""
+    c, process = replay.computation, replay.model.facts.process
+    ticks = c.ticks.astype(np.float64)
+    for rule in rules:
+        factor = np.broadcast_to(np.asarray(rule.computation, np.float64), process.shape)[c.location]
+        where = np.ones(ticks.size, bool) if rule.call_paths is None else rule.call_paths[c.call_path]
+        where &= True if rule.locations is None else rule.locations[c.location]
+        ticks[where] *= factor[where]
+    of_process = np.bincount(process[c.location], ticks, int(process.max(initial=-1)) + 1)
+    computes = np.bincount(process[c.location], c.ticks, of_process.size) > 0
+    if not computes.any():
+        return Rule()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return Rule(computation=np.where(of_process > 0, of_process[computes].mean() / of_process, 1.0)[process])
+
+
+def without_transfer(call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:
+    """Let MPI take nothing but waiting: an ideal network."""
+    return Rule(call_paths, locations, transfer=0.0)
+
+
+def without_overhead(call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:
+    """Let OpenMP and locks take nothing but waiting."""
+    return Rule(call_paths, locations, overhead=0.0)
+
+
+def without_waiting(call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:
+    """Let calls return without waiting for others: for messages, in barriers, for locks."""
+    return Rule(call_paths, locations, is_waiting=False)
+
+
+def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int64]:
+    """Return the runtimes of scenarios, in one sweep of all that have the same graph.
+
+    Parameters
+    ----------
+    replay : Replayable
+        `Trace.replay`.
+    scenarios : sequence of Scenario
+
+    Returns
+    -------
+    (n_scenarios,) int64
+        Ticks.
+
+    Raises
+    ------
+    AnalysisError
+        If the trace cannot be replayed.
+    """
+    result = np.zeros(len(scenarios), np.int64)
+    for collectives in COLLECTIVES:
+        some = [i for i, scenario in enumerate(scenarios) if scenario.collectives == collectives]
+        if some:
+            changes = changes_of(replay, [scenarios[i] for i in some])
+            begin, end, _ = replay.graph_of(collectives).run(changes)
+            result[some] = end - begin
+    return result
+
+
+def recorded_runtime(replay: Replayable) -> int:
+    """Return the runtime of the recorded run, in ticks."""
+    return replay.runtime(replay.nodes.time)
+
+
+def times_of(replay: Replayable, scenario: Scenario) -> NDArray[np.int64]:
+    """Return the times of all nodes in a scenario; (n_nodes,) int64 ticks."""
+    graph: Graph = replay.graph_of(scenario.collectives)
+    return graph.run(changes_of(replay, [scenario]), is_whole=True)[2][: len(graph.nodes)]
+
+
+def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1) -> maxplus.Changes:
+    """Return scenarios as the sweep takes them.
+
+    Parameters
+    ----------
+    fine : int
+        Ticks of the result for each recorded one.
+    """
+    model, nodes = replay.model, replay.nodes
+    n_call_paths, n_locations = len(model.call_paths), model.n_locations
+    cells = [cells_of(s.rules, n_call_paths, n_locations) for s in scenarios]
+    factor = np.ones((len(cells), max(f.shape[0] for f, _, _ in cells), maxplus.WAITING + 1))
+    for k, (f, _, _) in enumerate(cells):
+        factor[k, : f.shape[0]] = f
+    is_one = factor.shape[1] == 1
+    rules = [rule for scenario in scenarios for rule in scenario.rules]
+    nothing, no_rows = np.zeros(0, np.int32), (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))
+    in_computation = any(rule.changes_computation for rule in rules)
+    needs_paths = any(rule.call_paths is not None and rule.changes_calls for rule in rules)
+    return maxplus.Changes(
+        factor,
+        nothing.reshape(len(cells), 0) if is_one else np.stack([path for _, path, _ in cells]),
+        nothing.reshape(len(cells), 0) if is_one else np.stack([location for _, _, location in cells]),
+        replay.computation.of_node if needs_paths else nothing,
+        nodes.location_start,
+        *(replay.computation.rows() if in_computation else no_rows),
+        delays([s.latency for s in scenarios], [s.bandwidth for s in scenarios], model.facts.resolution),
+        np.int64(fine),
+    )
+
+
+def cells_of(
+    rules: Sequence[Rule], n_call_paths: int, n_locations: int
+) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]:
+    """Divide call paths and locations into those for which the same rules hold.
+
+    Returns
+    -------
+    factor : (n_cells, 10) float64
+    path_cell : (n_call_paths + 1,) int32
+        The last one is for no call path.
+    location_cell : (n_locations,) int32
+    """
+    everywhere, anyone = np.ones(n_call_paths + 1, bool), np.ones(n_locations, bool)
+    on_paths = [everywhere if r.call_paths is None else np.append(r.call_paths, False) for r in rules]
+    at_locations = [anyone if r.locations is None else r.locations for r in rules]
+    own = [np.asarray(r.computation) for r in rules if r.differs]
+    paths, path_class = _classes(on_paths, n_call_paths + 1)
+    locations, location_class = _classes([*at_locations, *own], n_locations)
+    factor = np.ones((paths.size, locations.size, maxplus.WAITING + 1))
+    for rule, on_path, at_location in zip(rules, on_paths, at_locations, strict=True):
+        holds = on_path[paths][:, None] & at_location[locations][None, :]
+        factor *= np.where(holds[:, :, None], rule.factors(locations)[None, :, :], 1.0)
+    n_classes = max(locations.size, 1)
+    return factor.reshape(-1, maxplus.WAITING + 1), (path_class * n_classes).astype(np.int32), location_class
+
+
+def _classes(columns: Sequence[NDArray[np.generic]], n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return one element of each class in which all columns are the same, and the class of each element."""
+    number = np.zeros(n, np.int64)
+    for column in columns:
+        _, values = np.unique(column, return_inverse=True)
+        _, number = np.unique(number * (int(values.max(initial=0)) + 1) + values, return_inverse=True)
+    _, first = np.unique(number, return_index=True)
+    return first, number.astype(np.int32)
