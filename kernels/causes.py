@@ -126,67 +126,6 @@ def choose_causes(waiting, wait, cause, chosen):
             chosen[waiting[p]] = p
 
 
-@kernel
-def subtract_maps(start, cause_map, waiting_map, within_map, causing, waiting, keeps_path, dense, out, total):
-    """Find for pairs by how much more time the causing one spent than the waiting one, by call path.
-
-    Parameters
-    ----------
-    start : int
-        Pair to begin with.
-    cause_map, waiting_map, within_map : (n,) int64
-        Map of the causing side, of the waiting side (-1 none), and a map whose call paths are the only ones to count
-        (-1 all).
-    causing, waiting : segments.Maps
-        Of both sides, as `sum_intervals` makes them.
-    keeps_path : (n,) int32
-        A call path that counts whether or not it is in `within_map`; -1 none.
-    dense : (n_call_paths,) float64 or int64
-        Zeros.
-    out : segments.Maps, written
-    total : (n,) as `dense`, written
-        Sum of each pair.
-
-    Returns
-    -------
-    int
-        The pair to go on with: n, or less where the arrays of entries are full.
-    """
-    map_end, map_path, map_value = causing
-    waiting_end, waiting_path, waiting_value = waiting
-    out_end, out_path, out_value = out
-    filled, nothing = out_end[start - 1] if start > 0 else np.int64(0), total.dtype.type(0)
-    for i in range(start, cause_map.size):
-        m, w, within = cause_map[i], waiting_map[i], within_map[i]
-        begin, end = map_end[m - 1] if m > 0 else np.int64(0), map_end[m]
-        if filled + end - begin > out_path.size:
-            return i
-        if w >= 0:
-            for j in range(waiting_end[w - 1] if w > 0 else np.int64(0), waiting_end[w]):
-                dense[waiting_path[j]] = waiting_value[j]
-        k = map_end[within - 1] if within > 0 else np.int64(0)
-        sum_ = nothing
-        for j in range(begin, end):
-            c = map_path[j]
-            if within >= 0:
-                while k < map_end[within] and map_path[k] < c:
-                    k += 1
-                if not (k < map_end[within] and map_path[k] == c) and c != keeps_path[i]:
-                    continue
-            x = map_value[j] - dense[c]
-            if x > 0:
-                out_path[filled] = c
-                out_value[filled] = x
-                filled += 1
-                sum_ += x
-        if w >= 0:
-            for j in range(waiting_end[w - 1] if w > 0 else np.int64(0), waiting_end[w]):
-                dense[waiting_path[j]] = nothing
-        out_end[i] = filled
-        total[i] = sum_
-    return cause_map.size
-
-
 @part
 def _largest(m, n, value, pivot, spare):
     """Return the m-th largest of n values: those that cannot be it are dropped round by round, on either side of a
@@ -329,7 +268,7 @@ def divide_amounts(amount, first, stop, weight, share, scratch, remainder, spare
     ----------
     amount : (n,) int64
     first, stop : (n,) int64
-        The weights of each, at least one.
+        The weights of each; an amount without any is one share.
     weight : (n_weights,) int64
         Not negative; where all are 0 the first gets everything.
     share : (n_shares,) int64, written
@@ -340,11 +279,14 @@ def divide_amounts(amount, first, stop, weight, share, scratch, remainder, spare
     filled = np.int64(0)
     for i in range(amount.size):
         n = stop[i] - first[i]
-        if n > 0:
-            divide(amount[i], weight, first[i], n, scratch, remainder, spare)
-            for j in range(n):
-                share[filled + j] = scratch[j]
-            filled += n
+        if n <= 1:
+            share[filled] = amount[i]
+            filled += 1
+            continue
+        divide(amount[i], weight, first[i], n, scratch, remainder, spare)
+        for j in range(n):
+            share[filled + j] = scratch[j]
+        filled += n
 
 
 class Charged(NamedTuple):
@@ -355,18 +297,37 @@ class Charged(NamedTuple):
     time: NDArray[Any]
 
 
+class Lost(NamedTuple):
+    """By how much more time the causing sides of pairs spent on call paths.
+
+    Attributes
+    ----------
+    first, stop : (n_pairs,) int64
+        First entry of each pair, and one past its last.
+    size : (n_pairs,) int64
+        How many call paths are charged: where there is no entry none, or one, `otherwise`.
+    otherwise : (n_pairs,) int32
+        In the order in which call paths are met; -1 null.
+    call_path, time : (n_entries,) int32, float64 or int64
+    """
+
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    size: NDArray[np.int64]
+    otherwise: NDArray[np.int32]
+    call_path: NDArray[np.int32]
+    time: NDArray[Any]
+
+
 @kernel
-def charge_call_paths(location, first, stop, call_path, time, sums, is_met, met, charged):
+def charge_call_paths(location, pair, lost, time, sums, is_met, met, charged):
     """Add up the times that pairs cost call paths, location by location.
 
     Parameters
     ----------
-    location : (n,) int32
+    location, pair : (n,) int32, int64
         Of the pairs; those of a location stand together.
-    first, stop : (n,) int64
-        The call paths of each pair.
-    call_path : (any,) int32
-        -1 null.
+    lost : Lost
     time : (n_times,) float64 or int64
         Of the call paths of one pair after the other.
     sums : (n_call_paths + 1,) as `time`
@@ -382,8 +343,9 @@ def charge_call_paths(location, first, stop, call_path, time, sums, is_met, met,
     """
     n_met, n_charged, at = 0, 0, np.int64(0)
     for i in range(location.size):
-        for k in range(first[i], stop[i]):
-            c = call_path[k]
+        p = pair[i]
+        for k in range(lost.first[p], lost.first[p] + lost.size[p]):
+            c = lost.call_path[k] if k < lost.stop[p] else lost.otherwise[p]
             if not is_met[c]:
                 is_met[c] = True
                 met[n_met] = c

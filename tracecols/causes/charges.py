@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracecols.causes.delays import Delays, Intervals, OwnTimes
 from tracecols.causes.index import PointIndex
 from tracecols.causes.pairs import CREATED, has_openmp
-from tracecols.causes.periods import Arising, Weights
+from tracecols.causes.periods import Arising, Parts, Weights
 from tracecols.causes.points import Times, in_ticks, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import LIMIT, Segments
@@ -83,19 +83,14 @@ def _delay_costs(
     What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no
     more time on anything than those that waited, the call in which it comes is charged.
     """
-    pair = delays.pair
-    location, kind = points.location[pairs.cause[pair]], pairs.kind[pair]
-    size = np.diff(delays.end, prepend=0)
-    call_path = facts.call_paths.whole.creation[delays.entries.column("call_path")].astype(np.int32)
-    time = delays.entries.column("time")
-    if not quirks.rounds_seconds:
-        without = np.flatnonzero(size == 0)
-        at = delays.end[without]
-        call_path = np.insert(call_path, at, points.call_path[pairs.cause[pair[without]]])
-        time = np.insert(time, at, 0)
-        size = np.maximum(size, 1)
-    end = np.cumsum(size)
-    parts = None if arising is None else arising.of_delays(np.repeat(np.arange(pair.size), size), call_path)
+    pair, first, stop = (delays.pairs.column(name) for name in ("pair", "first", "stop"))
+    cause, kind = pairs.cause[pair], pairs.kind[pair]
+    location = points.location[cause]
+    size = stop - first if quirks.rounds_seconds else np.maximum(stop - first, 1)
+    call_path, time = delays.entries.column("call_path"), delays.entries.column("time")
+    listed = kernels.Lost(first, stop, size, pick(facts.call_paths.whole.met, points.call_path[cause]), call_path, time)
+    parts = None if arising is None else _parts(facts, listed, arising)
+    begin = np.cumsum(size) - size
     # one for each call path, and one for null
     n_sums = len(facts.call_paths.whole) + 1
     scratch = np.zeros(n_sums, time.dtype), np.zeros(n_sums, bool), np.empty(n_sums, np.int32)
@@ -108,20 +103,30 @@ def _delay_costs(
     for name, chosen, amount in charges:
         if not chosen.size:
             continue
-        stop, n, here = end[chosen], size[chosen], location[chosen]
-        first = stop - n
+        n, here = size[chosen], location[chosen]
         if quirks.rounds_seconds:
-            value = np.repeat(amount, n) * time[ranges(first, n)]
+            value = np.repeat(amount, n) * time[ranges(first[chosen], n)]
         else:
-            value = divide_some_ticks(amount, first, stop, time)
+            value = divide_some_ticks(amount, first[chosen], stop[chosen], time)
         if parts is not None:
-            weights.append(parts.weigh(CHARGED.index(name), ranges(first, n), value, np.repeat(here, n)))
+            weights.append(parts.weigh(CHARGED.index(name), ranges(begin[chosen], n), value, np.repeat(here, n)))
         room = min(value.size, (1 + int(np.count_nonzero(np.diff(here)))) * n_sums)
         charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, time.dtype))
-        n_charged = kernels.charge_call_paths(here, first, stop, call_path, value, *scratch, charged)
+        n_charged = kernels.charge_call_paths(here, chosen, listed, value, *scratch, charged)
         found = arrays.first(charged, n_charged)
-        rows.append((CHARGED.index(name), found.call_path.copy(), found.location.copy(), found.time.copy()))
+        paths = pick(facts.call_paths.whole.creation, found.call_path).astype(np.int32)
+        rows.append((CHARGED.index(name), paths, found.location.copy(), found.time.copy()))
     return rows
+
+
+def _parts(facts: Facts, listed: kernels.Lost, arising: Arising) -> Parts:
+    """Return the parts, by phase or bin, of what pairs cost call paths, one pair after the other."""
+    n = listed.stop - listed.first
+    call_path = np.repeat(listed.otherwise.astype(np.int64), listed.size)
+    has_entries = np.repeat(n > 0, listed.size)
+    call_path[has_entries] = listed.call_path[ranges(listed.first, n)]
+    paths = pick(facts.call_paths.whole.creation, call_path).astype(np.int32)
+    return arising.of_delays(np.repeat(np.arange(n.size), listed.size), paths)
 
 
 def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -206,7 +211,7 @@ def _stretches(
     stretch = np.concatenate([ends, of, begins])
     paths = np.concatenate([points.call_path[until[ends]], call_path, points.call_path[since[begins]]])
     location = points.location[until]
-    left = spent.left_at(until[ends], location[ends])[1]
+    left = spent.left_time(until[ends], location[ends])
     reached = spent.resumed_at(since[begins], location[begins])[1]
     change = np.concatenate([ended[ends] - left, time, reached - began[begins]])
     group, first = number(combine(stretch, paths))

@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from tracecols.causes.index import PointIndex
 from tracecols.causes.pairs import END, IDLE
 from tracecols.causes.points import Times, time_type
 from tracecols.causes.quirks import Quirks
-from tracecols.causes.segments import Segments, TimeMaps, sum_intervals, with_room
+from tracecols.causes.segments import Segments, new_sum, with_room
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import lookup, ranges
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.kernels import causes as kernels
-from tracecols.kernels.segments import Inside, Maps
+from tracecols.kernels import intervals as kernels
+from tracecols.kernels.segments import Maps
 
 END_OF_EVENTS = np.iinfo(np.int64).max
 """Beyond the rows of the last location."""
@@ -40,7 +39,7 @@ class Intervals:
 
     def stop(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments that intervals end in front of: where the calls of points begin."""
-        return self._spent.left_at(until, self._points.location[until])[0]
+        return self._spent.left_of(until, self._points.location[until])
 
     def resumed(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments that begin where points have waited long enough; those of the beginning for -1."""
@@ -65,45 +64,85 @@ class Intervals:
         behind = np.where((at < spent.join_row.size) & (after <= stop), after, stop)
         return np.where(since >= 0, behind, self.first(since, until))
 
-    def pruned(
+    def spans(
         self,
         since: NDArray[np.int64],
         until: NDArray[np.int64],
         first: NDArray[np.int64] | None = None,
-        whole: bool = True,
-    ) -> TimeMaps:
-        """Return the time by call path between points without the waits in between.
+        whole: bool | NDArray[np.bool_] = True,
+    ) -> tuple[kernels.Spans, kernels.Entries]:
+        """Return the intervals between points, with the waits in between, and their entries.
 
         Parameters
         ----------
         since, until : (n,) int64
             Points of the same location; `since` -1 is its beginning.
         first : (n,) int64, optional
-            Segments that the sums begin with, if not at `since`.
-        whole : bool
-            Whether the interval begins when `since` begins to complete, not behind its call.
+            Segments that they begin with, if not at `since`.
+        whole : bool or (n,) bool
+            Whether each begins when `since` begins to complete, not behind its call.
         """
         points, index = self._points, self._index
-        of_since = np.full(since.size, -1, np.int32)
-        change = np.zeros(since.size, time_type(self._quirks))
-        if whole:
-            of_since = pick(self._facts.call_paths.whole.met, pick(points.call_path, since))
-            change = np.where(since >= 0, pick(points.completion, since, 0) - pick(points.total, since, 0), 0)
+        known = (since >= 0) & whole
+        at = np.where(known, since, -1)
+        call = pick(self._facts.call_paths.whole.met, pick(points.call_path, at)).astype(np.int32, copy=False)
+        change = np.where(known, pick(points.completion, at, 0) - pick(points.total, at, 0), 0)
         begin = np.where(since >= 0, since + 1, index.start[points.location[until]])
-        return sum_intervals(
-            self._facts,
-            self._quirks,
-            self._spent,
-            self.first(since, until) if first is None else first,
-            self.stop(until),
-            Inside(
-                index.n_waits_before(begin), index.n_waits_before(until), of_since, change, index.wait_path, index.wait
-            ),
-        )
+        begins = self.first(since, until) if first is None else first
+        entry, stop, entries = self._spent.entries_between(begins, self.stop(until))
+        waits = index.waits_before[begin], index.waits_before[until]
+        return kernels.Spans(entry, stop, *waits, call, change.astype(index.wait.dtype, copy=False)), entries
+
+    def pruned(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
+        """Return the time by call path between points without the waits in between."""
+        return self._summed(*self.spans(since, until), prune=True)
 
     def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
         """Return all the time by call path between points, from when the first has waited long enough."""
-        return sum_intervals(self._facts, self._quirks, self._spent, self.resumed(since, until), self.stop(until))
+        first, stop, entries = self._spent.entries_between(self.resumed(since, until), self.stop(until))
+        nothing = np.zeros(first.size, self._index.waits_before.dtype)
+        no_call, change = np.full(first.size, -1, np.int32), np.zeros(first.size, self._index.wait.dtype)
+        return self._summed(kernels.Spans(first, stop, nothing, nothing, no_call, change), entries, prune=False)
+
+    def _summed(self, spans: kernels.Spans, entries: kernels.Entries, prune: bool) -> TimeMaps:
+        n, n_paths = spans.first.size, len(self._facts.call_paths.whole)
+        room = max(1 << 12, 32 * n, 2 * n_paths)
+        out = Maps(np.zeros(n, np.int64), np.empty(room, np.int32), np.empty(room, time_type(self._quirks)))
+        sum_, at = new_sum(self._facts, self._quirks), 0
+        while True:
+            at = int(kernels.sum_intervals(at, spans, entries, waits_of(self._index), prune, sum_, out))
+            if at == n:
+                break
+            out = with_room(out)
+        filled = int(out.end[-1]) if n else 0
+        return TimeMaps(out.end, out.path[:filled].copy(), out.value[:filled].copy())
+
+
+@dataclass(frozen=True, eq=False)
+class TimeMaps:
+    """Time by call path of intervals.
+
+    Attributes
+    ----------
+    end : (n,) int64
+        One past the last entry of each map.
+    call_path, time : (n_entries,) int32, `points.time_type`
+        In the order of the call paths.
+    """
+
+    end: NDArray[np.int64]
+    call_path: NDArray[np.int32]
+    time: Times
+
+    @property
+    def start(self) -> NDArray[np.int64]:
+        """First entry of each map."""
+        return np.append(0, self.end[:-1]) if self.end.size else self.end
+
+
+def waits_of(index: PointIndex) -> kernels.Entries:
+    """Return the waits of all points."""
+    return kernels.Entries(index.wait_path, index.wait)
 
 
 def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> list[NDArray[np.int64]]:
@@ -119,62 +158,14 @@ def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class WaitingTimes:
-    """What the waiting sides of pairs did since they synchronised last, for the partitions of those who caused it.
-
-    Attributes
-    ----------
-    start, entry_start : (n_partitions + 1,) int64
-        First pair for each partition, and its first entry.
-    pairs : ColumnSource
-        `pair` int64, `size` int64 (entries).
-    entries : ColumnSource
-        `call_path` int32, `time` (`points.time_type`).
-    """
-
-    start: NDArray[np.int64]
-    entry_start: NDArray[np.int64]
-    pairs: ColumnSource
-    entries: ColumnSource
-
-
-@step(SPENT, "waiting_times", keeps=("waiting_times",))
-def waiting_times(
-    facts: Facts,
-    quirks: Quirks,
-    members: NDArray[np.int64],
-    division: Division,
-    sync_points: CompoundTable,
-    delay_pairs: CompoundTable,
-    point_index: PointIndex,
-    segments: Segments,
-    spill: Spill | None,
-) -> WaitingTimes:
-    """Find what the waiting sides of pairs did since they synchronised last with those who let them wait."""
-    chosen = point_index.waiting(members)
-    to = division.of_process[facts.process[sync_points.location[delay_pairs.cause[chosen]]]] if chosen.size else chosen
-    order = np.argsort(to, kind="stable")
-    chosen, to = chosen[order], to[order]
-    since, until = numbers_of(delay_pairs, chosen, "waiting_since", "waiting")
-    maps = Intervals(facts, quirks, sync_points, point_index, segments).pruned(since, until)
-    start = np.searchsorted(to, np.arange(len(division) + 1))
-    return WaitingTimes(
-        start,
-        np.append(0, maps.end)[start],
-        keep(Columns(chosen.size, {"pair": chosen, "size": maps.end - maps.start}), spill),
-        keep(Columns(maps.time.size, {"call_path": maps.call_path, "time": maps.time}), spill),
-    )
-
-
-@dataclass(frozen=True, eq=False)
 class Delays:
     """What the causing sides of pairs spent more time on than the waiting sides.
 
     Attributes
     ----------
     pairs : ColumnSource
-        `pair` int64, the pairs whose causes are in the partition; `end` int64, one past the last entry of each;
-        `total`, the sum of its entries.
+        `pair` int64, the pairs whose causes are in the partition, ascending; `first` and `stop` int64, the first entry
+        of each and one past its last; `total`, the sum of its entries.
     entries : ColumnSource
         `call_path` int32 (in the order in which they are met), `time` (`points.time_type`): how much more.
     """
@@ -187,16 +178,6 @@ class Delays:
         """The pairs whose causes are in the partition; (n,) int64."""
         return self.pairs.column("pair")
 
-    @property
-    def end(self) -> NDArray[np.int64]:
-        """One past the last entry of each; (n,) int64."""
-        return self.pairs.column("end")
-
-    @property
-    def total(self) -> Times:
-        """The sum of the entries of each; (n,) of `points.time_type`."""
-        return self.pairs.column("total")
-
 
 @step(DELAYS, "delays", keeps=("delays",))
 def find_delays(
@@ -204,113 +185,123 @@ def find_delays(
     quirks: Quirks,
     members: NDArray[np.int64],
     partition: int,
+    division: Division,
     sync_points: CompoundTable,
     delay_pairs: CompoundTable,
     point_index: PointIndex,
     segments: Segments,
-    every_waiting_times: Sequence[WaitingTimes],
+    every_segments: Sequence[Segments],
     spill: Spill | None,
 ) -> Delays:
     """Find what the causing sides of pairs spent more time on than the waiting sides, by call path."""
     pair = point_index.causing(members)
-    cause, own, since = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since")
-    is_idle = delay_pairs.kind[pair] == IDLE
-    # one map for every cause and beginning, and for those with other beginnings the call paths of the whole interval
+    cause, own, since, waiting = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since", "waiting")
     begins = np.where(own >= 0, own, since)
-    key = np.lexsort((begins, cause))
-    new = (
-        np.append(True, (cause[key][1:] != cause[key][:-1]) | (begins[key][1:] != begins[key][:-1]))
-        if key.size
-        else key > 0
-    )
-    maps_of = np.empty(key.size, np.int64)
-    maps_of[key] = np.cumsum(new) - 1
-    head = key[new]
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments)
-    first = np.where(
-        is_idle[head], intervals.behind_joins(begins[head], cause[head]), intervals.first(begins[head], cause[head])
-    ).astype(np.int64)
-    plain = is_idle[head]
-    times = _alternating(intervals, begins[head], cause[head], first, plain)
-    has_own = np.flatnonzero((own >= 0) & quirks.needs_shared_call_paths)
-    within = np.full(pair.size, -1, np.int64)
-    if has_own.size:
-        whole, first_of = np.unique(cause[has_own], return_index=True)
-        # those that begin at the same point go on with each other's sums
-        order = np.lexsort((whole, since[has_own][first_of]))
-        limits = intervals.pruned(since[has_own][first_of][order], whole[order], whole=False)
-        rank = np.empty(order.size, np.int64)
-        rank[order] = np.arange(order.size)
-        within[has_own] = head.size + rank[np.searchsorted(whole, cause[has_own])]
-        times = TimeMaps(
-            np.concatenate([times.end, times.time.size + limits.end]),
-            np.concatenate([times.call_path, limits.call_path]),
-            np.concatenate([times.time, limits.time]),
-        )
-    dtype = time_type(quirks)
-    others = _received(dtype, every_waiting_times, partition)
-    at = lookup(others[0], pair)
-    call_path = pick(sync_points.call_path, since)
-    keeps = pick(facts.call_paths.whole.met, call_path)
-    dense, total = np.zeros(len(facts.call_paths.whole), dtype), np.zeros(pair.size, dtype)
-    causing, other = (Maps(m.end, m.call_path, m.time) for m in (times, others[1]))
-    # of memory that is not written there are no pages
-    room = max(1 << 12, times.time.size)
-    out = Maps(np.zeros(pair.size, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
-    done = 0
-    while True:
-        done = int(kernels.subtract_maps(done, maps_of, at, within, causing, other, keeps, dense, out, total))
-        if done == pair.size:
-            break
-        out = with_room(out)
-    n = int(out.end[-1]) if out.end.size else 0
+    # intervals that begin together go on with each other's sums
+    order = np.lexsort((begins, cause)) if (own >= 0).any() or not is_sorted(cause, begins) else np.arange(pair.size)
+    at = facts.process[sync_points.location[waiting]] if pair.size else waiting
+    of_partition = np.where(waiting >= 0, division.of_process[at], partition)
+    compared = Comparison(facts, quirks, sync_points, delay_pairs, point_index, segments, pair.size)
+    for other in np.unique(of_partition).tolist():
+        rows = order[of_partition[order] == other]
+        compared.compare(rows, pair[rows], segments if other == partition else every_segments[other])
+    n, out = compared.filled, compared.out
     entries = Columns(n, {"call_path": out.path[:n].copy(), "time": out.value[:n].copy()})
-    rows = Columns(pair.size, {"pair": pair, "end": out.end, "total": total})
+    rows = Columns(pair.size, {"pair": pair, "first": out.first, "stop": out.stop, "total": out.total})
     return Delays(keep(rows, spill), keep(entries, spill))
 
 
-def _alternating(
-    intervals: Intervals,
-    since: NDArray[np.int64],
-    until: NDArray[np.int64],
-    first: NDArray[np.int64],
-    plain: NDArray[np.bool_],
-) -> TimeMaps:
-    """Return pruned maps, of which some begin as their points do and others, `plain`, as they are."""
-    whole, rest = np.flatnonzero(~plain), np.flatnonzero(plain)
-    a = intervals.pruned(since[whole], until[whole], first[whole])
-    if not rest.size:
-        return a
-    b = intervals.pruned(since[rest], until[rest], first[rest], whole=False)
-    size = np.empty(since.size, np.int64)
-    size[whole], size[rest] = a.end - a.start, b.end - b.start
-    end = np.cumsum(size)
-    call_path, time = np.empty(int(end[-1]), np.int32), np.empty(int(end[-1]), a.time.dtype)
-    for of, maps in ((whole, a), (rest, b)):
-        n = maps.end - maps.start
-        at = ranges(end[of] - n, n)
-        call_path[at], time[at] = maps.call_path, maps.time
-    return TimeMaps(end, call_path, time)
+def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
+    """Whether pairs are in the order of their causes and, of these, of the beginnings of their intervals."""
+    return bool(((cause[1:] > cause[:-1]) | (begins[1:] >= begins[:-1])).all())
 
 
-def _received(dtype: DTypeLike, waiting: Sequence[WaitingTimes], partition: int) -> tuple[NDArray[np.int64], TimeMaps]:
-    """Put together what all partitions have for one: pairs, and a map for each."""
-    pairs, sizes, call_paths, times = (
-        [np.zeros(0, np.int64)],
-        [np.zeros(0, np.int64)],
-        [np.zeros(0, np.int32)],
-        [np.zeros(0, dtype)],
-    )
-    for w in waiting:
-        rows = int(w.start[partition]), int(w.start[partition + 1])
-        entries = int(w.entry_start[partition]), int(w.entry_start[partition + 1])
-        pairs.append(w.pairs.rows("pair", *rows))
-        sizes.append(w.pairs.rows("size", *rows))
-        call_paths.append(w.entries.rows("call_path", *entries))
-        times.append(w.entries.rows("time", *entries))
-    return np.concatenate(pairs), TimeMaps(
-        np.cumsum(np.concatenate(sizes)), np.concatenate(call_paths), np.concatenate(times)
-    )
+class Comparison:
+    """The comparison of both sides of the pairs whose causes are in a partition.
+
+    Parameters
+    ----------
+    points, pairs : CompoundTable
+        `sync_points`, `delay_pairs`: all of the trace.
+    spent : Segments
+        Of the partition.
+    n : int
+        Pairs of the partition.
+
+    Attributes
+    ----------
+    out : Listed
+    filled : int
+        Entries of it.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        quirks: Quirks,
+        points: CompoundTable,
+        pairs: CompoundTable,
+        index: PointIndex,
+        spent: Segments,
+        n: int,
+    ) -> None:
+        self._given = facts, quirks, points, index
+        self._pairs, self._spent = pairs, spent
+        self._sums = kernels.Sums(*(new_sum(facts, quirks) for _ in range(3)))
+        room, dtype = max(1 << 12, 4 * n, len(facts.call_paths.whole) + 1), time_type(quirks)
+        ends = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.out = kernels.Listed(*ends, np.zeros(n, dtype), np.empty(room, np.int32), np.empty(room, dtype))
+        self.filled = 0
+
+    def compare(self, row: NDArray[np.int64], pair: NDArray[np.int64], other: Segments) -> None:
+        """Compare both sides of some pairs whose waiting sides are in one partition.
+
+        Parameters
+        ----------
+        row : (n,) int64
+            Their numbers among those of the partition.
+        pair : (n,) int64
+        other : Segments
+            Of the partition of the waiting sides.
+        """
+        _, quirks, _, index = self._given
+        names = "cause", "own_since", "cause_since", "waiting", "waiting_since"
+        cause, own, since, waiting, waiting_since = numbers_of(self._pairs, pair, *names)
+        is_idle, has_own = self._pairs.kind[pair] == IDLE, own >= 0
+        begins = np.where(has_own, own, since)
+        here = Intervals(*self._given, self._spent)
+        first = here.first(begins, cause)
+        idle = np.flatnonzero(is_idle)
+        first[idle] = here.behind_joins(begins[idle], cause[idle])
+        causing, of_causing = here.spans(begins, cause, first, ~is_idle)
+        some = np.flatnonzero(~is_idle)
+        found, of_waiting = Intervals(*self._given, other).spans(waiting_since[some], waiting[some])
+        waits = _spread(found, some, pair.size)
+        within = _spread(found, some[:0], pair.size)
+        if quirks.needs_shared_call_paths:
+            some = np.flatnonzero(has_own)
+            limits, _ = here.spans(since[some], cause[some])
+            within = _spread(limits, some, pair.size)
+        sides = kernels.Sides(causing, waits, within)
+        self._sums.waiting.state[kernels.FIRST] = -1
+        done = 0
+        while True:
+            given = sides, of_causing, of_waiting, waits_of(index), self._sums
+            done, self.filled = kernels.compare_sides(done, self.filled, row, *given, self.out)
+            if done == row.size:
+                break
+            path, value = (np.concatenate([column, np.empty_like(column)]) for column in self.out[3:])
+            self.out = self.out._replace(path=path, value=value)
+
+
+def _spread(spans: kernels.Spans, at: NDArray[np.int64], n: int) -> kernels.Spans:
+    """Put intervals to some of n places; the others have none."""
+    if at.size == n:
+        return spans
+    found = kernels.Spans(*(np.full(n, -1, column.dtype) for column in spans))
+    for column, values in zip(found, spans, strict=True):
+        column[at] = values[: at.size]
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,10 +34,6 @@ class PointIndex:
         How long each waits.
     cause_start : (n_locations + 1,) int64
         First pair by the location of its cause; pairs are in the order of their causes.
-    by_waiting : (n,) as `waits_before`, or int64 if there are more pairs
-        Pairs that have a waiting point, by its location.
-    waiting_start : (n_locations + 1,) int64
-        Where those of each location begin in `by_waiting`.
     """
 
     start: NDArray[np.int64]
@@ -46,8 +42,6 @@ class PointIndex:
     wait_path: NDArray[np.int32]
     wait: Times
     cause_start: NDArray[np.int64]
-    by_waiting: NDArray[np.signedinteger[Any]]
-    waiting_start: NDArray[np.int64]
 
     def points_of(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the points of some locations, one location after the other; (n,) int64."""
@@ -56,10 +50,6 @@ class PointIndex:
     def causing(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the pairs whose causes are on some locations, ascending as these are; (n,) int64."""
         return _slices(self.cause_start, members)
-
-    def waiting(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the pairs whose waiting points are on some locations, ascending; (n,) int64."""
-        return np.sort(self.by_waiting[_slices(self.waiting_start, members)]).astype(np.int64, copy=False)
 
     def n_waits_before(self, point: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
         """Return how many points before some wait; (n,) int64."""
@@ -80,9 +70,6 @@ def index_points(facts: Facts, sync_points: CompoundTable, delay_pairs: Compound
     waits = np.flatnonzero(is_wait).astype(number)
     waits_before: NDArray[np.signedinteger[Any]] = np.zeros(len(sync_points) + 1, number)
     np.cumsum(is_wait, dtype=number, out=waits_before[1:])
-    by_waiting = np.flatnonzero(delay_pairs.waiting >= 0).astype(number_type(len(delay_pairs)))
-    location = sync_points.location[delay_pairs.waiting[by_waiting]]
-    order = np.argsort(location, kind="stable")
     start = location_starts(facts, sync_points.location)
     return PointIndex(
         start=start,
@@ -91,6 +78,4 @@ def index_points(facts: Facts, sync_points: CompoundTable, delay_pairs: Compound
         wait_path=pick(facts.call_paths.whole.met, sync_points.call_path[waits]),
         wait=sync_points.wait[waits],
         cause_start=np.searchsorted(delay_pairs.cause, start.astype(delay_pairs.cause.dtype)),
-        by_waiting=by_waiting[order],
-        waiting_start=location_starts(facts, location[order]),
     )

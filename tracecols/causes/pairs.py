@@ -6,14 +6,23 @@ The interval of a pair begins, on either side, at the last point that synchronis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.points import EVERYBODY, PAIR, POINT, WITHIN_CALL, Synchronisation, ThreadPoints, number_type
+from tracecols.causes.points import (
+    EVERYBODY,
+    OF_POINT,
+    PAIR,
+    WITHIN_CALL,
+    Synchronisation,
+    ThreadPoints,
+    number_type,
+    time_type,
+)
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import lookup, number
@@ -21,6 +30,7 @@ from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.kernels import causes as kernels
+from tracecols.kernels import points as ranking
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
 
 AT_END = np.iinfo(np.int64).max
@@ -93,28 +103,24 @@ def match_causes(
         *every_thread_points,
         *every_lock_points,
     ]
-    points = _points(facts, scans, found)
+    rows, points = _points(facts, quirks, scans, found)
     kind = points.kind
-    pairs = _pairs(points, found)
-    idle_since: NDArray[np.int64] | None = None
+    pairs = _pairs(rows, found)
+    idle = idle_since = np.zeros(0, np.int64)
     if not quirks.leaves_out_others:
         pairs = _with_causes(points, pairs)
         if has_openmp(facts):
-            idle, idle_since = _idle_threads(facts, points, every_thread_points)
-            pairs = _with_idle(pairs, idle)
+            idle, idle_since = _idle_threads(facts, rows, points, every_thread_points)
     elif has_openmp(facts):
         # threads idle while their master is outside parallel regions
         is_master = facts.locations.master[points.location] == points.location
-        pairs = _with_idle(pairs, np.flatnonzero(((kind == FORK) | (kind == END)) & is_master))
-    by_cause = np.lexsort((pairs["waiting"], pairs["cause"]))
-    n_pairs = by_cause.size
-    for c, v in pairs.items():
-        pairs[c] = v[by_cause]
-    del by_cause
+        idle = np.flatnonzero(((kind == FORK) | (kind == END)) & is_master)
+    pairs = _in_order(len(points), _with_idle(pairs, idle))
+    n_pairs = pairs["cause"].size
 
     beside = [c for c in ("set", "label", *WITHIN_CALL) if c in points.names]
     table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, *beside)})
-    since = _intervals(facts, quirks, points, Columns(n_pairs, pairs), idle_since)
+    since = _intervals(facts, quirks, rows, points, Columns(n_pairs, pairs), idle_since)
     # what is held for the whole trace is held in as few bytes as it takes
     number = number_type(len(points))
     columns = {c: pairs.pop(c) for c in ("kind", "wait")}
@@ -124,75 +130,81 @@ def match_causes(
     return table, CompoundTable(DELAY_PAIRS, n_pairs, columns)
 
 
-def _points(facts: Facts, scans: Sequence[LocationScan], found: Sequence[Synchronisation]) -> Columns:
+def _points(
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], found: Sequence[Synchronisation]
+) -> tuple[ranking.Rows, Columns]:
     """Put all points in order, one for an event; columns of `points.POINT`, and `label` and `points.WITHIN_CALL` where
     periods divide the trace."""
     # every location that has events ends at a point
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
-    ends = np.flatnonzero(facts.locations.is_cpu & has_events)
-    of_end: dict[str, Any] = {
-        "location": ends,
-        "event": AT_END,
-        "kind": END,
-        "begin_time": [scans[i].last_time for i in ends.tolist()],
-        "wait": 0,
-        "total": 0,
-        "completion": 0,
-        "call_path": -1,
-        "partner": -1,
-        "communicator": -1,
-        "set": -1,
-        "lead": 0,
-        "tail": 0,
+    ends = facts.locations.is_cpu & has_events
+    n_rows = int(facts.store.manifest["n_events"])
+    word = np.zeros((n_rows >> 6) + 1, np.int64)
+    for f in found:
+        ranking.mark_rows(f.points.column("event"), f.points.column("call_path"), word)
+    before: NDArray[np.signedinteger[Any]] = np.empty(word.size, number_type(n_rows))
+    n = int(ranking.count_rows(word, before)) + int(ends.sum())
+    rows = ranking.Rows(word, before, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
+    is_divided = facts.call_paths.divider is not None
+    columns = {
+        name: np.empty(n if is_divided or name not in WITHIN_CALL else 0, dtype or time_type(quirks))
+        for name, dtype in OF_POINT.items()
     }
-
-    def of_points(name: str) -> NDArray[Any]:
-        """Return a column of all points that were found, and of the ends."""
-        values = [f.points.column(name) for f in found]
-        return np.concatenate([*values, np.broadcast_to(np.asarray(of_end[name]), ends.size).astype(values[0].dtype)])
-
-    kept = _kept_points(of_points, ends.size)
-    of_kept = {c: of_points(c)[kept] for c in POINT}
-    if facts.call_paths.divider is not None:
+    columns["location"][:] = -1
+    for f in found:
+        of_found = (f.points.column(c) if is_divided or c not in WITHIN_CALL else columns[c] for c in OF_POINT)
+        ranking.place_points(ranking.Points(*of_found), rows, ranking.Points(**columns))
+    at = location_starts_of(rows)[1:][ends] - 1
+    last_time = np.array([scans[i].last_time for i in np.flatnonzero(ends).tolist()], np.int64)
+    of_end: dict[str, Any] = {
+        "location": np.flatnonzero(ends), "event": AT_END, "kind": END, "begin_time": last_time, "wait": 0, "total": 0, "completion": 0,
+        "call_path": -1, "partner": -1, "communicator": -1, "set": -1, "lead": 0, "tail": 0,
+    }  # fmt: skip
+    for name, column in columns.items():
+        if column.size:
+            column[at] = of_end[name]
+    if is_divided:
         # the call path in the period, beside that of the whole time
-        of_kept["label"] = of_kept["call_path"]
-        of_kept["call_path"] = facts.call_paths.path_of(of_kept["label"]).astype(np.int32)
-        of_kept |= {c: of_points(c)[kept] for c in WITHIN_CALL}
-    return Columns(kept.size, of_kept)
+        columns["label"] = columns["call_path"]
+        columns["call_path"] = facts.call_paths.path_of(columns["label"]).astype(np.int32)
+    return rows, Columns(n, {name: column for name, column in columns.items() if is_divided or name not in WITHIN_CALL})
 
 
-def _kept_points(of_points: Callable[[str], NDArray[Any]], n_ends: int) -> NDArray[np.int64]:
-    """Return the rows of points in their order; of those of one event the first that was found.
-
-    Parameters
-    ----------
-    n_ends : int
-        How many of them, the last ones, are ends of locations.
-    """
-    # what no region is recorded around is charged nowhere
-    is_known = of_points("call_path") >= 0
-    is_known[is_known.size - n_ends :] = True
-    known = np.flatnonzero(is_known)
-    location, row = of_points("location")[known], of_points("event")[known]
-    order = np.lexsort((row, location))
-    # an event is one point, the first that was found
-    location, row = location[order], row[order]
-    if order.size:
-        order = order[np.append(True, (location[1:] != location[:-1]) | (row[1:] != row[:-1]))]
-    return known[order]
+def location_starts_of(rows: ranking.Rows) -> NDArray[np.int64]:
+    """Return the first point of each location; (n_locations + 1,) int64."""
+    start = np.empty(rows.first_row.size, np.int64)
+    ranking.start_locations(rows, start)
+    return start
 
 
-def _pairs(points: Columns, found: Sequence[Synchronisation]) -> dict[str, NDArray[Any]]:
+def points_at(rows: ranking.Rows, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the points at rows of events; (n,) int64, -1 where there is none."""
+    found = np.empty(row.size, np.int64)
+    ranking.number_rows(row, rows, found)
+    return found
+
+
+def _pairs(rows: ranking.Rows, found: Sequence[Synchronisation]) -> dict[str, NDArray[Any]]:
     """Put all pairs of known points together; columns of `points.PAIR`."""
+    pairs: dict[str, list[NDArray[Any]]] = {c: [] for c in PAIR}
+    for f in found:
+        cause, waiting = (points_at(rows, f.pairs.column(c)) for c in ("cause", "waiting"))
+        both = np.flatnonzero((cause >= 0) & (waiting >= 0))
+        of = {"cause": cause, "waiting": waiting}
+        for c, kept in pairs.items():
+            kept.append((of[c] if c in of else f.pairs.column(c))[both])
+    return {c: np.concatenate(kept) for c, kept in pairs.items()}
 
-    def of_pairs(name: str) -> NDArray[Any]:
-        """Return a column of all pairs that were found."""
-        return np.concatenate([f.pairs.column(name) for f in found])
 
-    cause, waiting = (find_points(points, of_pairs(c)) for c in ("cause", "waiting"))
-    both = (cause >= 0) & (waiting >= 0)
-    pairs = {c: of_pairs(c)[both] for c in PAIR if c not in ("cause", "waiting")}
-    return pairs | {"cause": cause[both], "waiting": waiting[both]}
+def _in_order(n_points: int, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Put pairs in the order of their causes and, of these, of the waiting points."""
+    waiting = pairs["waiting"]
+    if (waiting[1:] < waiting[:-1]).any():
+        by_waiting = np.argsort(waiting, kind="stable")
+        pairs = {c: v[by_waiting] for c, v in pairs.items()}
+    order = np.empty(waiting.size, np.int64)
+    ranking.sort_by_cause(pairs["cause"], np.zeros(n_points + 1, number_type(waiting.size)), order)
+    return {c: v[order] for c, v in pairs.items()}
 
 
 def _with_causes(points: Columns, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -209,13 +221,15 @@ def _with_causes(points: Columns, pairs: dict[str, NDArray[Any]]) -> dict[str, N
 
 
 def _with_idle(pairs: dict[str, NDArray[Any]], idle: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Add pairs of threads that idle until some points of their masters."""
+    """Put pairs of threads that idle until some points of their masters in front of others."""
     of_idle: dict[str, Any] = {"kind": IDLE, "cause": idle, "waiting": -1, "wait": 0, "communicator": -1}
-    return {c: np.append(v, np.broadcast_to(of_idle[c], idle.size).astype(v.dtype)) for c, v in pairs.items()}
+    return {
+        c: np.concatenate([np.broadcast_to(of_idle[c], idle.size).astype(v.dtype), v]) for c, v in pairs.items()
+    }
 
 
 def _idle_threads(
-    facts: Facts, points: Columns, threads: Sequence[ThreadPoints]
+    facts: Facts, rows: ranking.Rows, points: Columns, threads: Sequence[ThreadPoints]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find until when threads idle because their master is outside the outermost parallel regions.
 
@@ -249,14 +263,13 @@ def _idle_threads(
     order, leaves, of, enter = order[outer], leaves[outer], of[outer], enter[outer]
     stays_open = np.unique(of[(leaves == AT_END) | (regions["join_row"][order] < 0)])
     ends = ends[~np.isin(location[ends], stays_open)]
-    idle = np.concatenate([find_points(points, enter), ends])
+    idle = np.concatenate([points_at(rows, enter), ends])
     # the JOIN of the outermost region before, of the same location
     until = np.concatenate([np.arange(of.size), np.searchsorted(of, location[ends], "right")]) - 1
     until = np.where((until >= 0) & (pick(of, until) == np.append(of, location[ends])), until, -1)
     join = pick(regions["join_row"][order], until)
-    real = np.flatnonzero(points.event != AT_END)
-    at = np.searchsorted(points.event[real], join) - 1
-    before = np.where(join >= 0, pick(real, at), -1)
+    before = np.empty(join.size, np.int64)
+    ranking.number_rows_before(join, rows, location_starts_of(rows), before)
     since = np.full(len(points), -1, np.int64)
     known = idle >= 0
     since[idle[known]] = before[known]
@@ -290,7 +303,7 @@ def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int
 
 
 def _intervals(
-    facts: Facts, quirks: Quirks, points: Columns, pairs: Columns, idle_since: NDArray[np.int64] | None
+    facts: Facts, quirks: Quirks, rows: ranking.Rows, points: Columns, pairs: Columns, idle_since: NDArray[np.int64]
 ) -> dict[str, NDArray[np.int64]]:
     """Find where the intervals of pairs begin.
 
@@ -303,7 +316,7 @@ def _intervals(
     """
     location, kind, n = points.location, points.kind, len(points)
     process = facts.process[location] if n else np.zeros(0, np.int32)
-    start = location_starts(facts, location)
+    start = location_starts_of(rows)
     cause, waiting = pairs.cause, pairs.waiting
     is_p2p = np.isin(pairs.kind, [DELAYS.index(k) for k in ("late_sender", "late_receiver")])
     is_thread = np.isin(pairs.kind, [DELAYS.index(k) for k in ("thread_barrier", "lock", "join")])
@@ -322,10 +335,10 @@ def _intervals(
     # a thread and the one that created it synchronise last when that happens
     joins = np.flatnonzero(pairs.kind == DELAYS.index("join"))
     joins = joins[pick(kind, cause_since[joins]) == CREATED]
-    creates = find_points(points, points.set[cause_since[joins]])
+    creates = points_at(rows, points.set[cause_since[joins]])
     by_creator = (creates >= 0) & (pick(location, creates) == location[waiting[joins]]) & (creates < waiting[joins])
     waiting_since[joins[by_creator]] = creates[by_creator]
-    if idle_since is not None:
+    if idle_since.size:
         cause_since[is_idle] = idle_since[cause[is_idle]]
 
     # processes: the last point with the other side; of the cause of a collective operation with each other member

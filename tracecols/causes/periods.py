@@ -430,7 +430,7 @@ def find_arising(
         less, more = kernels.Part(begin_path, begin, begin + sync_points.wait[since]), None
     else:
         # the ends lie inside of the calls of points, behind the cuts
-        reached, left = segments.resumed_at(since, location)[1], segments.left_at(until, location)[1]
+        reached, left = segments.resumed_at(since, location)[1], segments.left_time(until, location)
         begin_path[pick(sync_points.kind, since) == CREATED] = -1
         less = kernels.Part(begin_path, reached, path.begin_time[here])
         more = kernels.Part(end_path, left, path.end_time[here])
@@ -441,7 +441,7 @@ def find_arising(
         point_index,
         segments,
         location,
-        intervals.resumed(since, until).astype(np.int64),
+        intervals.resumed(since, until),
         intervals.stop(until),
         None,
         less,

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.edges import EdgeCollector, PeriodEdges, join_edges
 from tracecols.causes.index import PointIndex
+from tracecols.causes.near import Near, picked
 from tracecols.causes.pairs import CREATED, END, FORK
 from tracecols.causes.points import ThreadPoints, Times, clock, time_type
 from tracecols.causes.quirks import Quirks
@@ -22,6 +23,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
 from tracecols.enhance.scan.scan import LocationScan, flush_stops_of
 from tracecols.enhance.scan.teams import IS_JOIN, Teams
+from tracecols.kernels import intervals
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.schema import EventKind as K
@@ -77,7 +79,8 @@ class Segments:
         `call_path` int32, `time` (`points.time_type`).
     cuts : ColumnSource
         Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins
-        there, and `time`, until when the time before it is counted.
+        there, `left` int64, of the one behind the begin of its call, and `time`, until when the time before the cut is
+        counted.
     shift : (n_locations,) int64
         How much greater the number of a point of each location is than its place in `cut`.
     first : (n_locations,) int64
@@ -111,12 +114,15 @@ class Segments:
 
     def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the segments that begin at points of locations; -1 for point -1."""
-        return pick(self.cuts.column("cut"), np.where(point < 0, -1, point - self.shift[location]))
+        return picked(self.cuts, "cut", np.where(point < 0, -1, point - self.shift[location]))
 
-    def left_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
-        """Return the segments behind the begin of the calls of points, and until when the time before these cuts is
-        counted."""
-        return self.left.replace(point, self.cut_of(point, location), self._time_of(point, location))
+    def left_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the segments behind the begin of the calls of points."""
+        return picked(self.cuts, "left", point - self.shift[location])
+
+    def left_time(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
+        """Return until when the time before the begin of the calls of points is counted."""
+        return self.left.replace(point, point, self._time_of(point, location))[1]
 
     def resumed_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
         """Return the same where points have waited long enough; segment -1 for point -1."""
@@ -124,8 +130,16 @@ class Segments:
 
     def _time_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
         """Return until when the time before the cuts at points of locations is counted; of no meaning for point -1."""
-        time: Times = pick(self.cuts.column("time"), np.where(point < 0, -1, point - self.shift[location]))
-        return time
+        return picked(self.cuts, "time", np.where(point < 0, -1, point - self.shift[location]))
+
+    def entries_between(
+        self, first: NDArray[np.int64], stop: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], intervals.Entries]:
+        """Return the first entries of some runs of segments, one past their last, and what these are numbers of."""
+        first, stop = (picked(self.ends, "end", of - 1, 0) for of in (first, np.maximum(first, stop)))
+        near = Near(self.entries, first, stop)
+        begin = near.place(first)
+        return begin, begin + (stop - first), intervals.Entries(near.column("call_path"), near.column("time"))
 
 
 def open_map(dtype: DTypeLike, n_call_paths: int, limit: int) -> kernels.OpenMap:
@@ -289,13 +303,15 @@ def segments(
     cut, cut_time = pick(marks.cut, of_point), pick(marks.time, of_point)
     is_end = of_point < 0
     cut[is_end], cut_time[is_end] = stop[mine[location[is_end]]], last[location[is_end]]
+    left, resumed = (_found(nested, nested_point, of) for of in (~is_resume, is_resume))
+    left_cut = cut.copy()
+    left_cut[left.point - shift[sync_points.location[left.point]]] = left.cut
     n, n_found = collector.n_segments, int(collector.state[kernels.N_JOINS])
     end, path, value = collector.segments
     n_entries = int(collector.state[kernels.N_ENTRIES])
     # the room itself is given back
     entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
-    ends, cuts = Columns(n, {"end": end[:n].copy()}), Columns(cut.size, {"cut": cut, "time": cut_time})
-    left, resumed = (_found(nested, nested_point, of) for of in (~is_resume, is_resume))
+    ends, cuts = Columns(n, {"end": end[:n].copy()}), Columns(cut.size, {"cut": cut, "left": left_cut, "time": cut_time})
     return Segments(
         keep(ends, spill),
         keep(entries, spill),
@@ -499,65 +515,21 @@ def _collect(
         c.grow()
 
 
-@dataclass(frozen=True, eq=False)
-class TimeMaps:
-    """Time by call path of intervals.
-
-    Attributes
-    ----------
-    end : (n,) int64
-        One past the last entry of each map.
-    call_path, time : (n_entries,) int32, `points.time_type`
-        In the order of the call paths.
-    """
-
-    end: NDArray[np.int64]
-    call_path: NDArray[np.int32]
-    time: Times
-
-    @property
-    def start(self) -> NDArray[np.int64]:
-        """First entry of each map."""
-        return np.append(0, self.end[:-1]) if self.end.size else self.end
-
-
-def sum_intervals(
-    facts: Facts,
-    quirks: Quirks,
-    spent: Segments,
-    first: NDArray[np.int64],
-    stop: NDArray[np.int64],
-    pruned: kernels.Inside | None = None,
-) -> TimeMaps:
-    """Add up segments by call path.
-
-    Parameters
-    ----------
-    first, stop : (n,) int64
-        First segment of each interval, and one past its last.
-    """
-    n = first.size
-    is_pruned = pruned is not None
-    nothing, dtype = np.zeros(n, np.int64), time_type(quirks)
-    inside = pruned or kernels.Inside(
-        nothing, nothing, np.full(n, -1, np.int32), np.zeros(n, dtype), np.zeros(0, np.int32), np.zeros(0, dtype)
+def new_sum(facts: Facts, quirks: Quirks) -> intervals.Sum:
+    """Make scratch for the sum of an interval by call path."""
+    n, dtype = max(len(facts.call_paths.whole), 1), time_type(quirks)
+    state = np.zeros(intervals.N_STATE, np.int64)
+    state[intervals.FIRST] = -1
+    return intervals.Sum(
+        stamp=np.zeros(n, np.int32),
+        time=np.empty(n, dtype),
+        waited=np.zeros(n, dtype),
+        path=np.empty(LIMIT if quirks.limits_maps else n, np.int32),
+        floor=np.zeros(1, dtype),
+        state=state,
+        word=np.zeros((n >> 6) + 1, np.int64),
+        group=np.zeros((n >> 12) + 1, np.int64),
     )
-    n_call_paths = len(facts.call_paths.whole)
-    limit = LIMIT if quirks.limits_maps else max(n_call_paths, 1)
-    waited, filling = np.zeros(n_call_paths, dtype), open_map(dtype, n_call_paths, limit)
-    room = max(1 << 18, 32 * n, 2 * limit)
-    out = kernels.Maps(np.zeros(n, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
-    of_segments = kernels.Maps(
-        spent.ends.column("end"), spent.entries.column("call_path"), spent.entries.column("time")
-    )
-    at = 0
-    while True:
-        at = int(kernels.sum_intervals(at, first, stop, inside, is_pruned, of_segments, filling, waited, out))
-        if at == n:
-            break
-        out = with_room(out)
-    filled = int(out.end[-1]) if n else 0
-    return TimeMaps(out.end, out.path[:filled].copy(), out.value[:filled].copy())
 
 
 def with_room(maps: kernels.Maps) -> kernels.Maps:

@@ -33,12 +33,12 @@ def divide_some_ticks(
     amount : (n,) int64
         Not negative.
     first, stop : (n,) int64
-        Its weights, at least one.
+        Its weights; an amount without any is one share.
     weight : (n_weights,) int64
         Not negative.
     """
     size = stop - first
-    share = np.empty(int(size.sum()), np.int64)
+    share = np.empty(int(np.maximum(size, 1).sum()), np.int64)
     scratch = np.zeros((3, int(size.max(initial=1))), np.int64)
     kernels.divide_amounts(amount, first, stop, weight, share, *scratch)
     return share

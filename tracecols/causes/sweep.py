@@ -158,7 +158,7 @@ def _sides(
     """Find what the causing sides of pairs lost since the point before which their intervals begin."""
     total = np.zeros(len(pairs), index.wait.dtype)
     for d in delays:
-        total[d.pair] = d.total
+        total[d.pair] = d.pairs.column("total")
     begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
     waited = _sums(index.wait, index.waits_before[begin + 1], index.waits_before[pairs.cause])
     p2p = np.flatnonzero(pairs.kind < N_P2P_KINDS)

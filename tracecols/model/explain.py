@@ -83,7 +83,7 @@ def _of_causes(
     n_points = (
         2 * (n_receives + n_sends + n_locks) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
     )
-    index = n_points * (2 * number_type(n_points)().itemsize + 12) + n_pairs * number_type(n_pairs)().itemsize
+    index = n_points * (2 * number_type(n_points)().itemsize + 12)
     entries = 12 * n_events
     # call paths in periods have time of their own between events
     of_periods = 22 * n_events if is_divided else 0
@@ -92,7 +92,7 @@ def _of_causes(
         "collective_points": n_members * (point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
         "lock_points": n_locks * (2 * point + pair), "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
         "point_index": index,
-        "segments": entries, "waiting_times": 16 * n_pairs + entries, "own_times": 16 * n_events, "delays": 24 * n_pairs + entries,
+        "segments": entries, "own_times": 16 * n_events, "delays": 32 * n_pairs + entries,
         "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
         "period_times": of_periods,
     }  # fmt: skip

@@ -1,0 +1,201 @@
+"""Synchronisation points in the order of their events, without sorting.
+
+Rows of events are numbered location by location. So a bit for every row, and how many bits are set before each word,
+tell the number of the point at a row: 1.5 bits of memory for an event, and one look at a word for a point.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.kernel import kernel, part
+
+
+class Rows(NamedTuple):
+    """Which rows of events are points; besides these every location that has events has a point at its end.
+
+    Attributes
+    ----------
+    word : (n_rows // 64 + 1,) int64
+        A bit for each row.
+    before : (n_rows // 64 + 1,) int32 or int64
+        How many bits are set in the words before.
+    first_row : (n_locations + 1,) int64
+        First row of each location, and one past the last one.
+    ends_before : (n_locations + 1,) int64
+        How many locations before each one have a point at their end.
+    """
+
+    word: NDArray[np.int64]
+    before: NDArray[np.signedinteger[Any]]
+    first_row: NDArray[np.int64]
+    ends_before: NDArray[np.int64]
+
+
+class Points(NamedTuple):
+    """Columns of points (`causes.points.OF_POINT`); `lead` and `tail` have no elements where nothing needs them."""
+
+    location: NDArray[np.int32]
+    event: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    begin_time: NDArray[np.int64]
+    wait: NDArray[Any]
+    total: NDArray[Any]
+    completion: NDArray[Any]
+    call_path: NDArray[np.int32]
+    partner: NDArray[np.int32]
+    communicator: NDArray[np.int64]
+    set: NDArray[np.int64]
+    lead: NDArray[Any]
+    tail: NDArray[Any]
+
+
+@part
+def _count_bits(x):
+    """Return how many bits of a word are set."""
+    x = x - ((x >> 1) & 0x5555555555555555)
+    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
+    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return (x * 0x0101010101010101 >> 56) & 0x7F
+
+
+@kernel
+def mark_rows(event, call_path, word):
+    """Set the bits of the rows of points whose call path is known."""
+    for i in range(event.size):
+        if call_path[i] >= 0:
+            word[event[i] >> 6] |= np.int64(1) << (event[i] & 63)
+
+
+@kernel
+def count_rows(word, before):
+    """Count the bits before each word; return all."""
+    n = 0
+    for w in range(word.size):
+        before[w] = n
+        n += _count_bits(word[w])
+    return n
+
+
+@part
+def _rank(row, rows):
+    """Return how many rows before one are points."""
+    below = (np.int64(1) << (row & 63)) - 1
+    return np.int64(rows.before[row >> 6]) + _count_bits(rows.word[row >> 6] & below)
+
+
+@part
+def _location_of(row, hint, first_row):
+    """Return the location of a row, which is mostly that of the row before."""
+    if first_row[hint] <= row < first_row[hint + 1]:
+        return hint
+    low, high = 0, first_row.size - 1
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if first_row[middle] <= row:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@part
+def _point_at(row, hint, rows):
+    """Return the number of the point at a row, -1 if there is none, and the location of the row."""
+    if row < 0 or row >= rows.first_row[rows.first_row.size - 1]:
+        return np.int64(-1), hint
+    if (rows.word[row >> 6] >> (row & 63)) & 1 == 0:
+        return np.int64(-1), hint
+    here = _location_of(row, hint, rows.first_row)
+    return _rank(row, rows) + rows.ends_before[here], here
+
+
+@kernel
+def number_rows(row, rows, found):
+    """Find the points at rows of events; `found` (n,) int64 is filled, -1 where there is none."""
+    here = 0
+    for i in range(row.size):
+        found[i], here = _point_at(row[i], here, rows)
+
+
+@kernel
+def number_rows_before(row, rows, start, found):
+    """Find the last points, but for ends of locations, in front of rows of events; `found` (n,) int64 is filled, -1
+    where there is none, or no row."""
+    here = 0
+    for i in range(row.size):
+        found[i] = -1
+        n = np.int64(0)
+        if row[i] >= 0:
+            here = _location_of(row[i], here, rows.first_row)
+            n = _rank(row[i], rows)
+        if n > 0:
+            k = here
+            # that of a location before, if this one has none
+            while start[k] - rows.ends_before[k] >= n:
+                k -= 1
+            found[i] = n - 1 + rows.ends_before[k]
+
+
+@kernel
+def start_locations(rows, start):
+    """Find the first point of each location, and one past the last; `start` (n_locations + 1,) int64 is filled."""
+    for i in range(start.size):
+        start[i] = _rank(rows.first_row[i], rows) + rows.ends_before[i]
+
+
+@kernel
+def place_points(found, rows, out):
+    """Write points to where they belong; of those of one event the first that is found.
+
+    Parameters
+    ----------
+    found : Points
+    rows : Rows
+    out : Points, written
+        `location` is -1 where nothing has been written.
+    """
+    here = 0
+    for i in range(found.event.size):
+        if found.call_path[i] < 0:
+            continue
+        p, here = _point_at(found.event[i], here, rows)
+        if out.location[p] >= 0:
+            continue
+        out.location[p] = found.location[i]
+        out.event[p] = found.event[i]
+        out.kind[p] = found.kind[i]
+        out.begin_time[p] = found.begin_time[i]
+        out.wait[p] = found.wait[i]
+        out.total[p] = found.total[i]
+        out.completion[p] = found.completion[i]
+        out.call_path[p] = found.call_path[i]
+        out.partner[p] = found.partner[i]
+        out.communicator[p] = found.communicator[i]
+        out.set[p] = found.set[i]
+        if out.lead.size > 0:
+            out.lead[p] = found.lead[i]
+            out.tail[p] = found.tail[i]
+
+
+@kernel
+def sort_by_cause(cause, start, order):
+    """Put pairs in the order of their causes, those of one cause in the order in which they are; O(n).
+
+    Parameters
+    ----------
+    cause : (n,) int64
+    start : (n_points + 1,) int32 or int64
+        Zeros; scratch.
+    order : (n,) int64, written
+    """
+    for i in range(cause.size):
+        start[cause[i] + 1] += 1
+    for k in range(1, start.size):
+        start[k] += start[k - 1]
+    for i in range(cause.size):
+        order[start[cause[i]]] = i
+        start[cause[i]] += 1

@@ -1,0 +1,58 @@
+"""Rows of columns that other partitions have kept: of files only what lies near the rows that are needed is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, joined, pick
+
+GAP = 1 << 12
+"""Rows of a file between two that are needed, up to which they are read together: to read them takes no longer than
+another access."""
+
+
+class Near:
+    """Ranges of rows of a column source, in memory: all of what is there already.
+
+    Parameters
+    ----------
+    source : ColumnSource
+    first, stop : (n,) int64
+        First row of each range, and one past its last; ranges may overlap.
+    """
+
+    def __init__(self, source: ColumnSource, first: NDArray[np.int64], stop: NDArray[np.int64]) -> None:
+        self._source = source
+        self._begin, self._end = np.zeros(1, np.int64), np.full(1, len(source), np.int64)
+        if not isinstance(source, Columns):
+            wanted = np.flatnonzero(stop > first)
+            order = wanted[np.argsort(first[wanted], kind="stable")]
+            first, reached = first[order], np.maximum.accumulate(stop[order])
+            new = np.flatnonzero(np.append(True, first[1:] > reached[:-1] + GAP)[: first.size])
+            self._begin, self._end = first[new], reached[np.append(new[1:], first.size) - 1][: new.size]
+        self._before = np.cumsum(self._end - self._begin) - (self._end - self._begin)
+
+    def place(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where rows that the ranges have stand in their columns; (n,) int64."""
+        if self._begin.size <= 1:
+            return row - self._begin[0] if self._begin.size else np.zeros_like(row)
+        at = np.maximum(np.searchsorted(self._begin, row, "right") - 1, 0)
+        return row - self._begin[at] + self._before[at]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column of the ranges, one after the other."""
+        if isinstance(self._source, Columns):
+            return self._source.column(name)
+        bounds = zip(self._begin.tolist(), self._end.tolist(), strict=True)
+        return joined([self._source.rows(name, *of) for of in bounds] or [self._source.rows(name, 0, 0)])
+
+
+def picked(source: ColumnSource, name: str, row: NDArray[np.int64], null: int = -1) -> NDArray[Any]:
+    """Return a column at some rows, and `null` at negative ones; (n,)."""
+    if isinstance(source, Columns):
+        return pick(source.column(name), row, null)
+    near = Near(source, row[row >= 0], row[row >= 0] + 1)
+    return pick(near.column(name), np.where(row >= 0, near.place(row), -1), null)
