@@ -311,7 +311,10 @@ def segments(
     n_entries = int(collector.state[kernels.N_ENTRIES])
     # the room itself is given back
     entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
-    ends, cuts = Columns(n, {"end": end[:n].copy()}), Columns(cut.size, {"cut": cut, "left": left_cut, "time": cut_time})
+    ends, cuts = (
+        Columns(n, {"end": end[:n].copy()}),
+        Columns(cut.size, {"cut": cut, "left": left_cut, "time": cut_time}),
+    )
     return Segments(
         keep(ends, spill),
         keep(entries, spill),
