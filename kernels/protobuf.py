@@ -98,17 +98,17 @@ def put_head(out, n, time, what, track, width):
     return packet, event, put_varint(out, n + 3, track)
 
 
-class Marks(NamedTuple):
+class Instants(NamedTuple):
     """Instants with annotations, NULL where there is none; value i has the interned name i + 1."""
 
     name: Any
-    """(n_marks,) int32"""
+    """(n_instants,) int32"""
     flow: Any
-    """(n_marks,) int64: number of the flow, 0 none."""
+    """(n_instants,) int64: number of the flow, 0 none."""
     step: Any
-    """(n_marks,) uint8: what it does with its flow, 0 nothing."""
+    """(n_instants,) uint8: what it does with its flow, 0 nothing."""
     values: Any
-    """(n_marks, n_values) int64"""
+    """(n_instants, n_values) int64"""
     is_text: Any
     """(n_values,) bool: texts are numbers from 0, as names are."""
 
@@ -127,13 +127,13 @@ class Drawn(NamedTuple):
 
 
 @kernel
-def encode_events(drawn, marks, start, track, category, out):
+def encode_events(drawn, instants, start, track, category, out):
     """Encode slices and instants of one track.
 
     Parameters
     ----------
     drawn : Drawn
-    marks : Marks
+    instants : Instants
     start : int
         The first to encode.
     track : int
@@ -149,7 +149,7 @@ def encode_events(drawn, marks, start, track, category, out):
         The next to encode, and the number of bytes written.
     """
     time, what, name, mark = drawn
-    mark_name, flow, step, values, is_text = marks
+    mark_name, flow, step, values, is_text = instants
     n = 0
     i = start
     while i < time.size:

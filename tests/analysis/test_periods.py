@@ -268,7 +268,7 @@ def test_bins__properties_that_take_time_say_when_they_begin():
     for conventions in ("scalasca", "expert"):
         declared = properties(conventions)
         by_id = {p.id: p for p in declared}
-        assert [p.id for p in declared if p.match is not None and not has_interval(p, by_id)] == []
+        assert [p.id for p in declared if p.pattern is not None and not has_interval(p, by_id)] == []
 
 
 @given(
@@ -301,7 +301,7 @@ def test_cube__keeps_its_periods_in_files_and_one_without_them_has_no_tables_of_
     plain.save(tmp_path / "b.severity")
     assert not list((tmp_path / "b.severity").glob("period*"))
     assert '"periods"' not in (tmp_path / "b.severity" / "manifest.json").read_text()
-    with pytest.raises(SeverityError, match="does not tell when"):
+    with pytest.raises(SeverityError, match="does not say when"):
         plain.over_time()
 
 

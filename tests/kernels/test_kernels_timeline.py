@@ -214,7 +214,7 @@ def test_encode_events__is_read_by_the_formats_own_classes(plain, times, of, tra
     drawn = protobuf.Drawn(
         read_only(times, np.int64), read_only(what, np.uint8), read_only(name, np.int32), read_only(mark, np.int64)
     )
-    instants = protobuf.Marks(
+    instants = protobuf.Instants(
         read_only(mark_name, np.int32),
         read_only(flow, np.int64),
         read_only(step, np.uint8),

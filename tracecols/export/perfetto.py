@@ -134,10 +134,10 @@ class PerfettoWriter:
         """Write slices and instants."""
         drawn = protobuf.Drawn(events.time, events.what, events.name, events.instant)
         of = events.instants
-        marks = protobuf.Marks(of.name, of.flow, of.step, of.values, self._is_text)
+        instants = protobuf.Instants(of.name, of.flow, of.step, of.values, self._is_text)
         at = 0
         while at < events.time.size:
-            at, n = protobuf.encode_events(drawn, marks, at, events.track.uuid, self._category, self._out)
+            at, n = protobuf.encode_events(drawn, instants, at, events.track.uuid, self._category, self._out)
             self._file.write(self._out[:n].data)
 
     def samples(self, samples: Samples) -> None:
