@@ -208,7 +208,7 @@ def test_examples__severity_is_where_the_picture_marks_it(names):
             found = by_location(program, zip(cells.location.tolist(), cells.value.tolist(), strict=True))
             assert found == by_location(program, [(at, end - start) for at, start, end in marked]), name
             declared = {p.id: p for p in properties(shown.conventions)}[name]
-            if declared.match is not None:
+            if declared.pattern is not None:
                 # not only as much as is marked, but when
                 m = trace.matches(name, conventions=shown.conventions)
                 instances = zip(m.location.tolist(), m.begin_time.tolist(), m.end_time.tolist(), strict=True)

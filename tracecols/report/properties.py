@@ -14,6 +14,7 @@ from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Family, Property
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.registry import properties
+from tracecols.schema.properties import PARTS
 from tracecols.schema.severity import CONVENTIONS
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import fitting, nearest
@@ -52,6 +53,12 @@ def facts(p: Property) -> Iterator[tuple[str, str]]:
         yield f"Parameter {name}", f"{parameter.doc}; {float(parameter.default):g} {parameter.unit}".rstrip()
     for name, c in of.constituents.items() if of else ():
         yield f"Constituent {name}", f"the {c.table} whose {c.column} is {c.pointer}"
+    if p.is_wait:
+        yield "Counts as", "waiting"
+    elif p.part:
+        yield "Counts as", PARTS[p.part]
+    if p.delay:
+        yield "Caused by", f"the call paths that {p.delay} is charged to"
     if p.needs:
         yield "Exists with", p.needs
     yield "Confidence", f"{p.confidence:g}"

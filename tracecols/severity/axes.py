@@ -70,7 +70,8 @@ class PropertyAxis:
         (`schema.properties.PARTS`); empty: as those of the property above.
     is_heading, is_estimate : list of int
         1 for a property that titles of findings do without, and for one whose parts may exceed it in a cell, else 0.
-        Where `is_heading` is -1, as by default, none of these four is known: they are what is declared with the same id.
+        Where `is_heading` is -1, as by default, none of these four is known: they are what is declared with the same
+        id, and so is the advice of a property that has none.
     """
 
     id: list[str]
@@ -91,16 +92,19 @@ class PropertyAxis:
     def __post_init__(self) -> None:
         n = len(self.id)
         self.aggregation = self.aggregation or ["sum"] * n
-        self.is_wait, self.is_heading = self.is_wait or [-1] * n, self.is_heading or [-1] * n
-        self.delay, self.part, self.is_estimate = (
-            self.delay or [""] * n,
-            self.part or [""] * n,
-            self.is_estimate or [0] * n,
+        # copies: other axes may have the same lists
+        self.is_wait, self.is_heading = list(self.is_wait or [-1] * n), list(self.is_heading or [-1] * n)
+        self.delay, self.part, self.advice = (
+            list(self.delay or [""] * n),
+            list(self.part or [""] * n),
+            list(self.advice),
         )
+        self.is_estimate = list(self.is_estimate or [0] * n)
         if -1 in self.is_wait or -1 in self.is_heading:
             self._complete(provider("properties by id")())
-        self.is_wait, self.is_heading = [int(v) for v in self.is_wait], [int(v) for v in self.is_heading]
-        self.is_estimate = [int(v) for v in self.is_estimate]
+        self.is_wait, self.is_heading, self.is_estimate = (
+            [int(value) for value in column] for column in (self.is_wait, self.is_heading, self.is_estimate)
+        )
 
     def _complete(self, declared: Mapping[str, Any]) -> None:
         """Take what is not known from the declared properties of the same ids."""
@@ -111,8 +115,10 @@ class PropertyAxis:
                 self.is_wait[i] = int(waits.get(self.parent[i]) == 1 or (p is not None and p.is_wait))
             waits[name] = self.is_wait[i]
             if self.is_heading[i] == -1:
-                self.delay[i], self.part[i] = ("", "") if p is None else (p.delay, p.part)
-                self.is_heading[i], self.is_estimate[i] = (0, 0) if p is None else (p.is_heading, p.is_estimate)
+                self.is_heading[i] = 0
+                if p is not None:
+                    self.delay[i], self.part[i], self.advice[i] = p.delay, p.part, self.advice[i] or p.advice
+                    self.is_heading[i], self.is_estimate[i] = p.is_heading, p.is_estimate
 
     def __repr__(self) -> str:
         lines = [f"{title} ({i}, {unit})" for i, title, unit in zip(self.id, self.title, self.unit, strict=True)]
