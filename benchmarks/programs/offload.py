@@ -184,17 +184,10 @@ def make_offload(path: Path, n_processes: int, n_streams: int, n_events: int, se
     names = {
         name: archive.region(name, "wrapper", "cuda")
         for name in (
-            "cuLaunchKernel",
-            "cuMemcpyDtoH_v2",
-            "cuMemcpyHtoD_v2",
-            "cuMemcpyDtoHAsync_v2",
-            "cuMemcpyHtoDAsync_v2",
-            "cuEventRecord",
-            "cuCtxSynchronize",
-            "cuStreamSynchronize",
-            "cuEventSynchronize",
+            "cuLaunchKernel", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2",
+            "cuEventRecord", "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize",
         )
-    }
+    }  # fmt: skip
     names |= {name: archive.region(name, "function", "cuda") for name in ("kernel", "stencil")}
     names |= {
         "stream": archive.attribute("CUDA_STREAM_REF", "location"),

@@ -177,20 +177,10 @@ class RandomProgram:
         rng = self.rng
         what = rng.choice(
             (
-                "send",
-                "isend",
-                "irecv",
-                "recv",
-                "recv",
-                "sendrecv",
-                "wait",
-                "waitall",
-                "cancel",
-                "probe",
-                "mrecv",
+                "send", "isend", "irecv", "recv", "recv", "sendrecv", "wait", "waitall", "cancel", "probe", "mrecv",
                 "forget",
             )
-        )
+        )  # fmt: skip
         ready = self.receivable(p)
         if what in ("isend", "irecv", "probe", "mrecv") and len(p.pending) > 9:
             what = "waitall"
