@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 
+from benchmarks.steps import Subject
+from benchmarks.workloads import BYTES_PER_EVENT, bytes_of, choose, is_otf2
 from tracecols import convert
 from tracecols.schema import SIDE_TABLES
 from tracecols.store import Store
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from benchmarks.steps import Subject
-from benchmarks.workloads import BYTES_PER_EVENT, bytes_of, choose, is_otf2
 from tracecols.work.jobs import n_jobs
 
 PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duckdb", "otf2", "pipit")
@@ -67,8 +63,7 @@ def subject(request):
             "about": workload.about,
             "series": workload.series,
             "jobs": jobs,
-            "n_events": store.manifest["n_events"],
-            "n_locations": store.manifest["n_locations"],
+            **{name: store.manifest[name] for name in ("n_events", "n_locations")},
             "n_rows": {name: store.n_rows(name) for name in SIDE_TABLES if store.n_rows(name)},
             "archive_bytes": 0 if is_store else bytes_of(archive),
             "store_bytes": sum(f.stat().st_size for f in store.path.rglob("*") if f.is_file()),

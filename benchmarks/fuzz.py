@@ -41,6 +41,17 @@ from typing import Any, Protocol
 import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
+from support import cube_mutations, epilog_mutations, otf2_mutations, store_mutations
+from support.otf2_workload import everything, leave_out_large_numbers
+
+import tracecols
+from tracecols.errors import TracecolsError
+from tracecols.export.cube_read import read_cube
+from tracecols.model.model import enhance
+from tracecols.schema import DEFINITIONS, EVENTS, SIDE_TABLES
+from tracecols.schema.columns import Column, Table
+from tracecols.search.cube import analyze_model
+from tracecols.store import Store
 
 ROOT = Path(__file__).parents[1]
 
@@ -77,10 +88,8 @@ class StoreDamage:
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
         """Choose a file and what it is to hold."""
-        from support.otf2_mutations import mutate
-
         path = chance.choice([*self.files])
-        return path, mutate(self.files[path], chance)
+        return path, otf2_mutations.mutate(self.files[path], chance)
 
 
 class StoreValues(StoreDamage):
@@ -88,8 +97,6 @@ class StoreValues(StoreDamage):
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
         """Choose a file and what it is to hold."""
-        from support import store_mutations
-
         return store_mutations.change(self.anchor, chance)
 
 
@@ -97,26 +104,15 @@ class CubeValues:
     """A severity cube, in one of three formats, whose values are changed, and all checksums made right again."""
 
     def __init__(self, cube: Path) -> None:
-        from support import cube_mutations
-
-        from tracecols.export.cube_read import read_cube
-
         self.cube, self.before = cube, cube_mutations.content(read_cube(cube))
 
     def try_one(self, seed: int, out: Path) -> str:
         """Change a value, use the cube in all ways, repair it; returns what came of it."""
-        from support import cube_mutations
-
         return cube_mutations.try_one(self.cube, seed, out, self.before)
 
 
 def targets(folder: Path) -> dict[str, Damaged | CubeValues]:
     """Write the traces, stores and cubes to be damaged."""
-    from support import cube_mutations, epilog_mutations, otf2_mutations
-    from support.otf2_workload import everything, leave_out_large_numbers
-
-    import tracecols
-
     leave_out_large_numbers()
     tiny = everything(folder / "otf2" / "traces.otf2", rounds=3, event_chunk=5000, definition_chunk=3000).write()
     recorded = folder / "recorded"
@@ -144,10 +140,6 @@ def digest(values: Any) -> str:
 
 def content(store_path: Path) -> tuple[dict[str, str], str]:
     """Return digests of everything in a store and of its severities, and what it says to be wrong."""
-    from tracecols.model.model import enhance
-    from tracecols.search.cube import analyze_model
-    from tracecols.store import Store
-
     store = Store(store_path)
     found: dict[str, str] = {}
     for name in store.tables:
@@ -179,9 +171,6 @@ def values_of(store_path: Path) -> Values:
 
     Of events and side tables by table, location and column the values; of definitions by table and identifier the row.
     """
-    from tracecols.schema import DEFINITIONS
-    from tracecols.store import Store
-
     store = Store(store_path)
     rows = {name: table.to_pylist() for name, table in store.definitions.items()}
     named = {
@@ -221,9 +210,6 @@ def values_of(store_path: Path) -> Values:
 
 def explain(before: Values, after: Values) -> str:
     """Say what kind of difference there is between what two stores hold, and which fields differ."""
-    from tracecols.schema import DEFINITIONS, EVENTS, SIDE_TABLES
-    from tracecols.schema.columns import Column, Table
-
     tables = {EVENTS.name: EVENTS, **SIDE_TABLES}
     values: set[str] = set()
     records: set[str] = set()
@@ -271,9 +257,6 @@ def explain(before: Values, after: Values) -> str:
 
 def try_one(target: Damaged, sound: tuple[dict[str, str], str, Path], seed: int, out: Path) -> str:
     """Damage, read and repair a trace; returns what came of it, with the fields that differ if nothing says so."""
-    import tracecols
-    from tracecols.errors import TracecolsError
-
     path, data = target.damaged(random.Random(seed))
     path.write_bytes(data)
     try:
@@ -281,8 +264,6 @@ def try_one(target: Damaged, sound: tuple[dict[str, str], str, Path], seed: int,
         if not isinstance(target, StoreDamage):
             store = tracecols.convert(target.anchor, out / "x.trace", jobs=1, salvage=seed % 4 == 0)
         if isinstance(target, StoreValues):
-            from support import store_mutations
-
             (out / "used").mkdir()
             store_mutations.use(store, out / "used", seed)
         found, told = content(store)
@@ -312,8 +293,6 @@ def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
     for number, (name, target) in enumerate(all_targets.items()):
         if isinstance(target, CubeValues):
             continue
-        import tracecols
-
         store = folder / f"{number}.trace"
         if isinstance(target, StoreDamage):
             shutil.copytree(target.anchor, store)
@@ -327,11 +306,8 @@ def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
         print(seed, end="\r", flush=True)
         try:
             target = all_targets[name]
-            outcome = (
-                target.try_one(seed, out / "used")
-                if isinstance(target, CubeValues)
-                else try_one(target, sound[name], seed, out)
-            )
+            is_cube = isinstance(target, CubeValues)
+            outcome = target.try_one(seed, out / "used") if is_cube else try_one(target, sound[name], seed, out)
         except BaseException as error:
             outcome = f"FAILED: {type(error).__name__}: {error} (seed {seed})"
         seen[name][outcome] += 1
@@ -362,20 +338,10 @@ class Worker:
         self.at = self.first
         self.alive = time.monotonic()
         folder = self.scratch / f"{self.number}-{self.starts}"
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.fuzz",
-            "--work",
-            str(folder),
-            str(self.first),
-            str(self.mutations),
-            str(self.step),
-            self.only,
-        ]
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.environment
-        )
+        what = map(str, (folder, self.first, self.mutations, self.step, self.only))
+        command = [sys.executable, "-m", "benchmarks.fuzz", "--work", *what]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, **pipes)
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         self.rest = b""

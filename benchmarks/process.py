@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from benchmarks.steps import Subject
 
-# -- memory, processor time, temporary files
-# ----------------------------------------------------------------------------
+# -- memory, processor time, temporary files ---------------------------------------------------------------------------
 
 
 def _status(field: str) -> int | None:
@@ -86,8 +85,7 @@ def watched(*folders: Path) -> Iterator[list[int]]:
         thread.join()
 
 
-# -- a step in a process of its own
-# -------------------------------------------------------------------------------------
+# -- a step in a process of its own ------------------------------------------------------------------------------------
 
 
 @dataclass

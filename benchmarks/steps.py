@@ -114,8 +114,7 @@ class Subject:
                     yield batch
 
 
-# -- declarations
-# -------------------------------------------------------------------------------------------------------
+# -- declarations ------------------------------------------------------------------------------------------------------
 
 Run = Callable[[], object]
 
@@ -151,8 +150,7 @@ class Step:
         return next((why for why, holds in reasons.items() if holds), self.missing() if self.missing else "")
 
 
-# -- yardsticks
-# ---------------------------------------------------------------------------------------------------------
+# -- yardsticks --------------------------------------------------------------------------------------------------------
 
 
 def _copy_columns(subject: Subject) -> Run:
@@ -190,8 +188,7 @@ def _write_columns(subject: Subject) -> Run:
     return run
 
 
-# -- from archives to severities
-# ----------------------------------------------------------------------------------------
+# -- from archives to severities ---------------------------------------------------------------------------------------
 
 
 def _decode(subject: Subject) -> Run:
@@ -299,8 +296,7 @@ def _command(subject: Subject) -> Run:
     return lambda: subprocess.run(words, check=True, capture_output=True, cwd=ROOT)
 
 
-# -- tables and exports
-# -------------------------------------------------------------------------------------------------
+# -- tables and exports ------------------------------------------------------------------------------------------------
 
 
 def _with_calls(subject: Subject) -> Any:
@@ -329,8 +325,7 @@ def _enhance(subject: Subject) -> Run:
     return run
 
 
-# -- queries
-# ------------------------------------------------------------------------------------------------------------
+# -- queries -----------------------------------------------------------------------------------------------------------
 
 
 def _read_window(subject: Subject, columns: list[str], **more: Any) -> Run:
@@ -396,8 +391,7 @@ def _ask(of: Callable[[Subject], Any], run: Callable[[Any], object]) -> Callable
     return lambda subject: partial(run, of(subject))
 
 
-# -- the list
-# -----------------------------------------------------------------------------------------------------------
+# -- the list ----------------------------------------------------------------------------------------------------------
 
 SERIES, ARCHIVE = {"in_series": True}, {"needs": "archive"}
 WHOLE, WIDE = {"most_events": LARGEST}, {"most_events": 200_000_000, "family": "p2p"}

@@ -36,7 +36,9 @@ from tracecols.work.cluster import local_workers
 
 
 def differences(one: Any, other: Any) -> list[str]:
-    """Return in which of their files two cubes differ: facts, axes, or cells, bit by bit."""
+    """Return in which of their files two cubes differ, facts, axes, or cells, bit by bit; or in which words two errors."""
+    if isinstance(one, str) or isinstance(other, str):
+        return [] if isinstance(one, type(other)) and one == other else [f"{one} and {other}"]
     with tempfile.TemporaryDirectory(prefix="tracecols-cubes-") as name:
         a, b = (content(cube.save(Path(name) / f"{i}.severity")) for i, cube in enumerate((one, other)))
     return [file for file in sorted(a.keys() | b.keys()) if a.get(file) != b.get(file)]
@@ -55,13 +57,6 @@ def outcome(work: Callable[..., Any], *given: Any, **more: Any) -> Any:
         return work(*given, **more)
     except TracecolsError as error:
         return str(error)
-
-
-def different_outcomes(one: Any, other: Any) -> list[str]:
-    """Return in what two cubes, or the words of two errors, differ."""
-    if isinstance(one, str) or isinstance(other, str):
-        return [] if isinstance(one, type(other)) and one == other else [f"{one} and {other}"]
-    return differences(one, other)
 
 
 def equal_stores(archive: Path, folder: Path, client: Any) -> tuple[Path | None, list[str]]:
@@ -94,7 +89,7 @@ def equal(archives: list[Path], workers: list[int], conventions: list[str], ways
                     for rules, way in product(conventions, ways) if store is not None else ():
                         given: dict[str, Any] = {"cluster": client, "scratch": Path(name)}
                         analyze = partial(outcome, tracecols.open(store).analyze, rules, **way)
-                        different += [f"{rules}, {way}: {d}" for d in different_outcomes(analyze(), analyze(**given))]
+                        different += [f"{rules}, {way}: {d}" for d in differences(analyze(), analyze(**given))]
                     different += [f"left {left}" for left in Path(name).glob(".*")]
                 wrong += [f"{archive}, {n} workers: {d}" for d in different]
                 print(f"{n} workers: {archive}: {len(wrong)} differences so far", flush=True)

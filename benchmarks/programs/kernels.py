@@ -923,14 +923,8 @@ def record(plan, run, out, team_end, location, room):
             out.n[E_LOG] = at + 1
             if code == COLLECTIVE:
                 put_with(out, out.coll, COLL, enter, K_BEGIN, (-1, -1, -1, -1, -1))
-                put_with(
-                    out,
-                    out.coll,
-                    COLL,
-                    clock,
-                    K_END,
-                    (script[pc, OP], communicator, script[pc, ROOT], length, script[pc, RECEIVED]),
-                )
+                ended = (script[pc, OP], communicator, script[pc, ROOT], length, script[pc, RECEIVED])
+                put_with(out, out.coll, COLL, clock, K_END, ended)
                 clock += second_half(x)
         if message >= 0:
             put_with(out, out.p2p, P2P, when, message, (peer, communicator, tag, length, request))

@@ -26,16 +26,8 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
             loop = len(p.steps)
             p.weight = 1.5 * size + 4
             # one channel for tasks and stops: they arrive in the order of sending
-            task = p.step(
-                k.RECV_TASK,
-                s.mpi("MPI_Recv"),
-                channel=s.channel(0, p.number, world, TASK),
-                peer=0,
-                comm=0,
-                tag=TASK,
-                length=TASK_BYTES,
-                received=STOP_BYTES,
-            )
+            message = {"channel": s.channel(0, p.number, world, TASK), "peer": 0, "comm": 0, "tag": TASK}
+            task = p.step(k.RECV_TASK, s.mpi("MPI_Recv"), **message, length=TASK_BYTES, received=STOP_BYTES)
             p.work("task", 40, 60_000 + 10_000 * (p.number % 4))
             p.send(0, world, RESULT, RESULT_BYTES)
             p.step(k.JUMP, target=loop)
@@ -50,36 +42,15 @@ def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script
             for to in workers:
                 p.send(to, world, TASK, TASK_BYTES)
             for number in range(n_tasks):
-                p.step(
-                    k.RECV_ANY,
-                    s.mpi("MPI_Recv"),
-                    first=sources,
-                    count=len(workers),
-                    comm=0,
-                    tag=RESULT,
-                    length=RESULT_BYTES,
-                )
+                message = {"count": len(workers), "comm": 0, "tag": RESULT, "length": RESULT_BYTES}
+                p.step(k.RECV_ANY, s.mpi("MPI_Recv"), first=sources, **message)
                 p.compute(evaluate, 1_500)
                 if number < n_tasks - len(workers):
-                    p.step(
-                        k.REPLY,
-                        s.mpi("MPI_Send"),
-                        first=targets,
-                        count=len(workers),
-                        comm=0,
-                        tag=TASK,
-                        length=TASK_BYTES,
-                    )
+                    message = {"count": len(workers), "comm": 0, "tag": TASK, "length": TASK_BYTES}
+                    p.step(k.REPLY, s.mpi("MPI_Send"), first=targets, **message)
             for to in workers:
-                p.step(
-                    k.SEND,
-                    s.mpi("MPI_Send"),
-                    channel=s.channel(0, to, world, TASK),
-                    peer=to,
-                    comm=0,
-                    tag=STOP,
-                    length=STOP_BYTES,
-                )
+                message = {"channel": s.channel(0, to, world, TASK), "peer": to, "comm": 0, "tag": STOP}
+                p.step(k.SEND, s.mpi("MPI_Send"), **message, length=STOP_BYTES)
             p.step(k.EXIT, farm)
             for source in workers:
                 p.recv(source, world, SUMMARY, SUMMARY_BYTES)

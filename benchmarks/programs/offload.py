@@ -19,6 +19,11 @@ LATENCY, COPY_LATENCY, RETURN = 5_000, 3_000, 2_000
 BYTES_PER_TICK = 10
 EVENTS_PER_STEP = 9
 """Of a host and its streams, about."""
+Attributes = tuple[tuple[int, str, int], ...]
+CALLS = (
+    "cuLaunchKernel cuMemcpyDtoH_v2 cuMemcpyHtoD_v2 cuMemcpyDtoHAsync_v2 cuMemcpyHtoDAsync_v2 cuEventRecord "
+    "cuCtxSynchronize cuStreamSynchronize cuEventSynchronize"
+)
 
 
 @dataclass
@@ -45,8 +50,7 @@ class Host:
             for i in range(n_streams)
         ]
         out.locations += [self.host, *self.streams]
-        self.now = int(random.integers(0, 1_000))
-        self.start = self.now
+        self.now = self.start = int(random.integers(0, 1_000))
         self.free = [self.start] * n_streams
         self.works: list[Work] = []
         self.window = -1
@@ -54,7 +58,7 @@ class Host:
         self._recorded: list[list[tuple[int, str, dict[str, object]]]] = [[] for _ in self.streams]
         self.host.enter(self.now, "main")
 
-    def call(self, name: str, until: int, attributes: tuple[tuple[int, str, int], ...] = ()) -> tuple[int, int]:
+    def call(self, name: str, until: int, attributes: Attributes = ()) -> tuple[int, int]:
         """Record a call of the host."""
         begin = self.now
         region = self.names[name]
@@ -62,10 +66,10 @@ class Host:
         self.now = until
         return begin, until
 
-    def _on(self, stream: int) -> tuple[tuple[int, str, int], ...]:
+    def _on(self, stream: int) -> Attributes:
         return ((self.names["stream"], "location", self.streams[stream].id),)
 
-    def _of(self, event: int) -> tuple[tuple[int, str, int], ...]:
+    def _of(self, event: int) -> Attributes:
         return ((self.names["event"], "uint32", event),)
 
     def compute(self) -> None:
@@ -121,8 +125,7 @@ class Host:
                 self.out.add("device_copy_wait", self.number, min(self.now, last[1]) - max(begin, last[2]))
         for name, value in (("device_copies", own), ("device_copy_ops", 1), ("device_bytes", n)):
             self.out.add(name, location, value)
-            direction = "to_host" if to_host else "to_device"
-            self.out.add(f"{name}_{direction}", location, value)
+            self.out.add(f"{name}_{'to_host' if to_host else 'to_device'}", location, value)
         given = {"window": self.window, "remote": 0, "matching": 42}
         what = ("RmaPut", {**given, "sent": n}) if to_host else ("RmaGet", {**given, "received": n})
         self._recorded[stream].append((work.begin, *what))
@@ -148,7 +151,7 @@ class Host:
         name = kinds[int(self.random.integers(len(kinds)))]
         stream: int | None = None
         before = None
-        attributes: tuple[tuple[int, str, int], ...] = ()
+        attributes: Attributes = ()
         if name == "cuStreamSynchronize":
             stream = int(self.random.integers(len(self.streams)))
             attributes = self._on(stream)
@@ -181,25 +184,10 @@ def make_offload(path: Path, n_processes: int, n_streams: int, n_events: int, se
     events."""
     archive = Archive(path)
     random = np.random.default_rng(seed)
-    names = {
-        name: archive.region(name, "wrapper", "cuda")
-        for name in (
-            "cuLaunchKernel",
-            "cuMemcpyDtoH_v2",
-            "cuMemcpyHtoD_v2",
-            "cuMemcpyDtoHAsync_v2",
-            "cuMemcpyHtoDAsync_v2",
-            "cuEventRecord",
-            "cuCtxSynchronize",
-            "cuStreamSynchronize",
-            "cuEventSynchronize",
-        )
-    }
+    names = {name: archive.region(name, "wrapper", "cuda") for name in CALLS.split()}
     names |= {name: archive.region(name, "function", "cuda") for name in ("kernel", "stencil")}
-    names |= {
-        "stream": archive.attribute("CUDA_STREAM_REF", "location"),
-        "event": archive.attribute("CUDA_EVENT_REF", "uint32"),
-    }
+    names["stream"] = archive.attribute("CUDA_STREAM_REF", "location")
+    names["event"] = archive.attribute("CUDA_EVENT_REF", "uint32")
     out = Recording(archive)
     hosts = [Host(out, rank, n_streams, random, names) for rank in range(n_processes)]
     archive.group("comm_locations", [h.host for h in hosts], "mpi")

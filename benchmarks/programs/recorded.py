@@ -1,9 +1,7 @@
-"""What programs that record themselves have in common: an archive that is written event by event, and what is true
-about it.
+"""What programs that record themselves have in common: an archive, and what is true about it.
 
-The simulations of `programs.kernels` know MPI and OpenMP only. Programs that use devices or one-sided communication are
-smaller: they go through their schedule in plain Python, write what they do with the tests' archive writer, and add up
-what they lose.
+They use devices or one-sided communication, which the simulations of `programs.kernels` do not know, go through their
+schedule in plain Python and write it with the recorder of the tests.
 """
 
 from __future__ import annotations

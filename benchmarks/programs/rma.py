@@ -23,17 +23,14 @@ class Program:
     """The processes in step with each other."""
 
     def __init__(self, out: Recording, n: int, random: np.random.Generator) -> None:
-        archive = out.archive
-        self.out, self.n, self.random = out, n, random
-        self.mpi = archive.mpi(n)
-        out.locations += self.mpi.ranks
-        self.ranks = self.mpi.ranks
+        archive, self.out, self.n, self.random = out.archive, out, n, random
+        mpi = archive.mpi(n)
+        self.ranks = out.locations = mpi.ranks
         self.groups = [archive.group("comm_group", [p]) for p in range(n)]
-        self.window = archive.define("RmaWin", name=archive.string("window"), comm=self.mpi.world, flags=1)
-        for name, role in (("MPI_Put", "rma"), ("MPI_Get", "rma")):
-            archive.region(name, role, "mpi")
-        self.now = [0] * n
-        self.matching = 0
+        self.window = archive.define("RmaWin", name=archive.string("window"), comm=mpi.world, flags=1)
+        for name in ("MPI_Put", "MPI_Get"):
+            archive.region(name)
+        self.now, self.matching = [0] * n, 0
         for rank in self.ranks:
             rank.enter(0, "main")
 

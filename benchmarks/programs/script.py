@@ -87,18 +87,12 @@ class Script:
 
     def parallel(self, line: int) -> int:
         """Define the regions of a parallel region; those within follow the first in a fixed order."""
-        names = (
-            ("parallel", "parallel", 0),
-            ("for", "loop", 2),
-            ("implicit barrier", "implicit_barrier", 4),
-            ("implicit barrier", "implicit_barrier", 9),
-            ("critical", "critical", 6),
-            ("critical sblock", "critical_sblock", 6),
-        )
-        found = [
-            self.region(f"!$omp {name} @{self.file}:{line + below}", role, "openmp", self.file, line + below)
-            for name, role, below in names
-        ]
+        names = (("parallel", 0), ("for", 2), ("implicit barrier", 4), ("implicit barrier", 9), ("critical", 6))
+        found = []
+        for name, below in (*names, ("critical sblock", 6)):
+            role = "loop" if name == "for" else name.replace(" ", "_")
+            where = self.file, line + below
+            found.append(self.region(f"!$omp {name} @{self.file}:{line + below}", role, "openmp", *where))
         if found != list(range(found[0], found[0] + len(found))):
             raise ValueError(f"lines of parallel regions overlap at {line}")
         return found[0]
@@ -159,9 +153,8 @@ class Process:
     def management(self, name: str, mode: int = k.PLAIN, comm: Communicator | None = None) -> None:
         """Call something that all processes call together and that is no communication."""
         world = self.script.world if comm is None else comm
-        self.step(
-            k.MANAGEMENT, self.script.mpi(name), mode=mode, channel=world.number, peer=world.rank[self.number], target=1
-        )
+        who = {"channel": world.number, "peer": world.rank[self.number], "target": 1}
+        self.step(k.MANAGEMENT, self.script.mpi(name), mode=mode, **who)
 
     def compute(self, region: int, mean: int) -> None:
         """Compute for a random time, in a random call tree below a region."""
@@ -174,22 +167,10 @@ class Process:
         s = self.script
         set_lock = unset_lock = -1
         if lock == k.LOCK_API:
-            set_lock, unset_lock = (
-                s.region(f"omp_{what}_lock", "wrapper", "openmp", "OMP") for what in ("set", "unset")
-            )
+            set_lock, unset_lock = (s.region(f"omp_{x}_lock", "wrapper", "openmp", "OMP") for x in ("set", "unset"))
         s.n_locks = max(s.n_locks, number + 1)
-        self.step(
-            k.PARALLEL,
-            region,
-            op=compute,
-            scale=mean,
-            count=loops,
-            mode=lock,
-            channel=number,
-            tag=set_lock,
-            peer=unset_lock,
-            comm=self.number,
-        )
+        calls = {"tag": set_lock, "peer": unset_lock, "comm": self.number}
+        self.step(k.PARALLEL, region, op=compute, scale=mean, count=loops, mode=lock, channel=number, **calls)
 
     def work(self, name: str, line: int, mean: int) -> None:
         """Compute, with all threads if there are several."""
@@ -201,13 +182,8 @@ class Process:
 
     def _message(self, to: int, comm: Communicator, tag: int, length: int, sends: bool) -> dict[str, int]:
         source, destination = (self.number, to) if sends else (to, self.number)
-        return {
-            "channel": self.script.channel(source, destination, comm, tag),
-            "peer": comm.rank[to],
-            "comm": comm.number,
-            "tag": tag,
-            "length": length,
-        }
+        channel = self.script.channel(source, destination, comm, tag)
+        return {"channel": channel, "peer": comm.rank[to], "comm": comm.number, "tag": tag, "length": length}
 
     def send(
         self, to: int, comm: Communicator, tag: int, length: int, mode: int = k.EAGER, call: str = "MPI_Send"
@@ -267,19 +243,9 @@ class Process:
         separates |= root < 0 and len(comm.members) == self.script.n_processes
         sent = of_all * (rank == root) if mode == k.ONE_TO_N else n_bytes if mode == k.N_TO_ONE else of_all
         received = of_all * (rank == root) if mode == k.N_TO_ONE else n_bytes if mode == k.ONE_TO_N else of_all
-        self.step(
-            k.COLLECTIVE,
-            self.script.mpi(f"MPI_{op.capitalize()}"),
-            mode=mode,
-            op=COLLECTIVE_OPS.index(op),
-            channel=comm.number,
-            comm=comm.number,
-            peer=rank,
-            length=sent,
-            received=received,
-            root=root,
-            target=int(separates),
-        )
+        who = {"channel": comm.number, "comm": comm.number, "peer": rank, "root": root, "target": int(separates)}
+        what = {"mode": mode, "op": COLLECTIVE_OPS.index(op), "length": sent, "received": received}
+        self.step(k.COLLECTIVE, self.script.mpi(f"MPI_{op.capitalize()}"), **who, **what)
 
     def peers(self, members: list[int], comm: Communicator, tag: int, *, are_sources: bool) -> int:
         """List processes of which messages are received as they come, or that are answered; returns the first of the

@@ -179,22 +179,12 @@ def _plan(script: Script, n_turns: int, seed: int, weight: int, tree_start: Any,
     operations = np.isin(table[:, kernels.CODE], (kernels.COLLECTIVE, kernels.MANAGEMENT))
     process = np.repeat(np.arange(s.n_processes), sizes)[operations]
     of_member = np.bincount(table[operations, kernels.CHANNEL] * s.n_processes + process)
-    return kernels.Plan(
-        seed,
-        n_turns,
-        s.n_threads,
-        weight,
-        _power_of_two(ring),
-        _power_of_two(int(of_member.max())),
-        table,
-        np.array(spans),
-        np.array([*s.requests, [0] * 8], np.int64),
-        np.cumsum([0, *(len(c.members) for c in s.comms)]),
-        np.concatenate([np.array(c.members, np.int64) for c in s.comms]),
-        quantiles(),
-        tree_start,
-        tree,
-    )
+    sizes_of = _power_of_two(ring), _power_of_two(int(of_member.max()))
+    steps = table, np.array(spans), np.array([*s.requests, [0] * 8], np.int64)
+    first = np.cumsum([0, *(len(c.members) for c in s.comms)])
+    members = np.concatenate([np.array(c.members, np.int64) for c in s.comms])
+    trees = quantiles(), tree_start, tree
+    return kernels.Plan(seed, n_turns, s.n_threads, weight, *sizes_of, *steps, first, members, *trees)
 
 
 class Generated:
@@ -302,24 +292,14 @@ class Generated:
         places = zeros(n * s.n_threads, kernels.SEVERITIES + len(kernels.PROPERTIES))
         places[:, kernels.LOG_START] = places[:, kernels.LOG_AT] = log_start[:-1]
         places[:, kernels.LOG_END], places[:, kernels.FIRST_STEP] = log_start[1:], -1
-        self._result = kernels.Run(
-            zeros(5),
-            state,
-            zeros(n),
-            channels,
-            zeros(len(channels) * plan.ring, 10),
-            zeros(n, stack, 2),
-            np.full((len(s.comms) * plan.generations, 4), -1, np.int64),
-            zeros(n_members * plan.generations, 2),
-            zeros(n_members),
-            zeros(n, s.n_locks, 2),
-            zeros(s.n_threads, 2),
-            places,
-            np.empty(int(log_start[-1]), np.int32),
-            np.empty(int(team_start[-1]), np.int64),
-            zeros(len(s.regions)),
-            zeros(plan.tree_start.size - 1),
-        )
+        messages = channels, zeros(len(channels) * plan.ring, 10), zeros(n, stack, 2)
+        operations = np.full((len(s.comms) * plan.generations, 4), -1, np.int64)
+        members = zeros(n_members * plan.generations, 2), zeros(n_members)
+        locks = zeros(n, s.n_locks, 2), zeros(s.n_threads, 2)
+        logs = np.empty(int(log_start[-1]), np.int32), np.empty(int(team_start[-1]), np.int64)
+        counts = zeros(len(s.regions)), zeros(plan.tree_start.size - 1)
+        own = zeros(5), state, zeros(n)
+        self._result = kernels.Run(*own, *messages, operations, *members, *locks, places, *logs, *counts)
         self._run(kernels.simulate, 2 * self._n_steps, plan, self._result)
         return int(self._result.top[kernels.STATUS]), int(self._result.top[kernels.WHO])
 
@@ -387,9 +367,8 @@ class Generated:
             add("processes", name=f"MPI Rank {p}", type="process", node=1 + p // 16, rank=p)
             for t in range(n_threads):
                 name = f"OMP thread {t}" if t else "Master thread"
-                add(
-                    "locations", name=name, type="cpu_thread", process=p, thread=t, n_events=n_events[p * n_threads + t]
-                )
+                about = {"process": p, "thread": t, "n_events": n_events[p * n_threads + t]}
+                add("locations", name=name, type="cpu_thread", **about)
         add("groups", type="comm_locations", paradigm="mpi", members=masters)
         teams = bool((self._plan.script[:, kernels.CODE] == kernels.PARALLEL).any())
         if teams:
@@ -433,12 +412,9 @@ class Generated:
             if not m:
                 continue
             found = {name: values[:m] for name, values in zip(("row", "kind", *names), sides[number], strict=True)}
-            batch.sides[family] = {
-                c.name: found[c.name].astype(c.dtype)
-                if c.name in found
-                else np.full(m, _NULLS.get(c.name, -1), c.dtype)
-                for c in SIDE_TABLES[family].columns
-            }
+            columns = SIDE_TABLES[family].columns
+            nothing = {c.name: np.full(m, _NULLS.get(c.name, -1)) for c in columns}
+            batch.sides[family] = {c.name: found.get(c.name, nothing[c.name]).astype(c.dtype) for c in columns}
         if "control" in batch.sides:
             control = batch.sides["control"]
             begins = control["kind"] == kernels.K_PROGRAM_BEGIN
@@ -462,16 +438,8 @@ class Generated:
         n[kernels.E_LOG], n[kernels.E_TEAM] = places[location, kernels.LOG_START], state[p, kernels.TEAM_START]
         while not n[kernels.E_DONE]:
             team_end = state[p, kernels.TEAM_AT]
-            self._run(
-                kernels.record,
-                self.truth.n_events,
-                self._plan,
-                self._result,
-                kernels.Out(n, *events, *sides),
-                team_end,
-                location,
-                self._room,
-            )
+            given = self._plan, self._result, kernels.Out(n, *events, *sides), team_end, location, self._room
+            self._run(kernels.record, self.truth.n_events, *given)
             if n[kernels.EVENTS]:
                 yield self._batch(n)
             n[kernels.E_BASE] += n[kernels.EVENTS]

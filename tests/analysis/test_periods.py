@@ -28,8 +28,7 @@ quick = settings(
 )
 
 
-# -- sums
-# ----------------------------------------------------------------------------------------------------------------
+# -- sums --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -91,8 +90,7 @@ def test_periods__are_the_same_for_any_partitioning_and_number_of_threads(tmp_pa
         assert parts.frame(by_period=True).equals(whole.frame(by_period=True))
 
 
-# -- phases
-# --------------------------------------------------------------------------------------------------------------
+# -- phases ------------------------------------------------------------------------------------------------------------
 
 
 def test_phases__are_the_instances_of_a_region():
@@ -222,8 +220,7 @@ def test_periods__that_make_no_sense_are_refused(given_, message):
         trace.analyze(**given_)
 
 
-# -- bins
-# ----------------------------------------------------------------------------------------------------------------
+# -- bins --------------------------------------------------------------------------------------------------------------
 
 
 def test_bins__cut_times_and_waits_exactly_and_count_events_where_they_are():
@@ -287,8 +284,7 @@ def test_divide_intervals__is_what_every_tick_says(widths, spans):
     assert dict(zip(zip(row.tolist(), bins.tolist(), strict=True), ticks.tolist(), strict=True)) == expected
 
 
-# -- the cube
-# ------------------------------------------------------------------------------------------------------------
+# -- the cube ----------------------------------------------------------------------------------------------------------
 
 
 def test_cube__keeps_its_periods_in_files_and_one_without_them_has_no_tables_of_them(tmp_path):
@@ -316,8 +312,7 @@ def test_over_time__has_a_row_for_each_phase_and_a_column_for_each_location():
     assert (total["mpi_latesender"] * cube.resolution).round().tolist() == [0, 1, 2, 3]
 
 
-# -- what people see
-# -----------------------------------------------------------------------------------------------------
+# -- what people see ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

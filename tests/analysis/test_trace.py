@@ -136,28 +136,14 @@ def test_tables__all_compound_tables_are_frames(trace):
     sizes = {
         n: len(getattr(trace, n))
         for n in (
-            "messages",
-            "sends",
-            "receives",
-            "collectives",
-            "collective_members",
-            "teams",
-            "constructs",
-            "construct_members",
-            "lock_acquisitions",
+            "messages", "sends", "receives", "collectives", "collective_members", "teams", "constructs",
+            "construct_members", "lock_acquisitions",
         )
-    }
+    }  # fmt: skip
     assert sizes == {
-        "messages": 15,
-        "sends": 15,
-        "receives": 15,
-        "collectives": 12,
-        "collective_members": 24,
-        "teams": 18,
-        "constructs": 78,
-        "construct_members": 234,
-        "lock_acquisitions": 18,
-    }
+        "messages": 15, "sends": 15, "receives": 15, "collectives": 12, "collective_members": 24, "teams": 18,
+        "constructs": 78, "construct_members": 234, "lock_acquisitions": 18,
+    }  # fmt: skip
     assert (trace.teams.n_threads == 3).all()
     assert (trace.collectives.n_members == 2).all()
 
@@ -190,8 +176,7 @@ def test_seconds__count_from_the_start_of_the_recording(trace):
     assert trace.seconds(trace.ticks(0.25)) == pytest.approx(0.25, abs=1e-9)
 
 
-# -- seconds (issue 13, number 12)
-# ---------------------------------------------------------------------------------------
+# -- seconds (issue 13, number 12) -------------------------------------------------------------------------------------
 
 
 def test_duration__of_differences_does_not_depend_on_the_origin_of_the_clock(trace):

@@ -238,12 +238,8 @@ def made_up(tmp_path):
     """Results of a workload of 10^6 events and of two of each series; the yardstick takes 10 ns per event."""
     benchmarks = []
     facts = {
-        "about": "made up",
-        "jobs": 2,
-        "archive_bytes": 12_000_000,
-        "store_bytes": 4_000_000,
-        "n_events": 1_000_000,
-    }
+        "about": "made up", "jobs": 2, "archive_bytes": 12_000_000, "store_bytes": 4_000_000, "n_events": 1_000_000,
+    }  # fmt: skip
     measured = {
         "peak_bytes": 1 << 28,
         "held_bytes": 1 << 27,

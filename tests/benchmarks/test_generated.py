@@ -223,8 +223,7 @@ def test_write_epilog__agrees_with_the_oracles(tmp_path, program, processes, thr
     assert all(abs(found[k] - v) < 1e-9 for k, v in expected.items())
 
 
-# -- programs that record themselves
-# ---------------------------------------------------------------------------------------
+# -- programs that record themselves -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -186,8 +186,7 @@ def test_exact__does_not_depend_on_when_a_run_starts_and_how_its_locations_are_n
         assert cells_by_role(trace.analyze("exact"), roles) == expected
 
 
-# -- what single peculiarities lose
-# -------------------------------------------------------------------------------------
+# -- what single peculiarities lose ------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -368,8 +367,7 @@ def test_exact__workers_are_reserved_as_long_as_their_master(stores):
     assert (np.bincount(by_list.location, by_list.value) > run).any()
 
 
-# -- kernels
-# ----------------------------------------------------------------------------------------------------------------
+# -- kernels -----------------------------------------------------------------------------------------------------------
 
 
 @given(

@@ -30,8 +30,7 @@ def opened(archive, folder):
     return tracecols.open(tracecols.convert(archive.write(), folder / "x.trace", jobs=1), jobs=1)
 
 
-# -- threads that are created
-# ---------------------------------------------------------------------------------------------
+# -- threads that are created ------------------------------------------------------------------------------------------
 
 
 def pthreads(folder, n=2):
@@ -164,8 +163,7 @@ def test_created_threads__that_nobody_is_known_to_have_created_begin_with_their_
     assert sum(of.get(("f", 1), 0) for of in activities) == 20 and sum(of.get(("g", 1), 0) for of in activities) == 30
 
 
-# -- tasks in barriers
-# ------------------------------------------------------------------------------------------------------
+# -- tasks in barriers -------------------------------------------------------------------------------------------------
 
 
 def team_of_two(folder, last):
@@ -334,8 +332,7 @@ def test_collectives__what_is_executed_inside_of_them_belongs_behind_their_begin
     }
 
 
-# -- random programs
-# ----------------------------------------------------------------------------------------------------------
+# -- random programs ---------------------------------------------------------------------------------------------------
 
 
 def check_random(program, folder, monkeypatch):

@@ -26,8 +26,7 @@ def ticks(cube, name):
     return {key: round(value * cube.resolution) for key, value in by_period(cube, name).items()}
 
 
-# -- by hand
-# -------------------------------------------------------------------------------------------------------------
+# -- by hand -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -186,8 +185,7 @@ def test_explain__knows_a_bound_of_all_that_any_step_keeps():
     assert {step.name for step in STEPS} <= planned
 
 
-# -- what must hold
-# ------------------------------------------------------------------------------------------------------
+# -- what must hold ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

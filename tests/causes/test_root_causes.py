@@ -353,8 +353,7 @@ def test_titles__of_waits_mean_the_waits_and_not_their_root_causes():
         cube.find_property("Short-term")
 
 
-# -- tables that know who
-# ---------------------------------------------------------------------------------------------------
+# -- tables that know who ----------------------------------------------------------------------------------------------
 
 
 def test_messages__know_the_events_that_complete_the_send_and_post_the_receive(tmp_path):
@@ -395,8 +394,7 @@ def test_waits__add_up_to_the_severities(folder, tmp_path):
     assert (waits.cause_time >= waits.end_time).all()
 
 
-# -- kernels
-# ----------------------------------------------------------------------------------------------------------------
+# -- kernels -----------------------------------------------------------------------------------------------------------
 
 
 def put(entries, limit, add):

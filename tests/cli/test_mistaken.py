@@ -91,8 +91,7 @@ def test_endings__are_those_of_the_formats():
     assert tuple(ending for known in FORMATS for ending in known.endings) == ARCHIVES
 
 
-# -- units
-# -----------------------------------------------------------------------------------------------------------------
+# -- units -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

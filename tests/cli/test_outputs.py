@@ -113,8 +113,7 @@ def test_write__of_any_kind_that_fails(number, made, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-# -- temporary files
-# -----------------------------------------------------------------------------------------------------
+# -- temporary files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -278,8 +278,7 @@ def test_buffer_flushes__end_as_far_behind_their_begin(archive, opened, correcte
     assert after.table("control").stop_time.tolist() == [2_200]
 
 
-# -- the table of violations
-# --------------------------------------------------------------------------------------------
+# -- the table of violations -------------------------------------------------------------------------------------------
 
 
 def test_violations__by_pair_with_the_offset_that_mends_them(archive, opened):

@@ -27,8 +27,7 @@ def test_flush__is_overhead_also_when_the_next_event_took_its_time_before(tmp_pa
     assert ticks(cube, "visits") == {"main": 1, "TRACE BUFFER FLUSH": 1, "foo": 1}
 
 
-# -- a flush with the time of the event that caused it (issue 13, item 9)
-# --------------------------------------------------
+# -- a flush with the time of the event that caused it (issue 13, item 9) ----------------------------------------------
 
 ENTER, EXIT, FLUSH, METRIC = (int(k) for k in (K.ENTER, K.EXIT, K.BUFFER_FLUSH, K.METRIC))
 

@@ -93,8 +93,7 @@ def everything(cube: SeverityCube):
     }
 
 
-# -- versions
-# ------------------------------------------------------------------------------------------------------------
+# -- versions ----------------------------------------------------------------------------------------------------------
 
 
 def test_version__is_read_from_manifests_old_and_new():
@@ -156,8 +155,7 @@ def test_note__is_empty_for_what_is_not_newer():
     assert newer_note("store", Version(3, 1), Version(3, 1), ()) == ""
 
 
-# -- stores
-# --------------------------------------------------------------------------------------------------------------
+# -- stores ------------------------------------------------------------------------------------------------------------
 
 
 def test_store__says_its_version(store):
@@ -308,8 +306,7 @@ def test_store__of_an_older_minor_version_lacks_a_table(store, monkeypatch):
     assert Store(store).definition("topologies").num_rows == 0
 
 
-# -- cubes
-# ---------------------------------------------------------------------------------------------------------------
+# -- cubes -------------------------------------------------------------------------------------------------------------
 
 
 def test_cube__of_a_newer_minor_version_opens_with_a_note(cube):

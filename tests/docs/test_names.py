@@ -120,8 +120,7 @@ def test_export__takes_titles_of_wait_states(trace, tmp_path):
         export_timeline(trace.path, tmp_path / "y.pftrace", waits="Time")
 
 
-# -- call paths
-# ----------------------------------------------------------------------------------------------------------
+# -- call paths --------------------------------------------------------------------------------------------------------
 
 
 def test_call_path__is_found_by_the_region_it_enters(cube):

@@ -30,8 +30,7 @@ DOCS = ROOT / "tracecols" / "docs"
 WRITTEN = sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "properties")
 GUIDES = ("index", "guide", "report", "coming-from", "formats", "api")
 
-# -- pages
-# -----------------------------------------------------------------------------------------------------------------
+# -- pages -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +145,7 @@ def test_guides__name_methods_and_properties_that_exist(name):
             assert code in ids, code
 
 
-# -- timelines of properties
-# -----------------------------------------------------------------------------------------------
+# -- timelines of properties -------------------------------------------------------------------------------------------
 
 BY_PROGRAM: dict[object, list[str]] = {}
 for _name, _shown in EXAMPLES.items():
@@ -172,13 +170,9 @@ WITHOUT = {
 """Wait states without a picture, and why."""
 
 NO_WAIT_STATES = (
-    "time in regions",
-    "visits of regions",
-    "sum of those below",
-    "the remainder of its parent",
-    "profile",
+    "time in regions", "visits of regions", "sum of those below", "the remainder of its parent", "profile",
     "computed from others",
-)
+)  # fmt: skip
 """How properties are found that are no wait states: times, counts and sums over call paths have no single interval to
 be shown."""
 

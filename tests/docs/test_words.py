@@ -17,20 +17,12 @@ from tracecols.schema import notes
 ROOT = Path(tracecols.__file__).parent
 
 RETIRED = {
-    "piece": "trace slice, or chunk of a file",
-    "pieces": "trace slices, or chunks",
-    "cut": "trace slice, or what is planned of it",
-    "pen": "SliceBuilder",
-    "strip": "TrackEvents",
-    "mark": "instant, or magic number of a file",
-    "marks": "instants",
-    "place": "position, tie order, row",
-    "places": "positions",
-    "room": "capacity",
-    "spool": "buffer pool",
-    "shipment": "outgoing rows",
+    "piece": "trace slice, or chunk of a file", "pieces": "trace slices, or chunks",
+    "cut": "trace slice, or what is planned of it", "pen": "SliceBuilder", "strip": "TrackEvents",
+    "mark": "instant, or magic number of a file", "marks": "instants", "place": "position, tie order, row",
+    "places": "positions", "room": "capacity", "spool": "buffer pool", "shipment": "outgoing rows",
     "receipt": "match result",
-}
+}  # fmt: skip
 """Words of the first version, and what is said instead."""
 
 ALLOWED = {

@@ -81,14 +81,8 @@ def test_event__is_a_mapping_and_an_object(messages):
     with pytest.raises(KeyError, match="RECV events have no 'root_id'"):
         recv["root_id"]
     assert (recv.dest, recv.dest_id, recv.lockptr, recv.forkptr, recv.cnodeptr, recv.root_id, recv.win) == (
-        None,
-        -1,
-        None,
-        None,
-        None,
-        -1,
-        None,
-    )
+        None, -1, None, None, None, -1, None,
+    )  # fmt: skip
 
 
 def test_event__is_compared_and_hashed_by_position(messages):

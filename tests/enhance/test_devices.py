@@ -56,8 +56,7 @@ def recorded(tmp_path_factory):
     return model
 
 
-# -- recorded traces
-# -----------------------------------------------------------------------------------------------------
+# -- recorded traces ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -170,8 +169,7 @@ def test_recorded_traces_without_devices__have_no_properties_of_devices(recorded
     assert not [p for p in cube.properties.id if p.startswith("device")]
 
 
-# -- small programs, worked out by hand
-# ----------------------------------------------------------------------------------
+# -- small programs, worked out by hand --------------------------------------------------------------------------------
 
 
 def totals(cube):
@@ -184,29 +182,13 @@ def test_small_program__has_what_is_on_paper(archive, enhance):
     model = enhance(archive)
     cube = analyze_model(model)
     assert totals(cube) == {
-        "device_api": 39,
-        "device_launch": 3,
-        "device_late_launch": 3,
-        "device_synchronization": 5,
-        "device_useless_sync": 5,
-        "device_copy_calls": 31,
-        "device_copy_wait": 20,
-        "device_blocking_copy": 8,
-        "device_time": 100,
-        "device_kernels": 26,
-        "device_copies": 8,
-        "device_copies_to_host": 8,
-        "device_copies_exposed": 8,
-        "device_idle": 66,
-        "device_idle_before_launch": 60,
-        "device_idle_after_launch": 6,
-        "device_launches": 1,
-        "device_kernel_executions": 1,
-        "device_copy_ops": 1,
-        "device_copy_ops_to_host": 1,
-        "device_bytes": 64,
-        "device_bytes_to_host": 64,
-    }
+        "device_api": 39, "device_launch": 3, "device_late_launch": 3, "device_synchronization": 5,
+        "device_useless_sync": 5, "device_copy_calls": 31, "device_copy_wait": 20, "device_blocking_copy": 8,
+        "device_time": 100, "device_kernels": 26, "device_copies": 8, "device_copies_to_host": 8,
+        "device_copies_exposed": 8, "device_idle": 66, "device_idle_before_launch": 60, "device_idle_after_launch": 6,
+        "device_launches": 1, "device_kernel_executions": 1, "device_copy_ops": 1, "device_copy_ops_to_host": 1,
+        "device_bytes": 64, "device_bytes_to_host": 64,
+    }  # fmt: skip
     idle = cube.cells["device_idle"]
     names = [cube.call_paths.path[i] for i in idle.call_path.tolist()]
     # the launch ends 14, the copy 2, the end of the program 50
@@ -287,8 +269,7 @@ def test_copies__beside_kernels_of_another_stream_are_hidden(archive, enhance):
     check_sums(cube, model)
 
 
-# -- what is not recorded, and damage
-# ------------------------------------------------------------------------------------
+# -- what is not recorded, and damage ----------------------------------------------------------------------------------
 
 
 def test_launches_without_references__are_told_in_a_note(archive, enhance):
@@ -368,8 +349,7 @@ def test_overlapping_and_nested_regions__count_once(archive, enhance):
     check_sums(cube, model)
 
 
-# -- efficiencies
-# ----------------------------------------------------------------------------------------------------------
+# -- efficiencies ------------------------------------------------------------------------------------------------------
 
 
 def test_efficiencies__are_those_of_talp(archive, enhance):
@@ -413,8 +393,7 @@ def test_efficiencies__stand_in_the_description_of_a_cube(archive, enhance):
     assert "device parallel efficiency" in text.get()
 
 
-# -- divisions and numbers of threads
-# --------------------------------------------------------------------------------------
+# -- divisions and numbers of threads ----------------------------------------------------------------------------------
 
 
 def test_partitions__change_nothing(archive, enhance, monkeypatch):
@@ -440,8 +419,7 @@ def test_partitions__change_nothing(archive, enhance, monkeypatch):
         assert many.cells[name].value.tolist() == one.cells[name].value.tolist(), name
 
 
-# -- other writers
-# ---------------------------------------------------------------------------------------------------------
+# -- other writers -----------------------------------------------------------------------------------------------------
 
 
 def test_opencl__queues_are_streams_and_calls_refer_to_them(archive, enhance):
@@ -519,8 +497,7 @@ def test_waits_on_streams__are_idle_time(archive, enhance):
     assert (ticks(cube, "device_kernels"), ticks(cube, "device_idle")) == (20, 80)
 
 
-# -- counters
-# --------------------------------------------------------------------------------------------------------------
+# -- counters ----------------------------------------------------------------------------------------------------------
 
 
 def test_counters__of_streams_and_of_mere_counters_stand_at_their_locations(archive, enhance):
@@ -725,8 +702,7 @@ def test_functions_of_the_program__are_no_calls_for_devices(archive, enhance, na
     assert ticks(cube, "comp") == 100
 
 
-# -- pieces of a trace
-# -----------------------------------------------------------------------------------------------------
+# -- pieces of a trace -------------------------------------------------------------------------------------------------
 
 
 def launched_ahead(archive):

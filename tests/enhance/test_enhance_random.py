@@ -192,18 +192,10 @@ def tables(model):
     result = {
         name: getattr(model, name).frame()
         for name in (
-            "profile",
-            "messages",
-            "sends",
-            "collectives",
-            "collective_members",
-            "teams",
-            "constructs",
-            "construct_members",
-            "lock_acquisitions",
-            "startups",
+            "profile", "messages", "sends", "collectives", "collective_members", "teams", "constructs",
+            "construct_members", "lock_acquisitions", "startups",
         )
-    }
+    }  # fmt: skip
     tree = model.call_paths
     return result, [tree.parent.tolist(), tree.region.tolist(), tree.representative.tolist(), tree.creation.tolist()]
 

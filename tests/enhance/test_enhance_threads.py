@@ -436,8 +436,7 @@ def test_scan__finds_the_same_whether_locations_are_scanned_together_or_alone(tm
                 assert (one.paths.column(column) == other.paths.column(column)).all()
 
 
-# -- threads that the program creates (issue 13, item 25)
-# ---------------------------------------------------------------
+# -- threads that the program creates (issue 13, item 25) --------------------------------------------------------------
 
 
 def created(archive, program=True):

@@ -28,8 +28,7 @@ def parallel(master, worker, team):
     worker.begin_team(20, team).call(20, 80, PARALLEL).end_team(80, team)
 
 
-# -- masters (7)
-# ---------------------------------------------------------------------------------------------------------
+# -- masters (7) -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["named by MPI", "the one that forks"])
@@ -109,8 +108,7 @@ def test_master__is_known_in_a_piece_without_its_fork(archive, enhance):
         assert cells(analyze_model(model), "omp_idle_threads") == {("main", 0, 1): 10}
 
 
-# -- devices (5)
-# ---------------------------------------------------------------------------------------------------------
+# -- devices (5) -------------------------------------------------------------------------------------------------------
 
 
 OF_STREAMS = ("device_time", "device_kernel_executions", "device_copy_ops", "device_bytes")

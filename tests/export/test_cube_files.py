@@ -386,35 +386,19 @@ def test_read__keeps_extremes_and_statistics_of_a_profile(tmp_path):
     cube = read_cube(profile(tmp_path / "x.cubex"))
     p = cube.properties
     assert p.id[-8:] == [
-        "longest",
-        "shortest",
-        "least",
-        "bytes",
-        "bytes_count",
-        "bytes_min",
-        "bytes_max",
-        "bytes_squares",
-    ]
+        "longest", "shortest", "least", "bytes", "bytes_count", "bytes_min", "bytes_max", "bytes_squares",
+    ]  # fmt: skip
     assert p.aggregation[-8:] == ["max_inclusive", "min_inclusive", "min", "sum", "sum", "min", "max", "sum"]
     assert "left_out" not in cube.facts
     assert by_path(cube, "longest") == {
-        ("main", 0): 9,
-        ("main", 1): 8,
-        ("main/f", 0): 5,
-        ("main/f", 1): 4,
-        ("main/f/g", 0): 2.5,
-        ("main/f/g", 1): 3,
+        ("main", 0): 9, ("main", 1): 8, ("main/f", 0): 5, ("main/f", 1): 4, ("main/f/g", 0): 2.5, ("main/f/g", 1): 3,
         ("main/g", 1): 4.5,
-    }
+    }  # fmt: skip
     # the largest number stands where nothing was measured
     assert by_path(cube, "shortest") == {
-        ("main", 0): 7,
-        ("main", 1): 6,
-        ("main/f", 0): 1.25,
-        ("main/f/g", 0): 0.5,
-        ("main/f/g", 1): 0.75,
+        ("main", 0): 7, ("main", 1): 6, ("main/f", 0): 1.25, ("main/f/g", 0): 0.5, ("main/f/g", 1): 0.75,
         ("main/g", 1): 0.25,
-    }
+    }  # fmt: skip
     # zeros are no minima of other tools' files, except in tuples, which count
     assert by_path(cube, "least") == {("main/f", 0): 8, ("main/f", 1): 4, ("main/f/g", 0): 16, ("main/g", 1): 2}
     assert by_path(cube, "bytes") == {("main/f", 0): 12, ("main/f/g", 0): 5, ("main/f/g", 1): 3}
@@ -428,15 +412,9 @@ def test_extremes__never_add_up(tmp_path):
     cube = read_cube(profile(tmp_path / "x.cubex"))
     totals = {name: cube.total(name) for name in cube.properties.id[-8:]}
     assert totals == {
-        "longest": 9,
-        "shortest": 0.25,
-        "least": 2,
-        "bytes": 20,
-        "bytes_count": 6,
-        "bytes_min": 0,
-        "bytes_max": 8,
+        "longest": 9, "shortest": 0.25, "least": 2, "bytes": 20, "bytes_count": 6, "bytes_min": 0, "bytes_max": 8,
         "bytes_squares": 110,
-    }
+    }  # fmt: skip
     # main, main/f, main/f/g, main/g; inclusive values of a profile stay what they are, others are extremes of the
     # subtree
     assert (
@@ -475,12 +453,8 @@ def test_statistics__that_are_inclusive_become_exclusive(tmp_path):
     cube = read_cube(profile(tmp_path / "x.cubex", "INCLUSIVE"))
     # thread 0: main/f has 12 bytes with the 5 of main/f/g; thread 1: main/f/g has 3, which nobody above has
     assert by_path(cube, "bytes") == {
-        ("main", 0): -12,
-        ("main/f", 0): 7,
-        ("main/f/g", 0): 5,
-        ("main/f", 1): -3,
-        ("main/f/g", 1): 3,
-    }
+        ("main", 0): -12, ("main/f", 0): 7, ("main/f/g", 0): 5, ("main/f", 1): -3, ("main/f/g", 1): 3,
+    }  # fmt: skip
     assert cube.properties.aggregation[cube.properties.number["bytes_min"]] == "min_inclusive"
     assert cube.by_call_path("bytes_min", "iie").tolist() == [0, 0, 1, 0]
 
@@ -535,8 +509,7 @@ def test_commands__take_any_cube(command, ending, tmp_path):
                 assert CliRunner().invoke(group, ["show", str(path), "-p", name, *where]).exit_code == 0
 
 
-# -- cubes without cells, call paths, locations (issue 13, item 22)
-# ------------------------------------------------------
+# -- cubes without cells, call paths, locations (issue 13, item 22) ----------------------------------------------------
 
 
 def empty_cube(what: str):
@@ -581,8 +554,7 @@ def test_one_location_without_events__is_read_back(shared_traces, tmp_path):
         assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
 
 
-# -- what CubeLib unites (issue 13, item 26)
-# ----------------------------------------------------------------------------
+# -- what CubeLib unites (issue 13, item 26) ---------------------------------------------------------------------------
 
 
 @pytest.mark.slow

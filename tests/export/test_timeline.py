@@ -88,8 +88,7 @@ def recorded(request, tmp_path_factory):
     return trace, export(trace, folder / "x.pftrace"), folder
 
 
-# -- recorded traces
-# -----------------------------------------------------------------------------------------------------
+# -- recorded traces ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -248,8 +247,7 @@ def test_recorded__windows_add_up(recorded):
     assert sum(len(i) for half in halves for i in half.instants.values()) == n
 
 
-# -- wait states
-# ---------------------------------------------------------------------------------------------------------
+# -- wait states -------------------------------------------------------------------------------------------------------
 
 
 WAITS = [p for p in properties("exact") if p.unit == "sec" and p.pattern is not None]
@@ -312,8 +310,7 @@ def test_waits__of_no_such_property_are_refused(archive, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if "pftrace" in p.name] == []
 
 
-# -- causes and the critical path
-# ------------------------------------------------------------------------------------------
+# -- causes and the critical path --------------------------------------------------------------------------------------
 
 
 def late(archive):
@@ -395,8 +392,7 @@ def test_critical_path__of_recorded_traces_is_the_table(source, tmp_path):
     assert len(set(flows)) == 1
 
 
-# -- around the worst instance
-# ---------------------------------------------------------------------------------------------
+# -- around the worst instance -----------------------------------------------------------------------------------------
 
 
 def test_around__shows_the_time_of_the_worst_instance(hybrid, tmp_path):
@@ -435,8 +431,7 @@ def test_around__refuses(arguments, code, words, hybrid, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-# -- processes and threads
-# -------------------------------------------------------------------------------------------------
+# -- processes and threads ---------------------------------------------------------------------------------------------
 
 
 def test_descriptors__tell_processes_and_threads(tmp_path, data):
@@ -467,8 +462,7 @@ def test_descriptors__of_processes_that_share_their_line_with_their_thread(tmp_p
     assert [(p.pid, p.process_name) for p in processes] == [(i + 1, f"MPI Rank {i}") for i in range(4)]
 
 
-# -- tracks
-# --------------------------------------------------------------------------------------------------------------
+# -- tracks ------------------------------------------------------------------------------------------------------------
 
 
 def test_tracks__form_the_system_tree_in_order(tmp_path, data):
@@ -539,8 +533,7 @@ def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path)
     assert names["process_labels"][4] == "node n1"
 
 
-# -- odd traces
-# ----------------------------------------------------------------------------------------------------------
+# -- odd traces --------------------------------------------------------------------------------------------------------
 
 
 def test_odd__open_instances_exits_without_enter_and_wrong_exits(archive, tmp_path):
@@ -617,8 +610,7 @@ def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(ar
     json.loads((tmp_path / "x.trace.json").read_text())
 
 
-# -- the command and its errors
-# ------------------------------------------------------------------------------------------
+# -- the command and its errors ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["x.pftrace", "x.perfetto-trace", "x.trace.json"])
@@ -697,8 +689,7 @@ def test_export__is_the_same_for_any_batches(hybrid, tmp_path, monkeypatch):
     assert (many.slices, many.instants, many.samples) == (one.slices, one.instants, one.samples)
 
 
-# -- devices
-# ---------------------------------------------------------------------------------------------------------------
+# -- devices -----------------------------------------------------------------------------------------------------------
 
 
 def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, tmp_path):

@@ -101,13 +101,9 @@ def test_fallback__of_a_command_without_rights():
     if os.getuid() or shutil.which("setpriv") is None:
         pytest.skip("needs an administrator and setpriv")
     prefix = [
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "--inh-caps=+dac_read_search",
+        "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=+dac_read_search",
         "--ambient-caps=+dac_read_search",
-    ]
+    ]  # fmt: skip
     if subprocess.run([*prefix, sys.executable, "-c", ""], capture_output=True).returncode:
         pytest.skip("the interpreter cannot be run without rights")
     # below folders that everybody may look into, which those of pytest are not

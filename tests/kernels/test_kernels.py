@@ -60,8 +60,7 @@ CALL = 1
 moderate = settings(max_examples=150, deadline=None)
 
 
-# -- the decorator
-# -------------------------------------------------------------------------------------------------------
+# -- the decorator -----------------------------------------------------------------------------------------------------
 
 
 def make_array(n):
@@ -97,8 +96,7 @@ def test_kernel__is_made_once_for_all_threads():
         assert len(set(pool.map(lambda _: id(of_its_own.dispatcher), range(64)))) == 1
 
 
-# -- first_smaller
-# -------------------------------------------------------------------------------------------------------
+# -- first_smaller -----------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -149,8 +147,7 @@ def test_first_smaller__finds_who_is_overtaken(messages):
     assert [j >= 0 for j in found] == [orders.overtaken(sent, receiver, position, m, None) for m in position]
 
 
-# -- scan_events
-# ---------------------------------------------------------------------------------------------------------
+# -- scan_events -------------------------------------------------------------------------------------------------------
 
 
 def buffers(tiny):
@@ -407,8 +404,7 @@ def test_scan__thousands_of_call_paths_are_told_apart():
     assert dict(zip(paths, one.visits.tolist(), strict=True)) == {p: v for (p, _), v in expected.visits.items()}
 
 
-# -- trees
-# -----------------------------------------------------------------------------------------------------------------
+# -- trees -------------------------------------------------------------------------------------------------------------
 
 
 @st.composite

@@ -23,8 +23,7 @@ def trace(tmp_path_factory):
     return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path_factory.mktemp("frames") / "h.trace", jobs=1))
 
 
-# -- columns
-# ---------------------------------------------------------------------------------------------------------------
+# -- columns -----------------------------------------------------------------------------------------------------------
 
 
 def test_frames__have_ranks_names_and_seconds_and_behind_them_the_integers(trace):
@@ -144,8 +143,7 @@ def test_region_instances__are_a_table_and_can_still_be_called(trace):
     assert type(whole.head()) is pd.DataFrame
 
 
-# -- locations in words
-# ----------------------------------------------------------------------------------------------------
+# -- locations in words ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -220,8 +218,7 @@ def test_frame__of_tables_without_locations_refuses_them(trace):
         trace.frame("message")
 
 
-# -- conversions
-# -----------------------------------------------------------------------------------------------------------
+# -- conversions -------------------------------------------------------------------------------------------------------
 
 
 def test_seconds__of_a_difference_are_refused(trace):

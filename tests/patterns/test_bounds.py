@@ -29,8 +29,7 @@ def receive_once() -> Program:
     return program
 
 
-# -- patterns (issue 13, items 1 and 14)
-# ---------------------------------------------------------------------------------
+# -- patterns (issue 13, items 1 and 14) -------------------------------------------------------------------------------
 
 
 def test_pattern__that_exceeds_the_time_of_its_call_is_refused():
@@ -139,8 +138,7 @@ def test_small_archives__nobody_sends(name, tmp_path):
     assert max(cube.total(p) for p in cube.properties.id if cube.properties.root_of(p) == "time") == cube.total("time")
 
 
-# -- sums beyond 64 bits (issue 13, item 6)
-# ------------------------------------------------------------------------------
+# -- sums beyond 64 bits (issue 13, item 6) ----------------------------------------------------------------------------
 
 
 @small

@@ -153,14 +153,8 @@ def test_both_conventions__say_the_same_where_their_rules_are_the_same(data, tmp
 def test_shmem__is_grouped_by_name(tmp_path):
     w = EpilogWriter()
     names = (
-        "main",
-        "shmem_get",
-        "shmem_double_put",
-        "shmem_broadcast64",
-        "shmem_barrier_all",
-        "shmem_set_lock",
-        "shmalloc",
-    )
+        "main", "shmem_get", "shmem_double_put", "shmem_broadcast64", "shmem_barrier_all", "shmem_set_lock", "shmalloc",
+    )  # fmt: skip
     (thread,) = w.process()
     for name in names:
         w.region(name)

@@ -28,8 +28,7 @@ def run(archive, analyze, op, times, root=None, sent=0, received=0, ranks=None, 
     return {name: {k[1]: v for k, v in cells(cube, name).items()} for name in WAITS if cells(cube, name)}
 
 
-# -- barrier
-# -------------------------------------------------------------------------------------------------------------
+# -- barrier -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -81,8 +80,7 @@ def test_barrier__uses_begin_and_end_of_the_operation_not_of_the_call(archive, a
     assert cells(cube, "mpi_barrier_completion") == {}
 
 
-# -- n to n
-# --------------------------------------------------------------------------------------------------------------
+# -- n to n ------------------------------------------------------------------------------------------------------------
 
 N_TO_N = ("allgather", "allgatherv", "alltoall", "allreduce", "reduce_scatter", "reduce_scatter_block")
 
@@ -134,8 +132,7 @@ def test_n_to_n__with_counts_per_pair_is_ignored(archive, analyze, op):
     assert run(archive, analyze, op, [(10, 45), (25, 46), (40, 50)], None, 8, 8) == {}
 
 
-# -- 1 to n
-# --------------------------------------------------------------------------------------------------------------
+# -- 1 to n ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op", ["bcast", "scatter", "scatterv"])
@@ -164,8 +161,7 @@ def test_one_to_n__the_root_is_a_rank_of_the_communicator(archive, analyze):
     assert got == {"mpi_latebroadcast": {0: 20}}
 
 
-# -- n to 1
-# --------------------------------------------------------------------------------------------------------------
+# -- n to 1 ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op", ["reduce", "gather", "gatherv"])
@@ -193,8 +189,7 @@ def test_n_to_one__a_root_that_receives_nothing_does_not_wait(archive, analyze):
     assert run(archive, analyze, "reduce", [(10, 50), (40, 50)], 0, 0, 0) == {}
 
 
-# -- scan
-# ----------------------------------------------------------------------------------------------------------------
+# -- scan --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op", ["scan", "exscan"])
@@ -232,8 +227,7 @@ def test_scan__several_operations_do_not_mix(archive, analyze):
     assert cells(analyze(archive), "mpi_earlyscan") == {("MPI_Scan", 1): 20}
 
 
-# -- what lacks members
-# --------------------------------------------------------------------------------------------------
+# -- what lacks members ------------------------------------------------------------------------------------------------
 
 
 def test_members__that_lack_are_not_waited_for(archive, analyze):
@@ -245,8 +239,7 @@ def test_members__that_lack_are_not_waited_for(archive, analyze):
     assert cube.facts["counts"]["collective operations that lack participants"] == 1
 
 
-# -- MPI_Init and MPI_Finalize
-# -------------------------------------------------------------------------------------------
+# -- MPI_Init and MPI_Finalize -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -288,8 +281,7 @@ def test_finalize__wait_until_the_last_has_entered(archive, analyze, times, expe
     assert cells(analyze(archive), "mpi_finalize_wait") == expected
 
 
-# -- counts and volumes
-# --------------------------------------------------------------------------------------------------
+# -- counts and volumes ------------------------------------------------------------------------------------------------
 
 
 def test_counts__by_who_sends_and_who_receives(archive, analyze):
@@ -309,8 +301,7 @@ def test_counts__by_who_sends_and_who_receives(archive, analyze):
     assert cube.total("comms_coll") == 4
 
 
-# -- operations on handles
-# -------------------------------------------------------------------------------------------------
+# -- operations on handles ---------------------------------------------------------------------------------------------
 
 
 def with_handles(mpi, begins=(20, 50), ends=(60, 60), call="MPI_Comm_split", op="create_handle"):
@@ -361,8 +352,7 @@ def test_handles__say_who_lets_others_wait(archive, tmp_path):
     assert (wait.begin_time, wait.end_time, wait.cause_location, wait.cause_time) == (20, 50, 1, 50)
 
 
-# -- non-blocking operations
-# -----------------------------------------------------------------------------------------------
+# -- non-blocking operations -------------------------------------------------------------------------------------------
 
 
 def started(archive, op, root=None, requests=(3, 3, 3), starts=(10, 40, 70), last=2):

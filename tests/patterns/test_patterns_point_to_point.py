@@ -31,8 +31,7 @@ def isend(rank, begin, peer, comm, request, tag=0, length=8):
     rank.enter(begin, "MPI_Isend").start_send(begin + 1, peer, comm, request, tag, length).leave(begin + 2, "MPI_Isend")
 
 
-# -- Late Sender
-# ---------------------------------------------------------------------------------------------------------
+# -- Late Sender -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,8 +139,7 @@ def test_late_sender__does_not_count_outside_mpi(archive, analyze):
     assert cells(analyze(archive), "mpi_latesender") == {}
 
 
-# -- wrong order
-# ---------------------------------------------------------------------------------------------------------
+# -- wrong order -------------------------------------------------------------------------------------------------------
 
 
 def test_wrong_order__same_source(archive, analyze):
@@ -257,8 +255,7 @@ def test_wrong_order__looks_further_than_the_last_hundred(archive, analyze):
     assert cells(analyze(archive), "mpi_latesender_wo") == {("MPI_Recv", 1): 150}
 
 
-# -- wrong order by definition
-# -------------------------------------------------------------------------------------------
+# -- wrong order by definition -----------------------------------------------------------------------------------------
 
 
 class TwoRegions:
@@ -316,8 +313,7 @@ def test_wrong_order__is_that_of_the_definition(locations, last_call_never_ends)
     assert (found >= 0).tolist() == expected
 
 
-# -- Late Receiver
-# -------------------------------------------------------------------------------------------------------
+# -- Late Receiver -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -463,8 +459,7 @@ def test_latereceiver_wrong_order__not_if_the_other_message_is(archive, analyze,
     assert cells(cube, "mpi_latereceiver_wo") == {}
 
 
-# -- counts and volumes
-# --------------------------------------------------------------------------------------------------
+# -- counts and volumes ------------------------------------------------------------------------------------------------
 
 
 def test_counts__messages_without_payload_are_synchronisations(archive, analyze):

@@ -137,8 +137,7 @@ def test_overhead__is_not_the_time_recording_was_off(archive, analyze):
     assert cells(cube, "comp") == {("f", 0): 6, ("MEASUREMENT OFF", 0): 6}
 
 
-# -- counters
-# ------------------------------------------------------------------------------------------------------------
+# -- counters ----------------------------------------------------------------------------------------------------------
 
 
 def counter(archive: Archive, mode: str, of: str = "int64") -> int:
@@ -206,8 +205,7 @@ def test_counters__that_are_absolute_cannot_be_added(archive, analyze):
     assert "misses" not in analyze(archive).properties.id
 
 
-# -- the registry
-# --------------------------------------------------------------------------------------------------------
+# -- the registry ------------------------------------------------------------------------------------------------------
 
 
 def test_registry__refuses_what_is_no_tree():

@@ -35,8 +35,7 @@ class Region:
         self.threads[0].join(join).leave(100, "main")
 
 
-# -- management
-# ----------------------------------------------------------------------------------------------------------
+# -- management --------------------------------------------------------------------------------------------------------
 
 
 def test_management__from_fork_to_enter_and_from_exit_to_join(archive, analyze):
@@ -74,8 +73,7 @@ def test_management__of_a_team_nobody_forked_is_none(archive, analyze):
     assert cells(cube, "omp_idle_threads") == {("main", 0, 1): 100}
 
 
-# -- barriers
-# ------------------------------------------------------------------------------------------------------------
+# -- barriers ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("barrier", "name", "other"), [
@@ -181,8 +179,7 @@ def test_barrier__a_task_that_was_interrupted_counts_with_what_was_executed(arch
     assert cube.by_location("time") == pytest.approx([100e-9, 100e-9])
 
 
-# -- locks
-# ---------------------------------------------------------------------------------------------------------------
+# -- locks -------------------------------------------------------------------------------------------------------------
 
 
 def contended(region, name, enter, other=CRITICAL):
@@ -280,8 +277,7 @@ def test_contention__without_the_release_before_is_none(archive, analyze):
     assert cells(analyze(archive), "omp_lock_contention_critical") == {}
 
 
-# -- POSIX threads, older recordings
-# -------------------------------------------------------------------------------------
+# -- POSIX threads, older recordings -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "expected"), [
@@ -413,8 +409,7 @@ def test_contention__in_older_recordings(archive, analyze):
     assert cells(analyze(archive), "omp_lock_contention_critical") == {(CRITICAL, 0, 1): 15}
 
 
-# -- idle threads
-# --------------------------------------------------------------------------------------------------------
+# -- idle threads ------------------------------------------------------------------------------------------------------
 
 
 def test_idle__workers_while_the_master_runs_serially(archive, analyze):
@@ -506,8 +501,7 @@ def test_contention__order_zero_is_no_acquisition(archive, analyze):
     assert cells(analyze(archive), "omp_lock_contention_critical") == {}
 
 
-# -- what EXPERT did not know
-# ----------------------------------------------------------------------------------------------
+# -- what EXPERT did not know ------------------------------------------------------------------------------------------
 
 
 def test_expert__counts_threads_that_the_program_creates_and_leaves_their_mutexes_to_them(archive, enhance):
@@ -529,8 +523,7 @@ def test_expert__counts_threads_that_the_program_creates_and_leaves_their_mutexe
     assert cube.violations() == []
 
 
-# -- threads that create threads
-# --------------------------------------------------------------------------------------------
+# -- threads that create threads ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("roles", [("thread_create", "thread_wait"), ("wrapper", "wrapper")])

@@ -43,8 +43,7 @@ def hybrid(tmp_path_factory):
     return tracecols.open(tracecols.convert(DATA / "hybrid_2x3", path))
 
 
-# -- declaring
-# -----------------------------------------------------------------------------------------------------------
+# -- declaring ---------------------------------------------------------------------------------------------------------
 
 
 def test_pattern__is_a_case_of_its_parent(late_big):
@@ -230,8 +229,7 @@ def test_kit__tells_when_a_pattern_looks_beyond_its_part():
         assert_severities(program, "few", {("main/MPI_Send", r): 1 for r in (0, 1)}, patterns=[few])
 
 
-# -- narrowing
-# -----------------------------------------------------------------------------------------------------------
+# -- narrowing ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -278,16 +276,8 @@ def test_piece__is_a_trace_by_itself(hybrid, tmp_path):
     assert cube.properties.id == same.properties.id
     # an archive leaves out what was sent before; in an analysis it counts (issue 13, 16)
     of_receives = {
-        "syncs",
-        "syncs_p2p",
-        "syncs_recv",
-        "comms",
-        "comms_p2p",
-        "comms_recv",
-        "bytes",
-        "bytes_p2p",
-        "bytes_rcvd",
-    }
+        "syncs", "syncs_p2p", "syncs_recv", "comms", "comms_p2p", "comms_recv", "bytes", "bytes_p2p", "bytes_rcvd",
+    }  # fmt: skip
     for name in set(cube.properties.id) - of_receives:
         assert severities(cube, name) == severities(same, name)
     assert cube.facts["counts"].pop("receives without send") == 1
@@ -315,8 +305,7 @@ def test_choice__of_what_does_not_exist_is_an_error(hybrid, given, message):
         hybrid.analyze(**given)
 
 
-# -- matches
-# -------------------------------------------------------------------------------------------------------------
+# -- matches -----------------------------------------------------------------------------------------------------------
 
 
 def test_matches__are_the_instances_with_their_times():
@@ -367,8 +356,7 @@ def test_every_pattern__says_when_its_matches_begin_or_end():
                 assert at.table == p.table, p.id
 
 
-# -- the command line
-# ----------------------------------------------------------------------------------------------------
+# -- the command line --------------------------------------------------------------------------------------------------
 
 
 def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
@@ -394,14 +382,8 @@ def test_analyze__takes_the_same(hybrid, late_big, tmp_path, monkeypatch):
     assert made.name.startswith("h.late_big.within-main.locations-0-2.late_big.threshold=1000")
     cube = tracecols.SeverityCube.load(made)
     assert cube.properties.id == [
-        "time",
-        "execution",
-        "mpi",
-        "mpi_communication",
-        "mpi_point2point",
-        "mpi_latesender",
-        "late_big",
-    ]
+        "time", "execution", "mpi", "mpi_communication", "mpi_point2point", "mpi_latesender", "late_big",
+    ]  # fmt: skip
     assert cube.facts["narrowed"]["parameters"] == {"late_big": {"threshold": 1000.0}}
     bad = run.invoke(group, ["analyze", "h.trace", "--set", "late_big=3"])
     assert bad.exit_code == 2

@@ -127,8 +127,7 @@ OURS_ONLY = {
 }  # fmt: skip
 
 
-# -- what is odd in the reference
-# ----------------------------------------------------------------------------------------
+# -- what is odd in the reference --------------------------------------------------------------------------------------
 
 
 def on_call_path(cube, name, number):
@@ -198,8 +197,7 @@ def test_late_receivers__are_counted_where_the_send_completes(shared_traces, ana
     assert on_call_path(cube, "comms_send", number).sum() == 0
 
 
-# -- what is wrong in the reference
-# --------------------------------------------------------------------------------------
+# -- what is wrong in the reference ------------------------------------------------------------------------------------
 
 
 def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each(tmp_path):
@@ -229,8 +227,7 @@ def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each
     assert cube.violations() == []
 
 
-# -- traces the reference analyser refuses
-# -------------------------------------------------------------------------------
+# -- traces the reference analyser refuses -----------------------------------------------------------------------------
 
 
 def test_nested_teams__hang_below_the_thread_that_forked_them(shared_traces, analyzed):

@@ -129,8 +129,7 @@ def test_refill__of_sweeps_in_one_block_is_told_everywhere_but_at_corners(tmp_pa
         assert ours[corner][rank] == truth[corner][rank]
 
 
-# -- reading the sequence of messages
-# ------------------------------------------------------------------------------------
+# -- reading the sequence of messages ----------------------------------------------------------------------------------
 
 
 def slow_read(sides, has):
@@ -173,8 +172,7 @@ def test_read_sweeps__is_its_slow_twin(locations):
     assert list(zip(first.tolist(), is_pair.tolist(), corner.tolist(), strict=True)) == expected
 
 
-# -- by hand
-# -------------------------------------------------------------------------------------------------------------
+# -- by hand -----------------------------------------------------------------------------------------------------------
 
 
 def sender_and_receiver(archive, n, *messages):
@@ -389,8 +387,7 @@ def test_given_topology__says_what_is_wrong(archive, enhance, description, words
         analyze_model(enhance(archive), topologies=[description])
 
 
-# -- the command, and real traces
-# ----------------------------------------------------------------------------------------
+# -- the command, and real traces --------------------------------------------------------------------------------------
 
 
 def test_command__takes_topologies_from_files(archive, tmp_path):

@@ -96,8 +96,7 @@ def check_laws(replay):
     np.testing.assert_array_equal((base + weight)[:n], replay.ideal)
 
 
-# -- the kernels and their definition
-# ----------------------------------------------------------------------------------------
+# -- the kernels and their definition ----------------------------------------------------------------------------------
 
 
 @st.composite
@@ -256,8 +255,7 @@ def test_retime__is_in_proportion_between_nodes(run):
     assert result.tolist() == [100, 102, 105, 105, 105, 111, 135, 142]
 
 
-# -- edges by hand
-# -----------------------------------------------------------------------------------------------------------
+# -- edges by hand -----------------------------------------------------------------------------------------------------
 
 
 def message(send, receive, before=0):
@@ -596,8 +594,7 @@ def test_empty_trace__has_no_nodes():
     assert replay.runtime(replay.ideal) == 0
 
 
-# -- threads that the program creates
-# ----------------------------------------------------------------------------------------
+# -- threads that the program creates ----------------------------------------------------------------------------------
 
 
 def of_thread(location, time, kind, sequence):
@@ -783,8 +780,7 @@ def test_created_threads__are_predicted_as_they_run(seed, factor):
     assert predicted.max() == CreatingRun(seed, factor).end
 
 
-# -- tasks
-# ---------------------------------------------------------------------------------------------------------------------
+# -- tasks -------------------------------------------------------------------------------------------------------------
 
 
 TASK, TASKWAIT = "!$omp task @a.c:8", "!$omp taskwait @a.c:7"
@@ -945,8 +941,7 @@ def test_tasks__are_predicted_as_they_run(seed, factor):
     assert abs(int(predicted.max()) - TaskRun(seed, factor).end) <= 2 * 8
 
 
-# -- recorded traces
-# ---------------------------------------------------------------------------------------------------------
+# -- recorded traces ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

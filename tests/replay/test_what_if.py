@@ -141,8 +141,7 @@ def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
             assert trace.what_if({region: 0.5}).saving == pytest.approx(row.saving, abs=1e-9)
 
 
-# -- the re-timed trace
-# ------------------------------------------------------------------------------------------------------
+# -- the re-timed trace ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -209,8 +208,7 @@ def test_analyze__finds_the_waits_of_the_predicted_run(steps):
     assert steps.what_if({"slow": 0.25}).analyze().total("mpi_barrier_wait") == 25
 
 
-# -- efficiencies of traces
-# ----------------------------------------------------------------------------------------------------
+# -- efficiencies of traces --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -243,8 +241,7 @@ def test_efficiencies__of_a_piece(steps):
     assert run["transfer_efficiency"] == pytest.approx(40 / 42)
 
 
-# -- the commands
-# ------------------------------------------------------------------------------------------------------------
+# -- the commands ------------------------------------------------------------------------------------------------------
 
 
 def run(*arguments):
@@ -315,8 +312,7 @@ def test_command__a_cube_cannot_be_replayed(steps, tmp_path):
     assert "give the store" in result.output
 
 
-# -- what is refused
-# ---------------------------------------------------------------------------------------------------------
+# -- what is refused ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,10 @@ from tracecols.report.screen import Screen
 SOURCES = Path(tracecols.__file__).parent
 
 EVIL = {
-    "escape": "clear\x1b[2Jscreen",
-    "title": "osc\x1b]0;owned\x07end",
-    "C1": "csi\x9b31mred",
-    "bidi": "user\u202enimda",
-    "isolate": "a\u2066b\u2069c",
-    "return": "do_work\rrm -rf",
-    "backspace": "safe\b\b\b\bevil",
+    "escape": "clear\x1b[2Jscreen", "title": "osc\x1b]0;owned\x07end", "C1": "csi\x9b31mred", "bidi": "user\u202enimda",
+    "isolate": "a\u2066b\u2069c", "return": "do_work\rrm -rf", "backspace": "safe\b\b\b\bevil",
     "markup": "[red]vector[/] [/blue] :smile:",
-}
+}  # fmt: skip
 LINES = "two\nlines\tapart"
 
 

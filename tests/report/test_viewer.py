@@ -936,13 +936,9 @@ def test_marks__of_a_cut_tree_count_what_is_hidden_where_cube_does(browser, tmp_
 @pytest.mark.slow
 def test_marks__loops_join_instances_and_what_they_call(browser, tmp_path):
     values = {
-        ("main/loop/step 1/f", 0, 0): 1,
-        ("main/loop/step 2/f", 0, 0): 10,
-        ("main/loop/step 2/g", 1, 0): 100,
-        ("main/loop/step 2/f/h", 0, 0): 1000,
-        ("main/loop/step 3", 0, 0): 10000,
-        ("main/loop/other 1", 0, 0): 100000,
-    }
+        ("main/loop/step 1/f", 0, 0): 1, ("main/loop/step 2/f", 0, 0): 10, ("main/loop/step 2/g", 1, 0): 100,
+        ("main/loop/step 2/f/h", 0, 0): 1000, ("main/loop/step 3", 0, 0): 10000, ("main/loop/other 1", 0, 0): 100000,
+    }  # fmt: skip
     cube = small_cube({"time": values})
     report = Report(browser, cube.report(tmp_path / "l.html"), "#p=time&c=main/loop")
     report.pane("calls").get_by_role("button", name="Cut the call tree").click()

@@ -42,8 +42,7 @@ def recv(rank, begin, end, peer, comm, length=8):
     rank.enter(begin, "MPI_Recv").receive(end - 1, peer, comm, 0, length).leave(end, "MPI_Recv")
 
 
-# -- parameters
-# ----------------------------------------------------------------------------------------------------------
+# -- parameters --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -105,8 +104,7 @@ def test_parameter__is_the_same_for_patterns_and_rules():
     assert of_rules and all(type(p) is tracecols.Parameter for p in of_rules + of_patterns)
 
 
-# -- costs
-# ---------------------------------------------------------------------------------------------------------------
+# -- costs -------------------------------------------------------------------------------------------------------------
 
 
 def test_costs__are_divided_by_what_calls_do(archive, find):
@@ -229,8 +227,7 @@ def test_uneven_mp_distribution__compares_processes(archive, find):
     assert [s.name for s in found.statements] == ["main/MPI_Send"]
 
 
-# -- waits
-# ---------------------------------------------------------------------------------------------------------------
+# -- waits -------------------------------------------------------------------------------------------------------------
 
 
 def test_load_imbalance_at_barrier__compares_the_calls_of_each_barrier(archive, find):
@@ -385,8 +382,7 @@ def test_rules__are_declared_wholly():
     assert replace(RULES["costs"], id="x").id == "x"
 
 
-# -- the command
-# ---------------------------------------------------------------------------------------------------------
+# -- the command -------------------------------------------------------------------------------------------------------
 
 
 def test_command__prints_ranked_findings(data, tmp_path):

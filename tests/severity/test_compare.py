@@ -444,13 +444,8 @@ def test_show_and_export__take_cubes_of_other_tools(saved):
         )
         invoke("export", path, saved / "wide.csv", "--wide")
         assert pd.read_csv(saved / "wide.csv").columns.tolist() == [
-            "call_path",
-            "rank",
-            "thread",
-            "time",
-            "mpi",
-            "visits",
-        ]
+            "call_path", "rank", "thread", "time", "mpi", "visits",
+        ]  # fmt: skip
 
 
 def test_export__of_a_store_has_no_severities(tmp_path, data):
@@ -472,20 +467,14 @@ def test_two_runs__of_one_program(data, tmp_path):
     runs = tracecols.compare([cube, slow])
     changed = runs.totals()[lambda t: t.change != 0]
     assert changed.property.tolist() == [
-        "time",
-        "execution",
-        "mpi",
-        "mpi_communication",
-        "mpi_point2point",
-        "mpi_latereceiver",
-    ]
+        "time", "execution", "mpi", "mpi_communication", "mpi_point2point", "mpi_latereceiver",
+    ]  # fmt: skip
     assert runs.changes().change.sum() == pytest.approx(cube.total("mpi_latereceiver"))
     assert set(runs.changes()[lambda t: t.change != 0].property) == {"mpi_latereceiver"}
     assert runs.totals().set_index("property").ratio["mpi_latereceiver"] == pytest.approx(2)
 
 
-# -- signs and residue (issue 13, number 13)
-# -----------------------------------------------------------------------------
+# -- signs and residue (issue 13, number 13) ---------------------------------------------------------------------------
 
 SHRUNK = {
     "time": {("main", 0, 0): 1000, ("main/f", 0, 0): 400},

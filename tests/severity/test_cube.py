@@ -135,8 +135,7 @@ def test_load__of_values_that_come_together_in_no_known_way(cube, tmp_path):
         SeverityCube.load(cube.save(tmp_path / "h.severity"))
 
 
-# -- topologies
-# ----------------------------------------------------------------------------------------------------------
+# -- topologies --------------------------------------------------------------------------------------------------------
 
 
 def test_topologies__processes_and_threads_are_always_there(cube):
@@ -261,8 +260,7 @@ def test_repr__names_the_largest_shares_of_the_time(cube):
     assert text.splitlines()[4] == f"  {own / inside.total('time'):7.2%} {own:12.6f} s  Idle Threads (omp_idle_threads)"
 
 
-# -- what a cube is made of (issue 14)
-# -----------------------------------------------------------------------------------
+# -- what a cube is made of (issue 14) ---------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -252,8 +252,7 @@ def test_cubes__that_are_sound_are_taken(seed, tmp_path):
     }
 
 
-# -- row counts
-# ----------------------------------------------------------------------------------------------------------
+# -- row counts --------------------------------------------------------------------------------------------------------
 
 
 def bomb(file: Path, n: int) -> None:
@@ -318,8 +317,7 @@ def test_bombs__in_stores_are_refused_before_they_are_read(table, data, tmp_path
     assert pa.total_allocated_bytes() - pa_before < 10 << 20
 
 
-# -- cubes of other tools
-# ------------------------------------------------------------------------------------------------
+# -- cubes of other tools ----------------------------------------------------------------------------------------------
 
 GRID = """<topologies><cart name="grid" ndims="1"><dim name="x" size="2" periodic="false"/>
 <coord thrdId="0">0</coord><coord thrdId="1">{at}</coord></cart></topologies></system>"""
@@ -372,8 +370,7 @@ def test_cubex__that_has_a_row_twice_is_refused(tmp_path):
         read_cube(foreign(tmp_path / "x.cubex", m0_index=index("<", 0, 1), m0_data=b"ZCUBEX.DATA" + blocks + row * 2))
 
 
-# -- random changes
-# ------------------------------------------------------------------------------------------------------
+# -- random changes ----------------------------------------------------------------------------------------------------
 
 
 def try_some(cubes: list[Path], first: int, n: int, out: Path) -> None:

@@ -75,8 +75,7 @@ def cube_of(program):
         return trace.analyze()
 
 
-# -- by hand
-# ---------------------------------------------------------------------------------------------------------------
+# -- by hand -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", [0, 10], ids=["without MPI_Init", "MPI_Init and MPI_Finalize are left out"])
@@ -124,31 +123,21 @@ def test_hybrid__both_models():
     # useful 40, 40, 80, 40; outside MPI 40, 40, 80, 80: the worker idles in MPI_Barrier as long as its master is there
     assert values(table, "hybrid multiplicative") == pytest.approx(
         {
-            "parallel_efficiency": 0.5,
-            "mpi_parallel_efficiency": 0.6,
-            "mpi_load_balance": 0.75,
-            "mpi_communication_efficiency": 0.8,
-            "mpi_serialisation_efficiency": 1.0,
-            "mpi_transfer_efficiency": 0.8,
-            "openmp_parallel_efficiency": 0.5 / 0.6,
-            "openmp_load_balance": 0.625 / 0.75,
+            "parallel_efficiency": 0.5, "mpi_parallel_efficiency": 0.6, "mpi_load_balance": 0.75,
+            "mpi_communication_efficiency": 0.8, "mpi_serialisation_efficiency": 1.0, "mpi_transfer_efficiency": 0.8,
+            "openmp_parallel_efficiency": 0.5 / 0.6, "openmp_load_balance": 0.625 / 0.75,
             "openmp_communication_efficiency": 1.0,
         }
-    )
+    )  # fmt: skip
     # in regions 40, serial 0 and 40: mean 60, largest 80; the worker lacks 40 s of one process: 10 of each thread
     assert values(table, "hybrid additive") == pytest.approx(
         {
-            "parallel_efficiency": 0.5,
-            "process_efficiency": 0.6,
-            "process_load_balance": 0.8,
-            "process_communication_efficiency": 0.8,
-            "process_serialisation_efficiency": 1.0,
-            "process_transfer_efficiency": 0.8,
-            "thread_efficiency": 0.9,
-            "amdahl_efficiency": 0.9,
+            "parallel_efficiency": 0.5, "process_efficiency": 0.6, "process_load_balance": 0.8,
+            "process_communication_efficiency": 0.8, "process_serialisation_efficiency": 1.0,
+            "process_transfer_efficiency": 0.8, "thread_efficiency": 0.9, "amdahl_efficiency": 0.9,
             "openmp_region_efficiency": 1.0,
         }
-    )
+    )  # fmt: skip
 
 
 def test_single_process__is_as_efficient_as_can_be():
@@ -248,8 +237,7 @@ def test_counters__of_computation_only():
     assert computation == {"useful_total": 10, "instructions": 400, "cycles": 200, "frequency": 20, "ipc": 2}
 
 
-# -- identities
-# ------------------------------------------------------------------------------------------------------------
+# -- identities --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["late_sender", "coll", "hybrid_2x3", "omp_basic"])
@@ -270,8 +258,7 @@ def test_cubes_of_other_formats__have_the_same_efficiencies(data, tmp_path, endi
     assert other["value"].tolist() == pytest.approx(table["value"].tolist(), rel=1e-9)
 
 
-# -- several runs
-# ----------------------------------------------------------------------------------------------------------
+# -- several runs ------------------------------------------------------------------------------------------------------
 
 
 def run_table(threads, runtime, useful, instructions, cycles):
@@ -297,8 +284,7 @@ def test_scaling__factors_multiply_to_the_speedup():
     assert scaling(tables, ["2", "4"], weak=True).computation_scalability[1] == pytest.approx(50 / 31.25)
 
 
-# -- requirements and the command
-# --------------------------------------------------------------------------------------------
+# -- requirements and the command --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -368,8 +354,7 @@ def test_command__json_has_null_for_what_is_not_defined(tmp_path):
     assert found["process_load_balance"] is None
 
 
-# -- what is refused
-# -------------------------------------------------------------------------------------------------------
+# -- what is refused ---------------------------------------------------------------------------------------------------
 
 
 def test_cube_without_time__is_refused():
@@ -389,8 +374,7 @@ def test_unknown_region__is_refused():
         cube_of(barrier_after(60, 80)).efficiencies(within="nowhere")
 
 
-# -- one-sided communication
-# -----------------------------------------------------------------------------------------------
+# -- one-sided communication -------------------------------------------------------------------------------------------
 
 
 def test_waits_of_windows_and_files__are_not_shortened_by_an_ideal_network(archive, analyze):
@@ -421,8 +405,7 @@ def test_waits_of_windows_and_files__are_not_shortened_by_an_ideal_network(archi
     assert table["run", "runtime"] - table["run", "ideal_runtime"] == pytest.approx(19e-9)
 
 
-# -- what is a wait
-# --------------------------------------------------------------------------------------------------------
+# -- what is a wait ----------------------------------------------------------------------------------------------------
 
 
 def test_waits_in_non_blocking_collectives__are_not_shortened_by_an_ideal_network(archive, analyze):
@@ -520,8 +503,7 @@ def test_waits__are_all_that_patterns_find_but_what_is_declared_not_to_be_one():
         assert replace(axis, is_wait=[]).waits("time") == axis.waits("time")
 
 
-# -- the replay that a cube keeps
-# ------------------------------------------------------------------------------------------
+# -- the replay that a cube keeps --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

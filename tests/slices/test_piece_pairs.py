@@ -78,17 +78,10 @@ class ManyKinds(RandomProgram):
         self.kind_of = partial(
             rng.choice,
             (
-                "MPI_Barrier",
-                "MPI_Allreduce",
-                "MPI_Bcast",
-                "nonblocking",
-                "nonblocking",
-                "fence",
-                "fence",
-                "file",
+                "MPI_Barrier", "MPI_Allreduce", "MPI_Bcast", "nonblocking", "nonblocking", "fence", "fence", "file",
                 "shmem",
             ),
-        )
+        )  # fmt: skip
         super()._run()
 
     def channel(self, p, sending: bool) -> tuple[int, int, int, int]:
@@ -349,8 +342,7 @@ def check_locks(whole, part, start: int, stop: int) -> None:
     }
 
 
-# -- single ones
-# ----------------------------------------------------------------------------------------------------------
+# -- single ones -------------------------------------------------------------------------------------------------------
 
 
 def waits_of(store: Store, name: str, start: int, stop: int | None = None) -> tuple[dict[int, int], dict[str, int]]:
@@ -462,8 +454,7 @@ def test_piece__with_wrong_numbers_is_refused(archive, enhance, numbers):
         Numbering.of(store)
 
 
-# -- programs
-# -------------------------------------------------------------------------------------------------------------
+# -- programs ----------------------------------------------------------------------------------------------------------
 
 
 def program(seed: int, folder: Path, size: int = 150) -> Store:

@@ -67,8 +67,7 @@ def check_sum(store, cuts, names):
     assert {k: v for k, v in whole.items() if v} == {}
 
 
-# -- every trace
-# ---------------------------------------------------------------------------------------------------------
+# -- every trace -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -127,8 +126,7 @@ def test_pieces__of_recordings_add_up(folder, tmp_path):
         assert cube.cells["time"].value.sum() == reserved(model)
 
 
-# -- single ones
-# ---------------------------------------------------------------------------------------------------------
+# -- single ones -------------------------------------------------------------------------------------------------------
 
 
 def test_piece__without_a_fork_reserves_all_threads(data, tmp_path):

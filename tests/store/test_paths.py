@@ -169,8 +169,7 @@ def test_cube__whose_manifest_says_anything_opens_its_own_files_only(tmp_path, d
     assert Path(path).exists()
 
 
-# -- pipes, devices, and what has no end (issue 13, item 20)
-# ------------------------------------------------------------
+# -- pipes, devices, and what has no end (issue 13, item 20) -----------------------------------------------------------
 
 
 @contextmanager
@@ -347,8 +346,7 @@ def test_epilog__that_unpacks_without_measure(tmp_path):
     assert time.perf_counter() - start < 15
 
 
-# -- paths that are not UTF-8, and NUL (issue 30, number 19)
-# ------------------------------------------------------------
+# -- paths that are not UTF-8, and NUL (issue 30, number 19) -----------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -424,8 +422,7 @@ def test_command__given_nul(words, tmp_path):
     assert "an argument has a NUL character, which no path and no name can have" in result.output
 
 
-# -- files without permission (issue 30, number 19)
-# ---------------------------------------------------------------------
+# -- files without permission (issue 30, number 19) --------------------------------------------------------------------
 
 TODO = "change the permissions of it and its folders, or ask its owner to"
 

@@ -42,14 +42,9 @@ COMMANDS = {
 }
 ALL = pytest.mark.parametrize("command", COMMANDS)
 SOME = (
-    "convert",
-    "what-if",
-    "analyze",
-    "report",
-    "export a cube as .cubex",
-    "export a store as .csv",
+    "convert", "what-if", "analyze", "report", "export a cube as .cubex", "export a store as .csv",
     "export a store as .otf2",
-)
+)  # fmt: skip
 EACH = pytest.mark.parametrize("command", [*SOME, *slow(c for c in COMMANDS if c not in SOME)])
 KINDS = ("pipe", "socket", "device", "link to a device", "link that leads nowhere", "folder of somebody else")
 

@@ -65,8 +65,7 @@ COMMANDS: dict[str, Callable[[Path, Path], list[str]]] = {
 """What is done with every cube that is not refused."""
 
 
-# -- what is changed
-# -----------------------------------------------------------------------------------------------------
+# -- what is changed ---------------------------------------------------------------------------------------------------
 
 
 def change_rows(table: pa.Table, chance: random.Random) -> pa.Table:
@@ -256,8 +255,7 @@ def change(cube: Path, chance: random.Random) -> tuple[Path, bytes]:
     return path, change_table(path, chance)
 
 
-# -- what is done with it
-# ------------------------------------------------------------------------------------------------
+# -- what is done with it ----------------------------------------------------------------------------------------------
 
 
 class Failure(Exception):

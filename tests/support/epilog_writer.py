@@ -485,8 +485,7 @@ class EpilogWriter:
         return self.event(kind, location, time, metrics)
 
 
-# -- recordings
-# ----------------------------------------------------------------------------------------------------------
+# -- recordings --------------------------------------------------------------------------------------------------------
 
 
 def _define_system(w: EpilogWriter, r: Recording) -> None:

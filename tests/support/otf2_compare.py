@@ -249,145 +249,79 @@ def same_rows(found: dict[str, np.ndarray], expected: list[tuple[int, ...]], wha
 # -- definitions -------------------------------------------------------------------------------------------------------
 
 
+DEFINED = {
+    "strings": "String id=self string=string",
+    "attribute_definitions": "Attribute id=self name=name/text description=description/text type=type/VALUE_TYPES",
+    "parameter_definitions": "Parameter id=self name=name/text type=parameterType/PARAMETER_TYPES",
+    "windows": "RmaWin id=self name=name/text communicator=comm/COMM flags=flags",
+    "source_code_locations": "SourceCodeLocation id=self file=file/text line=lineNumber",
+    "calling_contexts": "CallingContext id=self region=region/REGION source_code_location=sourceCodeLocation/SCL "
+    "parent=parent/CALLING_CONTEXT",
+    "interrupt_generators": "InterruptGenerator id=self name=name/text mode=interruptGeneratorMode/INTERRUPT_MODES "
+    "base=base exponent=exponent period=period",
+    "io_handles": "IoHandle id=self name=name/text file=file/IO_FILE paradigm=ioParadigm flags=ioHandleFlags "
+    "communicator=comm/COMM parent=parent/IO_HANDLE",
+    "metric_members": "MetricMember id=self name=name/text description=description/text unit=unit/text "
+    "type=metricType/METRIC_TYPES mode=metricMode/METRIC_MODES base=base exponent=exponent",
+    "metric_classes": "MetricClass id=self occurrence=metricOccurrence/METRIC_OCCURRENCES "
+    "recorder_kind=recorderKind/RECORDER_KINDS",
+    "system_tree_nodes": "SystemTreeNode id=self name=name/text class_name=className/text",
+}
+"""By table, the record and the fields of its columns: as they are, texts, references, or enumerations."""
+
+
 def check_definitions(store: Store, library: Library) -> None:
     """Compare all definition tables."""
     d = library.definitions
     text = {x["self"]: x["string"] for x in d["String"]} | {0xFFFFFFFF: ""}
     rows = rows_by_id(store)
 
-    def names(record: str, field: str = "name") -> list[str]:
-        return [text[x[field]] for x in d[record]]
-
-    def of(record: str, field: str, kind: str) -> list[int]:
-        return [rows[kind][x[field]] for x in d[record]]
-
-    def plain(record: str, field: str) -> list[Any]:
-        return [x[field] for x in d[record]]
-
-    def named(record: str, field: str, enumerators: Any) -> list[str]:
-        return [enums.name_of(enumerators, x[field]) for x in d[record]]
+    def column(record: str, field: str) -> list[Any]:
+        field, _, of = field.partition("/")
+        values = [x[field] for x in d[record]]
+        if of in rows or of == "text":
+            known = text if of == "text" else rows[of]
+            return [known[v] for v in values]
+        return [enums.name_of(getattr(enums, of), v) for v in values] if of else values
 
     (clock,) = d["ClockProperties"]
-    assert store.manifest["clock"] == {
-        "resolution": clock["timerResolution"],
-        "origin": clock["globalOffset"],
-        "length": clock["traceLength"],
-        "realtime": -1 if clock["realtimeTimestamp"] in NULLS else clock["realtimeTimestamp"],
-    }
-    check(store, "strings", id=plain("String", "self"), string=plain("String", "string"))
+    realtime = -1 if clock["realtimeTimestamp"] in NULLS else clock["realtimeTimestamp"]
+    known = {"resolution": clock["timerResolution"], "origin": clock["globalOffset"], "length": clock["traceLength"]}
+    assert store.manifest["clock"] == {**known, "realtime": realtime}
     node_row = {x["self"]: i for i, x in enumerate(d["SystemTreeNode"])} | {0xFFFFFFFF: -1}
-    check(
-        store,
-        "system_tree_nodes",
-        id=plain("SystemTreeNode", "self"),
-        name=names("SystemTreeNode"),
-        class_name=names("SystemTreeNode", "className"),
-        parent=[node_row[p] for p in plain("SystemTreeNode", "parent")],
-    )
+    members = {x["self"]: i for i, x in enumerate(d["MetricMember"])}
+    types = {4: "uint64", 8: "int64", 10: "float64"}
+    more = {
+        "system_tree_nodes": {"parent": [node_row[p] for p in column("SystemTreeNode", "parent")]},
+        "metric_members": {"value_type": [types[v] for v in column("MetricMember", "valueType")]},
+        "metric_classes": {"members": [[members[m] for m in v] for v in column("MetricClass", "metricMembers")]},
+    }
+    for name, fields in DEFINED.items():
+        record, *of = fields.split()
+        check(store, name, **{c: column(record, f) for c, f in (x.split("=") for x in of)}, **more.get(name, {}))
     check_processes(store, library, text, rows, node_row)
     check_regions(store, library, text)
     check_properties(store, library, text, rows, node_row)
     check_groups(store, library, text, rows)
-    check(
-        store,
-        "metric_members",
-        id=plain("MetricMember", "self"),
-        name=names("MetricMember"),
-        description=names("MetricMember", "description"),
-        unit=names("MetricMember", "unit"),
-        type=named("MetricMember", "metricType", enums.METRIC_TYPES),
-        mode=named("MetricMember", "metricMode", enums.METRIC_MODES),
-        value_type=[{4: "uint64", 8: "int64", 10: "float64"}[v] for v in plain("MetricMember", "valueType")],
-        base=plain("MetricMember", "base"),
-        exponent=plain("MetricMember", "exponent"),
-    )
-    members = {x["self"]: i for i, x in enumerate(d["MetricMember"])}
+    check_topologies(store, library, text, rows)
     classes = {x["self"]: i for i, x in enumerate(d["MetricClass"])}
-    check(
-        store,
-        "metric_classes",
-        id=plain("MetricClass", "self"),
-        members=[[members[m] for m in v] for v in plain("MetricClass", "metricMembers")],
-        occurrence=named("MetricClass", "metricOccurrence", enums.METRIC_OCCURRENCES),
-        recorder_kind=named("MetricClass", "recorderKind", enums.RECORDER_KINDS),
-    )
     n = len(classes)
     check(
         store,
         "metric_sources",
-        id=plain("MetricClass", "self") + plain("MetricInstance", "self"),
-        metric_class=[*range(n), *(classes[c] for c in plain("MetricInstance", "metricClass"))],
-        recorder=[-1] * n + of("MetricInstance", "recorder", "LOCATION"),
-        scope=["location"] * n + named("MetricInstance", "metricScope", enums.METRIC_SCOPES),
-        scope_id=[-1] * n + plain("MetricInstance", "scope"),
-    )
-    check_topologies(store, library, text, rows)
-    check(
-        store,
-        "attribute_definitions",
-        id=plain("Attribute", "self"),
-        name=names("Attribute"),
-        description=names("Attribute", "description"),
-        type=named("Attribute", "type", enums.VALUE_TYPES),
-    )
-    check(
-        store,
-        "parameter_definitions",
-        id=plain("Parameter", "self"),
-        name=names("Parameter"),
-        type=named("Parameter", "parameterType", enums.PARAMETER_TYPES),
-    )
-    check(
-        store,
-        "windows",
-        id=plain("RmaWin", "self"),
-        name=names("RmaWin"),
-        communicator=of("RmaWin", "comm", "COMM"),
-        flags=plain("RmaWin", "flags"),
-    )
-    check(
-        store,
-        "source_code_locations",
-        id=plain("SourceCodeLocation", "self"),
-        file=names("SourceCodeLocation", "file"),
-        line=plain("SourceCodeLocation", "lineNumber"),
-    )
-    check(
-        store,
-        "calling_contexts",
-        id=plain("CallingContext", "self"),
-        region=of("CallingContext", "region", "REGION"),
-        source_code_location=of("CallingContext", "sourceCodeLocation", "SCL"),
-        parent=of("CallingContext", "parent", "CALLING_CONTEXT"),
-    )
-    check(
-        store,
-        "interrupt_generators",
-        id=plain("InterruptGenerator", "self"),
-        name=names("InterruptGenerator"),
-        mode=named("InterruptGenerator", "interruptGeneratorMode", enums.INTERRUPT_MODES),
-        base=plain("InterruptGenerator", "base"),
-        exponent=plain("InterruptGenerator", "exponent"),
-        period=plain("InterruptGenerator", "period"),
+        id=column("MetricClass", "self") + column("MetricInstance", "self"),
+        metric_class=[*range(n), *(classes[c] for c in column("MetricInstance", "metricClass"))],
+        recorder=[-1] * n + column("MetricInstance", "recorder/LOCATION"),
+        scope=["location"] * n + column("MetricInstance", "metricScope/METRIC_SCOPES"),
+        scope_id=[-1] * n + column("MetricInstance", "scope"),
     )
     check(
         store,
         "io_files",
-        id=plain("IoRegularFile", "self") + plain("IoDirectory", "self"),
-        name=names("IoRegularFile") + names("IoDirectory"),
+        id=column("IoRegularFile", "self") + column("IoDirectory", "self"),
+        name=column("IoRegularFile", "name/text") + column("IoDirectory", "name/text"),
         type=["file"] * len(d["IoRegularFile"]) + ["directory"] * len(d["IoDirectory"]),
         scope=[node_row[x["scope"]] for x in d["IoRegularFile"] + d["IoDirectory"]],
-    )
-    check(
-        store,
-        "io_handles",
-        id=plain("IoHandle", "self"),
-        name=names("IoHandle"),
-        file=of("IoHandle", "file", "IO_FILE"),
-        paradigm=plain("IoHandle", "ioParadigm"),
-        flags=plain("IoHandle", "ioHandleFlags"),
-        communicator=of("IoHandle", "comm", "COMM"),
-        parent=of("IoHandle", "parent", "IO_HANDLE"),
     )
 
 

@@ -152,45 +152,25 @@ class RandomProgram:
 
     def complete(self, at: Location, p: Process, x: Pending) -> None:
         src, _dst, c, tag = x.key
+        known = {"peer": src, "communicator": c, "tag": tag, "request": x.request}
         p.pending.remove(x)
         if x.is_send:
             self.forget(x)
             self.record(at, p, "done", "MpiIsendComplete", {"request": x.request}, request=x.request)
         elif x.message >= 0:
-            self.record(
-                at,
-                p,
-                "recv",
-                "MpiImrecv",
-                {"request": x.request, "length": 8},
-                request=x.request,
-                peer=src,
-                communicator=c,
-                tag=tag,
-            )
+            self.record(at, p, "recv", "MpiImrecv", {"request": x.request, "length": 8}, **known)
         else:
-            envelope = {"peer": self.rank(c, src), "communicator": c, "tag": tag, "length": 8, "request": x.request}
-            self.record(at, p, "recv", "MpiIrecv", envelope, request=x.request, peer=src, communicator=c, tag=tag)
+            self.record(at, p, "recv", "MpiIrecv", {**known, "peer": self.rank(c, src), "length": 8}, **known)
 
     def message(self, at: Location, p: Process) -> None:
         """One MPI call that sends, receives, posts, waits, tests, probes or cancels."""
         rng = self.rng
         what = rng.choice(
             (
-                "send",
-                "isend",
-                "irecv",
-                "recv",
-                "recv",
-                "sendrecv",
-                "wait",
-                "waitall",
-                "cancel",
-                "probe",
-                "mrecv",
+                "send", "isend", "irecv", "recv", "recv", "sendrecv", "wait", "waitall", "cancel", "probe", "mrecv",
                 "forget",
             )
-        )
+        )  # fmt: skip
         ready = self.receivable(p)
         if what in ("isend", "irecv", "probe", "mrecv") and len(p.pending) > 9:
             what = "waitall"
@@ -221,16 +201,8 @@ class RandomProgram:
             if ready:
                 src, _, c, tag = key = rng.choice(ready)
                 self.posted[key].append(Pending(key))
-                self.record(
-                    at,
-                    p,
-                    "recv",
-                    "MpiRecv",
-                    {"peer": self.rank(c, src), "communicator": c, "tag": tag, "length": 8},
-                    peer=src,
-                    communicator=c,
-                    tag=tag,
-                )
+                known = {"peer": src, "communicator": c, "tag": tag}
+                self.record(at, p, "recv", "MpiRecv", {**known, "peer": self.rank(c, src), "length": 8}, **known)
             self.leave(at, p, call)
         elif what == "probe" and ready:
             src, _dst, c, tag = key = rng.choice(ready)
@@ -239,17 +211,8 @@ class RandomProgram:
             self.posted[key].append(x)
             p.probed.append(x)
             self.enter(at, p, "MPI_Mprobe")
-            self.record(
-                at,
-                p,
-                "probe",
-                "MpiProbe",
-                {"peer": self.rank(c, src), "communicator": c, "tag": tag, "message": x.message},
-                message=x.message,
-                peer=src,
-                communicator=c,
-                tag=tag,
-            )
+            known = {"peer": src, "communicator": c, "tag": tag, "message": x.message}
+            self.record(at, p, "probe", "MpiProbe", {**known, "peer": self.rank(c, src)}, **known)
             self.leave(at, p, "MPI_Mprobe")
         elif what == "mrecv" and p.probed:
             x = p.probed.pop(rng.randrange(len(p.probed)))
@@ -258,25 +221,15 @@ class RandomProgram:
             else:
                 x.request = self.free_request(p)
                 self.enter(at, p, "MPI_Imrecv")
-                self.record(
-                    at,
-                    p,
-                    "post",
-                    "MpiImrecvRequest",
-                    {"message": x.message, "request": x.request},
-                    request=x.request,
-                    message=x.message,
-                )
+                known = {"message": x.message, "request": x.request}
+                self.record(at, p, "post", "MpiImrecvRequest", known, **known)
                 self.leave(at, p, "MPI_Imrecv")
                 p.pending.append(x)
         elif what in ("wait", "waitall"):
             done = [x for x in p.pending if self.completable(x)]
             rng.shuffle(done)
-            call = (
-                rng.choice(("MPI_Wait", "MPI_Test"))
-                if what == "wait"
-                else rng.choice(("MPI_Waitall", "MPI_Waitsome", "MPI_Testsome"))
-            )
+            several = ("MPI_Waitall", "MPI_Waitsome", "MPI_Testsome")
+            call = rng.choice(("MPI_Wait", "MPI_Test") if what == "wait" else several)
             self.enter(at, p, call)
             for x in done[: 1 if what == "wait" else rng.randint(0, len(done))]:
                 self.complete(at, p, x)
@@ -311,17 +264,8 @@ class RandomProgram:
     def mrecv(self, at: Location, p: Process, x: Pending) -> None:
         """Receive a message that a probe found."""
         self.enter(at, p, "MPI_Mrecv")
-        self.record(
-            at,
-            p,
-            "recv",
-            "MpiMrecv",
-            {"message": x.message, "length": 8},
-            message=x.message,
-            peer=x.key[0],
-            communicator=x.key[2],
-            tag=x.key[3],
-        )
+        known = {"peer": x.key[0], "communicator": x.key[2], "tag": x.key[3]}
+        self.record(at, p, "recv", "MpiMrecv", {"message": x.message, "length": 8}, message=x.message, **known)
         self.leave(at, p, "MPI_Mrecv")
 
     def forget(self, x: Pending) -> None:

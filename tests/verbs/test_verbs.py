@@ -78,8 +78,7 @@ def question(name):
     return name.split(" ")[0]
 
 
-# -- what holds for all answers
-# --------------------------------------------------------------------------------------------
+# -- what holds for all answers ----------------------------------------------------------------------------------------
 
 
 def test_answers__are_declared_drawn_and_asked_here():
@@ -178,8 +177,7 @@ def test_questions__say_what_is_wrong(ask, words, hybrid):
         ask(hybrid)
 
 
-# -- plain twins
-# -----------------------------------------------------------------------------------------------------------
+# -- plain twins -------------------------------------------------------------------------------------------------------
 
 
 def test_comm_matrix__equals_a_loop(trace):

@@ -63,8 +63,7 @@ def several(monkeypatch):
     monkeypatch.setattr(model, "SMALLEST_SCAN", 5000)
 
 
-# -- the same result
-# -----------------------------------------------------------------------------------------------------
+# -- the same result ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -158,8 +157,7 @@ def test_local_workers__do_not_spend_time_on_watching_themselves(client):
         assert set(client.run(_setting, name).values()) == {value}, name
 
 
-# -- who dies
-# ------------------------------------------------------------------------------------------------------------
+# -- who dies ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -251,8 +249,7 @@ def test_progress__goes_over_scan_and_search(trace, client, several):
     assert told[-1] == (trace.manifest["n_events"],) * 2
 
 
-# -- what cannot work
-# ----------------------------------------------------------------------------------------------------
+# -- what cannot work --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -513,8 +510,7 @@ def test_local_workers__warn_where_no_certificates_can_be_made(monkeypatch, tmp_
         assert clusters._own_security(tmp_path) is None
 
 
-# -- a scheduler that dies
-# -----------------------------------------------------------------------------------------------
+# -- a scheduler that dies ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
