@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import inner_part, kernel, part
-from tracecols.kernels.segments import Maps
 
 FEW = 24
 """Call paths up to which they are sorted one by one."""

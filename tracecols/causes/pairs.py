@@ -223,9 +223,7 @@ def _with_causes(points: Columns, pairs: dict[str, NDArray[Any]]) -> dict[str, N
 def _with_idle(pairs: dict[str, NDArray[Any]], idle: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Put pairs of threads that idle until some points of their masters in front of others."""
     of_idle: dict[str, Any] = {"kind": IDLE, "cause": idle, "waiting": -1, "wait": 0, "communicator": -1}
-    return {
-        c: np.concatenate([np.broadcast_to(of_idle[c], idle.size).astype(v.dtype), v]) for c, v in pairs.items()
-    }
+    return {c: np.concatenate([np.broadcast_to(of_idle[c], idle.size).astype(v.dtype), v]) for c, v in pairs.items()}
 
 
 def _idle_threads(

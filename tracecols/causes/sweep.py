@@ -34,6 +34,7 @@ from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 N_P2P_KINDS = 2
 """Kinds of delays below this are point-to-point."""
 
+
 @dataclass(frozen=True, eq=False)
 class Amounts:
     """What few of many rows have; all others have nothing.
@@ -192,9 +193,7 @@ def sweep_costs(
         most = int(np.diff(point_index.waits_before[point_index.start]).max(initial=0)) + 1
         scratch = np.empty((4, most), np.int64)
         given = order, caused, N_P2P_KINDS, sides.total, charged
-        _in_pools(
-            order.size, costs, shares, lambda at, *of: kernels.divide_costs(at, *given, *of, propagated, scratch)
-        )
+        _in_pools(order.size, costs, shares, lambda at, *of: kernels.divide_costs(at, *given, *of, propagated, scratch))
         _in_pools(len(delay_pairs), costs, shares, lambda at, *of: kernels.settle_costs(at, caused, *of))
         # where nothing carries costs on, the wait is charged to the causing side
         charged = np.maximum(charged, 0)
