@@ -79,6 +79,22 @@ class Edges(NamedTuple):
     value: NDArray[Any]
 
 
+class Noted(NamedTuple):
+    """What is noted while the events of a location are gone through.
+
+    Attributes
+    ----------
+    edges : Edges
+    state : (N_STATE,) int64
+    early_until : (1,) as the times
+        Until when time was counted early.
+    """
+
+    edges: Edges
+    state: NDArray[np.int64]
+    early_until: NDArray[Any]
+
+
 @part
 def _charges(what):
     """Whether time is counted at what such events do."""
@@ -86,15 +102,15 @@ def _charges(what):
 
 
 @part
-def _has_room(n_edges, n_listed, edges, state):
+def _has_room(n_edges, n_listed, noted):
     """Whether so many edges can be noted in a segment that holds so many call paths."""
-    k = state[N_EDGES]
+    k, edges = noted.state[N_EDGES], noted.edges
     filled = edges.end[k - 1] if k > 0 else np.int64(0)
     return k + n_edges <= edges.time.size and filled + n_edges * (n_listed + 3) <= edges.path.size
 
 
 @part
-def _note(t, period, segment, n, own, own_time, late, edges, state, early_until, open_map):
+def _note(t, period, place, own, own_time, late, noted, open_map):
     """Note an edge: what the open map holds, and what the call path `own` has since then.
 
     Parameters
@@ -103,17 +119,17 @@ def _note(t, period, segment, n, own, own_time, late, edges, state, early_until,
         When it is.
     period : int
         The period that begins.
-    segment, n : int
+    place : tuple of int
         Segment it lies in; how many entries of the map belong to it.
     own, own_time : int, float or int
         -1 none.
     late : bool
         Whether what was counted early, up to `early_until`, is taken back as far as it lies behind the edge.
-    edges : Edges, written
-    state : (N_STATE,) int64
-    early_until : (1,) as `t`
+    noted : Noted, written
     open_map : segments.OpenMap
     """
+    edges, state, early_until = noted
+    segment, n = place
     k = state[N_EDGES]
     at = edges.end[k - 1] if k > 0 else np.int64(0)
     for j in range(n):
@@ -141,34 +157,28 @@ def _note(t, period, segment, n, own, own_time, late, edges, state, early_until,
     state[PERIOD] = period
 
 
+@part
+def _note_inside(t, period, event, place, own, nested, noted, collected):
+    """Note an edge in the time between two events, behind the nested cuts that the later one makes until then.
+
+    Parameters
+    ----------
+    event : tuple of float or int, int
+        Time and row of the later event.
+    t, period, place, own, noted
+        As for `_note`.
+    nested, collected
+        As for `segments.collect_segments`.
+    """
+    state, before = collected.state, collected.last[0]
+    m, since = count_nested(event[0], t, event[1], before, state[N_NESTED], state[NESTED_STOP], nested)
+    n = place[1] if m == 0 else np.int64(0)
+    own_time = max(t - since, collected.last.dtype.type(0))
+    _note(t, period, (place[0] + m, n), own, own_time, True, noted, collected.open_map)
+
+
 @kernel
-def collect_with_edges(
-    dividing,
-    edges,
-    edge_state,
-    early_until,
-    time,
-    kind,
-    region,
-    node,
-    start,
-    base_row,
-    action,
-    number,
-    parent,
-    tasks,
-    forgets,
-    fills,
-    stop_times,
-    flush_paths,
-    marks,
-    nested,
-    joins,
-    state,
-    last,
-    open_map,
-    segments,
-):
+def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, collected):
     """Collect the segments of a location as without periods, and note where each period begins.
 
     A period begins in front of the event that ends its first time, behind the cuts there. The time between a FORK and
@@ -178,12 +188,8 @@ def collect_with_edges(
     Parameters
     ----------
     dividing : Dividing
-    edges : Edges, written
-    edge_state : (N_STATE,) int64
-    early_until : (1,) as `time`
-        Until when time was counted early.
-    time, kind, region, node, start, base_row, action, number, parent, tasks, forgets, fills, stop_times, flush_paths,
-    marks, nested, joins, state, last, open_map, segments
+    noted : Noted, written
+    start, events, meaning, marks, nested, collected
         As for `segments.collect_segments`.
 
     Returns
@@ -191,7 +197,11 @@ def collect_with_edges(
     int
         The event to go on with: the number of events, or less where arrays are full.
     """
+    time, kind, region, node, base_row = events
+    action, number, parent, tasks, _, fills, stop_times, flush_paths = meaning
+    _, state, last, open_map, _ = collected
     bins, node_period, begin, end = dividing
+    _, edge_state, early_until = noted
     by_time = node_period.size == 0
     i = start
     while i < time.size:
@@ -210,29 +220,7 @@ def collect_with_edges(
                 j += 1
         if j > i:
             mark, n_flushes = state[N_MARKS], state[N_FLUSHES]
-            i = collect_segments(
-                time[:j],
-                kind,
-                region,
-                node,
-                i,
-                base_row,
-                action,
-                number,
-                parent,
-                tasks,
-                forgets,
-                fills,
-                stop_times,
-                flush_paths,
-                marks,
-                nested,
-                joins,
-                state,
-                last,
-                open_map,
-                segments,
-            )
+            i = collect_segments(i, j, events, meaning, marks, nested, collected)
             for m in range(mark, state[N_MARKS]):
                 if marks.what[m] == LEAVE_TEAM or marks.what[m] == END_IN_TEAM:
                     at = marks.row[m] - base_row
@@ -263,26 +251,13 @@ def collect_with_edges(
             n_new = 0
             while next_bin + n_new < bins.size and bins[next_bin + n_new] <= now:
                 n_new += 1
-        if not _has_room(n_new, n + 1, edges, edge_state):
+        if not _has_room(n_new, n + 1, noted):
             edge_state[IS_FULL] = 1
             return j
+        event, place = (now, base_row + j), (segment, n)
         if by_time:
             while next_bin < bins.size and bins[next_bin] <= now and bins[next_bin] <= now - forked:
-                t = bins[next_bin]
-                m, since = count_nested(now, t, base_row + j, before, state[N_NESTED], state[NESTED_STOP], nested)
-                _note(
-                    t,
-                    next_bin + 1,
-                    segment + m,
-                    n if m == 0 else np.int64(0),
-                    own,
-                    max(t - since, nothing),
-                    True,
-                    edges,
-                    edge_state,
-                    early_until,
-                    open_map,
-                )
+                _note_inside(bins[next_bin], next_bin + 1, event, place, own, nested, noted, collected)
                 next_bin += 1
         else:
             # the phase before may have ended with an event that does not tell what is around it
@@ -290,75 +265,15 @@ def collect_with_edges(
             t = max(before, early_until[0])
             if what == PUSH and p >= 0 and p < begin.size and begin[p] == now:
                 if was >= 0 and was < end.size and end[was] < now:
-                    m, since = count_nested(now, t, base_row + j, before, state[N_NESTED], state[NESTED_STOP], nested)
-                    _note(
-                        t,
-                        np.int64(-1),
-                        segment + m,
-                        n if m == 0 else np.int64(0),
-                        own,
-                        max(t - since, nothing),
-                        True,
-                        edges,
-                        edge_state,
-                        early_until,
-                        open_map,
-                    )
+                    _note_inside(t, np.int64(-1), event, place, own, nested, noted, collected)
                 t = now - forked
-            m, since = count_nested(now, t, base_row + j, before, state[N_NESTED], state[NESTED_STOP], nested)
-            _note(
-                t,
-                p,
-                segment + m,
-                n if m == 0 else np.int64(0),
-                own,
-                max(t - since, nothing),
-                True,
-                edges,
-                edge_state,
-                early_until,
-                open_map,
-            )
+            _note_inside(t, p, event, place, own, nested, noted, collected)
         if by_time and next_bin < bins.size and bins[next_bin] <= now:
             # in the time since the FORK, which is counted at once
-            i = collect_segments(
-                time[: j + 1],
-                kind,
-                region,
-                node,
-                j,
-                base_row,
-                action,
-                number,
-                parent,
-                tasks,
-                forgets,
-                fills,
-                stop_times,
-                flush_paths,
-                marks,
-                nested,
-                joins,
-                state,
-                last,
-                open_map,
-                segments,
-            )
+            i = collect_segments(j, j + 1, events, meaning, marks, nested, collected)
             while i > j and next_bin < bins.size and bins[next_bin] <= now:
-                t = bins[next_bin]
-                _note(
-                    t,
-                    next_bin + 1,
-                    state[N_SEGMENTS],
-                    state[N_LISTED],
-                    c,
-                    t - now,
-                    False,
-                    edges,
-                    edge_state,
-                    early_until,
-                    open_map,
-                )
+                t, place = bins[next_bin], (state[N_SEGMENTS], state[N_LISTED])
+                _note(t, next_bin + 1, place, c, t - now, False, noted, open_map)
                 next_bin += 1
             if i == j:
                 return j
@@ -366,12 +281,12 @@ def collect_with_edges(
 
 
 @kernel
-def note_last_edges(dividing, edges, edge_state, early_until, own, until, state, last, open_map):
+def note_last_edges(dividing, noted, own, until, collected):
     """Note the beginnings of bins behind the last event of a location.
 
     Parameters
     ----------
-    dividing, edges, edge_state, early_until, state, last, open_map
+    dividing, noted, collected
         As for `collect_with_edges`.
     own : int
         The call path for which the time until the end counts; -1 none.
@@ -383,28 +298,17 @@ def note_last_edges(dividing, edges, edge_state, early_until, own, until, state,
     bool
         Whether there was room for all.
     """
+    _, state, last, open_map, _ = collected
     bins, nothing = dividing.bins, last.dtype.type(0)
-    first = edge_state[PERIOD]
+    first = noted.state[PERIOD]
     if dividing.node_period.size or first >= bins.size:
         return True
-    if not _has_room(bins.size - first, state[N_LISTED], edges, edge_state):
-        edge_state[IS_FULL] = 1
+    if not _has_room(bins.size - first, state[N_LISTED], noted):
+        noted.state[IS_FULL] = 1
         return False
     for k in range(first, bins.size):
         own_time = max(min(bins[k], until) - last[0], nothing)
-        _note(
-            bins[k],
-            k + 1,
-            state[N_SEGMENTS],
-            state[N_LISTED],
-            own,
-            own_time,
-            True,
-            edges,
-            edge_state,
-            early_until,
-            open_map,
-        )
+        _note(bins[k], k + 1, (state[N_SEGMENTS], state[N_LISTED]), own, own_time, True, noted, open_map)
     return True
 
 

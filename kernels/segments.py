@@ -342,39 +342,30 @@ def count_nested(now, until, row, before, k, stop, nested):
     return m, before
 
 
-@kernel
-def collect_segments(
-    time,
-    kind,
-    region,
-    node,
-    start,
-    base_row,
-    action,
-    number,
-    parent,
-    tasks,
-    forgets,
-    fills,
-    stop_times,
-    flush_paths,
-    marks,
-    nested,
-    joins,
-    state,
-    last,
-    open_map,
-    segments,
-):
-    """Add up the time between the events of one location by call path, from cut to cut.
+class Events(NamedTuple):
+    """Consecutive events of one location.
 
-    Parameters
+    Attributes
     ----------
     time, kind, region, node : (n,) float64 or int64, uint8, int32, int32
-        Consecutive events: time since the first event of the trace; region entered; call path entered or left, or the
-        one around, as the location numbers them; -1 none.
-    start, base_row : int
-        Event to begin with; row of event 0.
+        Time since the first event of the trace; region entered; call path entered or left, or the one around, as the
+        location numbers them; -1 none.
+    base_row : int
+        Row of event 0.
+    """
+
+    time: NDArray[Any]
+    kind: NDArray[np.uint8]
+    region: NDArray[np.int32]
+    node: NDArray[np.int32]
+    base_row: int
+
+
+class Meaning(NamedTuple):
+    """What the events of a location do to the time of call paths.
+
+    Attributes
+    ----------
     action : (256,) uint8
         What each kind does.
     number : (n_nodes,) int64
@@ -387,26 +378,65 @@ def collect_segments(
         team.
     fills : bool
         Whether time outside of all regions counts for the one that is entered next.
-    stop_times, flush_paths : (n_flushes,) as `time`, int64
+    stop_times, flush_paths : (n_flushes,) as the times, int64
         Ends of the location's buffer flushes, and their call paths.
-    marks : Marks
-        With times like `time`.
-    nested : Nested
-        With times like `time`.
-    joins : Joins, written
+    """
+
+    action: NDArray[np.uint8]
+    number: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    tasks: TaskPaths
+    forgets: bool
+    fills: bool
+    stop_times: NDArray[Any]
+    flush_paths: NDArray[np.int64]
+
+
+class Collected(NamedTuple):
+    """What `collect_segments` writes.
+
+    Attributes
+    ----------
+    joins : Joins
     state : (N_STATE,) int64
-    last : (1,) as `time`
+        Carried from batch to batch.
+    last : (1,) as the times
         Time of the last contribution.
     open_map : OpenMap
         Of the segment that is not complete.
-    segments : Maps, written
+    segments : Maps
         Cut k lies between segments k - 1 and k.
+    """
+
+    joins: Joins
+    state: NDArray[np.int64]
+    last: NDArray[Any]
+    open_map: OpenMap
+    segments: Maps
+
+
+@kernel
+def collect_segments(start, stop, events, meaning, marks, nested, collected):
+    """Add up the time between the events of one location by call path, from cut to cut.
+
+    Parameters
+    ----------
+    start, stop : int
+        Event to begin with, and one past the last.
+    events : Events
+    meaning : Meaning
+    marks : Marks, written
+    nested : Nested, written
+    collected : Collected, written
 
     Returns
     -------
     int
-        The event to go on with: the number of events, or less where the arrays of entries are full.
+        The event to go on with: `stop`, or less where the arrays of entries are full.
     """
+    time, kind, region, node, base_row = events
+    action, number, parent, tasks, forgets, fills, stop_times, flush_paths = meaning
+    joins, state, last, open_map, segments = collected
     mark_row, mark_what, mark_value, mark_cut, mark_time = marks
     join_row, join_cut = joins
     slot, path, value, floor, _, _ = open_map
@@ -416,7 +446,7 @@ def collect_segments(
     k, nested_stop = state[N_NESTED], state[NESTED_STOP]
     before, nothing = last[0], last.dtype.type(0)
     i = start
-    while i < time.size:
+    while i < stop:
         if n_entries + 2 * path.size > entry_path.size or n_segments + 4 > segment_end.size:
             break
         what = action[kind[i]]

@@ -62,12 +62,11 @@ class EdgeCollector:
 
     def __init__(self, bins: Times, node_period: NDArray[np.int32], begin: Times, end: Times) -> None:
         self._dividing = kernels.Dividing(bins, node_period, begin, end)
-        self._state = np.full(kernels.N_STATE, -1, np.int64)
-        self._state[[kernels.N_EDGES, kernels.IS_FULL]] = 0
-        self._state[kernels.PERIOD] = -1 if node_period.size else 0
-        self._early = np.zeros(1, bins.dtype)
+        state = np.full(kernels.N_STATE, -1, np.int64)
+        state[[kernels.N_EDGES, kernels.IS_FULL]] = 0
+        state[kernels.PERIOD] = -1 if node_period.size else 0
         n = bins.size + 2 * begin.size + 4
-        self._edges = kernels.Edges(
+        edges = kernels.Edges(
             np.empty(n, bins.dtype),
             np.empty(n, np.int32),
             np.empty(n, np.int64),
@@ -75,6 +74,7 @@ class EdgeCollector:
             np.empty(ROOM, np.int32),
             np.empty(ROOM, bins.dtype),
         )
+        self._noted = kernels.Noted(edges, state, np.zeros(1, bins.dtype))
 
     @classmethod
     def of(cls, facts: Facts, quirks: Quirks, scan: LocationScan) -> EdgeCollector | None:
@@ -89,30 +89,29 @@ class EdgeCollector:
             times(nothing), np.append(scan.node_period, np.int32(-1)), times(scan.phase_begin), times(scan.phase_end)
         )
 
-    def collect(self, *events: Any) -> int:
+    def collect(self, start: int, *given: Any) -> int:
         """Collect segments, as `kernels.segments.collect_segments` does."""
-        return int(kernels.collect_with_edges(self._dividing, self._edges, self._state, self._early, *events))
+        return int(kernels.collect_with_edges(self._dividing, self._noted, start, *given))
 
     def grow(self) -> None:
         """Make room for more edges where there is none."""
-        if self._state[kernels.IS_FULL]:
-            self._edges = arrays.doubled(self._edges)
-            self._state[kernels.IS_FULL] = 0
+        if self._noted.state[kernels.IS_FULL]:
+            self._noted = self._noted._replace(edges=arrays.doubled(self._noted.edges))
+            self._noted.state[kernels.IS_FULL] = 0
 
-    def finish(self, until: Any, state: NDArray[np.int64], last: Times, open_map: collecting.OpenMap) -> None:
+    def finish(self, until: Any, collected: collecting.Collected) -> None:
         """Note the beginnings of bins behind the last event: the time `until` the end, unless that is None, counts as
         for segments."""
+        state = collected.state
         own = -1 if until is None or state[collecting.IDLES] else int(state[collecting.IN])
-        end = last[0] if until is None else until
-        while not kernels.note_last_edges(
-            self._dividing, self._edges, self._state, self._early, own, end, state, last, open_map
-        ):
+        end = collected.last[0] if until is None else until
+        while not kernels.note_last_edges(self._dividing, self._noted, own, end, collected):
             self.grow()
 
     def found(self) -> PeriodEdges:
         """Return the edges of the location."""
-        time, period, segment, end, path, value = self._edges
-        n = int(self._state[kernels.N_EDGES])
+        time, period, segment, end, path, value = self._noted.edges
+        n = int(self._noted.state[kernels.N_EDGES])
         n_entries = int(end[n - 1]) if n else 0
         entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
         return PeriodEdges(time[:n].copy(), period[:n].copy(), segment[:n].copy(), end[:n].copy(), entries)

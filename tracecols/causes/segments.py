@@ -181,6 +181,11 @@ class _Collector:
         self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
 
     @property
+    def collected(self) -> kernels.Collected:
+        """What the kernel writes."""
+        return kernels.Collected(self.joins, self.state, self.last, self.open_map, self.segments)
+
+    @property
     def n_segments(self) -> int:
         """Segments of the locations that are finished."""
         return int(self.state[kernels.N_SEGMENTS])
@@ -219,7 +224,7 @@ class _Collector:
         self.grow()
         state = self.state
         if self.edges is not None:
-            self.edges.finish(until, state, self.last, self.open_map)
+            self.edges.finish(until, self.collected)
         n, at = int(state[kernels.N_LISTED]), int(state[kernels.N_ENTRIES])
         if until is not None and not state[kernels.IDLES] and state[kernels.IN] >= 0 and until > self.last[0]:
             n = kernels.add(int(state[kernels.IN]), until - self.last[0], n, *self.open_map[:4])
@@ -498,21 +503,25 @@ def _collect(
     tree, location = facts.call_paths.whole, int(events.locations[at])
     kind, region, node = events.kind[here], events.region[here], events.node[here]
     if c.flush_stops.size:
-        flushes = np.flatnonzero(kind == K.BUFFER_FLUSH)
+        at_flush = np.flatnonzero(kind == K.BUFFER_FLUSH)
         # the call path of a flush stands below the one around it
-        around = pick(tree.numbers[location], node[flushes].astype(np.int64))
-        flushed: NDArray[Any] = facts.regions.of_entry[region[flushes]]
+        around = pick(tree.numbers[location], node[at_flush].astype(np.int64))
+        flushed: NDArray[Any] = facts.regions.of_entry[region[at_flush]]
         n = len(facts.regions)
         below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + flushed)
-        c.flush_paths[c.n_flushes : c.n_flushes + flushes.size] = pick(tree_of.met, below)
-        c.n_flushes += flushes.size
-    start, row, number = 0, int(events.row[at]), tree_of.met[tree.numbers[location]]
+        c.flush_paths[c.n_flushes : c.n_flushes + at_flush.size] = pick(tree_of.met, below)
+        c.n_flushes += at_flush.size
+    of_events = kernels.Events(time[here], kind, region, node, int(events.row[at]))
+    number = tree_of.met[tree.numbers[location]]
+    flushes = c.flush_stops, c.flush_paths
+    meaning = kernels.Meaning(tree_of.action, number, tree_of.parent, tree_of.tasks, forgets, fills, *flushes)
+    start = 0
     while True:
-        given = (
-            time[here], kind, region, node, start, row, tree_of.action, number, tree_of.parent, tree_of.tasks, forgets, fills,
-            c.flush_stops, c.flush_paths, marks, nested, c.joins, c.state, c.last, c.open_map, c.segments,
-        )  # fmt: skip
-        start = int(kernels.collect_segments(*given)) if c.edges is None else c.edges.collect(*given)
+        given = of_events, meaning, marks, nested, c.collected
+        if c.edges is None:
+            start = int(kernels.collect_segments(start, node.size, *given))
+        else:
+            start = c.edges.collect(start, *given)
         if start == node.size:
             break
         c.grow()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.delays import Delays
 from tracecols.causes.index import PointIndex
@@ -25,17 +25,14 @@ from tracecols.causes.pairs import (
 from tracecols.causes.points import Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.kernels import causes as kernels
+from tracecols.kernels import causes
+from tracecols.kernels import costs as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 
 N_P2P_KINDS = 2
 """Kinds of delays below this are point-to-point."""
-
-COSTS = 1 << 27
-"""Bytes for the costs of waits that are carried back at a time, unless a single kind takes more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +50,10 @@ class Amounts:
     amount: Times
 
     @classmethod
-    def of(cls, amounts: Times, rows: NDArray[np.int64] | None = None) -> Amounts:
-        """Keep what is not zero.
-
-        Parameters
-        ----------
-        amounts : (n_rows,) float64 or int64
-        rows : (n_rows,) int64, optional
-            Ascending; all rows if not given.
-        """
-        chosen = np.flatnonzero(amounts)
-        row = chosen if rows is None else rows[chosen]
-        return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amounts[chosen])
+    def of(cls, amounts: Times) -> Amounts:
+        """Keep what is not zero of the amounts of all rows."""
+        row = np.flatnonzero(amounts)
+        return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amounts[row])
 
     def among(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Times]:
         """Return which of some rows have an amount, and these amounts.
@@ -177,44 +166,39 @@ def sweep_costs(
     every_delays: Sequence[Delays],
 ) -> Factors:
     """Carry the costs of waits back through time to those that they go back to."""
-    dtype = time_type(quirks)
     kind = delay_pairs.kind
     beginning = (point_index.start - 1).astype(delay_pairs.cause.dtype)[sync_points.location[delay_pairs.cause]]
     since = np.where(delay_pairs.cause_since >= 0, delay_pairs.cause_since, beginning)
     del beginning
     sides = _sides(facts, sync_points, delay_pairs, point_index, every_delays, since)
-    ordered, n_forced = np.zeros(0, np.int64), 0
+    order, n_forced = delay_pairs.cause[:0], 0
     if has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others):
-        ordered, n_forced = _ordered(facts, sync_points, delay_pairs)
-    # of many pairs there are few kinds
-    kinds = np.unique(kind)
-    n_p2p = int((kinds < N_P2P_KINDS).sum())
-    carrying = _carrying(
-        sync_points, delay_pairs, point_index, np.searchsorted(kinds, kind).astype(np.int8), since, ordered
+        order, n_forced = _ordered(sync_points, delay_pairs, point_index)
+    kinds = np.flatnonzero(np.bincount(kind, minlength=len(DELAYS))).astype(np.int8)
+    caused = kernels.Caused(
+        kind,
+        delay_pairs.cause,
+        delay_pairs.waiting,
+        since,
+        delay_pairs.counts_from,
+        point_index.waits_before,
+        point_index.wait,
     )
-    listed, order, wait = carrying.listed, carrying.order, point_index.wait[carrying.is_met]
-    del since, ordered
+    propagated = np.zeros_like(point_index.wait)
+    costs, shares = (_Pool(n, propagated.dtype) for n in (propagated.size, len(delay_pairs)))
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
-    # some kinds at a time: all at once take 500 MB of 10^8 events, most of it zeros
-    n_kinds = max(1, min(kinds.size, COSTS // (wait.itemsize * (wait.size + order.size + 1))))
-    costs = kernels.Costs(
-        np.zeros((wait.size, n_kinds), dtype), np.zeros((order.size, n_kinds), dtype), np.zeros(wait.size, dtype)
-    )
-    shares: list[Amounts] = []
     if not quirks.rounds_seconds:
-        amount = np.where(is_idle, sides.others * (sides.total + sides.waited), delay_pairs.wait)
-        # as many as wait between the causing point and the beginning of the interval
-        most = int((listed.stop - listed.counts_from).max(initial=0)) + 1
-        lost, amounts = sides.total[order], amount[order]
-        own, scratch = np.zeros(order.size, np.int64), np.zeros((4, most), np.int64)
-        for k in range(0, kinds.size, n_kinds):
-            kernels.divide_costs(k, listed, lost, amounts, wait, n_p2p, costs, own, *scratch)
-            shares += _taken(costs, kinds.size - k, carrying.rows)
+        charged = np.where(is_idle, sides.others * (sides.total + sides.waited), delay_pairs.wait)
+        # no interval has more waits than its location
+        most = int(np.diff(point_index.waits_before[point_index.start]).max(initial=0)) + 1
+        scratch = np.empty((4, most), np.int64)
+        given = order, caused, N_P2P_KINDS, sides.total, charged
+        _in_pools(order.size, costs, shares, lambda at, *of: kernels.divide_costs(at, *given, *of, propagated, scratch))
+        _in_pools(len(delay_pairs), costs, shares, lambda at, *of: kernels.settle_costs(at, caused, *of))
         # where nothing carries costs on, the wait is charged to the causing side
-        charged = np.maximum(amount, 0)
-        charged[carrying.rows] = own
+        charged = np.maximum(charged, 0)
         indirect = Amounts.of(np.where(is_p2p, delay_pairs.wait - charged, 0))
-        return Factors(charged, kinds, shares, indirect, carrying.of_all(costs.propagated), sides.lost, n_forced)
+        return Factors(charged, kinds, shares.by_kind(kinds), indirect, propagated, sides.lost, n_forced)
 
     whole = sides.total + sides.waited
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -222,122 +206,75 @@ def sweep_costs(
     if quirks.limits_scales:
         scale = np.where(is_p2p, np.minimum(scale, 1.0), scale)
     scale = np.where(whole > 0, np.where(is_idle, sides.others, scale), 0.0)
-    ends = np.flatnonzero((kinds == DELAYS.index("thread_barrier")) & quirks.ends_costs_at_barriers)
-    thread_kind = int(ends[0]) if ends.size else -1
-    of_pairs = scale[order], whole[order], sides.waited[order]
-    for k in range(0, kinds.size, n_kinds):
-        kernels.scale_costs(k, listed, *of_pairs, wait, n_p2p, thread_kind, costs)
-        shares += _taken(costs, kinds.size - k, carrying.rows)
+    thread_kind = DELAYS.index("thread_barrier") if quirks.ends_costs_at_barriers else -1
+    of_pairs = order, caused, N_P2P_KINDS, thread_kind, scale, whole, sides.waited
+    _in_pools(order.size, costs, shares, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
     indirect = Amounts.of(np.where(is_p2p, scale * sides.waited, 0.0))
-    return Factors(scale, kinds, shares, indirect, carrying.of_all(costs.propagated), sides.lost, n_forced)
+    return Factors(scale, kinds, shares.by_kind(kinds), indirect, propagated, sides.lost, n_forced)
 
 
-@dataclass(frozen=True, eq=False)
-class _Carrying:
-    """The pairs that carry costs on, and the waits that costs come to.
-
-    Others are charged at once: their causing sides have not waited, and no costs come to their waits.
-
-    Attributes
-    ----------
-    rows : (n,) int64
-        Of `delay_pairs`, ascending.
-    order : (n,) int64
-        The same in the order in which they carry costs on.
-    listed : Carriers
-        In this order.
-    is_met : (n_waits,) bool
-        Whether a wait lies in the interval of a pair; others have no costs and are not numbered.
-    """
-
-    rows: NDArray[np.int64]
-    order: NDArray[np.int64]
-    listed: kernels.Carriers
-    is_met: NDArray[np.bool_]
-
-    def of_all(self, values: Times) -> Times:
-        """Return values of all waits, zero where no costs come to them; (n_waits,) as `values`."""
-        found = np.zeros(self.is_met.size, values.dtype)
-        found[self.is_met] = values
-        return found
-
-
-def _carrying(
-    points: CompoundTable,
-    pairs: CompoundTable,
-    index: PointIndex,
-    kind: NDArray[np.int8],
-    since: NDArray[np.signedinteger[Any]],
-    ordered: NDArray[np.int64],
-) -> _Carrying:
-    """Find the pairs that carry costs on.
+class _Pool:
+    """Lists of amounts by kind, with room for more.
 
     Parameters
     ----------
-    kind : (n_pairs,) int8
-        Number of the kind of each pair among those that there are.
-    since : (n_pairs,) int32 or int64
-        The point after which the interval begins.
-    ordered : (n_nodes,) int64
-        Points, every cause after all that wait for it.
+    n : int
+        How many lists.
     """
-    before, n_waits = index.waits_before, index.wait.size
-    stop = before[pairs.cause]
-    begin = np.minimum(before[since + 1], stop)
-    counts_from = np.minimum(before[np.maximum(since + 1, pairs.counts_from)], stop)
-    # more intervals have begun than have ended
-    is_met = np.cumsum(np.bincount(begin, minlength=n_waits + 1) - np.bincount(stop, minlength=n_waits + 1))[:-1] > 0
-    number: NDArray[np.signedinteger[Any]] = np.zeros(n_waits + 1, before.dtype)
-    np.cumsum(is_met, dtype=before.dtype, out=number[1:])
-    at = pick(before, pairs.waiting)
-    is_costly = (at >= 0) & (pick(before, np.where(pairs.waiting >= 0, pairs.waiting + 1, -1)) > at)
-    is_costly[is_costly] = is_met[at[is_costly]]
-    carries = is_costly | (stop > begin)
-    n_pairs = np.bincount(pairs.cause, minlength=len(points))
-    order = ranges((np.cumsum(n_pairs) - n_pairs)[ordered], n_pairs[ordered])
-    order = order[carries[order]]
-    row = np.cumsum(carries) - 1
-    waiting = np.where(is_costly, number[np.maximum(at, 0)], -1).astype(before.dtype, copy=False)
-    listed = kernels.Carriers(
-        row[order], kind[order], waiting[order], number[begin[order]], number[counts_from[order]], number[stop[order]]
-    )
-    return _Carrying(np.flatnonzero(carries), order, listed, is_met)
+
+    def __init__(self, n: int, dtype: DTypeLike) -> None:
+        room = max(1 << 12, n // 4)
+        number = number_type(max(n, room) * len(DELAYS))
+        below = np.arange(1, room + 1, dtype=number)
+        below[-1] = -1
+        columns = below, np.empty(room, np.int8), np.empty(room, dtype)
+        self.lists = kernels.Lists(np.full(n, -1, number), *columns, np.array([0, room]))
+
+    def grow(self) -> None:
+        """Make room for twice as many items."""
+        head, below, kind, amount, state = self.lists
+        n = below.size
+        more = np.arange(n + 1, 2 * n + 1, dtype=below.dtype)
+        more[-1] = state[0] if state[1] else -1
+        columns = (np.concatenate([of, np.empty_like(of)]) for of in (kind, amount))
+        self.lists = kernels.Lists(head, np.append(below, more), *columns, np.array([n, state[1] + n]))
+
+    def by_kind(self, kinds: NDArray[np.int8]) -> list[Amounts]:
+        """Return the items of each kind."""
+        n_of_kind = np.zeros(len(DELAYS), np.int64)
+        kernels.count_kinds(self.lists, n_of_kind)
+        end = np.cumsum(n_of_kind)
+        n = int(end[-1])
+        row, amount = np.empty(n, number_type(self.lists.head.size)), np.empty(n, self.lists.amount.dtype)
+        kernels.list_by_kind(self.lists, end - n_of_kind, row, amount)
+        return [
+            Amounts(row[stop - size : stop], amount[stop - size : stop])
+            for size, stop in zip(n_of_kind[kinds].tolist(), end[kinds].tolist(), strict=True)
+        ]
 
 
-def _taken(costs: kernels.Costs, n_kinds: int, rows: NDArray[np.int64]) -> list[Amounts]:
-    """Return the shares of pairs in the costs of the first kinds, most of which are zero; what held them is zero
-    again."""
-    found = [Amounts.of(column, rows) for column in costs.shares.T[:n_kinds]]
-    costs.shares[:] = 0
-    costs.cost[:] = 0
-    return found
+def _in_pools(n: int, costs: _Pool, shares: _Pool, carry: Callable[..., int]) -> None:
+    """Run a kernel that goes on from a place among n ones, and writes to lists, until it is done."""
+    at = 0
+    while (at := int(carry(at, costs.lists, shares.lists))) < n:
+        for pool in (costs, shares):
+            pool.grow()
 
 
-def _ordered(facts: Facts, points: CompoundTable, pairs: CompoundTable) -> tuple[NDArray[np.int64], int]:
-    """Order the points of pairs from the end to the beginning; return as well how many come before what they depend
-    on."""
-    n_points, cause, waiting = len(points), pairs.cause, pairs.waiting
-    cause_of = _causes_of(n_points, pairs)
-    is_node = cause_of >= 0
-    is_node[cause] = True
-    nodes = np.flatnonzero(is_node)
-    # location by location, each from the last to the first
-    at = location_starts(facts, points.location[nodes])
-    of = points.location[nodes].astype(np.int64)
-    nodes = nodes[at[of] + at[of + 1] - 1 - np.arange(nodes.size)] if nodes.size else nodes
-    ordered = np.empty_like(nodes)
-    n_forced = kernels.order_nodes(
-        nodes,
-        at,
-        cause_of,
-        points.location,
-        np.bincount(cause[waiting >= 0], minlength=n_points),
-        at[:-1].copy(),
-        np.zeros(at.size - 1, np.int64),
-        np.zeros(at.size - 1, bool),
-        ordered,
-    )
-    return ordered, int(n_forced)
+def _ordered(
+    points: CompoundTable, pairs: CompoundTable, index: PointIndex
+) -> tuple[NDArray[np.signedinteger[Any]], int]:
+    """Order pairs from the end to the beginning; return as well how many points come before what they depend on."""
+    n_locations = index.start.size - 1
+    has_waiting = np.flatnonzero(pairs.waiting >= 0)
+    pair_of = np.full(len(points), -1, number_type(len(pairs)))
+    pair_of[pairs.waiting[has_waiting]] = has_waiting
+    n_open = np.bincount(pairs.cause[has_waiting], minlength=len(points)).astype(np.int32)
+    order = np.empty(len(pairs), pair_of.dtype)
+    scratch, is_blocked = np.empty((3, n_locations), np.int64), np.zeros(n_locations, bool)
+    given = index.cause_start, index.start, points.location, pairs.cause, pair_of, n_open
+    n_forced = kernels.order_pairs(*given, scratch, is_blocked, order)
+    return order, int(n_forced)
 
 
 def _causes_of(n_points: int, pairs: CompoundTable) -> NDArray[np.signedinteger[Any]]:
@@ -421,7 +358,7 @@ def find_critical_path(facts: Facts, quirks: Quirks, sync_points: CompoundTable,
     until = np.full(n, -1, np.int64)
     reached, left = np.zeros(n + 1, dtype), np.zeros(n + 1, dtype)
     beginning = int(
-        kernels.walk_critical_path(
+        causes.walk_critical_path(
             begin,
             before,
             goes_on,

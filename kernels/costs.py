@@ -1,0 +1,364 @@
+"""The way of costs back through time, from the waits they arise in to what caused these.
+
+Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.causes import divide
+from tracecols.kernels.kernel import inner_part, kernel, part
+
+
+@kernel
+def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scratch, is_blocked, order):
+    """Order pairs so that every one comes after all whose waits end in the interval of its cause or depend on it, from
+    the end of the trace to its beginning.
+
+    Every location goes back through its points until it meets a cause some of whose waiting points are still to come.
+
+    Parameters
+    ----------
+    pair_start, point_start : (n_locations + 1,) int64
+        First pair by the location of its cause, and first point, of each location.
+    location : (n_points,) int32
+    cause : (n_pairs,) int32 or int64
+        Ascending.
+    pair_of : (n_points,) int32 or int64
+        Pair of each waiting point; -1 none.
+    n_open : (n_points,) int32
+        How many waiting points of each cause are to come.
+    scratch : (3, n_locations) int64
+    is_blocked : (n_locations,) bool
+        False.
+    order : (n_pairs,) int32 or int64, written
+
+    Returns
+    -------
+    int
+        How many points come before all that they depend on, because they depend on each other.
+    """
+    n_locations = point_start.size - 1
+    # the next point of each location, and one past its next pair; locations that can go on
+    at, pair_at, ready = scratch[0], scratch[1], scratch[2]
+    for here in range(n_locations):
+        at[here], pair_at[here] = point_start[here + 1] - 1, pair_start[here + 1]
+        ready[here] = n_locations - 1 - here
+    n_ready, n_forced, unfinished, filled = n_locations, 0, 0, 0
+    while True:
+        forced = n_ready == 0
+        if forced:
+            # in a recording that contradicts itself points may wait for each other in a circle
+            while unfinished < n_locations and at[unfinished] < point_start[unfinished]:
+                unfinished += 1
+            if unfinished == n_locations:
+                break
+            ready[0] = unfinished
+            is_blocked[unfinished] = False
+            n_ready = 1
+            n_forced += 1
+        n_ready -= 1
+        here = ready[n_ready]
+        i, stop = at[here], pair_at[here]
+        while i >= point_start[here]:
+            first = stop
+            while first > pair_start[here] and cause[first - 1] == i:
+                first -= 1
+            if n_open[i] > 0 and not forced:
+                is_blocked[here] = True
+                break
+            p = pair_of[i]
+            if first < stop or p >= 0:
+                forced = False
+            for k in range(first, stop):
+                order[filled] = k
+                filled += 1
+            i, stop = i - 1, first
+            if p >= 0:
+                x = cause[p]
+                n_open[x] -= 1
+                other = location[x]
+                if n_open[x] == 0 and is_blocked[other] and at[other] == x:
+                    is_blocked[other] = False
+                    ready[n_ready] = other
+                    n_ready += 1
+        at[here], pair_at[here] = i, stop
+    return n_forced
+
+
+class Caused(NamedTuple):
+    """Pairs, and how many waits there are before the points that they name.
+
+    Attributes
+    ----------
+    kind : (n_pairs,) int8
+        Kind of the wait.
+    cause, waiting, since, counts_from : (n_pairs,) int32 or int64
+        Points: the causing one, the waiting one (-1 none), the one after which the interval of the cause begins, and
+        the first that takes on costs.
+    waits_before : (n_points + 1,) int32 or int64
+    wait : (n_waits,) float64 or int64
+    """
+
+    kind: NDArray[np.int8]
+    cause: NDArray[np.signedinteger[Any]]
+    waiting: NDArray[np.signedinteger[Any]]
+    since: NDArray[np.signedinteger[Any]]
+    counts_from: NDArray[np.signedinteger[Any]]
+    waits_before: NDArray[np.signedinteger[Any]]
+    wait: NDArray[Any]
+
+
+class Lists(NamedTuple):
+    """Amounts by kind, in a list for each wait or pair.
+
+    Attributes
+    ----------
+    head : (n,) int32 or int64
+        First item of each list; -1 none.
+    below : (any,) int32 or int64
+        The next item of the same list, or the next free one.
+    kind, amount : (any,) int8, float64 or int64
+    state : (2,) int64
+        The first free item, and how many are free.
+    """
+
+    head: NDArray[np.signedinteger[Any]]
+    below: NDArray[np.signedinteger[Any]]
+    kind: NDArray[np.int8]
+    amount: NDArray[Any]
+    state: NDArray[np.int64]
+
+
+@inner_part
+def _add_amount(i, kind, amount, lists):
+    """Add an amount of a kind to a list."""
+    at = lists.head[i]
+    while at >= 0:
+        if lists.kind[at] == kind:
+            lists.amount[at] += amount
+            return
+        at = lists.below[at]
+    at = lists.state[0]
+    lists.state[0] = lists.below[at]
+    lists.state[1] -= 1
+    lists.kind[at] = kind
+    lists.amount[at] = amount
+    lists.below[at] = lists.head[i]
+    lists.head[i] = at
+
+
+@part
+def _take_amount(i, lists):
+    """Take the first item from a list; return its kind and amount."""
+    at = lists.head[i]
+    lists.head[i] = lists.below[at]
+    lists.below[at] = lists.state[0]
+    lists.state[0] = at
+    lists.state[1] += 1
+    return np.int64(lists.kind[at]), lists.amount[at]
+
+
+@part
+def _length(i, lists):
+    """Return how many items a list has; 0 of list -1."""
+    n, at = 0, lists.head[i] if i >= 0 else lists.head.dtype.type(-1)
+    while at >= 0:
+        n += 1
+        at = lists.below[at]
+    return n
+
+
+@part
+def _waits_of(p, pairs):
+    """Return the first wait in the interval of a pair, the first that takes on costs, one past the last, and the wait
+    that is caused (-1 none)."""
+    before, x, since = pairs.waits_before, pairs.cause[p], pairs.since[p]
+    stop = np.int64(before[x])
+    first = min(np.int64(before[since + 1]), stop)
+    counts_from = min(np.int64(before[max(since + 1, pairs.counts_from[p])]), stop)
+    e, v = pairs.waiting[p], np.int64(-1)
+    if e >= 0 and before[e + 1] > before[e]:
+        v = np.int64(before[e])
+    return first, counts_from, stop, v
+
+
+@kernel
+def scale_costs(start, order, pairs, n_p2p, thread_kind, scale, whole, waited, costs, shares, propagated):
+    """Carry the costs of final waits back through time in seconds: a wait takes on the costs of those that it helped to
+    cause.
+
+    Parameters
+    ----------
+    start : int
+        Place in `order` to begin with.
+    order : (n,) int32 or int64
+        Pairs, as `order_pairs` orders them.
+    pairs : Caused
+    n_p2p, thread_kind : int
+        Kinds below the first are point-to-point; kind of thread barriers, at which their own costs end (-1: they do
+        not).
+    scale, whole, waited : (n_pairs,) float64
+        Seconds of waiting per second lost by the causing side; what that side lost and waited in the interval; what it
+        waited.
+    costs : Lists, written
+        Of each wait the time of final waits that it helped to cause.
+    shares : Lists, written
+        Of each pair the costs of its wait per second that the causing side lost.
+    propagated : (n_waits,) float64, written
+        Of each wait how much of it lets others wait in point-to-point communication.
+
+    Returns
+    -------
+    int
+        The place to go on with: n, or less where there is no room in lists.
+    """
+    for k in range(start, order.size):
+        p = order[k]
+        if not whole[p] > 0:
+            continue
+        first, counts_from, stop, v_of = _waits_of(p, pairs)
+        n_kinds, kind = _length(v_of, costs) + 1, pairs.kind[p]
+        if shares.state[1] < n_kinds or costs.state[1] < n_kinds * (stop - counts_from):
+            return k
+        at = costs.head[v_of] if v_of >= 0 else costs.head.dtype.type(-1)
+        while at >= 0:
+            if (thread_kind < 0 or kind != thread_kind or costs.kind[at] != kind) and costs.amount[at] != 0:
+                _add_amount(p, costs.kind[at], costs.amount[at] / whole[p], shares)
+            at = costs.below[at]
+        if not waited[p] > 0:
+            continue
+        if kind < n_p2p:
+            for v in range(first, stop):
+                propagated[v] = max(propagated[v], scale[p] * pairs.wait[v])
+        for v in range(counts_from, stop):
+            at, is_met = shares.head[p], False
+            while at >= 0:
+                share = shares.amount[at]
+                if shares.kind[at] == kind:
+                    is_met = True
+                    share += scale[p]
+                if share > 0:
+                    _add_amount(v, shares.kind[at], pairs.wait[v] * share, costs)
+                at = shares.below[at]
+            if not is_met and scale[p] > 0:
+                _add_amount(v, kind, pairs.wait[v] * scale[p], costs)
+    return order.size
+
+
+@kernel
+def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, shares, propagated, scratch):
+    """Carry the costs of final waits back through time in whole ticks, divided between the causing side and its own
+    waits.
+
+    Parameters
+    ----------
+    start, order, pairs, n_p2p, propagated
+        As for `scale_costs`; all times are int64.
+    lost : (n_pairs,) int64
+        What the causing side lost.
+    amount : (n_pairs,) int64
+        The wait; written: what of it is charged to the causing side.
+    costs : Lists, written
+        Of each wait the costs that have come to it and are not passed on yet.
+    shares : Lists, written
+        Of each pair what of the costs of its wait is charged to the causing side.
+    scratch : (4, n) int64
+        One more than wait in any interval.
+
+    Returns
+    -------
+    int
+        The place to go on with: n, or less where there is no room in lists.
+    """
+    weight, portion, remainder, spare = scratch[0], scratch[1], scratch[2], scratch[3]
+    for k in range(start, order.size):
+        p = order[k]
+        _, first, stop, v_of = _waits_of(p, pairs)
+        n, n_kinds = stop - first + 1, _length(v_of, costs)
+        if shares.state[1] < n_kinds or costs.state[1] < (n_kinds + 1) * (n - 1):
+            return k
+        # nobody passes on what nothing is known to have caused: it is charged where the cause comes
+        weight[0] = lost[p]
+        for j in range(1, n):
+            weight[j] = pairs.wait[first + j - 1]
+        # the costs of the wait by kind, then the wait itself
+        for left in range(n_kinds, -1, -1):
+            is_own, of, passed = left == 0, np.int64(pairs.kind[p]), amount[p]
+            if not is_own:
+                of, passed = _take_amount(v_of, costs)
+            if passed <= 0:
+                continue
+            divide(passed, weight, np.int64(0), n, portion, remainder, spare)
+            if is_own:
+                amount[p] = portion[0]
+            elif portion[0] > 0:
+                _add_amount(p, of, portion[0], shares)
+            for j in range(1, n):
+                if portion[j] > 0:
+                    _add_amount(first + j - 1, of, portion[j], costs)
+                if is_own and of < n_p2p:
+                    v = first + j - 1
+                    propagated[v] = max(propagated[v], min(portion[j], pairs.wait[v]))
+    return order.size
+
+
+@kernel
+def settle_costs(start, pairs, costs, shares):
+    """Charge what came to waits after they had been passed on, because they depend on each other.
+
+    Parameters
+    ----------
+    start : int
+        Pair to begin with.
+    pairs, costs, shares
+        As `divide_costs` leaves them.
+
+    Returns
+    -------
+    int
+        The pair to go on with: n, or less where there is no room in lists.
+    """
+    for p in range(start, pairs.cause.size):
+        _, _, _, v_of = _waits_of(p, pairs)
+        n = _length(v_of, costs)
+        if shares.state[1] < n:
+            return p
+        for _ in range(n):
+            kind, amount = _take_amount(v_of, costs)
+            _add_amount(p, kind, amount, shares)
+    return pairs.cause.size
+
+
+@kernel
+def count_kinds(lists, n_of_kind):
+    """Count the items of lists by kind; `n_of_kind` (n_kinds,) int64, zeros, is filled."""
+    for i in range(lists.head.size):
+        at = lists.head[i]
+        while at >= 0:
+            n_of_kind[lists.kind[at]] += 1
+            at = lists.below[at]
+
+
+@kernel
+def list_by_kind(lists, begin, row, amount):
+    """Write the items of lists by kind, of each kind in the order of the lists.
+
+    Parameters
+    ----------
+    lists : Lists
+    begin : (n_kinds,) int64
+        Where those of each kind begin; where they end afterwards.
+    row, amount : (n,) int32 or int64, as in `lists`; written
+    """
+    for i in range(lists.head.size):
+        at = lists.head[i]
+        while at >= 0:
+            k = begin[lists.kind[at]]
+            row[k], amount[k] = i, lists.amount[at]
+            begin[lists.kind[at]] = k + 1
+            at = lists.below[at]
