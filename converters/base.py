@@ -203,12 +203,15 @@ class Format:
         Opens the archive of an anchor file and returns a `Source`.
     choose : callable, optional
         Of the anchor files of this format in one folder, those that stand for traces; by default all.
+    recognises : callable, optional
+        Whether a file of any name is an anchor of this format, by what it holds.
     """
 
     name: str
     endings: tuple[str, ...]
     open: Callable[[Path], Source]
     choose: Callable[[list[Path]], list[Path]] = _all
+    recognises: Callable[[Path], bool] | None = None
 
     def ending_of(self, path: Path) -> str:
         """Return which of the endings a file has; empty if none.

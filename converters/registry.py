@@ -26,13 +26,29 @@ def _open_epilog(path: Path) -> Source:
     return Archive(path)
 
 
+def _open_paraver(path: Path) -> Source:
+    from tracecols.converters.paraver.archive import Archive
+
+    return Archive(path)
+
+
+def _is_paraver(path: Path) -> bool:
+    from tracecols.converters.paraver.files import begins_as_paraver
+
+    return begins_as_paraver(path)
+
+
 def _choose_epilog(anchors: list[Path]) -> list[Path]:
     """Prefer the merged trace of an EPIK archive to the archive's definitions (.esd)."""
     merged = {p.name.partition(".")[0] for p in anchors if p.suffix != ".esd"}
     return [p for p in anchors if p.suffix != ".esd" or p.stem not in merged]
 
 
-FORMATS = (Format("OTF2", ARCHIVES[:1], _open_otf2), Format("EPILOG", ARCHIVES[1:], _open_epilog, _choose_epilog))
+FORMATS = (
+    Format("OTF2", ARCHIVES[:1], _open_otf2),
+    Format("EPILOG", ARCHIVES[1:4], _open_epilog, _choose_epilog),
+    Format("Paraver", ARCHIVES[4:], _open_paraver, recognises=_is_paraver),
+)
 """The formats that tracecols brings."""
 
 
@@ -61,13 +77,22 @@ def installed() -> list[Format]:
     return result
 
 
-def _format_of(path: Path) -> Format | None:
+def _by_ending(path: Path) -> Format | None:
     """Find the format of a file by its ending: one of those tracecols brings, else one of an installed package."""
     for formats in (lambda: FORMATS, installed):
         for candidate in formats():
             if candidate.ending_of(path):
                 return candidate
     return None
+
+
+def _format_of(path: Path) -> Format | None:
+    """Find the format of a file by what it holds, or else by its ending."""
+    if path.is_file():
+        for candidate in FORMATS:
+            if candidate.recognises is not None and candidate.recognises(path):
+                return candidate
+    return _by_ending(path)
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -105,7 +130,7 @@ def find_anchor(path: str | Path) -> Path:
     if path.is_dir():
         anchors: dict[str, tuple[Format, list[Path]]] = {}
         for file in _files_in(path):
-            known = _format_of(file)
+            known = _by_ending(file)
             if known is not None:
                 anchors.setdefault(known.name, (known, []))[1].append(file)
         found = sorted(p for known, files in anchors.values() for p in known.choose(files))

@@ -17,8 +17,9 @@ from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report, has_file
 from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.epilog import decode, records
-from tracecols.converters.epilog.container import DAMAGED, HEADER, Container, scratch
+from tracecols.converters.epilog.container import DAMAGED, HEADER, Container
 from tracecols.converters.epilog.definitions import Definitions, Section, largest, read_map
+from tracecols.converters.temporary import scratch
 from tracecols.errors import SourceError
 from tracecols.given.files import is_denied
 from tracecols.kernels.arrays import doubled, empty, first

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import gzip
 import io
 import os
 import struct
-import tempfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.temporary import BAD_GZIP, temporary_file, write
 from tracecols.errors import SourceError, UnsupportedError
 from tracecols.given.files import advice, open_regular
 
@@ -28,69 +26,7 @@ MAX_RATIO = 100
 as large."""
 MIN_LIMIT = 1 << 22
 """Bytes that any gzip'ed file may become."""
-IN_MEMORY = 1 << 28
-"""Arrays up to this many bytes are held in memory, larger ones in temporary files."""
-
-_BAD_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
-
 DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what precedes"
-
-
-def scratch(n: int, dtype: Any) -> NDArray[Any]:
-    """Make an array, mapped to a temporary file if it is large.
-
-    Raises
-    ------
-    SourceError
-        If there is no room for the file.
-    """
-    size = n * np.dtype(dtype).itemsize
-    if size <= IN_MEMORY:
-        return np.empty(n, dtype)
-    with temporary_file() as file:
-        try:
-            _reserve(file, size)
-            return np.memmap(file, dtype, "w+", shape=(n,)).view(np.ndarray)
-        except OSError as error:
-            raise no_room(error) from error
-
-
-def _reserve(file: BinaryIO, size: int) -> None:
-    """Make sure that there is room: writing to a mapped file that finds none ends the process."""
-    if hasattr(os, "posix_fallocate"):
-        try:
-            os.posix_fallocate(file.fileno(), 0, size)
-        except OSError as error:
-            # not every file system can
-            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
-                raise
-
-
-def temporary_file() -> BinaryIO:
-    """Make a file without a name, which is gone when no one uses it any more."""
-    try:
-        return tempfile.TemporaryFile(prefix="tracecols-", buffering=0)
-    except OSError as error:
-        raise no_room(error) from error
-
-
-def no_room(error: OSError) -> SourceError:
-    """Make the error about a temporary file that cannot be written."""
-    where = tempfile.tempdir or "any folder for such files"
-    return SourceError(
-        f"cannot write a temporary file in {where}: {error.strerror or error}\n"
-        "  make room there, or set TMPDIR to a folder with more"
-    )
-
-
-def write(file: BinaryIO, data: bytes) -> None:
-    """Append to a temporary file."""
-    view = memoryview(data)
-    try:
-        while view:
-            view = view[file.write(view) :]
-    except OSError as error:
-        raise no_room(error) from error
 
 
 class Container:
@@ -180,13 +116,13 @@ class Container:
                     while block := packed.read(step):
                         keep(block)
                         step = 1 << 22
-            except _BAD_GZIP as error:
+            except BAD_GZIP as error:
                 # nothing is left of the block that was being read: again in small ones, up to the damage
                 whole.seek(0)
                 whole.truncate()
                 stored.seek(0)
                 n = 0
-                with gzip.open(stored) as packed, contextlib.suppress(*_BAD_GZIP):
+                with gzip.open(stored) as packed, contextlib.suppress(*BAD_GZIP):
                     while block := packed.read1(1 << 10):
                         keep(block)
                 self.cut = f"unpacking stops after {whole.tell()} bytes: {error}"

@@ -14,16 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.epilog.container import HEADER, Container
-from tracecols.converters.epilog.records import (
-    ATTRIBUTES,
-    COLLECTIVE_NAMES,
-    CONTINUED,
-    DEFINITIONS,
-    MAPPED,
-    REGION_NAMES,
-    REGION_TYPES,
-    WINDOW_OPS,
-)
+from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIONS, MAPPED, REGION_TYPES
+from tracecols.converters.region_names import COLLECTIVE_NAMES, REGION_NAMES, WINDOW_OPS
 from tracecols.errors import SourceError
 from tracecols.schema import DEFINITIONS as TABLES
 from tracecols.schema.enums import COLLECTIVE_OPS

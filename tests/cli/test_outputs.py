@@ -119,9 +119,9 @@ def test_write__of_any_kind_that_fails(number, made, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_temporary_files__of_epilog_find_no_room(made, tmp_path, monkeypatch):
     """The trace is sound: nobody has to copy it again."""
-    from tracecols.converters.epilog import container
+    from tracecols.converters import temporary
 
-    monkeypatch.setattr(container, "IN_MEMORY", 0)
+    monkeypatch.setattr(temporary, "IN_MEMORY", 0)
     if hasattr(os, "posix_fallocate"):
 
         def fail(*_: object) -> None:
@@ -134,7 +134,7 @@ def test_temporary_files__of_epilog_find_no_room(made, tmp_path, monkeypatch):
             ) as e:
                 tracecols.convert(made["epilog"], tmp_path / "x.trace")
             assert "copy" not in str(e.value)
-    monkeypatch.setattr(container.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb+", buffering=0))  # noqa: SIM115
+    monkeypatch.setattr(temporary.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb+", buffering=0))  # noqa: SIM115
     if Path("/dev/full").exists():
         with pytest.raises(TracecolsError, match=r"cannot write a temporary file in .*: No space .*\n  make room") as e:
             tracecols.convert(made["epilog"], tmp_path / "x.trace")

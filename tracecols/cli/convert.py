@@ -87,6 +87,8 @@ def convert(
             write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), force=force)
     manifest = Store(path).manifest
     echo(f"{path}: {counted(manifest['n_events'], 'event')}, {counted(manifest['n_locations'], 'location')}")
+    for text in manifest["source"].get("notes", []):
+        echo(f"note: {text}", err=True)
     for what, n in manifest["not_understood"].items():
         echo(
             f"warning: {counted(n, 'record')} of {what} {'was' if n == 1 else 'were'} not understood; {'it is' if n == 1 else 'they are'} {fate(what)}",

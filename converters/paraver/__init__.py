@@ -1,0 +1,1 @@
+"""Paraver traces, as Extrae writes them."""

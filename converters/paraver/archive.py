@@ -1,0 +1,378 @@
+"""A Paraver trace as a source of definition tables and event columns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters import sides
+from tracecols.converters.base import Batch, Clock, Loss, Report
+from tracecols.converters.buffers import N_VALUES, Events, Sides
+from tracecols.converters.paraver import decode, scan, types
+from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
+from tracecols.converters.paraver.files import DAMAGED, read_header, read_names
+from tracecols.converters.paraver.index import Index, type_table
+from tracecols.converters.paraver.operations import Calls, Operations
+from tracecols.converters.paraver.teams import ThreadEvents, find_teams
+from tracecols.errors import SourceError
+from tracecols.kernels.arrays import doubled, empty, first
+from tracecols.schema import EventKind as K
+from tracecols.work.jobs import n_jobs
+
+ROWS = 1 << 18
+"""Events per batch, and so per row group of the store."""
+
+COLUMNS: dict[K, list[str]] = {
+    K.MPI_SEND: ["peer", "communicator", "tag", "length"],
+    K.MPI_ISEND: ["peer", "communicator", "tag", "length", "request"],
+    K.MPI_RECV: ["peer", "communicator", "tag", "length"],
+    K.MPI_IRECV: ["peer", "communicator", "tag", "length", "request"],
+    K.MPI_IRECV_REQUEST: ["request"],
+    K.MPI_COLLECTIVE_BEGIN: [],
+    K.MPI_COLLECTIVE_END: ["op", "communicator", "root", "sent", "received"],
+    K.THREAD_FORK: ["team", "model", "requested"],
+    K.THREAD_JOIN: ["team", "model"],
+    K.THREAD_TEAM_BEGIN: ["team", "model"],
+    K.THREAD_TEAM_END: ["team", "model"],
+    K.THREAD_ACQUIRE_LOCK: ["model", "lock", "acquisition"],
+    K.THREAD_RELEASE_LOCK: ["model", "lock", "acquisition"],
+    K.BUFFER_FLUSH: ["stop_time"],
+}
+"""Columns that the values of each kind fill, in order."""
+SIDE_COLUMNS = sides.side_columns(COLUMNS)
+
+WHAT_IS_WRONG = {
+    decode.NO_BEGIN: "an event of type {} ends what has not begun",
+    decode.OVERLAP: "a state begins before the one before it ends",
+}
+
+
+class Buffers:
+    """The buffers of one thread, reused from location to location; pages that are never touched cost nothing."""
+
+    def __init__(self) -> None:
+        self.resize(ROWS)
+        self.stack = empty(decode.Stack, 1 << 10)
+        self.group = empty(decode.Group, 1 << 10)
+
+    def resize(self, rows: int) -> None:
+        """Make room for as many events."""
+        self.events = empty(Events, rows)
+        self.sides = Sides(np.empty(rows, np.int64), np.empty(rows, np.uint8), np.zeros((rows, N_VALUES), np.int64))
+        self.extra = np.empty(8 * rows, np.int64)
+
+
+@dataclass
+class Surveyed:
+    """What a first reading of a location finds.
+
+    Attributes
+    ----------
+    n_events : int
+    calls : Calls
+        Its collective operations.
+    fault : str
+        Why decoding ended early; empty if it did not.
+    n_impossible, n_flush_readings, n_crossed : int
+        Values of counters that are impossible, readings of counters at the end of buffer flushes, regions that were left
+        because others that enclose them were.
+    """
+
+    n_events: int
+    calls: Calls
+    fault: str
+    n_impossible: int
+    n_flush_readings: int
+    n_crossed: int
+
+
+@dataclass
+class _Reading:
+    """How far a location has been read."""
+
+    state: NDArray[np.int64] = field(default_factory=lambda: np.zeros(decode.DECODE_STATE, np.int64))
+    n_operations: int = 0
+
+    def __post_init__(self) -> None:
+        self.state[decode.CALL_DEPTH] = -1
+        self.state[decode.BARRIER_END] = decode.NOTHING
+
+
+class Archive:
+    """A Paraver trace (see `tracecols.converters.base.Source`).
+
+    Parameters
+    ----------
+    path : Path
+        `*.prv`, plain or gzip; `.pcf` and `.row` are looked for beside it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.format = "Paraver"
+        header, names = read_header(path), read_names(path)
+        self._index = index = Index(path, header, type_table(names.labels))
+        numbers = sorted({*names.labels, *(number for number, _ in index.named)})
+        self._types = type_table(numbers)
+        action = self._types.action
+        counters = [n for n, a in zip(numbers, action.tolist(), strict=True) if a == types.METRIC]
+        with_mpi = bool(index.messages.columns.size) or any(types.is_call(number) for number, _ in index.named)
+        self._definitions = d = Definitions(header, names, index.named, counters, numbers, with_mpi)
+        self.clock = Clock(header.resolution, 0, max(header.duration, index.last))
+        self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, 1e9 / header.resolution)
+        self._rank = np.repeat(np.arange(len(d.first)), [n for n, _ in header.threads]).astype(np.int32)
+        self._is_posted = np.zeros(index.messages.columns.shape[1], np.uint8)
+        self._find_teams()
+        d.finish()
+        self.definitions, self.metric_types = d.tables, d.metric_types
+        self._regions = d.regions.for_kernels()
+        self.capabilities: frozenset[str] = frozenset()
+        self._local = threading.local()
+        self._survey()
+        self.properties = self._facts(header.recorded, names.missing)
+        self._labels = names.labels
+
+    def _facts(self, recorded: str, missing: list[str]) -> dict[str, Any]:
+        """Return what the manifest is to say."""
+        stem = self.path.name.removesuffix(".gz").removesuffix(".prv")
+        notes = [
+            f"{stem}{ending} is missing, so that " + {
+                ".pcf": "regions and counters have numbers for names, and operations of MPI are not known",
+                ".row": "threads and nodes have numbers for names",
+            }[ending]
+            for ending in missing
+        ]  # fmt: skip
+        facts = {
+            "recorded": recorded,
+            "records": self._index.n_records,
+            "messages within a task": self._index.n_within,
+            "threads with records out of order": self._index.n_disordered,
+            "impossible counter values left out": sum(s.n_impossible for s in self._surveyed),
+            "counter readings of buffer flushes left out": sum(s.n_flush_readings for s in self._surveyed),
+            "regions left with the one around them": sum(s.n_crossed for s in self._surveyed),
+            "notes": notes,
+        }
+        return {k: v for k, v in facts.items() if v}
+
+    def _find_teams(self) -> None:
+        """Find the teams of all threads, and define them."""
+        n = self._index.n_locations
+        self._is_worker = np.zeros(n, bool)
+        none = np.zeros(0, np.int64)
+        self._teams = [decode.Teams(none, none, none, none)] * n
+        if not np.isin(self._types.action, (types.PARALLEL, types.FUNCTION)).any():
+            return
+        with ThreadPoolExecutor(n_jobs(None)) as pool:
+            events = list(pool.map(self._thread_events, range(n)))
+        d = self._definitions
+        first = np.array(d.first)
+        forks = np.add.reduceat(np.array([e.fork.size for e in events]), first) > 0
+        self._is_worker = forks[self._rank] & ~np.isin(np.arange(n), first)
+        self._teams = find_teams(events, d.first, lambda members: d.add_communicator("", "openmp", members))
+
+    def _thread_events(self, location: int) -> ThreadEvents:
+        found: list[list[NDArray[np.int64]]] = [[np.zeros(0, np.int64)] for _ in range(3)]
+        none = np.zeros(0, np.int64)
+        for words in self._index.words(location):
+            n = decode.find_thread_events(words, self._types, none, none, none)
+            arrays = [np.empty(n, np.int64) for _ in range(3)]
+            decode.find_thread_events(words, self._types, *arrays)
+            for rows, array in zip(found, arrays, strict=True):
+                rows.append(array)
+        return ThreadEvents(*(np.concatenate(rows) for rows in found), self.clock.length)
+
+    def _survey(self) -> None:
+        """Read every location once: number of events, collective operations, faults."""
+        locations = self.definitions["locations"]
+        with ThreadPoolExecutor(n_jobs(None)) as pool:
+            self._surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
+        locations["n_events"] = [s.n_events for s in self._surveyed]
+        self._operations = Operations(
+            [s.calls for s in self._surveyed], self._rank, self.definitions["communicators"]["members"]
+        )
+        self.fault = self._index.fault
+        if self._operations.fault and not self.fault:
+            self.fault = f"{self.path}: {self._operations.fault}\n  {DAMAGED}"
+
+    def _survey_location(self, location: int) -> Surveyed:
+        n, calls, fault = 0, Calls(), ""
+        reading = _Reading()
+        try:
+            for batch in self._batches(location, reading):
+                n += batch.events["time"].size
+                if "collectives" in batch.sides:
+                    calls.add(batch.sides["collectives"], batch.events["time"], n)
+        except SourceError as error:
+            fault = str(error)
+            last = self._batch(self._buffers(), reading, location)
+            n += last.events["time"].size
+            if "collectives" in last.sides:
+                calls.add(last.sides["collectives"], last.events["time"], n)
+        s = reading.state
+        return Surveyed(
+            n, calls, fault, int(s[decode.IMPOSSIBLE]), int(s[decode.N_FLUSH_READINGS]), int(s[decode.N_CROSSED])
+        )
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location as batches of columns; the arrays are reused by the next batch.
+
+        Parameters
+        ----------
+        location : int
+            Row of the location.
+        report : Report
+            Takes what was not understood, and with `salvage` what was lost.
+
+        Raises
+        ------
+        SourceError
+            Naming file and line, or thread and time, where the file cannot be read on or contradicts itself.
+        """
+        if location == 0:
+            for number, n in self._index.strange.items():
+                label = self._labels.get(number, "")
+                report.unknown[f"type {number}" + (f" ({label})" if label else "")] = n
+        own = self._surveyed[location].fault
+        fault = own or self.fault
+        if fault and not salvage:
+            raise SourceError(fault)
+        reading = _Reading()
+        try:
+            for batch in self._batches(location, reading):
+                self._put_roots(batch, location, reading)
+                yield batch
+        except SourceError:
+            batch = self._batch(self._buffers(), reading, location)
+            self._put_roots(batch, location, reading)
+            yield batch
+        if fault:
+            report.lost.append(Loss(location, -1, fault.splitlines()[0]))
+
+    def _put_roots(self, batch: Batch, location: int, reading: _Reading) -> None:
+        """Put the roots of collective operations, which only the root itself records."""
+        table = batch.sides.get("collectives")
+        if table is not None:
+            ends = table["kind"] == K.MPI_COLLECTIVE_END
+            n = int(ends.sum())
+            roots = self._operations.roots[location]
+            table["root"][ends] = roots[reading.n_operations : reading.n_operations + n]
+            reading.n_operations += n
+
+    def _buffers(self) -> Buffers:
+        if not hasattr(self._local, "buffers"):
+            self._local.buffers = Buffers()
+        buffers: Buffers = self._local.buffers
+        return buffers
+
+    def _mail(self, location: int) -> decode.Mail:
+        """Return the messages of a location."""
+        messages, n = self._index.messages, self._index.n_locations
+        if not messages.columns.size:
+            none = np.zeros(0, np.int64)
+            return decode.Mail(messages.columns, none, none, none, self._is_posted, self._rank)
+        return decode.Mail(
+            messages.columns,
+            messages.ordered(scan.SENDER, scan.SENT_AT, location, n),
+            messages.ordered(scan.RECEIVER, scan.POSTED_AT, location, n),
+            messages.ordered(scan.RECEIVER, scan.RECEIVED_AT, location, n),
+            self._is_posted,
+            self._rank,
+        )
+
+    def _pieces(self, location: int) -> Iterator[tuple[NDArray[np.int64], bool]]:
+        """Yield the words of a location, and whether they are the last."""
+        before = np.zeros(0, np.int64)
+        is_first = True
+        for words in self._index.words(location):
+            if not is_first:
+                yield before, False
+            before, is_first = words, False
+        yield before, True
+
+    def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
+        """Decode the words of a location and yield full buffers.
+
+        Raises
+        ------
+        SourceError
+            If it contradicts itself; what precedes is in the buffers then.
+        """
+        buffers, state = self._buffers(), reading.state
+        mail, teams = self._mail(location), self._teams[location]
+        is_device = self._definitions.is_device[location]
+        regions = self._regions
+        if is_device or self._is_worker[location]:
+            regions = regions._replace(program=-1)
+        rest = np.zeros(0, np.int64)
+        for piece, is_last in self._pieces(location):
+            words = np.concatenate([rest, piece]) if rest.size else piece
+            state[decode.AT] = 0
+            if words.size > 2 * buffers.group.kind.size:
+                buffers.group = empty(decode.Group, words.size // 2 + 1)
+            while True:
+                why = decode.decode_words(
+                    words,
+                    is_last,
+                    self.clock.length,
+                    self._types,
+                    self._tables,
+                    regions,
+                    mail,
+                    teams,
+                    buffers.stack,
+                    buffers.group,
+                    buffers.events,
+                    buffers.sides,
+                    buffers.extra,
+                    state,
+                )
+                if why != decode.BUFFERS_FULL:
+                    break
+                if state[decode.EVENTS]:
+                    yield self._batch(buffers, reading, location)
+                else:
+                    # the events of one time are more than there is room for
+                    buffers.resize(2 * buffers.events.time.size)
+                    buffers.stack = doubled(buffers.stack)
+            if why not in (decode.END, decode.MORE):
+                raise self._error(why, location, state)
+            rest = words[state[decode.AT] :]
+        if state[decode.EVENTS] + state[decode.DEPTH] + decode.PER_GROUP > buffers.events.time.size:
+            yield self._batch(buffers, reading, location)
+        decode.close_all(teams, buffers.stack, buffers.events, buffers.sides, state)
+        yield self._batch(buffers, reading, location)
+
+    def _error(self, why: int, location: int, state: NDArray[np.int64]) -> SourceError:
+        """Make the error about the events of a location."""
+        name = self.definitions["locations"]["name"][location]
+        what = WHAT_IS_WRONG.get(why, f"decoding stopped ({why})").format(int(state[decode.WHAT]))
+        return SourceError(
+            f"{self.path}: {name} (location {location}) at time {int(state[decode.TIME])}: {what}\n  {DAMAGED}"
+        )
+
+    def _batch(self, buffers: Buffers, reading: _Reading, location: int) -> Batch:
+        """Turn filled buffers into columns, and empty them."""
+        state = reading.state
+        n, n_sides = int(state[decode.EVENTS]), int(state[decode.SIDES])
+        batch = Batch(first(buffers.events, n)._asdict())
+        event, kind, values = first(buffers.sides, n_sides)
+        counts = np.bincount(kind, minlength=256)
+        for family, (is_member, position, columns) in SIDE_COLUMNS.items():
+            if counts[is_member.astype(bool)].any():
+                batch.sides[family] = sides.family_columns(event, kind, values, is_member, position, columns)
+        if counts[K.METRIC]:
+            rows = np.flatnonzero(kind == K.METRIC)
+            start = values[rows, 2]
+            batch.sides["metrics_0"] = {"row": event[rows], "source": np.zeros(rows.size, np.int32)}
+            for i, dtype in enumerate(self.metric_types[0]):
+                batch.sides["metrics_0"][f"value_{i}"] = buffers.extra[start + i].view(dtype)
+        state[decode.BASE] += n
+        state[[decode.EVENTS, decode.SIDES, decode.EXTRAS]] = 0
+        return batch

@@ -1,0 +1,793 @@
+"""Decode the words of one location (see `scan`) into columns of events.
+
+All records of one time are one *group*, whichever lines they stand in: what happens at a time is in order by its
+meaning, not by its place in the text. First what began is closed, with the messages that the call received and the end
+of its collective operation, then what begins is opened, with the messages that it sends.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.paraver import scan, types
+from tracecols.converters.paraver.scan import find_type, hashed
+from tracecols.kernels.kernel import inner_part, kernel, part
+from tracecols.schema.kinds import EventKind
+
+# state of a decoding
+(
+    AT,
+    EVENTS,
+    SIDES,
+    EXTRAS,
+    BASE,
+    DEPTH,
+    TIME,
+    STATE_END,
+    READ_AT,
+    CALL_DEPTH,
+    CALL_ENTER,
+    OPERATION,
+    COMMUNICATOR,
+    SENT,
+    RECEIVED,
+    IS_ROOT,
+    N_USER,
+    SEND,
+    POST,
+    RECEIVE,
+    N_FUNCTIONS,
+    N_FORKS,
+    BARRIER_END,
+    N_HELD,
+    FLUSHING,
+    PROGRAM,
+    WAS_CREATED,
+    IMPOSSIBLE,
+    N_FLUSH_READINGS,
+    N_CROSSED,
+    WHAT,
+    DECODE_STATE,
+) = range(32)
+
+# why a decoding ended
+(END, MORE, BUFFERS_FULL, NO_BEGIN, OVERLAP) = range(5)
+
+NOTHING = (1 << 62) + 1
+"""Later than any time."""
+
+# frames that no event type opens
+TAG_PROGRAM, TAG_CALLER, TAG_BARRIER = -1, -2, -3
+
+(
+    ENTER,
+    EXIT,
+    METRIC,
+    MPI_SEND,
+    MPI_ISEND,
+    MPI_RECV,
+    MPI_IRECV,
+    MPI_IRECV_REQUEST,
+    COLLECTIVE_BEGIN,
+    COLLECTIVE_END,
+    FORK,
+    JOIN,
+    TEAM_BEGIN,
+    TEAM_END,
+    ACQUIRE,
+    RELEASE,
+    BUFFER_FLUSH,
+) = (
+    int(kind)
+    for kind in (
+        EventKind.ENTER, EventKind.EXIT, EventKind.METRIC, EventKind.MPI_SEND, EventKind.MPI_ISEND, EventKind.MPI_RECV,
+        EventKind.MPI_IRECV, EventKind.MPI_IRECV_REQUEST, EventKind.MPI_COLLECTIVE_BEGIN, EventKind.MPI_COLLECTIVE_END,
+        EventKind.THREAD_FORK, EventKind.THREAD_JOIN, EventKind.THREAD_TEAM_BEGIN, EventKind.THREAD_TEAM_END,
+        EventKind.THREAD_ACQUIRE_LOCK, EventKind.THREAD_RELEASE_LOCK, EventKind.BUFFER_FLUSH,
+    )
+)  # fmt: skip
+
+OPENMP = 3
+"""`Paradigm` of teams and locks."""
+
+PER_PAIR, PER_MESSAGE, PER_GROUP = 8, 4, 32
+"""More events than a pair of type and value, a message, and a group by itself become; frames that are open besides."""
+
+IMPOSSIBLE_COUNT, IMPOSSIBLE_PER_NS = 10**12, 1000
+"""A counter that has counted more than both, the second by nanosecond since it was read, is not one: some recordings
+hold addresses in places of counters."""
+
+
+class Regions(NamedTuple):
+    """Regions by type and value of an event, and what they are.
+
+    Attributes
+    ----------
+    slots : (2**n,) int64
+        Where to look for a pair; -1 none.
+    type, value : (n_pairs,) int64
+    region : (n_pairs,) int32
+        -1 where a caller is not known.
+    operation : (n_regions + 1,) int64
+        Of blocking collective operations, -1 of others.
+    posts, starts : (n_regions + 1,) uint8
+        Whether calls post receives, and start sends, that others complete.
+    program, barrier, critical, critical_end, flush : int
+        The regions that values do not name; `program` is -1 where none is open.
+    """
+
+    slots: NDArray[np.int64]
+    type: NDArray[np.int64]
+    value: NDArray[np.int64]
+    region: NDArray[np.int32]
+    operation: NDArray[np.int64]
+    posts: NDArray[np.uint8]
+    starts: NDArray[np.uint8]
+    program: int
+    barrier: int
+    critical: int
+    critical_end: int
+    flush: int
+
+
+class Tables(NamedTuple):
+    """What is known of types, besides `scan.TypeTable`.
+
+    Attributes
+    ----------
+    counter : (n_types,) int64
+        Which counter a type is.
+    fixed : (n_types,) int32
+        Region of types that have one whatever the value; -1 others.
+    is_user : (n_types,) uint8
+        Whether its regions are functions of the program.
+    communicator : (any,) int64
+        Row by identifier; -1 none.
+    n_counters : int
+    nanoseconds : float
+        In a tick.
+    """
+
+    counter: NDArray[np.int64]
+    fixed: NDArray[np.int32]
+    is_user: NDArray[np.uint8]
+    communicator: NDArray[np.int64]
+    n_counters: int
+    nanoseconds: float
+
+
+class Mail(NamedTuple):
+    """The messages of a location.
+
+    Attributes
+    ----------
+    columns : (scan.MESSAGE_FIELDS, n_messages) int64
+        All messages of the trace.
+    sends, posts, receives : (any,) int64
+        Those it sends and receives in order of `SENT_AT`, `POSTED_AT` and `RECEIVED_AT`.
+    is_posted : (n_messages,) uint8
+        Filled: whether the receive was posted by another call than the one that completed it.
+    rank : (n_locations,) int32
+        In the world.
+    """
+
+    columns: NDArray[np.int64]
+    sends: NDArray[np.int64]
+    posts: NDArray[np.int64]
+    receives: NDArray[np.int64]
+    is_posted: NDArray[np.uint8]
+    rank: NDArray[np.int32]
+
+
+class Teams(NamedTuple):
+    """The teams of a location, in the order of its events.
+
+    Attributes
+    ----------
+    fork_team, fork_size : (n_forks,) int64
+        Team of each FORK, and how many threads it has.
+    team, join : (n_functions,) int64
+        Of each parallel function the team, -1 if it has none, and the time of the join.
+    """
+
+    fork_team: NDArray[np.int64]
+    fork_size: NDArray[np.int64]
+    team: NDArray[np.int64]
+    join: NDArray[np.int64]
+
+
+class Stack(NamedTuple):
+    """Regions that are entered.
+
+    Attributes
+    ----------
+    region : (capacity,) int32
+    tag : (capacity,) int64
+        The type of the event that entered it, or `TAG_...`.
+    of : (capacity,) int64
+        Number of a parallel function.
+    held : (capacity,) int64
+        Locks that are held.
+    """
+
+    region: NDArray[np.int32]
+    tag: NDArray[np.int64]
+    of: NDArray[np.int64]
+    held: NDArray[np.int64]
+
+
+class Group(NamedTuple):
+    """Types and values of the events of one time.
+
+    Attributes
+    ----------
+    kind, type, value : (capacity,) int64
+        Number of the type in the table, type, and value.
+    """
+
+    kind: NDArray[np.int64]
+    type: NDArray[np.int64]
+    value: NDArray[np.int64]
+
+
+@part
+def put_event(kind, region, events, state):
+    """Put an event of the present time behind the others."""
+    e = state[EVENTS]
+    events.time[e] = state[TIME]
+    events.kind[e] = kind
+    events.region[e] = region
+    state[EVENTS] = e + 1
+
+
+@part
+def put_side(kind, a, b, c, d, e, events, sides, state):
+    """Put an event with values behind the others."""
+    s = state[SIDES]
+    sides.event[s] = state[BASE] + state[EVENTS]
+    sides.kind[s] = kind
+    values = sides.values
+    values[s, 0], values[s, 1], values[s, 2], values[s, 3], values[s, 4] = a, b, c, d, e
+    state[SIDES] = s + 1
+    put_event(kind, -1, events, state)
+
+
+@part
+def enter(region, tag, of, stack, events, state):
+    """Enter a region."""
+    put_event(ENTER, region, events, state)
+    d = state[DEPTH]
+    stack.region[d], stack.tag[d], stack.of[d] = region, tag, of
+    state[DEPTH] = d + 1
+
+
+@part
+def leave(stack, events, state):
+    """Leave the innermost region."""
+    state[DEPTH] -= 1
+    put_event(EXIT, stack.region[state[DEPTH]], events, state)
+
+
+@part
+def find_frame(tag, stack, state):
+    """Find the innermost region that a type has entered; -1 if there is none."""
+    d = state[DEPTH] - 1
+    while d >= 0 and stack.tag[d] != tag:
+        d -= 1
+    return d
+
+
+@part
+def leave_above(depth, stack, events, state):
+    """Leave regions until some are left, those of a type that ends while others are open inside it."""
+    while state[DEPTH] > depth:
+        state[N_CROSSED] += 1
+        leave(stack, events, state)
+
+
+@part
+def find_region(number, value, regions):
+    """Find the region of a type and value; -1 if it has none."""
+    size = regions.slots.size
+    at = hashed(value * 64 + number, size)
+    while regions.slots[at] >= 0:
+        n = regions.slots[at]
+        if regions.type[n] == number and regions.value[n] == value:
+            return np.int64(regions.region[n])
+        at = (at + 1) & (size - 1)
+    return np.int64(-1)
+
+
+# -- messages
+# ------------------------------------------------------------------------------------------------------------
+
+
+@part
+def time_of_next(order, number, column, mail):
+    """Return the time of the next message of an order; NOTHING behind the last."""
+    return mail.columns[column, order[number]] if number < order.size else np.int64(NOTHING)
+
+
+@part
+def count_at(time, order, number, column, mail):
+    """Count the next messages of an order that have a time."""
+    n = number
+    while n < order.size and mail.columns[column, order[n]] == time:
+        n += 1
+    return n - number
+
+
+@part
+def put_sends(is_start, mail, events, sides, state):
+    """Put the messages that are sent at the present time."""
+    while time_of_next(mail.sends, state[SEND], scan.SENT_AT, mail) == state[TIME]:
+        m = mail.sends[state[SEND]]
+        columns = mail.columns
+        peer = np.int64(mail.rank[columns[scan.RECEIVER, m]])
+        kind, request = (MPI_ISEND, m) if is_start else (MPI_SEND, np.int64(-1))
+        put_side(kind, peer, 0, columns[scan.TAG, m], columns[scan.SIZE, m], request, events, sides, state)
+        state[SEND] += 1
+
+
+@part
+def put_posts(mail, events, sides, state):
+    """Put the receives that the call posts which ends now."""
+    n = count_at(state[TIME], mail.posts, state[POST], scan.POSTED_AT, mail)
+    for k in range(state[POST], state[POST] + n):
+        m = mail.posts[k]
+        mail.is_posted[m] = 1
+        put_side(MPI_IRECV_REQUEST, m, 0, 0, 0, 0, events, sides, state)
+    state[POST] += n
+
+
+@part
+def put_receives(mail, events, sides, state):
+    """Put the messages that are received at the present time."""
+    while time_of_next(mail.receives, state[RECEIVE], scan.RECEIVED_AT, mail) == state[TIME]:
+        m = mail.receives[state[RECEIVE]]
+        columns = mail.columns
+        peer = np.int64(mail.rank[columns[scan.SENDER, m]])
+        kind, request = (MPI_IRECV, m) if mail.is_posted[m] else (MPI_RECV, np.int64(-1))
+        put_side(kind, peer, 0, columns[scan.TAG, m], columns[scan.SIZE, m], request, events, sides, state)
+        state[RECEIVE] += 1
+
+
+# -- calls of MPI
+# --------------------------------------------------------------------------------------------------------
+
+
+@part
+def read_call(i, n, group, types_table, tables, state):
+    """Read what the events of a group say of the call that its event i opens."""
+    state[SENT] = state[RECEIVED] = state[COMMUNICATOR] = -1
+    state[IS_ROOT] = 0
+    for k in range(i + 1, n):
+        action = types_table.action[group.kind[k]]
+        value = group.value[k]
+        if action == types.CALL:
+            break
+        if action == types.SENT:
+            state[SENT] = value
+        elif action == types.RECEIVED:
+            state[RECEIVED] = value
+        elif action == types.ROOT:
+            state[IS_ROOT] = value
+        elif action == types.COMMUNICATOR and 0 <= value < tables.communicator.size:
+            state[COMMUNICATOR] = tables.communicator[value]
+
+
+@part
+def enter_callers(i, n, group, types_table, regions, stack, events, state):
+    """Enter the functions that call the call that event i of a group opens, the outermost first."""
+    deepest = np.int64(0)
+    last = i + 1
+    while last < n and types_table.action[group.kind[last]] != types.CALL:
+        if types_table.action[group.kind[last]] == types.CALLER:
+            deepest = max(deepest, group.type[last] - types.CALLER_BASE)
+        last += 1
+    for level in range(deepest, 0, -1):
+        for k in range(i + 1, last):
+            if group.type[k] == types.CALLER_BASE + level:
+                region = find_region(group.type[k], group.value[k], regions)
+                if region >= 0:
+                    enter(region, TAG_CALLER, -1, stack, events, state)
+                break
+
+
+@part
+def open_call(i, n, group, types_table, tables, regions, mail, stack, events, sides, state):
+    """Open the call of MPI that event i of a group begins."""
+    number = group.type[i]
+    region = find_region(number, group.value[i], regions)
+    if state[CALL_DEPTH] >= 0:
+        enter(region, number, -1, stack, events, state)
+        return
+    if state[N_USER] == 0:
+        enter_callers(i, n, group, types_table, regions, stack, events, state)
+    state[CALL_DEPTH] = state[DEPTH]
+    enter(region, number, -1, stack, events, state)
+    read_call(i, n, group, types_table, tables, state)
+    state[OPERATION] = regions.operation[region]
+    if state[OPERATION] >= 0 and state[COMMUNICATOR] >= 0:
+        put_side(COLLECTIVE_BEGIN, 0, 0, 0, 0, 0, events, sides, state)
+    put_sends(regions.starts[region] != 0, mail, events, sides, state)
+
+
+@part
+def close_call(number, regions, mail, stack, events, sides, state):
+    """Close the call of MPI that a type has opened; returns what is wrong."""
+    depth = find_frame(number, stack, state)
+    if depth < 0:
+        return NO_BEGIN
+    leave_above(depth + 1, stack, events, state)
+    if depth != state[CALL_DEPTH]:
+        leave(stack, events, state)
+        return END
+    region = stack.region[depth]
+    if regions.posts[region]:
+        put_posts(mail, events, sides, state)
+    put_receives(mail, events, sides, state)
+    if state[OPERATION] >= 0 and state[COMMUNICATOR] >= 0:
+        sent, received = max(state[SENT], 0), max(state[RECEIVED], 0)
+        root = state[IS_ROOT]
+        put_side(COLLECTIVE_END, state[OPERATION], state[COMMUNICATOR], root, sent, received, events, sides, state)
+    leave(stack, events, state)
+    while state[DEPTH] > 0 and stack.tag[state[DEPTH] - 1] == TAG_CALLER:
+        leave(stack, events, state)
+    state[CALL_DEPTH] = -1
+    return END
+
+
+# -- threads
+# -------------------------------------------------------------------------------------------------------------
+
+
+@part
+def end_function(time, teams, stack, events, sides, state):
+    """Leave the barrier at the end of a parallel function, the function and its team."""
+    now = state[TIME]
+    state[TIME] = time
+    state[BARRIER_END] = NOTHING
+    depth = find_frame(TAG_BARRIER, stack, state)
+    leave_above(depth + 1, stack, events, state)
+    leave(stack, events, state)
+    team = teams.team[stack.of[state[DEPTH] - 1]]
+    leave(stack, events, state)
+    put_side(TEAM_END, team, OPENMP, 0, 0, 0, events, sides, state)
+    state[TIME] = now
+
+
+@part
+def open_function(region, number, teams, stack, events, sides, state):
+    """Begin a parallel function, in its team if it has one."""
+    k = state[N_FUNCTIONS]
+    state[N_FUNCTIONS] = k + 1
+    if teams.team[k] >= 0:
+        put_side(TEAM_BEGIN, teams.team[k], OPENMP, 0, 0, 0, events, sides, state)
+    enter(region, number, k, stack, events, state)
+
+
+@part
+def close_function(number, teams, regions, stack, events, state):
+    """End a parallel function; with a team its threads wait for each other. Returns what is wrong."""
+    depth = find_frame(number, stack, state)
+    if depth < 0:
+        return NO_BEGIN
+    leave_above(depth + 1, stack, events, state)
+    k = stack.of[depth]
+    if teams.team[k] < 0:
+        leave(stack, events, state)
+        return END
+    enter(regions.barrier, TAG_BARRIER, -1, stack, events, state)
+    state[BARRIER_END] = max(teams.join[k], state[TIME])
+    return END
+
+
+@part
+def change_parallel(value, teams, events, sides, state):
+    """Fork or join a team."""
+    if value != 0:
+        k = state[N_FORKS]
+        put_side(FORK, teams.fork_team[k], OPENMP, teams.fork_size[k], 0, 0, events, sides, state)
+        state[N_FORKS] = k + 1
+    elif state[N_FORKS] > 0:
+        put_side(JOIN, teams.fork_team[state[N_FORKS] - 1], OPENMP, 0, 0, 0, events, sides, state)
+
+
+@part
+def lock_of(n, group, types_table):
+    """Return the lock that the events of a group name; 0 if they do not."""
+    for k in range(n):
+        if types_table.action[group.kind[k]] == types.LOCK and group.value[k] != 0:
+            return group.value[k]
+    return np.int64(0)
+
+
+@part
+def change_critical(value, number, lock, regions, stack, events, sides, state):
+    """Wait for a critical section or lock, begin it, end it, or leave it; returns what is wrong.
+
+    Waiting and leaving are regions; what a thread does inside is in none, so that sections and locks may overlap. A
+    lock is free from the begin of leaving it on. Which one is not recorded: it is taken for the one acquired last.
+    """
+    if value == types.CRITICAL_WANTS:
+        enter(regions.critical, number, -1, stack, events, state)
+        return END
+    if value == types.CRITICAL_LEAVES:
+        enter(regions.critical_end, number, -1, stack, events, state)
+        if state[N_HELD] > 0:
+            state[N_HELD] -= 1
+            put_side(RELEASE, OPENMP, stack.held[state[N_HELD]], -1, 0, 0, events, sides, state)
+        return END
+    depth = find_frame(number, stack, state)
+    if depth < 0:
+        return NO_BEGIN
+    leave_above(depth + 1, stack, events, state)
+    if value == types.CRITICAL_HAS:
+        put_side(ACQUIRE, OPENMP, lock, -1, 0, 0, events, sides, state)
+        stack.held[state[N_HELD]] = lock
+        state[N_HELD] += 1
+    leave(stack, events, state)
+    return END
+
+
+# -- groups
+# --------------------------------------------------------------------------------------------------------------
+
+
+@inner_part
+def take_state(words, w, n, end_of_trace, state):
+    """Take a state of a group; returns 1 if the thread runs, 0 if it is not created, -1 if states overlap."""
+    begin, number, end = words[w], words[w + 2], words[w + 3]
+    if begin < state[STATE_END]:
+        return -1
+    state[STATE_END] = end_of_trace if end == scan.OPEN else end
+    state[FLUSHING] = state[STATE_END]
+    return 0 if number == types.NOT_CREATED else 1
+
+
+@part
+def put_counters(n, group, types_table, tables, extra, events, sides, state):
+    """Put what the counters of a group say, if there are any: since they were read before."""
+    x = state[EXTRAS]
+    found = False
+    limit = IMPOSSIBLE_PER_NS * np.float64(state[TIME] - state[READ_AT]) * tables.nanoseconds
+    is_flushed = False
+    for k in range(n):
+        action = types_table.action[group.kind[k]]
+        if action == types.FLUSH and group.value[k] == 0:
+            is_flushed = True
+        if action != types.METRIC:
+            continue
+        if not found:
+            for c in range(tables.n_counters):
+                extra[x + c] = 0
+            found = True
+        value = np.uint64(group.value[k])
+        if value > np.uint64(IMPOSSIBLE_COUNT) and np.float64(value) > limit:
+            state[IMPOSSIBLE] += 1
+        else:
+            extra[x + tables.counter[group.kind[k]]] += group.value[k]
+    if not found:
+        return
+    state[READ_AT] = state[TIME]
+    if is_flushed:
+        # what was counted while the recorder wrote its buffer is not of the program
+        state[N_FLUSH_READINGS] += 1
+        return
+    put_side(METRIC, 0, tables.n_counters, x, 0, 0, events, sides, state)
+    state[EXTRAS] = x + tables.n_counters
+
+
+@part
+def open_region(i, group, types_table, tables, regions, stack, events, state):
+    """Enter the region that event i of a group names."""
+    kind = group.kind[i]
+    region = np.int64(tables.fixed[kind])
+    if region < 0:
+        region = find_region(group.type[i], group.value[i], regions)
+    state[N_USER] += tables.is_user[kind]
+    enter(region, group.type[i], -1, stack, events, state)
+
+
+@part
+def close_region(i, group, types_table, tables, stack, events, state):
+    """Leave the innermost region that the type of event i of a group has entered; returns what is wrong."""
+    depth = find_frame(group.type[i], stack, state)
+    if depth < 0:
+        return NO_BEGIN
+    leave_above(depth + 1, stack, events, state)
+    leave(stack, events, state)
+    state[N_USER] -= tables.is_user[group.kind[i]]
+    return END
+
+
+@inner_part
+def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, events, sides, state):
+    """Turn event i of a group into events; returns what is wrong."""
+    number, value = group.type[i], group.value[i]
+    action = types_table.action[group.kind[i]]
+    why = END
+    if action == types.CALL:
+        if value != 0:
+            open_call(i, n, group, types_table, tables, regions, mail, stack, events, sides, state)
+        else:
+            why = close_call(number, regions, mail, stack, events, sides, state)
+    elif action == types.PARALLEL or action == types.FUNCTION:
+        if state[BARRIER_END] != NOTHING:
+            end_function(state[TIME], teams, stack, events, sides, state)
+        if action == types.PARALLEL:
+            change_parallel(value, teams, events, sides, state)
+        elif value != 0:
+            open_function(find_region(number, value, regions), number, teams, stack, events, sides, state)
+        else:
+            why = close_function(number, teams, regions, stack, events, state)
+    elif action == types.CRITICAL:
+        lock = lock_of(n, group, types_table)
+        why = change_critical(value, number, lock, regions, stack, events, sides, state)
+    elif action == types.FLUSH:
+        if value != 0:
+            stop = max(state[FLUSHING], state[TIME])
+            put_side(BUFFER_FLUSH, stop, 0, 0, 0, 0, events, sides, state)
+            events.region[state[EVENTS] - 1] = regions.flush
+    elif action == types.REGION:
+        if value != 0:
+            open_region(i, group, types_table, tables, regions, stack, events, state)
+        else:
+            why = close_region(i, group, types_table, tables, stack, events, state)
+    return why
+
+
+@inner_part
+def take_group(words, p, time, is_last, group, types_table):
+    """Collect the events of the records of a time from word p on.
+
+    Returns
+    -------
+    p : int
+        The first word behind them; -1 if there may be more than there are words.
+    n : int
+        How many there are.
+    """
+    n = np.int64(0)
+    while p < words.size and words[p] == time:
+        if words[p + 1] == scan.STATE:
+            p += scan.STATE_WORDS
+            continue
+        for k in range(words[p + 1]):
+            number = words[p + 2 + 2 * k]
+            group.kind[n] = find_type(number, types_table)
+            group.type[n] = number
+            group.value[n] = words[p + 3 + 2 * k]
+            n += 1
+        p += 2 + 2 * words[p + 1]
+    return (-1 if p >= words.size and not is_last else p), n
+
+
+@kernel
+def decode_words(
+    words, is_last, end_of_trace, types_table, tables, regions, mail, teams, stack, group, events, sides, extra, state
+):
+    """Decode words of one location into columns.
+
+    Parameters
+    ----------
+    words : (n,) int64
+        Whole records in order of time.
+    is_last : bool
+        Whether there are no more.
+    end_of_trace : int
+        When open states end.
+    stack, group, events, sides, extra
+        Buffers; `stack` is carried from call to call.
+    state : (DECODE_STATE,) int64
+        Carried from call to call; `state[AT]` is the word to go on with.
+
+    Returns
+    -------
+    int
+        END; MORE if more words are needed; BUFFERS_FULL; or what is wrong at time `state[TIME]` with events of type
+        `state[WHAT]`.
+    """
+    while True:
+        p = state[AT]
+        time = words[p] if p < words.size else np.int64(NOTHING)
+        if p >= words.size and not is_last:
+            return MORE
+        time = min(time, time_of_next(mail.sends, state[SEND], scan.SENT_AT, mail))
+        time = min(time, time_of_next(mail.receives, state[RECEIVE], scan.RECEIVED_AT, mail))
+        if time == NOTHING:
+            return END
+        while time_of_next(mail.posts, state[POST], scan.POSTED_AT, mail) < time:
+            state[POST] += 1
+        q, n = take_group(words, p, time, is_last, group, types_table)
+        if q < 0:
+            return MORE
+        n_messages = count_at(time, mail.sends, state[SEND], scan.SENT_AT, mail)
+        n_messages += count_at(time, mail.receives, state[RECEIVE], scan.RECEIVED_AT, mail)
+        n_messages += count_at(time, mail.posts, state[POST], scan.POSTED_AT, mail)
+        room = PER_PAIR * n + PER_MESSAGE * n_messages + PER_GROUP + state[DEPTH]
+        if (
+            state[EVENTS] + room > events.time.size
+            or state[SIDES] + room > sides.event.size
+            or state[EXTRAS] + tables.n_counters > extra.size
+            or max(state[DEPTH], state[N_HELD]) + 2 * n + PER_GROUP > stack.tag.size
+        ):
+            return BUFFERS_FULL
+        state[AT] = q
+        if state[BARRIER_END] < time:
+            end_function(state[BARRIER_END], teams, stack, events, sides, state)
+        state[TIME] = time
+        runs, is_created = np.int64(-2), n > 0 or n_messages > 0
+        for_states = p
+        while for_states < q:
+            if words[for_states + 1] != scan.STATE:
+                for_states += 2 + 2 * words[for_states + 1]
+                continue
+            runs = take_state(words, for_states, n, end_of_trace, state)
+            if runs < 0:
+                return OVERLAP
+            for_states += scan.STATE_WORDS
+        state[WAS_CREATED] = runs if runs >= 0 else state[WAS_CREATED]
+        if (runs == 1 or (runs == -2 and is_created)) and regions.program >= 0 and not state[PROGRAM]:
+            enter(regions.program, TAG_PROGRAM, -1, stack, events, state)
+            state[PROGRAM] = 1
+        put_counters(n, group, types_table, tables, extra, events, sides, state)
+        if state[BARRIER_END] == time:
+            end_function(time, teams, stack, events, sides, state)
+        for i in range(n):
+            why = take_event(i, n, group, types_table, tables, regions, mail, teams, stack, events, sides, state)
+            if why != END:
+                state[WHAT] = group.type[i]
+                return why
+        is_start = state[CALL_DEPTH] >= 0 and regions.starts[stack.region[state[CALL_DEPTH]]] != 0
+        put_sends(is_start, mail, events, sides, state)
+        put_receives(mail, events, sides, state)
+        if runs == 0 and state[PROGRAM] and stack.tag[state[DEPTH] - 1] == TAG_PROGRAM:
+            leave(stack, events, state)
+            state[PROGRAM] = 0
+
+
+@kernel
+def close_all(teams, stack, events, sides, state):
+    """Leave all regions that are still open, when the last state ends or the last event is."""
+    if state[WAS_CREATED]:
+        state[TIME] = max(state[TIME], state[STATE_END])
+    if state[BARRIER_END] != NOTHING:
+        end = state[BARRIER_END]
+        state[TIME] = max(state[TIME], end)
+        end_function(end, teams, stack, events, sides, state)
+    while state[DEPTH] > 0:
+        leave(stack, events, state)
+
+
+@kernel
+def find_thread_events(words, types_table, time, number, value):
+    """Find the events of a location that fork teams and begin or end parallel functions.
+
+    Parameters
+    ----------
+    time, number, value : (capacity,) int64
+        Filled, as far as there is room.
+
+    Returns
+    -------
+    int
+        How many there are.
+    """
+    n, w = 0, 0
+    while w < words.size:
+        if words[w + 1] == scan.STATE:
+            w += scan.STATE_WORDS
+            continue
+        for k in range(words[w + 1]):
+            action = types_table.action[find_type(words[w + 2 + 2 * k], types_table)]
+            if action == types.PARALLEL or action == types.FUNCTION:
+                if n < time.size:
+                    time[n], number[n], value[n] = words[w], action, words[w + 3 + 2 * k]
+                n += 1
+        w += 2 + 2 * words[w + 1]
+    return n

@@ -1,0 +1,269 @@
+"""The definition tables of a Paraver trace, made of its header, of `.pcf` and `.row`, and of what its events name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tracecols.converters.paraver import decode, types
+from tracecols.converters.paraver.files import Header, Names
+from tracecols.converters.paraver.index import slot_of
+from tracecols.converters.region_names import COLLECTIVE_NAMES, REGION_NAMES
+from tracecols.schema import DEFINITIONS as TABLES
+from tracecols.schema.enums import COLLECTIVE_OPS
+
+_POSTS, _STARTS = (
+    re.compile(r"mpi_(im?recv|isendrecv(_replace)?|start(all)?)"),
+    re.compile(r"mpi_(i[bsr]?send|isendrecv(_replace)?|start(all)?)"),
+)
+"""Calls of MPI that post receives, and that start sends, which others complete."""
+
+_LINE = re.compile(r"(\d+) \(([^,)]*)[,)].*")
+_MANGLED = re.compile(r"(.*\S)\s*\[(\S+)\]")
+_COUNTER = re.compile(r"(\S+)\s*(?:\[(.*)\])?.*")
+
+MASK = (1 << 64) - 1
+
+FLUSH, PROGRAM = "TRACE BUFFER FLUSH", "program"
+
+
+class Regions:
+    """The regions of a trace, each with the pairs of type and value that name it.
+
+    Attributes
+    ----------
+    rows : list of tuple
+        Name, role, paradigm, file and line of each.
+    """
+
+    def __init__(self, names: Names, named: Iterable[tuple[int, int]], is_worker: bool) -> None:
+        self._names = names
+        self.rows: dict[tuple[str, str, str, str, int], int] = {}
+        self._pairs: list[tuple[int, int, int]] = []
+        self._patterns = [(re.compile(pattern), role, paradigm) for pattern, role, paradigm in REGION_NAMES]
+        self.program = self._row(PROGRAM, "function", "user")
+        self.flush = self._row(FLUSH, "artificial", "measurement_system")
+        self.barrier = self._row("!$omp implicit barrier", "implicit_barrier", "openmp")
+        self.critical = self._row("!$omp critical", "critical", "openmp")
+        self.critical_end = self._row("!$omp end critical", "critical", "openmp")
+        for number, value in named:
+            self._add(number, value)
+
+    def _row(self, name: str, role: str, paradigm: str, file: str = "", line: int = 0) -> int:
+        return self.rows.setdefault((name, role, paradigm, file, line), len(self.rows))
+
+    def fixed(self, number: int) -> int:
+        """Return the region that a type enters whatever its value; -1 if the value tells."""
+        found = types.types_of(number)
+        if found is None or not found.name or found.action != types.REGION:
+            return -1
+        return self._row(found.name, found.role, found.paradigm)
+
+    def _add(self, number: int, value: int) -> None:
+        """Add the region that a value of a type names."""
+        found = types.types_of(number)
+        if not value or found is None or found.action not in types.WITH_REGIONS or found.name:
+            return
+        label = self._names.values.get(number, {}).get(value & MASK, "")
+        if found.action == types.CALLER and label in types.NO_FUNCTION:
+            self._pairs.append((number, value, -1))
+            return
+        role, paradigm = found.role, found.paradigm
+        if found.action == types.CALL:
+            role = self._role(label, role)
+        line = _LINE.fullmatch(self._names.values.get(number + types.LINES_BEHIND, {}).get(value & MASK, ""))
+        where = (line[2], int(line[1])) if line and found.action == types.FUNCTION else ("", 0)
+        self._pairs.append((number, value, self._row(label or f"{number}:{value & MASK}", role, paradigm, *where)))
+
+    def _role(self, name: str, otherwise: str) -> str:
+        """Return the role of a call of MPI."""
+        lower = name.lower().rstrip("_")
+        found = next((role for fits, role, _ in self._patterns if fits.fullmatch(lower)), otherwise)
+        return otherwise if found == "function" else found
+
+    def for_kernels(self) -> decode.Regions:
+        """Return what the decoder needs to know."""
+        size = 1 << (4 * len(self._pairs) + 16).bit_length()
+        slots = np.full(size, -1, np.int64)
+        for k, (number, value, _) in enumerate(self._pairs):
+            at = slot_of(value * 64 + number & MASK, size)
+            while slots[at] >= 0:
+                at = (at + 1) % size
+            slots[at] = k
+        number, value, region = (
+            np.array(v, np.int64) for v in (zip(*self._pairs, strict=True) if self._pairs else [[]] * 3)
+        )
+        lower = [name.lower().rstrip("_") if of == "mpi" else "" for name, _, of, *_ in self.rows]
+        found = [None if name.startswith("mpi_i") else re.fullmatch(COLLECTIVE_NAMES, name) for name in lower]
+        return decode.Regions(
+            slots,
+            number,
+            value,
+            region.astype(np.int32),
+            np.array([*(COLLECTIVE_OPS.index(f[1]) if f else -1 for f in found), -1], np.int64),
+            np.array([*(_POSTS.fullmatch(name) is not None for name in lower), False], np.uint8),
+            np.array([*(_STARTS.fullmatch(name) is not None for name in lower), False], np.uint8),
+            self.program,
+            self.barrier,
+            self.critical,
+            self.critical_end,
+            self.flush,
+        )
+
+
+class Definitions:
+    """The definition tables.
+
+    Attributes
+    ----------
+    tables : dict of str to dict of str to list
+    metric_types : list of list of str
+    regions : Regions
+    communicator_rows : dict of int to int
+        Row of each communicator by its identifier.
+    first : list of int
+        Location of the first thread of every task.
+    is_device : list of bool
+        By location.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        names: Names,
+        named: Iterable[tuple[int, int]],
+        counters: list[int],
+        fixed: Iterable[int],
+        with_mpi: bool,
+    ) -> None:
+        self.tables: dict[str, dict[str, list[Any]]] = {name: {c: [] for c in t.names} for name, t in TABLES.items()}
+        self.regions = Regions(names, named, False)
+        for number in fixed:
+            self.regions.fixed(number)
+        self._machine(header, names)
+        self._locations(header, names)
+        self._communicators(header, with_mpi)
+        self._metrics(names, counters)
+
+    def add(self, table: str, /, **values: Any) -> int:
+        """Add a row to a table; returns its number."""
+        rows = self.tables[table]
+        number = len(next(iter(rows.values())))
+        for column in TABLES[table].columns:
+            nothing: Any = "" if column.dtype == "string" else [] if column.dtype.startswith("list") else -1
+            rows[column.name].append(values.get(column.name, number if column.name == "id" else nothing))
+        return number
+
+    def _machine(self, header: Header, names: Names) -> None:
+        self.add("system_tree_nodes", name="machine", class_name="machine")
+        nodes = names.rows.get("NODE", [])
+        for k, n in enumerate(header.cpus):
+            row = self.add(
+                "system_tree_nodes", name=nodes[k] if k < len(nodes) else f"node {k + 1}", class_name="node", parent=0
+            )
+            self.add("properties", table="system_tree_nodes", of=row, name="cpus", value=str(n))
+
+    def _locations(self, header: Header, names: Names) -> None:
+        total = sum(n for n, _ in header.threads)
+        given = names.rows.get("THREAD", [])
+        self.first, self.is_device = [], []
+        for task, (n, node) in enumerate(header.threads):
+            self.add("processes", name=f"MPI Rank {task}", type="process", node=node + 1, rank=task)
+            self.first.append(len(self.is_device))
+            for thread in range(n):
+                number = len(self.is_device)
+                name = given[number] if len(given) == total else f"THREAD 1.{task + 1}.{thread + 1}"
+                self.is_device.append(name.startswith(types.DEVICE_STREAMS))
+                self.add(
+                    "locations",
+                    name=name,
+                    type="gpu" if self.is_device[-1] else "cpu_thread",
+                    process=task,
+                    thread=thread,
+                    first_row=0,
+                    n_events=0,
+                )
+
+    def _communicators(self, header: Header, with_mpi: bool) -> None:
+        """Define the world first, then the other communicators."""
+        world = list(range(len(header.threads)))
+        found = next((k for k, members in header.communicators.items() if members == world), None)
+        self.communicator_rows: dict[int, int] = {}
+        if found is None and not with_mpi:
+            return
+        self.add("groups", type="comm_locations", paradigm="mpi", flags=0, members=list(self.first))
+        if found is None:
+            self.add_communicator("MPI_COMM_WORLD", "mpi", self.first)
+        order = sorted(header.communicators, key=lambda k: k != found)
+        for identifier in order:
+            members = header.communicators[identifier]
+            name = "MPI_COMM_WORLD" if identifier == found else ""
+            self.communicator_rows[identifier] = self.add_communicator(name, "mpi", [self.first[m] for m in members])
+
+    def add_communicator(self, name: str, paradigm: str, members: list[int]) -> int:
+        """Define a communicator, or a team of threads; returns its row."""
+        self.add("groups", name=name, type="comm_group", paradigm=paradigm, flags=0, members=members)
+        return self.add("communicators", name=name, kind="group", paradigm=paradigm, flags=0, members=members)
+
+    def _metrics(self, names: Names, counters: list[int]) -> None:
+        self.metric_types = [["uint64"] * len(counters)] if counters else []
+        if not counters:
+            return
+        for number in counters:
+            found = _COUNTER.fullmatch(names.labels.get(number, str(number)))
+            self.add(
+                "metric_members",
+                id=number,
+                name=found[1] if found else str(number),
+                description=(found[2] or "") if found else "",
+                type="papi" if found and found[1].startswith("PAPI") else "other",
+                mode="relative_last",
+                value_type="uint64",
+                base=1,
+                exponent=0,
+            )
+        self.add(
+            "metric_classes", members=list(range(len(counters))), occurrence="synchronous_strict", recorder_kind="cpu"
+        )
+        self.add("metric_sources", metric_class=0, scope="location")
+
+    def finish(self) -> None:
+        """Fill the tables that grow while the trace is looked at."""
+        for label, role, paradigm, file, line in self.regions.rows:
+            # name [name as the linker has it]
+            found = _MANGLED.fullmatch(label)
+            self.add(
+                "regions",
+                name=found[1] if found else label,
+                canonical_name=found[2] if found else label,
+                role=role,
+                paradigm=paradigm,
+                flags=0,
+                file=file,
+                begin_line=line,
+                end_line=0,
+            )
+
+
+def tables_for_kernels(
+    numbers: list[int], counters: list[int], regions: Regions, communicators: Mapping[int, int], nanoseconds: float
+) -> decode.Tables:
+    """Return what the decoder needs to know of types, by their number among all."""
+    place = {number: k for k, number in enumerate(counters)}
+    found = [types.types_of(n) for n in numbers]
+    rows = np.full(max(communicators, default=-1) + 1 if max(communicators, default=0) < 1 << 20 else 0, -1, np.int64)
+    for identifier, row in communicators.items():
+        if identifier < rows.size:
+            rows[identifier] = row
+    is_user = [t is not None and t.action == types.REGION and t.paradigm == "user" for t in found]
+    return decode.Tables(
+        np.array([place.get(n, -1) for n in numbers], np.int64),
+        np.array([regions.fixed(n) for n in numbers], np.int32),
+        np.array(is_user, np.uint8),
+        rows,
+        len(counters),
+        nanoseconds,
+    )

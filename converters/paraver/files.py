@@ -1,0 +1,339 @@
+"""The files of a Paraver trace: blocks of lines of the `.prv`, names from `.pcf` and `.row`."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.temporary import BAD_GZIP
+from tracecols.errors import SourceError
+from tracecols.given.files import advice, open_regular, read_bytes
+
+MAGIC = b"#Paraver"
+BLOCK = 1 << 23
+"""Bytes of text that are read at once."""
+_STEP = 1 << 16
+"""Bytes that are unpacked at once: those of a step in which a gzip'ed file turns out to be damaged are lost."""
+LONGEST_LINE = 1 << 26
+"""Bytes that no line has."""
+
+DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what precedes"
+
+NEWLINE = b"\n"
+
+
+def begins_as_paraver(path: Path) -> bool:
+    """Whether a file, plain or gzip, begins as a Paraver trace does."""
+    try:
+        with open_regular(path) as stored, _opened(stored) as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except (OSError, *BAD_GZIP):
+        return False
+
+
+def _opened(stored: BinaryIO) -> BinaryIO:
+    packed = stored.read(2) == b"\x1f\x8b"
+    stored.seek(0)
+    return gzip.open(stored) if packed else stored  # type: ignore[return-value]
+
+
+@dataclass
+class Block:
+    """Whole lines of a file.
+
+    Attributes
+    ----------
+    at : int
+        Byte of the unpacked file at which they begin.
+    data : (n,) uint8
+        The text; its last byte is a newline.
+    """
+
+    at: int
+    data: NDArray[np.uint8]
+
+
+class Lines:
+    """The lines of a file, plain or gzip, in blocks.
+
+    Attributes
+    ----------
+    cut : str
+        Why reading ended early; empty if it did not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cut = ""
+
+    def blocks(self, block: int = BLOCK) -> Iterator[Block]:
+        """Yield all lines. What follows the last newline is a line if the file ends there.
+
+        Raises
+        ------
+        SourceError
+            If the file cannot be read, or a line has no end.
+        """
+        at, rest = 0, b""
+        try:
+            with open_regular(self.path) as stored, _opened(stored) as file:
+                while piece := self._read(file, block):
+                    text = rest + piece
+                    end = text.rfind(NEWLINE) + 1
+                    if end:
+                        yield Block(at, np.frombuffer(text, np.uint8, end))
+                        at += end
+                    rest = text[end:]
+                    if len(rest) > LONGEST_LINE:
+                        raise SourceError(
+                            f"{self.path}: byte {at}: a line has more than {LONGEST_LINE:,} bytes\n  {DAMAGED}"
+                        )
+        except OSError as error:
+            todo = advice(error, "copy the trace again")
+            raise SourceError(f"cannot read {self.path}: {error.strerror or error}\n  {todo}") from error
+        if rest and not self.cut:
+            yield Block(at, np.frombuffer(rest + NEWLINE, np.uint8))
+
+    def _read(self, file: BinaryIO, n: int) -> bytes:
+        """Read a piece; of a file that is damaged what precedes the damage."""
+        pieces: list[bytes] = []
+        wanted = 0 if self.cut else n
+        try:
+            while wanted > 0 and (piece := file.read(min(wanted, _STEP))):
+                pieces.append(piece)
+                wanted -= len(piece)
+        except BAD_GZIP as error:
+            self.cut = f"unpacking stops: {error}"
+        return b"".join(pieces)
+
+
+@dataclass
+class Header:
+    """The first lines of a trace.
+
+    Attributes
+    ----------
+    recorded : str
+        Date and time as they are written.
+    duration : int
+        Ticks until the end.
+    resolution : int
+        Ticks per second.
+    cpus : list of int
+        CPUs of every node.
+    threads : list of list of int
+        Of every task: number of its threads, and its node, counted from 0; -1 unknown.
+    communicators : dict of int to list of int
+        Tasks of every communicator, counted from 0.
+    size : int
+        Bytes of these lines.
+    n_lines : int
+    """
+
+    recorded: str
+    duration: int
+    resolution: int
+    cpus: list[int]
+    threads: list[tuple[int, int]]
+    communicators: dict[int, list[int]] = field(default_factory=dict)
+    size: int = 0
+    n_lines: int = 1
+
+
+UNITS = {"_ns": 10**9, "_us": 10**6, "_ms": 10**3, "": 10**6}
+"""Ticks per second by unit; none is microseconds."""
+
+_FIRST = re.compile(
+    r"#Paraver \((?P<recorded>[^)]*)\):(?P<end>\d{1,19})(?P<unit>_[a-z]+)?:(?P<nodes>\d+(?:\([\d,]*\))?):(?P<n>\d+)(?P<rest>.*)"
+)
+_APPLICATION = re.compile(r":(?P<n>\d+)\((?P<tasks>[\d:,]+)\)(?:,(?P<comms>\d+))?")
+_TASK = re.compile(r"(\d{1,9}):(\d{1,9})")
+
+
+def read_header(path: Path) -> Header:
+    """Read the header and the communicators that follow it.
+
+    Raises
+    ------
+    SourceError
+        If it is none, does not fit what it says, or has several applications.
+    """
+
+    try:
+        with open_regular(path) as stored, _opened(stored) as file:
+            return _header_of(path, iter(lambda: file.readline(LONGEST_LINE), b""))
+    except OSError as error:
+        todo = advice(error, "copy the trace again")
+        raise SourceError(f"cannot read {path}: {error.strerror or error}\n  {todo}") from error
+    except BAD_GZIP as error:
+        raise SourceError(
+            f"{path}: unpacking stops in the header: {error}\n  the trace is damaged; copy it again"
+        ) from error
+
+
+def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
+    """Read the header of a trace from its lines."""
+
+    def wrong(what: str, line: int = 1) -> SourceError:
+        return SourceError(
+            f"{path}: line {line}: {what}\n  the trace is damaged or of an unknown version; copy it again"
+        )
+
+    first = next(lines, b"")
+    text = first.decode("latin-1").rstrip("\r\n")
+    if not first.startswith(MAGIC):
+        raise SourceError(
+            f"{path} is not a Paraver trace\n  expected '#Paraver' at its beginning, found {first[:12]!r}"
+        )
+    found = _FIRST.fullmatch(text)
+    if found is None:
+        raise wrong(
+            "the header is not that of a Paraver trace; expected '#Paraver (date):end_ns:nodes:1:tasks(threads:node,...)'"
+        )
+    unit = found["unit"] or ""
+    if unit not in UNITS:
+        raise wrong(f"the header has times in {unit[1:]!r}, expected ns, us or ms")
+    if int(found["n"]) != 1:
+        raise wrong(f"the trace has {int(found['n']):,} applications, and only traces of one are read")
+    application = _APPLICATION.fullmatch(found["rest"])
+    if application is None:
+        raise wrong("the header does not say the threads of the tasks; expected 'tasks(threads:node,...)'")
+    tasks = application["tasks"].split(",")
+    pairs = [_TASK.fullmatch(t) for t in tasks]
+    if len(tasks) != int(application["n"]) or any(p is None for p in pairs):
+        raise wrong(f"the header says {int(application['n']):,} tasks, and lists {len(tasks):,}")
+    cpus = _cpus_of(found["nodes"])
+    threads = [(int(p[1]), int(p[2]) - 1) for p in pairs if p is not None]
+    for task, (n, node) in enumerate(threads):
+        if not n or (cpus and not -1 <= node < len(cpus)):
+            what = "no threads" if not n else f"node {node + 1} of {len(cpus)}"
+            raise wrong(f"the header gives task {task + 1} {what}")
+    header = Header(found["recorded"], int(found["end"]), UNITS[unit], cpus, threads, size=len(first))
+    _read_communicators(header, int(application["comms"] or 0), lines, wrong)
+    return header
+
+
+def _cpus_of(text: str) -> list[int]:
+    """Return the CPUs of the nodes, from `n(cpus,...)` or `n`."""
+    number, _, rest = text.partition("(")
+    cpus = [int(n or 0) for n in rest.rstrip(")").split(",")] if rest else []
+    return cpus or [0] * min(int(number), 1 << 20)
+
+
+def _read_communicators(
+    header: Header, n: int, lines: Iterator[bytes], wrong: Callable[[str, int], SourceError]
+) -> None:
+    """Read as many lines of communicators as the header says; those between communicators have no members."""
+    for number in range(2, n + 2):
+        line = next(lines, b"")
+        header.size += len(line)
+        header.n_lines = number
+        fields = line.decode("latin-1").strip().split(":")
+        if fields[0] in ("i", "I"):
+            continue
+        if fields[0] not in ("c", "C") or len(fields) < 4 or not all(f.isdecimal() and len(f) < 19 for f in fields[1:]):
+            raise wrong(f"expected communicator {number - 1} of {n}, found {line[:40]!r}", number)
+        identifier, size, *members = (int(f) for f in fields[2:])
+        if size != len(members) or not all(1 <= m <= len(header.threads) for m in members):
+            raise wrong(f"communicator {identifier} of {size} tasks lists others: {line[:40]!r}", number)
+        if identifier in header.communicators:
+            raise wrong(f"communicator {identifier} is defined twice", number)
+        header.communicators[identifier] = [m - 1 for m in members]
+
+
+@dataclass
+class Names:
+    """What `.pcf` and `.row` say.
+
+    Attributes
+    ----------
+    labels : dict of int to str
+        Of event types.
+    values : dict of int to dict of int to str
+        Of the values of event types.
+    states : dict of int to str
+    rows : dict of str to list of str
+        Names of CPUs, nodes, threads, ... by level.
+    missing : list of str
+        Files that are not there.
+    """
+
+    labels: dict[int, str] = field(default_factory=dict)
+    values: dict[int, dict[int, str]] = field(default_factory=dict)
+    states: dict[int, str] = field(default_factory=dict)
+    rows: dict[str, list[str]] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+
+def _text_beside(path: Path, ending: str) -> list[str] | None:
+    """Return the lines of the file of a trace with another ending; None if there is none."""
+    stem = path.name.removesuffix(".gz").removesuffix(".prv")
+    beside = path.with_name(stem + ending)
+    try:
+        return read_bytes(beside).decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SourceError(
+            f"cannot read {beside}: {error.strerror or error}\n  {advice(error, 'copy the trace again')}"
+        ) from error
+
+
+def read_names(path: Path) -> Names:
+    """Read the names that belong to a trace.
+
+    Raises
+    ------
+    SourceError
+        If there is a file that cannot be read.
+    """
+    names = Names()
+    for ending, read in ((".pcf", _read_types), (".row", _read_rows)):
+        lines = _text_beside(path, ending)
+        if lines is None:
+            names.missing.append(ending)
+        else:
+            read(names, lines)
+    return names
+
+
+_TYPE = re.compile(r"\s*-?\d+\s+(\d{1,18})\s+(.*?)\s*")
+_VALUE = re.compile(r"\s*(\d{1,20})\s+(.*?)\s*")
+
+
+def _read_types(names: Names, lines: list[str]) -> None:
+    """Read `.pcf`: values belong to all the types listed before them."""
+    section, types = "", list[int]()
+    for line in lines:
+        word = line.strip()
+        if word in ("EVENT_TYPE", "VALUES", "STATES", "STATES_COLOR", "GRADIENT_COLOR", "GRADIENT_NAMES"):
+            section = word
+            types = [] if word == "EVENT_TYPE" else types
+        elif section == "EVENT_TYPE" and (found := _TYPE.fullmatch(line)):
+            names.labels[int(found[1])] = found[2]
+            types.append(int(found[1]))
+        elif section in ("VALUES", "STATES") and (found := _VALUE.fullmatch(line)):
+            for table in [names.states] if section == "STATES" else [names.values.setdefault(t, {}) for t in types]:
+                table[int(found[1])] = found[2]
+        elif word and section not in ("EVENT_TYPE", "VALUES", "STATES"):
+            section = ""
+
+
+_LEVEL = re.compile(r"LEVEL (\w+) SIZE \d+")
+
+
+def _read_rows(names: Names, lines: list[str]) -> None:
+    level: list[str] = []
+    for line in lines:
+        found = _LEVEL.fullmatch(line.strip())
+        if found:
+            level = names.rows.setdefault(found[1], [])
+        elif line.strip():
+            level.append(line.strip())

@@ -1,0 +1,296 @@
+"""All records of a Paraver trace, found in one pass over its text and put together by location in a temporary file."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.paraver import scan
+from tracecols.converters.paraver.files import BLOCK, DAMAGED, Block, Header, Lines
+from tracecols.converters.paraver.types import SKIPPED, TYPES, types_of
+from tracecols.converters.temporary import scratch, temporary_file, write
+from tracecols.work.jobs import n_jobs
+
+WORDS_AT_ONCE = 1 << 18
+"""Words of a location that are handed out at once, if it has as many."""
+
+
+def type_table(numbers: Iterable[int]) -> scan.TypeTable:
+    """Make the table of some types."""
+    known = sorted(numbers)
+    size = 1 << (4 * len(known) + 16).bit_length()
+    slots = np.full(size, -1, np.int64)
+    for kind, number in enumerate(known):
+        at = slot_of(number, size)
+        while slots[at] >= 0:
+            at = (at + 1) % size
+        slots[at] = kind
+    action = [SKIPPED if (t := types_of(n)) is None else t.action for n in known]
+    first, last, of_range = zip(*((t.first, t.last, t.action) for t in TYPES), strict=True)
+    return scan.TypeTable(
+        slots,
+        np.array(known, np.int64),
+        np.array(action, np.uint8),
+        np.array(first, np.int64),
+        np.array(last, np.int64),
+        np.array(of_range, np.uint8),
+    )
+
+
+def slot_of(number: int, size: int) -> int:
+    """Return where to look for a number first, as `scan.hashed` does."""
+    return ((number * 0x9E3779B97F4A7C15 & (1 << 64) - 1) >> 32) & (size - 1)
+
+
+@dataclass
+class Scanned:
+    """What was found in one block.
+
+    Attributes
+    ----------
+    start : (n_locations + 1,) int64
+        First word of each location in the file, and their end.
+    """
+
+    start: NDArray[np.int64]
+    messages: NDArray[np.int64]
+    named: NDArray[np.int64]
+    strange: dict[int, int]
+    earliest: NDArray[np.int64]
+    latest: NDArray[np.int64]
+    disordered: NDArray[np.uint8]
+    n_records: int
+    n_lines: int
+    last: int
+    fault: str = ""
+
+
+class _Workspace(NamedTuple):
+    """Arrays that a thread uses for every block."""
+
+    found: scan.Found
+    cache: NDArray[np.int64]
+
+
+@dataclass
+class Messages:
+    """The messages of a trace, in the order of the text; rows of `columns` are `scan.SENDER`, ...
+
+    Attributes
+    ----------
+    columns : (MESSAGE_FIELDS, n) int64
+    """
+
+    columns: NDArray[np.int64]
+    _orders: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
+
+    def ordered(self, of: int, by: int, location: int, n_locations: int) -> NDArray[np.int64]:
+        """Return the messages that a location sends or receives, in order of a time."""
+        if (of, by) not in self._orders:
+            order = np.lexsort((self.columns[by], self.columns[of]))
+            start = np.searchsorted(self.columns[of], np.arange(n_locations + 1), sorter=order)
+            self._orders[of, by] = order, start
+        order, start = self._orders[of, by]
+        return order[start[location] : start[location + 1]]
+
+
+class Index:
+    """The records of a trace.
+
+    Attributes
+    ----------
+    fault : str
+        Why scanning ended before the end of the text; empty if it did not.
+    messages : Messages
+        Those between tasks.
+    n_within : int
+        Messages within a task, which are none of MPI.
+    named : list of (int, int)
+        Type and value of all that names regions; types that are not in the table, with value 0.
+    strange : dict of int to int
+        Number of events by type that are not known, or skipped.
+    last : int
+        Latest time.
+    n_records : int
+    n_disordered : int
+        Locations whose records are not in order of time.
+    """
+
+    def __init__(self, path: Path, header: Header, types: scan.TypeTable) -> None:
+        self.path = path
+        self._types = types
+        counts = [n for n, _ in header.threads]
+        self._threads = scan.Threads(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        self._task = np.repeat(np.arange(len(counts)), counts)
+        self.n_locations = int(self._threads.first[-1])
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._size = 0
+        with temporary_file() as self._file:
+            self._gather(header)
+            words = np.memmap(self._file, np.int64, "r").view(np.ndarray) if self._size else np.zeros(0, np.int64)
+        self._words = words
+
+    def _gather(self, header: Header) -> None:
+        """Scan all blocks, a few at a time, and put together what they hold."""
+        self.fault, self.strange = "", Counter[int]()
+        self._starts: list[NDArray[np.int64]] = []
+        self.last = self.n_records = 0
+        line, named, messages = 0, set[tuple[int, int]](), list[NDArray[np.int64]]()
+        latest = np.full(self.n_locations, -1, np.int64)
+        disordered = np.zeros(self.n_locations, bool)
+        lines = Lines(self.path)
+        for found in self._scan_all(lines, header):
+            self._starts.append(found.start)
+            disordered |= (found.disordered > 0) | ((found.earliest >= 0) & (found.earliest < latest))
+            latest = np.maximum(latest, found.latest)
+            named.update(map(tuple, found.named.tolist()))
+            self.strange.update(found.strange)
+            messages.append(found.messages)
+            self.last = max(self.last, found.last)
+            self.n_records += found.n_records
+            line += found.n_lines
+            if found.fault:
+                self.fault = f"{self.path}: line {line + header.n_lines}: {found.fault}\n  {DAMAGED}"
+                break
+        if lines.cut and not self.fault:
+            self.fault = f"{self.path}: line {line + header.n_lines + 1}: {lines.cut}\n  {DAMAGED}"
+        self.named = sorted(named)
+        self.disordered = disordered
+        self.n_disordered = int(disordered.sum())
+        self._keep_messages(messages)
+
+    def _keep_messages(self, blocks: list[NDArray[np.int64]]) -> None:
+        """Keep the messages between tasks, column by column."""
+        kept = [m[self._task[m[:, scan.SENDER]] != self._task[m[:, scan.RECEIVER]]] for m in blocks]
+        n = sum(m.shape[0] for m in kept)
+        self.n_within = sum(m.shape[0] for m in blocks) - n
+        columns = scratch(scan.MESSAGE_FIELDS * n, np.int64).reshape(scan.MESSAGE_FIELDS, n)
+        at = 0
+        for m in kept:
+            columns[:, at : at + m.shape[0]] = m.T
+            at += m.shape[0]
+        self.messages = Messages(columns)
+
+    def _scan_all(self, lines: Lines, header: Header) -> Iterator[Scanned]:
+        """Scan blocks in parallel while the next ones are read; yields what was found, in the order of the text."""
+        jobs = n_jobs(None)
+        waiting: deque[Future[Scanned]] = deque()
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                for block in lines.blocks(BLOCK):
+                    skipped = min(max(header.size - block.at, 0), block.data.size)
+                    waiting.append(pool.submit(self._scan, block, skipped))
+                    if len(waiting) > 2 * jobs:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+                waiting.clear()
+
+    def _workspace(self, size: int) -> _Workspace:
+        """Return the arrays of this thread; those that text of a size may fill are large enough for any."""
+        if not hasattr(self._local, "workspace") or self._local.size < size:
+            n = self.n_locations
+            found = scan.Found(
+                np.empty(size // 2 + 16, np.int64),
+                np.empty(size // 14 + 2, np.int64),
+                np.empty(size // 14 + 2, np.int32),
+                np.empty((size // 28 + 2, scan.MESSAGE_FIELDS), np.int64),
+                np.empty((size // 4 + 2, 2), np.int64),
+                np.empty(size // 4 + 2, np.int64),
+                *(np.empty(n, t) for t in (np.int64, np.uint8, np.int64, np.int64)),
+            )
+            self._local.workspace = _Workspace(found, np.empty((scan.CACHE, 2), np.int64))
+            self._local.size = size
+        space: _Workspace = self._local.workspace
+        space.cache[:] = -1
+        space.found.latest[:] = space.found.earliest[:] = -1
+        space.found.disordered[:] = space.found.n_words[:] = 0
+        return space
+
+    def _scan(self, block: Block, skipped: int) -> Scanned:
+        """Scan one block and append its words to the file, location by location."""
+        found, cache = self._workspace(block.data.size)
+        state = np.zeros(scan.SCAN_STATE, np.int64)
+        state[scan.AT] = skipped
+        why = scan.scan_lines(block.data, self._threads, self._types, cache, state, found)
+        n_words, n_records = int(state[scan.N_WORDS]), int(state[scan.N_RECORDS])
+        start = np.concatenate([[0], np.cumsum(found.n_words)])
+        grouped = np.empty(n_words, np.int64)
+        scan.group_by_location(found.record, found.location[:n_records], found.words, start[:-1].copy(), grouped)
+        with self._lock:
+            base = self._size
+            write(self._file, grouped.data.cast("B") if n_words else b"")
+            self._size += n_words
+        strange = found.strange[: state[scan.N_STRANGE]]
+        result = Scanned(
+            start + base,
+            found.messages[: state[scan.N_MESSAGES]].copy(),
+            np.unique(found.named[: state[scan.N_NAMED]], axis=0),
+            dict(zip(*(v.tolist() for v in np.unique(strange, return_counts=True)), strict=True)),
+            found.earliest.copy(),
+            found.latest.copy(),
+            found.disordered.copy(),
+            n_records,
+            int(state[scan.N_LINES]),
+            int(state[scan.LAST]),
+        )
+        if why != scan.END:
+            at = int(state[scan.AT])
+            line = block.data[at : at + 60].tobytes().split(b"\n")[0]
+            result.fault = f"byte {block.at + at}: {explain(why)}: {line.decode('ascii', 'replace')!r}"
+        return result
+
+    def words(self, location: int) -> Iterator[NDArray[np.int64]]:
+        """Yield the words of a location in order of time; records are never divided.
+
+        Of a location whose records are not in this order all are put together first.
+        """
+        runs = [slice(s[location], s[location + 1]) for s in self._starts if s[location + 1] > s[location]]
+        if self.disordered[location]:
+            yield self._sorted(runs)
+            return
+        gathered: list[NDArray[np.int64]] = []
+        n = 0
+        for run in runs:
+            gathered.append(self._words[run])
+            n += gathered[-1].size
+            if n >= WORDS_AT_ONCE:
+                yield np.concatenate(gathered)
+                gathered, n = [], 0
+        if gathered:
+            yield np.concatenate(gathered)
+
+    def _sorted(self, runs: list[slice]) -> NDArray[np.int64]:
+        """Put the records of a location in order; those of one time stay in that of the text."""
+        n = sum(run.stop - run.start for run in runs)
+        words, ordered = scratch(n, np.int64), scratch(n, np.int64)
+        np.concatenate([self._words[run] for run in runs], out=words)
+        start, time = scratch(n // 4 + 2, np.int64), scratch(n // 4 + 2, np.int64)
+        n_records = scan.find_records(words, start, time)
+        start[n_records] = n
+        scan.put_in_order(words, start, np.argsort(time[:n_records], kind="stable"), ordered)
+        return ordered
+
+
+def explain(why: int) -> str:
+    """Say in words why a scan stopped."""
+    return {
+        scan.BAD_RECORD: "a line that is no state (1), event (2), communication (3) or comment (#)",
+        scan.BAD_FIELD: "a line whose fields are not those of its record",
+        scan.TOO_LARGE: "a time, size or type that is impossibly large",
+        scan.NO_APPLICATION: "a record of another application than 1, the only one that the header defines",
+        scan.NO_THREAD: "a record of a task or thread that the header does not define",
+        scan.BAD_TIMES: "a state that ends before it begins",
+    }.get(why, f"scanning stopped ({why})")

@@ -1,0 +1,446 @@
+"""Scan the text of a Paraver trace: one walk through a block of lines finds all records and what they say.
+
+Events and states become *words*, int64, in the order of the text, and are then put together by location:
+
+* a state: begin, STATE, its number, its end
+* events of one line: time, number of pairs, and for each type and value
+
+What no analysis looks at is left out here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.paraver.types import IGNORED, SKIPPED, WITH_REGIONS
+from tracecols.kernels.kernel import inner_part, kernel, part
+
+# state of a scan: where it is and what it found
+AT, N_RECORDS, N_WORDS, N_MESSAGES, N_NAMED, N_STRANGE, N_LINES, WHAT, LAST, WITHIN, SCAN_STATE = range(11)
+
+# why a scan ended
+(END, BAD_RECORD, BAD_FIELD, TOO_LARGE, NO_APPLICATION, NO_THREAD, NO_PAIRS, BAD_TIMES) = range(8)
+
+STATE = -1
+"""In the place of the number of pairs: the record is a state."""
+STATE_WORDS = 4
+
+OPEN = -1
+"""End of a state that was open when the recording ended."""
+
+LATEST = (1 << 62) - 1
+"""No time is later, in ticks."""
+
+CACHE = 1 << 12
+"""Values that name regions are noted once, unless another one took their place here meanwhile."""
+
+
+class TypeTable(NamedTuple):
+    """The types of events, found by their number.
+
+    Attributes
+    ----------
+    slots : (2**n,) int64
+        Where to look for a type: the number of a type among all, -1 none; the next slot is looked at if it is another.
+    number : (n_types,) int64
+    action : (n_types,) uint8
+        What becomes of its events, `types`.
+    first, last : (n_ranges,) int64
+        Types that are declared, in ranges.
+    of_range : (n_ranges,) uint8
+        What becomes of their events.
+    """
+
+    slots: NDArray[np.int64]
+    number: NDArray[np.int64]
+    action: NDArray[np.uint8]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    of_range: NDArray[np.uint8]
+
+
+class Threads(NamedTuple):
+    """Locations by task and thread.
+
+    Attributes
+    ----------
+    first : (n_tasks + 1,) int64
+        Location of the first thread of each task.
+    """
+
+    first: NDArray[np.int64]
+
+
+class Found(NamedTuple):
+    """What a scan finds in a block; arrays that are large enough for any text of its size.
+
+    Attributes
+    ----------
+    words : (capacity,) int64
+    record, location : (n_records + 1,) int64, int32
+        Where the words of each record begin, and whose they are.
+    messages : (n_messages, MESSAGE_FIELDS) int64
+        Sender, its begin, receiver, begin and end there, size and tag.
+    named : (capacity, 2) int64
+        Type and value of what names regions, each at least once; types that are not in the table, with value 0.
+    strange : (capacity,) int64
+        Types that are not known or skipped, event by event.
+    latest : (n_locations,) int64
+        Time of the last record of each location.
+    disordered : (n_locations,) uint8
+        Whether one of its records is earlier than the one before.
+    earliest : (n_locations,) int64
+        Time of the first record of each location, -1 if there is none.
+    n_words : (n_locations,) int64
+        Words of each location.
+    """
+
+    words: NDArray[np.int64]
+    record: NDArray[np.int64]
+    location: NDArray[np.int32]
+    messages: NDArray[np.int64]
+    named: NDArray[np.int64]
+    strange: NDArray[np.int64]
+    latest: NDArray[np.int64]
+    disordered: NDArray[np.uint8]
+    earliest: NDArray[np.int64]
+    n_words: NDArray[np.int64]
+
+
+SENDER, SENT_AT, RECEIVER, POSTED_AT, RECEIVED_AT, SIZE, TAG, MESSAGE_FIELDS = range(8)
+
+_1, _10, _ZERO = np.uint64(1), np.uint64(10), np.uint64(48)
+NEWLINE, RETURN, COLON, MINUS, HASH = np.uint8(10), np.uint8(13), np.uint8(58), np.uint8(45), np.uint8(35)
+_TEN_POWER_19 = np.uint64(10**19)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(32)
+
+NAMED = np.isin(np.arange(32), WITH_REGIONS).astype(np.uint8)
+"""Whether events with an action name regions by their values."""
+
+
+@part
+def hashed(number, size):
+    """Return where to look for a number first; `size` is a power of two."""
+    return np.int64((np.uint64(number) * _MULTIPLIER >> _SHIFT) & np.uint64(size - 1))
+
+
+@part
+def find_type(number, table):
+    """Find the number of a type among all; -1 if it is not known."""
+    at = hashed(number, table.slots.size)
+    while table.slots[at] >= 0 and table.number[table.slots[at]] != number:
+        at = (at + 1) & (table.slots.size - 1)
+    return table.slots[at]
+
+
+@part
+def note_value(number, value, cache, state, found):
+    """Note a value that names a region."""
+    at = hashed(np.int64(value) * 64 + number, CACHE)
+    if cache[at, 0] != number or cache[at, 1] != np.int64(value):
+        cache[at, 0], cache[at, 1] = number, np.int64(value)
+        n = state[N_NAMED]
+        found.named[n, 0], found.named[n, 1] = number, np.int64(value)
+        state[N_NAMED] = n + 1
+
+
+@part
+def action_of(number, table, cache, state, found):
+    """Say what becomes of events of a type; one that is not in the table is noted."""
+    kind = find_type(number, table)
+    if kind >= 0:
+        return table.action[kind]
+    for r in range(table.first.size):
+        if table.first[r] <= number <= table.last[r]:
+            note_value(number, np.uint64(0), cache, state, found)
+            return table.of_range[r]
+    return np.uint8(SKIPPED)
+
+
+@inner_part
+def read_number(data, p):
+    """Read digits as an unsigned number; returns it and the place behind, the same if there are none.
+
+    The text ends with a newline, so that digits do. A number of more than 64 bits ends at its beginning, too.
+    """
+    start = p
+    value = np.uint64(0)
+    digit = np.uint64(data[p]) - _ZERO
+    while digit < _10:
+        value = value * _10 + digit
+        p += _1
+        digit = np.uint64(data[p]) - _ZERO
+    n = p - start
+    if n > np.uint64(19) and (n > np.uint64(20) or data[start] != 49 or value < _TEN_POWER_19):
+        return value, start
+    return value, p
+
+
+@inner_part
+def read_field(data, p):
+    """Read a number that a colon follows; returns it, the place behind the colon, and whether there are both."""
+    value, q = read_number(data, p)
+    good = q > p and data[q] == COLON
+    return value, q + _1, good
+
+
+@inner_part
+def at_line_end(data, p):
+    """Whether a line ends at a place, with a newline or with a carriage return before it."""
+    return data[p] == NEWLINE or (data[p] == RETURN and data[p + _1] == NEWLINE)
+
+
+@inner_part
+def read_location(data, p, threads):
+    """Read application, task and thread; returns the location, the place behind, and what is wrong."""
+    application, p, good = read_field(data, p)
+    task, p, good_task = read_field(data, p)
+    thread, p, good_thread = read_field(data, p)
+    if not (good and good_task and good_thread):
+        return np.int64(-1), p, BAD_FIELD
+    if application != _1:
+        return np.int64(-1), p, NO_APPLICATION
+    first = threads.first
+    if task - _1 >= np.uint64(first.size - 1):
+        return np.int64(-1), p, NO_THREAD
+    t = np.int64(task)
+    location = first[t - 1] + np.int64(thread) - 1
+    if thread - _1 >= np.uint64(first[t] - first[t - 1]):
+        return np.int64(-1), p, NO_THREAD
+    return location, p, END
+
+
+@part
+def begin_record(location, time, state, found):
+    """Note that a record of a location begins, and what order it is in."""
+    r = state[N_RECORDS]
+    found.record[r] = state[N_WORDS]
+    found.location[r] = location
+    if found.earliest[location] < 0:
+        found.earliest[location] = time
+    elif time < found.latest[location]:
+        found.disordered[location] = 1
+    if time > found.latest[location]:
+        found.latest[location] = time
+
+
+@part
+def end_record(location, n, state, found):
+    """Keep the words of a record."""
+    state[N_RECORDS] += 1
+    state[N_WORDS] += n
+    found.n_words[location] += n
+
+
+@inner_part
+def scan_state(data, p, location, state, found):
+    """Read begin, end and number of a state."""
+    begin, p, good = read_field(data, p)
+    is_open = data[p] == MINUS
+    if is_open:
+        p += _1
+    end, p, good_end = read_field(data, p)
+    number, q = read_number(data, p)
+    if not (good and good_end and q > p and at_line_end(data, q)):
+        return q, BAD_FIELD
+    if is_open and end != _1:
+        return q, BAD_TIMES
+    if begin > np.uint64(LATEST) or end > np.uint64(LATEST) or number > np.uint64(LATEST):
+        return q, TOO_LARGE
+    if not is_open and end < begin:
+        return q, BAD_TIMES
+    words, w = found.words, state[N_WORDS]
+    begin_record(location, np.int64(begin), state, found)
+    words[w], words[w + 1], words[w + 2] = np.int64(begin), STATE, np.int64(number)
+    words[w + 3] = OPEN if is_open else np.int64(end)
+    end_record(location, STATE_WORDS, state, found)
+    if not is_open:
+        state[LAST] = max(state[LAST], np.int64(end))
+    return q, END
+
+
+@inner_part
+def scan_events(data, p, location, types, cache, state, found):
+    """Read time, types and values of the events of a line."""
+    time, p, good = read_field(data, p)
+    if not good:
+        return p, BAD_FIELD
+    if time > np.uint64(LATEST):
+        return p, TOO_LARGE
+    words, w = found.words, state[N_WORDS]
+    begin_record(location, np.int64(time), state, found)
+    n = np.int64(0)
+    q = p
+    while True:
+        number, q = read_number(data, p)
+        if q == p or data[q] != COLON or number > np.uint64(LATEST):
+            return q, BAD_FIELD
+        p = q + _1
+        negative = data[p] == MINUS
+        if negative:
+            p += _1
+        value, q = read_number(data, p)
+        if q == p:
+            return q, BAD_FIELD
+        if negative:
+            value = np.uint64(0) - value
+        kind = np.int64(number)
+        action = action_of(kind, types, cache, state, found)
+        if action == SKIPPED:
+            found.strange[state[N_STRANGE]] = np.int64(number)
+            state[N_STRANGE] += 1
+        elif action != IGNORED:
+            words[w + 2 + 2 * n], words[w + 3 + 2 * n] = kind, np.int64(value)
+            n += 1
+            if NAMED[action] and value != np.uint64(0):
+                note_value(kind, value, cache, state, found)
+        if data[q] != COLON:
+            break
+        p = q + _1
+    if not at_line_end(data, q):
+        return q, BAD_FIELD
+    state[LAST] = max(state[LAST], np.int64(time))
+    if n:
+        words[w], words[w + 1] = np.int64(time), n
+        end_record(location, 2 + 2 * n, state, found)
+    return q, END
+
+
+@inner_part
+def scan_message(data, p, sender, threads, state, found):
+    """Read what follows the sender of a message."""
+    begin, p, good = read_field(data, p)
+    if not good:
+        return p, BAD_FIELD
+    end, p, good = read_field(data, p)
+    _, q, good_cpu = read_field(data, p)
+    if not (good and good_cpu):
+        return p, BAD_FIELD
+    receiver, p, why = read_location(data, q, threads)
+    if why != END:
+        return p, why
+    posted, p, good = read_field(data, p)
+    received, q, good_end = read_field(data, p)
+    size, p, good_size = read_field(data, q)
+    negative = data[p] == MINUS
+    if negative:
+        p += _1
+    tag, q = read_number(data, p)
+    if not (good and good_end and good_size and q > p and at_line_end(data, q)):
+        return q, BAD_FIELD
+    largest = np.uint64(LATEST)
+    if begin > largest or end > largest or posted > largest or received > largest or size > largest or tag > largest:
+        return q, TOO_LARGE
+    m, n = found.messages, state[N_MESSAGES]
+    m[n, SENDER], m[n, SENT_AT], m[n, RECEIVER] = sender, np.int64(begin), receiver
+    m[n, POSTED_AT], m[n, RECEIVED_AT], m[n, SIZE] = np.int64(posted), np.int64(received), np.int64(size)
+    m[n, TAG] = -np.int64(tag) if negative else np.int64(tag)
+    state[N_MESSAGES] = n + 1
+    state[LAST] = max(state[LAST], np.int64(received))
+    return q, END
+
+
+@kernel
+def scan_lines(data, threads, types, cache, state, found):
+    """Scan lines; the text ends with a newline.
+
+    Parameters
+    ----------
+    data : (n,) uint8
+        The text.
+    cache : (CACHE, 2) int64
+        -1 at first.
+    state : (SCAN_STATE,) int64
+        Zeros at first, but `state[AT]`, where to begin.
+
+    Returns
+    -------
+    int
+        END, or what is wrong with the line at byte `state[AT]`, close to byte `state[WITHIN]`.
+    """
+    n = np.uint64(data.size)
+    p = np.uint64(state[AT])
+    why = END
+    while p < n:
+        state[AT] = np.int64(p)
+        state[N_LINES] += 1
+        code = data[p]
+        if code == HASH:
+            while data[p] != NEWLINE:
+                p += _1
+            p += _1
+            continue
+        if at_line_end(data, p):
+            p += _1 if data[p] == NEWLINE else np.uint64(2)
+            continue
+        if code < 49 or code > 51 or data[p + _1] != COLON:
+            why = BAD_RECORD
+            break
+        _, q, good = read_field(data, p + np.uint64(2))
+        if not good:
+            why = BAD_FIELD
+            p = q
+            break
+        location, p, why = read_location(data, q, threads)
+        if why != END:
+            break
+        if code == 49:
+            p, why = scan_state(data, p, location, state, found)
+        elif code == 50:
+            p, why = scan_events(data, p, location, types, cache, state, found)
+        else:
+            p, why = scan_message(data, p, location, threads, state, found)
+        if why != END:
+            break
+        p += _1 if data[p] == NEWLINE else np.uint64(2)
+    found.record[state[N_RECORDS]] = state[N_WORDS]
+    state[WITHIN] = np.int64(p)
+    if why == END:
+        state[AT] = np.int64(p)
+    return why
+
+
+@kernel
+def group_by_location(record, location, words, free, grouped):
+    """Put the words of records together by location.
+
+    Parameters
+    ----------
+    record, location : (n_records + 1,) int64, (n_records,) int32
+        Where the words of each record begin, and whose they are.
+    free : (n_locations,) int64
+        Where those of each location begin; behind them afterwards.
+    grouped : (n_words,) int64
+        Filled.
+    """
+    for r in range(location.size):
+        to = free[location[r]]
+        for w in range(record[r], record[r + 1]):
+            grouped[to] = words[w]
+            to += 1
+        free[location[r]] = to
+
+
+@kernel
+def find_records(words, start, time):
+    """Find where the records of a location begin and their times; returns how many there are."""
+    n, w = 0, 0
+    while w < words.size:
+        start[n], time[n] = w, words[w]
+        w += STATE_WORDS if words[w + 1] == STATE else 2 + 2 * words[w + 1]
+        n += 1
+    return n
+
+
+@kernel
+def put_in_order(words, start, order, ordered):
+    """Copy records in another order; `start` has one more element than there are records."""
+    to = 0
+    for r in order:
+        for w in range(start[r], start[r + 1]):
+            ordered[to] = words[w]
+            to += 1

@@ -1,0 +1,139 @@
+"""The event types of Extrae, declared once: scanning, decoding and definitions follow them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# what becomes of an event of a type
+(
+    IGNORED,
+    SKIPPED,
+    METRIC,
+    CALL,
+    SENT,
+    RECEIVED,
+    ROOT,
+    COMMUNICATOR,
+    CALLER,
+    PARALLEL,
+    FUNCTION,
+    CRITICAL,
+    LOCK,
+    FLUSH,
+    REGION,
+) = range(15)
+"""IGNORED says nothing that the store keeps elsewhere or lacks; SKIPPED is not kept, and counted."""
+
+WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION)
+"""What names a region by its value."""
+
+
+@dataclass(frozen=True)
+class Types:
+    """Event types with one meaning.
+
+    Attributes
+    ----------
+    first, last : int
+        The types.
+    action : int
+        What becomes of them.
+    name : str
+        Name of the region; empty if the value tells, or there is none.
+    role, paradigm : str
+        Of the region, unless its name tells.
+    """
+
+    first: int
+    last: int
+    action: int
+    name: str = ""
+    role: str = "function"
+    paradigm: str = ""
+
+
+def _one(number: int, action: int, name: str = "", role: str = "function", paradigm: str = "") -> Types:
+    return Types(number, number, action, name, role, paradigm)
+
+
+TYPES: tuple[Types, ...] = (
+    Types(60000, 60019, REGION, "", "function", "openmp"),
+    Types(30000000, 30000099, SKIPPED),
+    _one(40000001, IGNORED),
+    _one(40000002, REGION, "TRACING", "artificial", "measurement_system"),
+    _one(40000003, FLUSH),
+    _one(40000004, REGION, "", "file_io", "unknown"),
+    Types(40000010, 40000011, IGNORED),
+    _one(40000018, IGNORED),
+    _one(40000033, IGNORED),
+    Types(40000036, 40000038, IGNORED),
+    _one(40000050, IGNORED),
+    _one(40000133, IGNORED),
+    _one(41999999, IGNORED),
+    Types(42000000, 44999999, METRIC),
+    _one(50000001, CALL, "", "point2point", "mpi"),
+    Types(50000002, 50000003, CALL, "", "function", "mpi"),
+    _one(50000004, CALL, "", "rma", "mpi"),
+    _one(50000005, CALL, "", "file_io", "mpi"),
+    _one(50000061, IGNORED),
+    _one(50100001, SENT),
+    _one(50100002, RECEIVED),
+    _one(50100003, ROOT),
+    _one(50100004, COMMUNICATOR),
+    _one(60000001, PARALLEL),
+    _one(60000005, REGION, "!$omp barrier", "barrier", "openmp"),
+    Types(60000006, 60000007, CRITICAL),
+    _one(60000016, REGION, "!$omp join", "function", "openmp"),
+    _one(60000018, FUNCTION, "", "parallel", "openmp"),
+    _one(60000019, REGION, "", "function", "user"),
+    _one(60000020, REGION, "", "function", "pthread"),
+    _one(60000022, REGION, "!$omp taskwait", "task_wait", "openmp"),
+    _one(60000023, REGION, "", "task", "openmp"),
+    _one(60000024, REGION, "!$omp create task", "task_create", "openmp"),
+    _one(60000032, LOCK),
+    Types(60000118, 60000124, IGNORED),
+    Types(61000000, 61999999, REGION, "", "function", "pthread"),
+    Types(63000000, 63000000, REGION, "", "function", "cuda"),
+    Types(63000001, 63000005, IGNORED),
+    Types(63000006, 63000006, REGION, "", "kernel", "cuda"),
+    Types(63000007, 63000019, IGNORED),
+    Types(63500000, 63500000, REGION, "", "function", "hip"),
+    Types(63500001, 63500005, IGNORED),
+    Types(63500006, 63500006, REGION, "", "kernel", "hip"),
+    Types(63500007, 63500019, IGNORED),
+    Types(64000000, 64000000, REGION, "", "function", "opencl"),
+    Types(64100000, 64100000, REGION, "", "kernel", "opencl"),
+    Types(65000000, 65000001, IGNORED),
+    Types(66000000, 66000099, REGION, "", "function", "openacc"),
+    Types(70000001, 70000099, CALLER, "", "function", "user"),
+    Types(80000001, 80000099, IGNORED),
+)  # fmt: skip
+"""All types with a meaning. Others are counted."""
+
+LINES_BEHIND = 100
+"""The type of the source lines of the functions of a type is greater by this."""
+
+CALLER_BASE, DEEPEST_CALLER = 70000000, 99
+
+RUNNING, NOT_CREATED = 1, 2
+"""States of which the meaning does not depend on events."""
+
+NO_FUNCTION = ("End", "Unresolved", "_NOT_Found")
+"""Values of callers that name no function."""
+
+CRITICAL_WANTS, CRITICAL_HAS, CRITICAL_LEAVES = 3, 6, 5
+"""Values of CRITICAL."""
+
+DEVICE_STREAMS = ("CUDA", "HIP", "OpenCL", "OpenACC")
+"""How the names of threads begin that are streams of devices."""
+
+
+def types_of(number: int) -> Types | None:
+    """Return the declaration of a type; None if it has none."""
+    return next((t for t in TYPES if t.first <= number <= t.last), None)
+
+
+def is_call(number: int) -> bool:
+    """Whether events of a type are calls of MPI."""
+    found = types_of(number)
+    return found is not None and found.action == CALL

@@ -1,0 +1,78 @@
+"""Bytes and arrays in temporary files, for what may be larger than memory."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import tempfile
+import zlib
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import SourceError
+
+IN_MEMORY = 1 << 28
+"""Arrays up to this many bytes are held in memory, larger ones in temporary files."""
+
+BAD_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What reading a damaged gzip'ed file raises."""
+
+
+def scratch(n: int, dtype: Any) -> NDArray[Any]:
+    """Make an array, mapped to a temporary file if it is large.
+
+    Raises
+    ------
+    SourceError
+        If there is no room for the file.
+    """
+    size = n * np.dtype(dtype).itemsize
+    if size <= IN_MEMORY:
+        return np.empty(n, dtype)
+    with temporary_file() as file:
+        try:
+            _reserve(file, size)
+            return np.memmap(file, dtype, "w+", shape=(n,)).view(np.ndarray)
+        except OSError as error:
+            raise no_room(error) from error
+
+
+def _reserve(file: BinaryIO, size: int) -> None:
+    """Make sure that there is room: writing to a mapped file that finds none ends the process."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            # not every file system can
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+
+
+def temporary_file() -> BinaryIO:
+    """Make a file without a name, which is gone when nobody uses it any more."""
+    try:
+        return tempfile.TemporaryFile(prefix="tracecols-", buffering=0)
+    except OSError as error:
+        raise no_room(error) from error
+
+
+def no_room(error: OSError) -> SourceError:
+    """Make the error about a temporary file that cannot be written."""
+    where = tempfile.tempdir or "any folder for such files"
+    return SourceError(
+        f"cannot write a temporary file in {where}: {error.strerror or error}\n"
+        "  make room there, or set TMPDIR to a folder with more"
+    )
+
+
+def write(file: BinaryIO, data: bytes) -> None:
+    """Append to a temporary file."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[file.write(view) :]
+    except OSError as error:
+        raise no_room(error) from error
