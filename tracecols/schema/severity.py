@@ -24,7 +24,7 @@ AGGREGATIONS = {
 }
 """What a value of several call paths or locations is. Extremes come from profiles of other tools, and do not add up."""
 
-FORMAT_VERSION = Version(5, 2)
+FORMAT_VERSION = Version(5, 3)
 
 UNSTATED_WAITS = frozenset((
     "mpi_init_wait", "mpi_finalize_wait", "mpi_barrier_wait", "mpi_latesender", "mpi_latereceiver", "mpi_nonblocking_collective_wait",
@@ -46,7 +46,16 @@ All others keep what the declarations of the properties say; a test compares thi
 OLDEST_MAJOR = 4
 """The oldest major version that can be read: what came later declares it (`Column.since`)."""
 
-MANIFEST_ENTRIES = ("format", "version", "minor_version", "checksum", "float_properties", "facts", "periods")
+MANIFEST_ENTRIES = (
+    "format",
+    "version",
+    "minor_version",
+    "checksum",
+    "float_properties",
+    "facts",
+    "periods",
+    "has_outside",
+)
 """What a manifest of this version says."""
 
 PERIOD_TABLES = ("periods", "period_cells")
@@ -181,6 +190,20 @@ SEVERITY_TABLES: dict[str, Table] = {
                 Column("value", "int64", "as in `cells`"),
             ),
             since=(5, 1),
+        ),
+        Table(
+            "outside_cells",
+            "one value that is not zero of what lies outside of the focus of the run, ordered as `period_cells`; `cells` include it",
+            (
+                Column("property", "int32", "property", "", "properties", required=True),
+                Column("call_path", "int32", "call path", "", "call_paths", required=True),
+                Column("location", "int32", "location", "", "locations", required=True),
+                Column(
+                    "period", "int32", "phase or bin; null outside of all phases, or if there are none", "", "periods"
+                ),
+                Column("value", "int64", "as in `cells`"),
+            ),
+            since=(5, 3),
         ),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tracecols.enhance.scan.periods import FOCUS
 from tracecols.errors import AnalysisError
 from tracecols.model.model import Model
 from tracecols.patterns.base import Conventions, Property
@@ -54,7 +55,7 @@ def without_undivided(
         If some of it was asked for by name.
     """
     divider = model.call_paths.divider
-    if divider is None:
+    if divider is None or divider.kind == FOCUS:
         return declared, shown, 0
     kept, shown_ids = {p.id for p in without(declared, UNDIVIDED)}, {p.id for p in shown}
     undivided = [p.id for p in declared if p.id not in kept and p.id in shown_ids]
@@ -93,7 +94,7 @@ def within_limits(
             notes[TOO_LONG] = ticks
         if notes:
             declared = shown = without(declared, HELD)
-    n_spread = len(model.call_paths) * int(model.locations.is_cpu.sum())
+    n_spread = len(model.call_paths.whole) * int(model.locations.is_cpu.sum())
     if n_spread > MOST_SPREAD and not is_named and any(p.id == SPREAD for p in declared):
         notes[TOO_MANY_CELLS] = n_spread
         declared, shown = without(declared, [SPREAD]), without(shown, [SPREAD])

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,7 +23,8 @@ from tracecols.model.tables import TABLES, tables_of
 from tracecols.patterns.base import Conventions, Findings, Instances, Matches, Property
 from tracecols.patterns.device_times import DeviceTimes
 from tracecols.patterns.team_times import TeamTimes
-from tracecols.schema.causes import CHARGED, RUN_CAUSES
+from tracecols.schema.causes import CHARGED, RUN_CAUSES, SPREAD
+from tracecols.search.choice import without
 from tracecols.search.notes import counts_of
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
@@ -186,8 +188,8 @@ def _in_bins(p: Property, by_id: Mapping[str, Property], matches: Matches, of_sl
         return found
     begin, end = times_of(p, by_id, of_slice.get(p.table), found)
     if p.unit != "sec":
-        return replace(found, call_path=labels.at(found.call_path, begin))
-    row, call_path, ticks = labels.divide(found.call_path, begin, end)
+        return replace(found, call_path=labels.at(found.call_path, begin, found.location))
+    row, call_path, ticks = labels.divide(found.call_path, begin, end, found.location)
     return Matches(found.row[row], ticks, call_path, found.location[row])
 
 
@@ -363,10 +365,25 @@ class Search:
                             cells = cells - findings.cells[sibling.id]
                 findings.cells[p.id] = cells
         for p in declared:
-            if p.derived is not None:
+            if p.derived is not None and p.id not in self.undivided():
                 with _named(p):
                     findings.cells[p.id] = p.derived(self.model, findings, **self._given[p.id])
         return findings.cells
+
+    def undivided(self) -> dict[str, Callable[[Mapping[str, Cells]], Cells]]:
+        """Return what cannot be divided into periods because it compares with a mean, where these are periods: by
+        property what makes it of the cells of the whole time, or of the focus."""
+        if self.model.call_paths.divider is None:
+            return {}
+        whole = self.model.undivided()
+
+        def derive(p: Property, cells: Mapping[str, Cells]) -> Cells:
+            assert p.derived is not None  # asked of those only
+            with _named(p):
+                return p.derived(whole, replace(self.findings, model=whole, cells=dict(cells)), **self._given[p.id])
+
+        gone = {p.id for p in self.declared} - {p.id for p in without(self.declared, [SPREAD])}
+        return {p.id: partial(derive, p) for p in self.declared if p.id in gone and p.derived is not None}
 
 
 @dataclass
