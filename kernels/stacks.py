@@ -165,6 +165,9 @@ class Periods(NamedTuple):
         Which regions a phase begins with, what they have to be called from, and so on upwards.
     edges : (n_edges,) int64
         Ticks at which the next bin begins.
+    focus : (n_locations, 4) int64
+        Of each location: ticks at which its focus begins and ends, and which of its edges these are; those of bins are
+        the others (`edge_at`). Of one location (`own_periods`) a row. Only of BY_TIME.
     chain : (capacity,) int64
         Scratch for the call paths of a stack, twice as large as the pool of frames at least.
     begin, end : (capacity,) int64
@@ -174,6 +177,7 @@ class Periods(NamedTuple):
     mode: int
     fits: NDArray[np.bool_]
     edges: NDArray[np.int64]
+    focus: NDArray[np.int64]
     chain: NDArray[np.int64]
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -614,10 +618,21 @@ def continue_in_bin(top, task, row, at, state, periods, frames, paths, table, ta
 
 
 @part
+def edge_at(number, periods):
+    """Return an edge between the pieces of a location: that of a bin, or an end of the focus."""
+    begin, end = periods.focus[2], periods.focus[3]
+    if number == begin:
+        return periods.focus[0]
+    if number == end:
+        return periods.focus[1]
+    return periods.edges[number - (number > begin) - (number > end)]
+
+
+@part
 def edge_after(state, periods):
     """Return when the next bin begins; the end of all times after the last one, and where there are none."""
-    if periods is not None and periods.mode == BY_TIME and state[PERIOD] < periods.edges.size:
-        return periods.edges[state[PERIOD]]
+    if periods is not None and periods.mode == BY_TIME and state[PERIOD] < periods.edges.size + 2:
+        return edge_at(state[PERIOD], periods)
     return np.int64(0x7FFFFFFFFFFFFFFF)
 
 
@@ -631,11 +646,11 @@ def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, 
         What counts from then on: the last edge that was passed, or `last`. An edge remains if there is no room for more
         call paths.
     """
-    while state[PERIOD] < periods.edges.size and periods.edges[state[PERIOD]] <= now:
+    while state[PERIOD] < periods.edges.size + 2 and edge_at(state[PERIOD], periods) <= now:
         state[ROOM] = margin_of(periods, frames)
         if 2 * (state[N_NODES] + state[ROOM]) > table.size:
             return last
-        edge = periods.edges[state[PERIOD]]
+        edge = edge_at(state[PERIOD], periods)
         if edge > last:
             charge(last, edge, top, task, frames, paths, tasks, charges)
             last = edge
@@ -750,7 +765,7 @@ def flush_path(entry, row, at, top, state, periods, frames, paths, table):
 def edges_within_flush(state, sides, periods):
     """Return how many edges of bins lie in the next buffer flush."""
     n = state[PERIOD]
-    while n < periods.edges.size and periods.edges[n] < sides.stop_time[state[N_FLUSHES]]:
+    while n < periods.edges.size + 2 and edge_at(n, periods) < sides.stop_time[state[N_FLUSHES]]:
         n += 1
     return n - state[PERIOD]
 
@@ -759,8 +774,8 @@ def edges_within_flush(state, sides, periods):
 def divide_flush(entry, row, start, stop, top, task, state, periods, frames, paths, table, tasks):
     """Divide the time of a buffer flush, which counts for the bin it begins in, at the edges of bins."""
     node = flush_path(entry, row, start, top, state, periods, frames, paths, table)
-    while state[PERIOD] < periods.edges.size and periods.edges[state[PERIOD]] < stop:
-        edge = max(periods.edges[state[PERIOD]], start)
+    while state[PERIOD] < periods.edges.size + 2 and edge_at(state[PERIOD], periods) < stop:
+        edge = max(edge_at(state[PERIOD], periods), start)
         paths.exclusive[node] -= stop - edge
         if task > 0:
             tasks.time[task] -= stop - edge
@@ -1099,12 +1114,18 @@ def empty_table(n, paths, table):
 
 
 @part
-def own_periods(periods, n_phases):
-    """Return what divides the time of a location, whose phases follow those of others."""
+def own_periods(k, periods, n_phases):
+    """Return what divides the time of location `k`, whose phases follow those of others."""
     if periods is None:
         return None
     return Periods(
-        periods.mode, periods.fits, periods.edges, periods.chain, periods.begin[n_phases:], periods.end[n_phases:]
+        periods.mode,
+        periods.fits,
+        periods.edges,
+        periods.focus[k],
+        periods.chain,
+        periods.begin[n_phases:],
+        periods.end[n_phases:],
     )
 
 
@@ -1119,7 +1140,7 @@ def pass_last_edges(end, state, periods, frames, paths, table, tasks, charges):
     state[LAST] = pass_edges(
         end, state[LAST], state[ROW], state[TOP], state[TASK], state, periods, frames, paths, table, tasks, charges
     )
-    return state[PERIOD] >= periods.edges.size or periods.edges[state[PERIOD]] > end
+    return state[PERIOD] >= periods.edges.size + 2 or edge_at(state[PERIOD], periods) > end
 
 
 @kernel
@@ -1232,7 +1253,7 @@ def scan_locations(
             pointers.enterptr[first:stop], pointers.exitptr[first:stop], pointers.call_path[first:stop]
         )
         own_events = Events(events.time[first:stop], events.kind[first:stop], events.entry[first:stop])
-        of_periods = own_periods(periods, filled[FILLED_PHASES])
+        of_periods = own_periods(k, periods, filled[FILLED_PHASES])
         if state[FREE] == NOT_BEGUN:
             state[FREE] = filled[FREE_FRAME]
             if state[HOME] >= 0:

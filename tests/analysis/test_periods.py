@@ -12,7 +12,7 @@ from support.periods import analyze, assert_same, by_period, loop
 from support.random_programs import RandomProgram
 
 import tracecols
-from tracecols.enhance.scan.periods import ask, divide_intervals
+from tracecols.enhance.scan.periods import Divider, ask, divide_intervals
 from tracecols.errors import AnalysisError, SeverityError
 from tracecols.model.model import enhance
 from tracecols.patterns.periods import FEWER, NESTED, NO_PHASES
@@ -275,7 +275,10 @@ def test_bins__properties_that_take_time_say_when_they_begin():
 def test_divide_intervals__is_what_every_tick_says(widths, spans):
     bounds = np.cumsum([0, *widths])
     begin, end = (np.array([s[i] for s in spans], np.int64) for i in (0, 1))
-    row, bins, ticks = divide_intervals(bounds, begin, end)
+    by = Divider.of_bins(bounds, 1)
+    row, pieces, ticks = divide_intervals(by, begin, end, np.zeros(begin.size, np.int32))
+    bins, inside = by.bin_of(pieces, np.zeros(pieces.size, np.int32))
+    assert inside.all()
     expected = {}
     for i, (a, b) in enumerate(spans):
         for t in range(a, b):

@@ -328,9 +328,9 @@ def test_charges__keep_fractions_of_ticks_in_every_file(tmp_path):
 def test_narrowed__to_other_properties_walks_over_the_events_once():
     with late_twice().trace() as trace:
         trace.analyze(properties=["mpi_latesender", "comms"])
-        assert "segments" not in trace.model._values
+        assert "segments" not in trace.model_of(with_focus=True)._values
         trace.analyze(properties=["delay_latesender"])
-        assert "segments" in trace.model._values
+        assert "segments" in trace.model_of(with_focus=True)._values
 
 
 def test_pthreads__have_an_imbalance_but_no_root_causes():

@@ -57,7 +57,8 @@ def make_cube() -> SeverityCube:
         for name, c in cube.cells.items()
     }
     bins = PeriodAxis("bin", "2", times[:-1], times[1:], np.full(2, 2, np.int32))
-    return cube.replaced(topologies=[grid], periods=bins, period_cells=cells)
+    outside = {name: of.where(of.value > 4) for name, of in cells.items()}
+    return cube.replaced(topologies=[grid], periods=bins, period_cells=cells, outside=outside)
 
 
 @pytest.fixture
@@ -275,12 +276,12 @@ def test_bombs__are_refused_before_anything_is_read(table, path, monkeypatch):
 
 
 def test_cells__beyond_the_memory_are_refused(path, monkeypatch):
-    monkeypatch.setattr(storage, "physical", lambda: 48 * 18 - 1)
+    monkeypatch.setattr(storage, "physical", lambda: 48 * 19 - 1)
     assert (
         refusal(path)
-        == "cells and period_cells have 18 rows, which take 864 bytes of memory, more than the 863 there are"
+        == "cells, period_cells and outside_cells have 19 rows, which take 912 bytes of memory, more than the 911 there are"
     )
-    monkeypatch.setattr(storage, "physical", lambda: 48 * 18)
+    monkeypatch.setattr(storage, "physical", lambda: 48 * 19)
     SeverityCube.load(path)
 
 

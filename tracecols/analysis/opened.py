@@ -5,6 +5,12 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.definitions.locations import Locations
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.scan.focus import find_focus
 from tracecols.enhance.scan.periods import NO_PERIODS, Periods
 from tracecols.model.model import Model, Progress, enhance
 from tracecols.once import once
@@ -34,13 +40,22 @@ class OpenedTrace:
 
     def __init__(self, store: Store, jobs: int | None = None) -> None:
         self.store, self.jobs = store, n_jobs(jobs)
-        self._model: Model | None = None
+        self._models: dict[bool, Model] = {}
         self._scans = Lock()
 
+    @once
+    def focus(self) -> NDArray[np.int64] | None:
+        """When the focus of each location begins and ends (`enhance.scan.focus.find_focus`)."""
+        return find_focus(self.store, Regions(self.store), Locations.of(self.store))
+
     def model_of(
-        self, periods: Periods = NO_PERIODS, workers: Executor | None = None, progress: Progress | None = None
+        self,
+        periods: Periods = NO_PERIODS,
+        workers: Executor | None = None,
+        progress: Progress | None = None,
+        with_focus: bool = False,
     ) -> Model:
-        """Return the enhanced model; that of the whole, undivided trace in this process is made once and kept.
+        """Return the enhanced model; those of the whole trace in this process are made once and kept.
 
         Parameters
         ----------
@@ -50,13 +65,17 @@ class OpenedTrace:
             Who scans the trace; by default threads of this process.
         progress : callable, optional
             Called with the number of events scanned and of all.
+        with_focus : bool, optional
+            Distinguish the focus of the run from its start and its end.
         """
+        focus = self.focus if with_focus and periods.phases is None else None
         if workers is not None or periods.facts():
-            return enhance(self.store, self.jobs, progress, periods, workers)
+            return enhance(self.store, self.jobs, progress, periods, workers, focus)
         with self._scans:
-            if self._model is None:
-                self._model = enhance(self.store, self.jobs, progress)
-            return self._model
+            is_divided = focus is not None
+            if is_divided not in self._models:
+                self._models[is_divided] = enhance(self.store, self.jobs, progress, focus=focus)
+            return self._models[is_divided]
 
     @property
     def model(self) -> Model:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
+from tracecols.enhance.scan.periods import NO_PERIODS
+from tracecols.patterns.periods import within_phases
+from tracecols.patterns.registry import CONVENTIONS
 from tracecols.replay.efficiencies import times_of_window
 from tracecols.search.cube import analyze_model
 from tracecols.severity.cube import SeverityCube
@@ -49,9 +53,34 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
             trace = OpenedTrace(store, trace.jobs)
         with watch("analyzing") as report:
             scanning, searching = shares_of(report, trace.store.manifest["n_events"], SCAN, 1 - SCAN)
-            model = trace.model_of(choice.periods, workers, scanning)
+            is_divided = divides_with_focus(request)
+            model = trace.model_of(choice.periods, workers, scanning, with_focus=is_divided)
             cube = analyze_model(model, request.conventions, request.families, choice, request.topologies, searching)
+            if not is_divided and trace.focus is not None:
+                cube = _with_focus(cube, request, trace, workers)
         if request.ideal_network:
             found = times_of_window(trace.replay, choice.within, REPLAY, trace.jobs, request.conventions)
             cube.facts[KEPT] = as_facts(found)
     return cube
+
+
+def divides_with_focus(request: Request) -> bool:
+    """Say whether one analysis finds the severities of the whole time and those outside of the focus. Otherwise it takes
+    two: phases are no times, and sums of parts of seconds are rounded otherwise than those of the whole."""
+    return request.choice.periods.phases is None and not CONVENTIONS[request.conventions].quirks.rounds_seconds
+
+
+def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, workers: Cluster | None) -> SeverityCube:
+    """Add what of the severities lies outside of the focus, found by an analysis that is divided at its ends."""
+    choice = request.choice
+    periods = NO_PERIODS if choice.periods.phases is not None else choice.periods
+    model = trace.model_of(periods, workers, with_focus=True)
+    found = analyze_model(
+        model, request.conventions, request.families, replace(choice, periods=periods), request.topologies
+    )
+    outside = found.outside or {}
+    if choice.periods.phases is not None:
+        outside = {
+            name: within_phases(of, cube.period_cells[name]) for name, of in outside.items() if name in cube.cells
+        }
+    return cube.replaced(outside=outside, facts=cube.facts | {"focus_window": found.facts["focus_window"]})

@@ -179,7 +179,8 @@ def _critical_path(
         weights.append(parts.weigh(code, np.arange(inside.size), times[inside], location[at[inside]]))
         if outside.size:
             of = at[outside]
-            parts = arising.of_outside(of, paths[outside], path.begin_time[here][of], path.end_time[here][of])
+            began, ended = path.begin_time[here][of], path.end_time[here][of]
+            parts = arising.of_outside(of, paths[outside], location[of], began, ended)
             weights.append(parts.weigh(code, np.arange(outside.size), times[outside], location[of]))
     return [(code, paths, location[at], times)]
 

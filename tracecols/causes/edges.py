@@ -84,7 +84,7 @@ class EdgeCollector:
             return None
         times, nothing = clock(facts, quirks), np.zeros(0, np.int64)
         if by.by_time:
-            return cls(times(by.edges), np.zeros(0, np.int32), times(nothing), times(nothing))
+            return cls(times(by.edges_of(scan.location)), np.zeros(0, np.int32), times(nothing), times(nothing))
         return cls(
             times(nothing), np.append(scan.node_period, np.int32(-1)), times(scan.phase_begin), times(scan.phase_end)
         )

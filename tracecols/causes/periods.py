@@ -220,7 +220,7 @@ def period_times(
     low = np.searchsorted(edges.segment, first)
     end = np.searchsorted(edges.segment, spent.stop[location])
     is_here = (low > 0) & (pick(edges.segment, low - 1) >= spent.first[location])
-    start = 0 if labels_of(facts).by.by_time else -1
+    start = labels_of(facts).by.first_period
     period = np.where(is_here, pick(edges.period, np.where(is_here, low - 1, -1)), start).astype(np.int32)
     goes_on = (low < end) & (more.path >= 0) & (pick(edges.time, np.where(low < end, low, -1), 0) < more.end)
     is_single = (low >= np.searchsorted(edges.segment, stop)) & ~goes_on
@@ -330,25 +330,29 @@ class Arising:
         labels, path = labels_of(self.facts), call_path.astype(np.int64)
         return self.stretches.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
-    def of_outside(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32], began: Times, ended: Times) -> Parts:
+    def of_outside(
+        self,
+        stretch: NDArray[np.int64],
+        call_path: NDArray[np.int32],
+        location: NDArray[np.int32],
+        began: Times,
+        ended: Times,
+    ) -> Parts:
         """Return the parts of what call paths have of stretches that began and ended at some times, besides the time in
-        regions: by the rest of each bin.
+        regions: by the rest of each piece.
 
         Of phases, which regions begin, it belongs to that in which the stretch ends.
         """
         labels = labels_of(self.facts)
         if not labels.by.by_time:
             return self.of_path(stretch, call_path)
-        edges, n_paths, n_bins = (
-            clock(self.facts, self.quirks)(labels.by.edges),
-            len(labels.whole),
-            labels.by.edges.size + 1,
-        )
-        first, last = np.searchsorted(edges, began, "right"), np.searchsorted(edges, ended, "left")
-        n = last - first + 1
+        n_paths, n_bins = len(labels.whole), labels.by.n_pieces
+        by = labels.by.converted(clock(self.facts, self.quirks))
+        first, last = by.piece(began, location), by.piece(ended, location, "left")
+        n = np.maximum(last - first + 1, 0)
         of, period = np.repeat(np.arange(stretch.size), n), ranges(first, n)
-        begin = np.where(period > first[of], pick(edges, period - 1), began[of])
-        end = np.where(period < last[of], edges[np.minimum(period, edges.size - 1)], ended[of])
+        begin = np.where(period > first[of], by.edge(period - 1, location[of]), began[of])
+        end = np.where(period < last[of], by.edge(period, location[of]), ended[of])
         # what regions have of each bin
         in_regions = self.stretches.key // n_paths * n_bins + self.stretches.of_period
         bins, head = number(in_regions)
@@ -388,7 +392,9 @@ def find_arising(
 
     def period_of(at: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the periods in which the calls of points begin; where a location ends it is in its last one."""
-        period = pick(labels.period, labels.at(sync_points.label[at], sync_points.begin_time[at]))
+        period = pick(
+            labels.period, labels.at(sync_points.label[at], sync_points.begin_time[at], sync_points.location[at])
+        )
         last = np.searchsorted(edges.segment, segments.stop[sync_points.location[at]]) - 1
         is_end = (sync_points.label[at] < 0) & (last >= 0)
         period[is_end] = pick(edges.period, last)[is_end]
@@ -560,7 +566,7 @@ def divide_cells(
     kept = np.flatnonzero(weight)
     cell, label, weight = cell[kept], label[kept], weight[kept]
     alone = np.flatnonzero((np.bincount(cell, minlength=value.size) == 0) & (value != 0))
-    outside = labels.label(path[alone], np.full(alone.size, 0 if labels.by.by_time else -1))
+    outside = labels.label(path[alone], np.full(alone.size, labels.by.period_of_rest))
     at = np.searchsorted(cell, alone)
     cell, label, weight = (np.insert(of, at, more) for of, more in ((cell, alone), (label, outside), (weight, 1)))
     if weight.dtype != np.int64:
@@ -641,7 +647,7 @@ def _in_waits(
     """Divide amounts that are parts of waits like these."""
     begin = points.begin_time[at]
     row, label, ticks = labels_of(facts).divide(
-        points.label[at], begin, begin + in_ticks(facts, quirks, points.wait[at])
+        points.label[at], begin, begin + in_ticks(facts, quirks, points.wait[at]), points.location[at]
     )
     end = np.searchsorted(row, np.arange(at.size), "right")
     kept = np.diff(end, prepend=0) > 0

@@ -168,6 +168,11 @@ class Model:
                 other._shared, other._own = self, made_from("quirks")
             return self._others[quirks]
 
+    def undivided(self) -> Model:
+        """Return a model of the definitions and the call paths of the whole time, without periods; it has no tables."""
+        facts = Facts.with_call_paths(self.facts, self.facts.call_paths.whole)
+        return Model(self.jobs, {**{name: self._values[name] for name in GIVEN}, "facts": facts})
+
     def divided(self) -> Run:
         """Divide the trace for an analysis in bounded memory; use in a `with` statement."""
         return Run(self)
@@ -498,11 +503,15 @@ def enhance(
     progress: Progress | None = None,
     periods: Periods | None = None,
     executor: Executor | None = None,
+    focus: NDArray[np.int64] | None = None,
 ) -> Model:
     """Scan all locations of a trace and merge their call trees.
 
     Parameters
     ----------
+    focus : (n_locations, 2) int64, optional
+        The focus of each location (`enhance.scan.focus`), at whose ends call paths are divided as well; not those of
+        phases.
     progress : callable, optional
         Called with the number of events scanned and of all.
     executor : Executor, optional
@@ -519,7 +528,7 @@ def enhance(
         If the trace cannot be divided like that.
     """
     d = Definitions.of(store)
-    by = (periods or NO_PERIODS).divider(d.regions, store.manifest)
+    by = (periods or NO_PERIODS).divider(d.regions, store.manifest, d.n_locations, focus)
     executor = Threads(jobs) if executor is None else executor
     spill = Spill.between(executor, "scan")
     scans = _scan(d, by, executor, spill, progress)

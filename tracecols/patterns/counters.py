@@ -100,7 +100,8 @@ def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Ce
                 value = np.concatenate([np.zeros_like(value[:1]), np.diff(value)])
             call_path = np.where(at >= 0, pick(model.call_paths.numbers[location], at), outermost[location])
             inside = call_path >= 0
-            call_path[inside] = model.call_paths.at(call_path[inside], time[event[inside]])
+            at = np.full(call_path.size, location)
+            call_path[inside] = model.call_paths.at(call_path[inside], time[event[inside]], at[inside])
             call_path = call_path[inside]
             found.append(_sum(call_path, np.full(call_path.size, location), value[inside]))
     if not found:

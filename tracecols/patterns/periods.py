@@ -9,11 +9,12 @@ import numpy as np
 from tracecols.causes.periods import divide_cells
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.scan.call_paths import PeriodCallPaths
-from tracecols.enhance.scan.periods import BIN
+from tracecols.enhance.scan.periods import BIN, FOCUS
 from tracecols.errors import AnalysisError
 from tracecols.kernels import periods as kernels
 from tracecols.model.model import Model
 from tracecols.severity.cells import Cells
+from tracecols.severity.periods import OUTSIDE as NO_PERIOD
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 
 LEFT_OUT = (
@@ -32,7 +33,7 @@ NO_TIME = "properties whose matches do not say when they begin ({}): they count 
 
 
 def period_axis(model: Model) -> tuple[PeriodAxis, dict[str, int]]:
-    """Return the periods of a model, and what is to be said of them.
+    """Return the phases or bins of a model, and what is to be said of them.
 
     Raises
     ------
@@ -108,6 +109,53 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
         value,
     )
     return PeriodCells(call_path, location, period, value)
+
+
+def outside_of_focus(model: Model, pieces: PeriodCells) -> PeriodCells:
+    """Return the cells that lie outside of the focus, of cells by piece: by bin, or of no period; O(n log n)."""
+    divider = model.call_paths.divider
+    assert divider is not None  # asked of divided models only
+    bins, inside = divider.bin_of(pieces.period, pieces.location)
+    if divider.kind == FOCUS:
+        bins = np.full(bins.size, NO_PERIOD, np.int32)
+    return PeriodCells.ordered(*(of[~inside] for of in (pieces.call_path, pieces.location, bins, pieces.value)))
+
+
+def by_bin(model: Model, pieces: PeriodCells) -> PeriodCells:
+    """Return cells by bin, of cells by piece; O(n log n)."""
+    divider = model.call_paths.divider
+    assert divider is not None  # asked of divided models only
+    bins, _ = divider.bin_of(pieces.period, pieces.location)
+    return PeriodCells.ordered(pieces.call_path, pieces.location, bins, pieces.value)
+
+
+def within_phases(outside: PeriodCells, cells: PeriodCells) -> PeriodCells:
+    """Say in which phases cells that lie outside of the focus do: outside of all phases as far as there is enough, and
+    the rest in the first and the last phases of the cell.
+
+    Parameters
+    ----------
+    outside : PeriodCells
+        Of no period.
+    cells : PeriodCells
+        By phase.
+    """
+    rest = outside.summed()
+    key = (cells.call_path.astype(np.int64) << 32) | cells.location
+    of = lookup(rest.key, key)
+    # outside of all phases first
+    order = np.lexsort((cells.period, of))
+    order = order[int((of < 0).sum()) :]
+    of, value = of[order], np.maximum(cells.value[order], 0)
+    before = np.cumsum(value) - value
+    taken = np.clip(rest.value[of] - (before - before[np.searchsorted(of, of)]), 0, value)
+    left = rest - Cells.sum(cells.call_path[order], cells.location[order], taken)
+    return PeriodCells.ordered(
+        np.append(cells.call_path[order], left.call_path),
+        np.append(cells.location[order], left.location),
+        np.append(cells.period[order], np.full(len(left), NO_PERIOD, np.int32)),
+        np.append(taken, left.value),
+    )
 
 
 def divide_like(model: Model, cells: Cells, like: Cells) -> Cells:

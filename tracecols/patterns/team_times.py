@@ -67,7 +67,7 @@ class TeamTimes:
             return labels.find(above, np.where(period_of >= 0, period_of, call_path[mine]))
 
         def cells(of: NDArray[np.int64], at: NDArray[Any], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Cells:
-            row_of, path, ticks = labels.divide(at, begin[of], end[of])
+            row_of, path, ticks = labels.divide(at, begin[of], end[of], location[of])
             return Cells.sum(path, location[of][row_of], ticks)
 
         every = np.arange(row.size)

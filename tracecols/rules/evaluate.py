@@ -128,11 +128,13 @@ def evaluate(
         family = Family("rules")
         more = [p for r in chosen if r.properties for p in r.properties(**parameters[r.id])]
         family.properties = [replace(p, conventions=conventions, family=family.name) for p in more]
-        cube, trace = analyze_model(source.model, conventions, [family]), source
+        cube, trace = analyze_model(source.model_of(with_focus=True), conventions, [family]), source
+    within = np.ones(len(cube.call_paths), bool)
     if call_path is not None:
         within = below(cube, cube.find_call_paths(call_path))
-    else:
-        within = np.ones(len(cube.call_paths), bool) if with_startup else ~set_apart(cube)
+    elif not with_startup:
+        within = ~set_apart(cube)
+        cube = cube.focused()
     evidence = Evidence(cube, trace, within, parameters)
     whole = evidence.seconds(evidence.cells("time"))
     return [_finding(evidence, rule, whole) for rule in chosen]

@@ -177,7 +177,10 @@ FACTS = Fact(
         ))),
         NARROWED,
         Fact("focus", "object", "what of the time is shown of a cube without start-up and shutdown", entries=(
-            Fact("share", "number", required=True), Fact("seconds", "number", required=True),
+            Fact("share", "number", required=True), Fact("seconds", "number", required=True), Fact("words", "text"),
+        )),
+        Fact("focus_window", "object", "ticks at which the first process leaves MPI_Init, and the last one enters MPI_Finalize", entries=(
+            Fact("begin", "integer", required=True), Fact("end", "integer", required=True),
         )),
         Fact("operation", "text", "how it was computed from other cubes"),
         Fact("of", "list", "the sources of these cubes", each=_TEXT),
@@ -194,6 +197,7 @@ MANIFEST_FACTS = Fact(
     entries=(
         Fact("float_properties", "list", "ids of properties whose values are floating point", required=True, each=_TEXT),
         replace(FACTS, required=True),
+        Fact("has_outside", "integer", "1 if the table `outside_cells` says what lies outside of the focus", low=0, high=1),
         Fact("periods", "object", "of a cube that is divided by phases or bins", entries=(
             Fact("kind", "text", "`phase` or `bin`", required=True),
             Fact("words", "text", "what was asked for", required=True),

@@ -30,7 +30,16 @@ FORMAT_VERSION = Version(5, 3)
 OLDEST_MAJOR = 4
 """The oldest major version that can be read: what came later declares it (`Column.since`)."""
 
-MANIFEST_ENTRIES = ("format", "version", "minor_version", "checksum", "float_properties", "facts", "periods")
+MANIFEST_ENTRIES = (
+    "format",
+    "version",
+    "minor_version",
+    "checksum",
+    "float_properties",
+    "facts",
+    "periods",
+    "has_outside",
+)
 """What a manifest of this version says."""
 
 PERIOD_TABLES = ("periods", "period_cells")
@@ -183,6 +192,20 @@ SEVERITY_TABLES: dict[str, Table] = {
                 Column("value", "int64", "as in `cells`"),
             ),
             since=(5, 1),
+        ),
+        Table(
+            "outside_cells",
+            "one value that is not zero of what lies outside of the focus of the run, ordered as `period_cells`; `cells` include it",
+            (
+                Column("property", "int32", "property", "", "properties", required=True),
+                Column("call_path", "int32", "call path", "", "call_paths", required=True),
+                Column("location", "int32", "location", "", "locations", required=True),
+                Column(
+                    "period", "int32", "phase or bin; null outside of all phases, or if there are none", "", "periods"
+                ),
+                Column("value", "int64", "as in `cells`"),
+            ),
+            since=(5, 3),
         ),
     )
 }

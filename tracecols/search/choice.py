@@ -207,6 +207,11 @@ def declared_for(model: Model, conventions: str, patterns: Iterable[Family]) -> 
     return properties(conventions, [*counter_properties(model, conventions), *more], model)
 
 
+def trees_of(declared: list[Property], part: str) -> list[str]:
+    """Return the properties that are declared to count as a part (`schema.properties.PARTS`)."""
+    return [p.id for p in declared if p.part == part]
+
+
 def without(declared: list[Property], roots: Iterable[str]) -> list[Property]:
     """Return the properties that are missing from some trees."""
     gone = set(roots)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from tracecols.enhance.scan.periods import FOCUS, KINDS
 from tracecols.model.model import Model, Progress
 from tracecols.patterns.base import Family
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.device_times import device_efficiencies
 from tracecols.patterns.interval import mpi_interval
-from tracecols.patterns.periods import period_axis, period_cells, period_notes
+from tracecols.patterns.periods import by_bin, outside_of_focus, period_axis, period_cells, period_notes
 from tracecols.patterns.registry import CONVENTIONS, needed
 from tracecols.schema.properties import DEVICE_TIME
 from tracecols.schema.severity import DEFAULT
@@ -21,6 +24,8 @@ from tracecols.search.search import Search, has_interval
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.periods import OUTSIDE as NO_PERIOD
+from tracecols.severity.periods import PeriodCells
 
 
 def analyze_model(
@@ -57,18 +62,19 @@ def analyze_model(
     declared, shown, left_out = within_limits(model, declared, shown, choice, rules)
     search = Search(model, declared, rules, choice.parameters)
     by_label, counts = search.run(progress)
+    cells, by_period, outside = _by_period(model, search, by_label)
     divider = model.call_paths.divider
-    by_period = {} if divider is None else {name: period_cells(model, found) for name, found in by_label.items()}
-    cells = by_label | {name: Cells.sum(of.call_path, of.location, of.value) for name, of in by_period.items()}
     call_paths, system = CallAxis.of(model.call_paths.whole, model.regions), SystemAxis.of(model.store)
     findings = search.findings
     excused = check_bounds(model, rules, findings.teams, declared, cells, search.largest, call_paths, system)
     notes = {k: int(v) for k, v in (counts_by_location(model) | counts | excused).items() if v}
     divided: dict[str, Any] = {}
-    if divider is not None:
+    if outside is not None:
+        divided["outside"] = {p.id: choice.period_cells(model, outside[p.id]) for p in shown}
+    if divider is not None and divider.kind in KINDS:
         axis, of_axis = period_axis(model)
         of_periods = {p.id: choice.period_cells(model, by_period[p.id]) for p in shown}
-        divided = {"periods": axis, "period_cells": of_periods}
+        divided |= {"periods": axis, "period_cells": of_periods}
         without_time = [p.id for p in declared if p.pattern is not None and not has_interval(p, search.by_id)]
         notes |= of_axis | period_notes(divider.kind, of_periods, n_undivided, without_time)
     notes |= notes_of_trace(model) | left_out | notes_of_threads(model, findings)
@@ -83,6 +89,30 @@ def analyze_model(
         model.topologies,
         **divided,
     )
+
+
+def _by_period(
+    model: Model, search: Search, by_label: dict[str, Cells]
+) -> tuple[dict[str, Cells], dict[str, PeriodCells], dict[str, PeriodCells] | None]:
+    """Return the cells of the whole time, those by phase or bin, and those outside of the focus; of the last None where
+    it is not distinguished."""
+    divider = model.call_paths.divider
+    if divider is None:
+        return by_label, {}, None
+    undivided = search.undivided()
+    by_period = {name: period_cells(model, found) for name, found in by_label.items() if name not in undivided}
+    cells = by_label | {name: of.summed() for name, of in by_period.items()}
+    if not divider.by_time:
+        return cells, by_period, None
+    outside = {name: outside_of_focus(model, of) for name, of in by_period.items()}
+    in_focus = {name: found - outside[name].summed() for name, found in cells.items() if name in by_period}
+    for name, found in undivided.items():
+        cells[name] = found(cells)
+        left = cells[name] - found(in_focus)
+        outside[name] = PeriodCells(left.call_path, left.location, np.full(len(left), NO_PERIOD, np.int32), left.value)
+    if divider.kind == FOCUS:
+        return cells, {}, outside
+    return cells, {name: by_bin(model, of) for name, of in by_period.items()}, outside if divider.has_focus else None
 
 
 def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes: Mapping[str, int]) -> dict[str, Any]:
@@ -101,6 +131,8 @@ def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes
     }
     if interval := mpi_interval(model):
         facts["mpi_interval"] = interval
+    if (by := model.call_paths.divider) is not None and by.by_time and by.has_focus:
+        facts["focus_window"] = {"begin": int(by.focus[:, 0].min()), "end": int(by.focus[:, 1].max())}
     if DEVICE_TIME in search.by_id:
         facts["device_efficiencies"] = device_efficiencies(model, search.device_times, search.findings.execution)
     if choice.facts():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tracecols.enhance.scan.periods import FOCUS
 from tracecols.errors import AnalysisError
 from tracecols.model.model import Model
 from tracecols.patterns.base import Conventions, Property
 from tracecols.schema.properties import IMBALANCE, ROOT_CAUSES
-from tracecols.search.choice import Choice, without
+from tracecols.search.choice import Choice, trees_of, without
 
 MOST_CALLS = 1 << 25
 """Call instances of a trace whose root causes are computed without being asked for: their points and pairs are held in
@@ -36,11 +37,6 @@ TOO_LONG = "ticks of all locations: root causes in whole ticks would need more t
 Properties = list[Property]
 
 
-def trees_of(declared: Properties, part: str) -> list[str]:
-    """Return the properties that are declared to count as a part (`schema.properties.PARTS`)."""
-    return [p.id for p in declared if p.part == part]
-
-
 def ticks_of_all(model: Model) -> int:
     """Return the length of the run times the number of locations that compute."""
     manifest = model.store.manifest
@@ -58,7 +54,7 @@ def without_undivided(
         If some of it was asked for by name.
     """
     divider = model.call_paths.divider
-    if divider is None:
+    if divider is None or divider.kind == FOCUS:
         return declared, shown, 0
     # the values of their periods do not add up to those of the whole time
     undivided_trees = trees_of(declared, IMBALANCE)
@@ -102,7 +98,7 @@ def within_limits(
             notes[TOO_LONG] = ticks
         if notes:
             declared = shown = without(declared, held)
-    n_spread = len(model.call_paths) * int(model.locations.is_cpu.sum())
+    n_spread = len(model.call_paths.whole) * int(model.locations.is_cpu.sum())
     if n_spread > MOST_SPREAD and not is_named and spread:
         notes[TOO_MANY_CELLS] = n_spread
         declared, shown = without(declared, spread), without(shown, spread)

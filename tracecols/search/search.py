@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add, sub
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from tracecols.errors import AnalysisError, SeverityError, TracecolsError
 from tracecols.model.model import Model, Progress
 from tracecols.model.tables import TABLES, tables_of
 from tracecols.patterns.base import (
+    CellFunction,
     Charged,
     Computed,
     Conventions,
@@ -38,7 +39,8 @@ from tracecols.patterns.base import (
 from tracecols.patterns.device_times import DeviceTimes
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema.causes import CHARGED, RUN_CAUSES
-from tracecols.schema.properties import DEVICE_TIME, VISITS
+from tracecols.schema.properties import DEVICE_TIME, IMBALANCE, VISITS
+from tracecols.search.choice import trees_of, without
 from tracecols.search.notes import counts_of
 from tracecols.severity.cells import Cells
 
@@ -204,8 +206,8 @@ def _in_bins(p: Property, by_id: Mapping[str, Property], matches: Matches, of_sl
         return found
     begin, end = times_of(p, by_id, of_slice.get(p.table), found)
     if p.unit != "sec":
-        return replace(found, call_path=labels.at(found.call_path, begin))
-    row, call_path, ticks = labels.divide(found.call_path, begin, end)
+        return replace(found, call_path=labels.at(found.call_path, begin, found.location))
+    row, call_path, ticks = labels.divide(found.call_path, begin, end, found.location)
     return Matches(found.row[row], ticks, call_path, found.location[row])
 
 
@@ -357,7 +359,8 @@ class Search:
         first = [p for p in declared if isinstance(p.found, InRegions | Computed) and not isinstance(p.found, Derived)]
         sums = [p for p in reversed(declared) if isinstance(p.found, SumOf)]
         rests = [p for p in declared if isinstance(p.found, Rest)]
-        last = [p for p in declared if isinstance(p.found, Derived)]
+        undivided = self.undivided()
+        last = [p for p in declared if isinstance(p.found, Derived) and p.id not in undivided]
         for p in (*first, *sums, *rests, *last):
             with _named(p):
                 cells[p.id] = self._cells_of(p)
@@ -381,6 +384,24 @@ class Search:
                 return function(self.model, findings, **self._given[p.id])
             case _:
                 raise AssertionError(f"{p.found} is found in a stage")
+
+    def undivided(self) -> dict[str, Callable[[Mapping[str, Cells]], Cells]]:
+        """Return what cannot be divided into periods because it compares with a mean, where these are periods: by
+        property what makes it of the cells of the whole time, or of the focus."""
+        if self.model.call_paths.divider is None:
+            return {}
+        whole = self.model.undivided()
+
+        def derive(p: Property, function: CellFunction, cells: Mapping[str, Cells]) -> Cells:
+            with _named(p):
+                return function(whole, replace(self.findings, model=whole, cells=dict(cells)), **self._given[p.id])
+
+        divided = {p.id for p in without(self.declared, trees_of(self.declared, IMBALANCE))}
+        return {
+            p.id: partial(derive, p, p.found.function)
+            for p in self.declared
+            if p.id not in divided and isinstance(p.found, Derived) and p.found.function is not None
+        }
 
 
 @dataclass

@@ -27,11 +27,11 @@ Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 KINDS_OF_PERIODS = ("phase", "bin")
 
-VALUES = ("cells", "periods", "period_cells")
+VALUES = ("cells", "periods", "period_cells", "outside_cells")
 """The tables that are neither trees nor topologies."""
 
 BYTES_PER_CELL = 48
-"""Memory that reading takes for each row of `cells` and `period_cells`, at most: 46 of a cube with 5 x 10^6 of them."""
+"""Memory that reading takes for each row of `cells`, `period_cells` and `outside_cells`, at most: 46 of a cube with 5 x 10^6 of them."""
 
 
 def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int | None) -> str:
@@ -48,23 +48,22 @@ def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int
         Bytes of memory that there are, where they are known.
     """
     n_cells = rows["properties"] * rows["call_paths"] * rows["locations"]
+    by_period = n_cells * (rows.get("periods", 0) + 1), "one for each property, call path, location and period"
     limits = {
         "locations": (rows["system"], "one for each node of the system"),
         "topologies": (rows["topology_dimensions"] + n_bytes["topologies"], "one for each dimension and byte"),
         "topology_positions": (rows["topology_dimensions"] * rows["locations"], "one for each dimension and location"),
         "cells": (n_cells, "one for each property, call path and location"),
-        "period_cells": (
-            n_cells * (rows.get("periods", 0) + 1),
-            "one for each property, call path, location and period",
-        ),
+        "period_cells": by_period,
+        "outside_cells": by_period,
     }
     for name, n in rows.items():
         most, why = limits.get(name, (n_bytes[name], "one for each byte of the file"))
         if n > most:
             return f"table {name} has {n:,} rows, but there can be {most:,} at most, {why}"
-    n = rows["cells"] + rows.get("period_cells", 0)
+    n = rows["cells"] + rows.get("period_cells", 0) + rows.get("outside_cells", 0)
     if memory is not None and n * BYTES_PER_CELL > memory:
-        return f"cells and period_cells have {n:,} rows, which take {n * BYTES_PER_CELL:,} bytes of memory, more than the {memory:,} there are"
+        return f"cells, period_cells and outside_cells have {n:,} rows, which take {n * BYTES_PER_CELL:,} bytes of memory, more than the {memory:,} there are"
     return ""
 
 
@@ -89,7 +88,7 @@ def wrong_references(name: str, tables: Mapping[str, Columns]) -> str:
     """Check references and numbers of a table as the schema declares them."""
 
     def size(target: str) -> int:
-        return len(next(iter(tables[target].values())))
+        return len(next(iter(tables[target].values()))) if target in tables else 0
 
     declared = SEVERITY_TABLES[name]
     numbers = {c.name: np.asarray(tables[name][c.name]) for c in declared.columns if c.dtype != "string"}

@@ -1,13 +1,15 @@
-"""What of a run is looked at first: what lies between MPI_Init and MPI_Finalize; its start and its end are set apart
-(docs/diagnosis.md).
+"""The focus of a run: the time between MPI_Init and MPI_Finalize of each process, without the creation of contexts of
+devices (docs/diagnosis.md).
 
-A cube has no times of single calls. So start and end are told by call path: MPI_Init, MPI_Finalize and what these call;
-and the own time of the call paths above the one that encloses both, if that one is entered once: it lies before it
-begins or after it ends. Threads idle on the call path of their master, and are set apart with it.
+An analysis knows of every severity what lies outside of it (`Severities.outside`). Cubes of other tools have no times of
+single calls. There the start and the end are found by call path: MPI_Init, MPI_Finalize and what these call; and the own
+time of the call paths above the one that encloses both, if that one is entered once: it lies before it begins or after
+it ends. Threads idle on the call path of their master, and are set apart with it.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,6 +29,17 @@ Cube = TypeVar("Cube", bound=Severities)
 START = ("mpi_init", "mpi_init_thread")
 END = ("mpi_finalize",)
 """Regions in which MPI starts and ends, as names in lower case without underscores behind them."""
+
+CONTEXTS = re.compile(
+    r"cuinit|cu(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|hipinit|hip(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|"
+    r"clcreatecontext\w*|clreleasecontext|clgetplatformids|clgetdeviceids|acc_init\b.*|acc_shutdown\b.*|acc_device_init\b.*|"
+    r"(init|initiali[sz]e)_?(cuda|hip|opencl|ocl|gpus?|acc|openacc|devices?)|(cuda|hip|opencl|ocl|gpus?|openacc|devices?)_?init(iali[sz]e)?"
+)
+"""Calls that create and destroy contexts of devices, as names in lower case; and functions of programs that are called
+so, in which a library creates them without a call that is recorded."""
+
+CHOSEN = frozenset(("within", "start", "stop"))
+"""How a cube was narrowed if whoever made it has chosen what it shows."""
 
 
 def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
@@ -90,19 +103,29 @@ def _above(cube: Severities, call_path: int) -> NDArray[np.bool_]:
     return result
 
 
-def set_apart(cube: Severities) -> NDArray[np.bool_]:
-    """Select the call paths that are set apart unless somebody asks for all; (n_call_paths,) bool.
+def contexts(cube: Severities) -> NDArray[np.bool_]:
+    """Select the call paths that create contexts of devices, and what they call; (n_call_paths,) bool. None of a cube
+    without devices."""
+    if "gpu" not in cube.system.location_type:
+        return np.zeros(len(cube.call_paths), bool)
+    return below(cube, cube.call_paths.named(lambda name: CONTEXTS.fullmatch(name.lower().rstrip("_")) is not None))
 
-    None of a cube that was narrowed to properties, a region or a piece of time, or made of several: whoever made it has
-    chosen what it shows. None either if nothing would be left.
+
+def set_apart(cube: Severities) -> NDArray[np.bool_]:
+    """Select the call paths that are set apart as a whole unless all is asked for; (n_call_paths,) bool.
+
+    None of a cube that was narrowed to a region or a piece of time, or made of several: whoever made it has chosen what
+    it shows. None either if nothing would be left.
     """
     nothing = np.zeros(len(cube.call_paths), bool)
     narrowed: Mapping[str, Any] = cube.facts.get("narrowed") or {}
-    chosen = {"properties", "within", "start", "stop"} & set(narrowed)
-    if chosen or cube.facts.get("operation") or TIME not in cube.cells:
+    if CHOSEN & set(narrowed) or cube.facts.get("operation") or TIME not in cube.cells:
         return nothing
     apart = start_and_end(cube)
-    return apart if len(cube.cells[TIME].on(~apart)) else nothing
+    if not len(cube.cells[TIME].on(~apart)):
+        apart = nothing
+    with_contexts = apart | contexts(cube)
+    return with_contexts if len(cube.cells[TIME].on(~with_contexts)) else apart
 
 
 def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
@@ -136,17 +159,32 @@ def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
 
 
 def focused(cube: Cube) -> Cube:
-    """Return a cube without what is set apart (`set_apart`), which says so; the same cube if that is nothing.
+    """Return a cube of the focus, which says so; the same cube if nothing lies outside of it.
 
     Its call paths, locations and properties are those of the whole.
     """
-    apart = set_apart(cube)
-    whole = cube.total(TIME) if apart.any() else 0.0
-    if not whole:
+    if "focus" in cube.facts:
         return cube
-    result = without(cube, apart)
-    result.facts["focus"] = {"share": result.total(TIME) / whole, "seconds": whole - result.total(TIME)}
+    apart = set_apart(cube)
+    if not apart.any():
+        return cube
+    whole = cube.total(TIME)
+    result = without(_in_time(cube), contexts(cube) & apart) if cube.outside is not None else without(cube, apart)
+    inside = result.total(TIME)
+    if not whole or inside <= 0:
+        return cube
+    parts = ["MPI_Init to MPI_Finalize"] * bool(start_and_end(cube).any())
+    parts += ["without creation of device contexts"] * bool((contexts(cube) & apart).any())
+    result.facts["focus"] = {"share": inside / whole, "seconds": whole - inside, "words": " ".join(parts)}
     return result
+
+
+def _in_time(cube: Cube) -> Cube:
+    """Return a cube without what lies outside of the time between MPI_Init and MPI_Finalize."""
+    outside = cube.outside or {}
+    cells = {name: found - outside[name].summed() for name, found in cube.cells.items()}
+    by_period = {name: found - outside[name] for name, found in cube.period_cells.items()}
+    return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
 
 
 def in_words(facts: Mapping[str, Any]) -> str:
@@ -154,4 +192,4 @@ def in_words(facts: Mapping[str, Any]) -> str:
     focus = facts.get("focus")
     if not focus:
         return ""
-    return f"focus: MPI_Init to MPI_Finalize, {focus['share']:.1%} of the time"
+    return f"focus: {focus.get('words', 'MPI_Init to MPI_Finalize')}, {focus['share']:.1%} of the time"

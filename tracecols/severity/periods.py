@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.severity.cells import Cells
 from tracecols.severity.reduction import reduce_at
 
 OUTSIDE = -1
@@ -82,6 +83,22 @@ class PeriodCells:
 
     def __len__(self) -> int:
         return self.value.size
+
+    def summed(self) -> Cells:
+        """Return the sums over all periods."""
+        key = (self.call_path.astype(np.int64) << 32) | self.location
+        if (key[1:] > key[:-1]).all():
+            # no kernel is called where there is nothing to add up
+            return Cells(key, self.value)
+        return Cells.sum(self.call_path, self.location, self.value)
+
+    def __sub__(self, other: PeriodCells) -> PeriodCells:
+        return PeriodCells.ordered(
+            np.append(self.call_path, other.call_path),
+            np.append(self.location, other.location),
+            np.append(self.period, other.period),
+            np.append(self.value, -other.value),
+        )
 
     def where(self, mask: NDArray[np.bool_]) -> PeriodCells:
         """Keep the cells a mask selects."""

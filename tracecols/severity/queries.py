@@ -57,6 +57,9 @@ class Severities:
     period_cells : dict of str to PeriodCells
         By property the same severities by period: their sums over periods are `cells`. Empty where the time is not
         divided.
+    outside : dict of str to PeriodCells, optional
+        By property what of the severities lies outside of the focus of the run (`severity.focus`), of no period where
+        the time is not divided; None where that is not known.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Severities:
         topologies: Sequence[Topology] = (),
         periods: PeriodAxis | None = None,
         period_cells: dict[str, PeriodCells] | None = None,
+        outside: dict[str, PeriodCells] | None = None,
     ) -> None:
         self.properties, self.call_paths, self.system, self.cells, self.facts = (
             properties,
@@ -78,10 +82,11 @@ class Severities:
             facts,
         )
         self.topologies = list(topologies)
-        self.periods, self.period_cells = periods, period_cells or {}
+        self.periods, self.period_cells, self.outside = periods, period_cells or {}, outside
 
     def replaced(self, **columns: Any) -> Self:
-        """Return a cube of which some attributes are others.
+        """Return a cube of which some attributes are others; with other cells it does not know what lies outside of the
+        focus.
 
         Parameters
         ----------
@@ -89,7 +94,7 @@ class Severities:
             New attributes by name.
         """
         names = (
-            "properties", "call_paths", "system", "cells", "facts", "topologies", "periods", "period_cells",
+            "properties", "call_paths", "system", "cells", "facts", "topologies", "periods", "period_cells", *(() if "cells" in columns else ("outside",)),
         )  # fmt: skip
         return type(self)(**({name: getattr(self, name) for name in names} | columns))
 

@@ -106,10 +106,13 @@ def save(cube: Severities, path: str | Path, *, force: bool = False) -> Path:
         },
     }
     floats = [name for name in p.id if cube.cells[name].value.dtype.kind == "f"]
-    content = {"float_properties": floats, "facts": cube.facts}
+    content: dict[str, Any] = {"float_properties": floats, "facts": cube.facts}
     if cube.periods is not None:
         tables |= _period_tables(cube, cube.periods, set(floats))
         content["periods"] = {"kind": cube.periods.kind, "words": cube.periods.words}
+    if cube.outside is not None:
+        tables["outside_cells"] = _cells_table(cube, cube.outside, set(floats))
+        content["has_outside"] = 1
     with cube_folder(path, cube.facts, force=force).new() as folder:
         for name, table in SEVERITY_TABLES.items():
             if name in tables:
@@ -120,21 +123,26 @@ def save(cube: Severities, path: str | Path, *, force: bool = False) -> Path:
 
 def _period_tables(cube: Severities, axis: PeriodAxis, floats: set[str]) -> dict[str, dict[str, Any]]:
     """Return the tables of the periods of a cube and of its severities by period."""
-    cells = [cube.period_cells[name] for name in cube.properties.id]
+    return {
+        "periods": {"begin_time": axis.begin_time, "end_time": axis.end_time, "n_locations": axis.n_locations},
+        "period_cells": _cells_table(cube, cube.period_cells, floats),
+    }
+
+
+def _cells_table(cube: Severities, by_name: Mapping[str, PeriodCells], floats: set[str]) -> dict[str, Any]:
+    """Return the table of severities by period."""
+    cells = [by_name[name] for name in cube.properties.id]
     values = [
         c.value.astype(np.float64).view(np.int64) if name in floats else c.value
         for name, c in zip(cube.properties.id, cells, strict=True)
     ]
     return {
-        "periods": {"begin_time": axis.begin_time, "end_time": axis.end_time, "n_locations": axis.n_locations},
-        "period_cells": {
-            "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
-            **{
-                column: np.concatenate([np.zeros(0, np.int32), *(getattr(c, column) for c in cells)])
-                for column in ("call_path", "location", "period")
-            },
-            "value": np.concatenate([np.zeros(0, np.int64), *values]),
+        "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
+        **{
+            column: np.concatenate([np.zeros(0, np.int32), *(getattr(c, column) for c in cells)])
+            for column in ("call_path", "location", "period")
         },
+        "value": np.concatenate([np.zeros(0, np.int64), *values]),
     }
 
 
@@ -171,7 +179,9 @@ def read(path: str | Path) -> dict[str, Any]:
     for name in PERIOD_TABLES if "periods" not in manifest else ():
         if (path / f"{name}.parquet").exists():
             refuse_if(f"there is a table {name}, but the manifest has no periods")
-    declared = {n: t for n, t in SEVERITY_TABLES.items() if "periods" in manifest or n not in PERIOD_TABLES}
+    absent = {name for name in PERIOD_TABLES if "periods" not in manifest}
+    absent |= set() if manifest.get("has_outside") else {"outside_cells"}
+    declared = {n: t for n, t in SEVERITY_TABLES.items() if n not in absent}
     try:
         stored = {n: StoredTable(path / f"{n}.parquet", t, version, FORMAT_VERSION) for n, t in declared.items()}
         rows, n_bytes = ({n: getattr(t, of) for n, t in stored.items()} for of in ("n_rows", "n_bytes"))
@@ -191,8 +201,10 @@ def read(path: str | Path) -> dict[str, Any]:
         refuse_if(checks.wrong_periods(tables, kind))
         divided = {
             "periods": PeriodAxis(kind, words, **tables["periods"]),
-            "period_cells": _period_cells_of(tables, ids, is_float, refuse_if),
+            "period_cells": _period_cells_of("period_cells", tables, ids, is_float, refuse_if),
         }
+    if "outside_cells" not in absent:
+        divided["outside"] = _period_cells_of("outside_cells", tables, ids, is_float, refuse_if)
     ignored = [
         *(f"column {name}.{column}" for name, table in stored.items() for column in table.unknown),
         *(f"table {f.stem}" for f in sorted(path.glob("*.parquet")) if f.stem not in SEVERITY_TABLES),
@@ -270,14 +282,14 @@ def _cells_of(
 
 
 def _period_cells_of(
-    tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
+    name: str, tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
 ) -> dict[str, PeriodCells]:
     """Make severities by period from their table, which is checked."""
-    refuse_if(checks.wrong_references("period_cells", tables))
-    t = tables["period_cells"]
+    refuse_if(checks.wrong_references(name, tables))
+    t = tables[name]
     columns = [t[c] for c in ("call_path", "location", "period")]
     starts = np.searchsorted(t["property"], np.arange(len(ids) + 1, dtype=np.int32))
-    refuse_if(checks.wrong_cells("period_cells", tables, columns, starts, is_float))
+    refuse_if(checks.wrong_cells(name, tables, columns, starts, is_float))
     return {
         name: PeriodCells(columns[0][mine], columns[1][mine], columns[2][mine], value)
         for name, mine, value in _by_property(t["value"], ids, is_float, starts)

@@ -12,7 +12,7 @@ from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.scan.instances import scan_charges, scan_location
 from tracecols.enhance.scan.paths import named
-from tracecols.enhance.scan.periods import divide_intervals
+from tracecols.enhance.scan.periods import Divider, divide_intervals
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.model.model import Model
@@ -220,10 +220,13 @@ def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> An
     cpus = np.flatnonzero(model.locations.is_cpu)
     ranks = np.unique(readable.rank[cpus])
     n = max(ranks.size if by == "rank" else groups.n, 1)
+    divider = Divider.of_bins(edges, model.n_locations)
 
     def visit(location: int) -> tuple[NDArray[np.int64], ...]:
         begin, end, path = scan_charges(model.facts, model.scans, model.team_instances, location)
-        row, at, length = divide_intervals(edges, np.minimum(begin, end), np.maximum(begin, end))
+        where = np.full(begin.size, location)
+        row, piece, length = divide_intervals(divider, np.minimum(begin, end), np.maximum(begin, end), where)
+        at = divider.bin_of(piece, where[row])[0].astype(np.int64)
         length = np.where(end[row] < begin[row], -length, length)
         rank = int(np.searchsorted(ranks, readable.rank[location]))
         return add_up(at * n + (rank if by == "rank" else groups.of[path[row]]), length)

@@ -91,17 +91,23 @@ class CallPaths:
         """Return call paths of the whole time outside of all periods."""
         return np.asarray(path, np.int64)
 
-    def at(self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return call paths in the bin of a time; the same where time is not divided into bins."""
+    def at(
+        self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]
+    ) -> NDArray[np.int64]:
+        """Return call paths in the piece of a time at a location; the same where time is not divided by time."""
         return labels.astype(np.int64)
 
     def divide(
-        self, labels: NDArray[np.signedinteger[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]
+        self,
+        labels: NDArray[np.signedinteger[Any]],
+        begin: NDArray[np.int64],
+        end: NDArray[np.int64],
+        location: NDArray[np.signedinteger[Any]],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Divide intervals at the edges of bins: the interval of every part, its call path there, and its ticks, which
-        are not negative.
+        """Divide intervals at the edges of pieces: the interval of every part, its call path there, and its ticks,
+        which are not negative.
 
-        Where time is not divided into bins an interval is one part.
+        Where time is not divided by time an interval is one part.
 
         Parameters
         ----------
@@ -109,6 +115,8 @@ class CallPaths:
             Call paths.
         begin, end : (n,) int64
             Ticks.
+        location : (n,) int
+            Where the intervals are.
         """
         return np.arange(labels.size), labels.astype(np.int64), np.maximum(end - begin, 0)
 
@@ -137,7 +145,7 @@ class PeriodCallPaths(CallPaths):
     label_path : (n,) int32
         Which of them each is.
     period : (n,) int32
-        Its period, -1 outside.
+        Its period, -1 outside: a phase, or a piece of time (`Divider`).
     key : (n,) int64
         Ascending: (period + 1) * n_paths + path. Empty where there are all of them.
     by : Divider
@@ -158,7 +166,7 @@ class PeriodCallPaths(CallPaths):
             for path, scan in zip(whole.numbers, scans, strict=True)
         ]
         if by.by_time:
-            n_labels = (by.edges.size + 2) * n
+            n_labels = (by.n_pieces + 1) * n
             if n_labels > MOST_LABELS:
                 raise AnalysisError(
                     f"{by.edges.size + 1:,} bins of {n:,} call paths are too many\n  give fewer bins, or a piece of the trace"
@@ -249,20 +257,26 @@ class PeriodCallPaths(CallPaths):
         """Return call paths of the whole time in the periods of others."""
         return self.label(path.astype(np.int64), pick(self.period, like))
 
-    def at(self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return call paths in the bin of a time; the same where time is not divided into bins."""
+    def at(
+        self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]
+    ) -> NDArray[np.int64]:
+        """Return call paths in the piece of a time at a location; the same where time is not divided by time."""
         if not self.by.by_time:
             return labels.astype(np.int64)
-        return self.label(self.path_of(labels), np.searchsorted(self.by.edges, time, "right"))
+        return self.label(self.path_of(labels), self.by.piece(time, location))
 
     def divide(
-        self, labels: NDArray[np.signedinteger[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]
+        self,
+        labels: NDArray[np.signedinteger[Any]],
+        begin: NDArray[np.int64],
+        end: NDArray[np.int64],
+        location: NDArray[np.signedinteger[Any]],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Divide intervals at the edges of bins: the interval of every part, its call path there, and its ticks."""
+        """Divide intervals at the edges of pieces: the interval of every part, its call path there, and its ticks."""
         if not self.by.by_time:
-            return super().divide(labels, begin, end)
-        row, bins, ticks = divide_intervals(self.by.bounds, begin, end)
-        return row, self.label(self.path_of(labels)[row], bins), ticks
+            return super().divide(labels, begin, end, location)
+        row, piece, ticks = divide_intervals(self.by, begin, end, location)
+        return row, self.label(self.path_of(labels)[row], piece), ticks
 
 
 def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:

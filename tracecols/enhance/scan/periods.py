@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.paths import named
 from tracecols.errors import AnalysisError
@@ -17,6 +18,9 @@ from tracecols.kernels import stacks
 
 PHASE, BIN = KINDS = ("phase", "bin")
 """What periods can be."""
+
+FOCUS = "focus"
+"""What a trace is divided by if only the focus of each process is distinguished from its start and its end."""
 
 FROM = "from:"
 """What is before a call from which to the next one a phase lasts."""
@@ -36,7 +40,7 @@ class Divider:
     Attributes
     ----------
     kind : str
-        `phase`, `bin`, or empty where nothing does.
+        `phase`, `bin`, `focus`, or empty where nothing does.
     mode : int or None
         `stacks.BY_INSTANCE`, `BY_CALL` or `BY_TIME`; None where nothing divides.
     fits : (n_levels, n_regions) bool
@@ -47,6 +51,16 @@ class Divider:
         Ticks between which the bins lie.
     words : str
         How users say it.
+    focus : (n_locations, 2) int64
+        Ticks between which the focus of each location lies; the whole trace where none is set apart. Of bins and the
+        focus only.
+    has_focus : bool
+        Whether a focus is set apart.
+
+    Notes
+    -----
+    What divides by time has pieces: at each location the edges of the bins and both ends of its focus are edges,
+    ordered by time. Piece `k` lies before edge `k`. Call paths are told apart by piece (`PeriodCallPaths.period`).
     """
 
     kind: str = ""
@@ -55,11 +69,94 @@ class Divider:
     edges: NDArray[np.int64] = field(default_factory=_nothing)
     bounds: NDArray[np.int64] = field(default_factory=_nothing)
     words: str = ""
+    focus: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    has_focus: bool = False
+
+    @classmethod
+    def of_bins(cls, bounds: NDArray[np.int64], n_locations: int, words: str = "") -> Divider:
+        """Divide at the edges of bins, without a focus."""
+        everything = np.array([[np.iinfo(np.int64).min, np.iinfo(np.int64).max]])
+        focus = np.repeat(everything, n_locations, axis=0)
+        return cls(BIN, stacks.BY_TIME, edges=bounds[1:-1].copy(), bounds=bounds, words=words, focus=focus)
 
     @property
     def by_time(self) -> bool:
-        """Whether it divides into bins."""
+        """Whether it divides by time: into bins, or at the ends of the focus."""
         return self.mode == stacks.BY_TIME
+
+    @property
+    def n_pieces(self) -> int:
+        """Number of pieces of each location."""
+        return self.edges.size + 3
+
+    @property
+    def first_period(self) -> int:
+        """The period that a location begins in: its first piece, or outside of all phases."""
+        return 0 if self.by_time else -1
+
+    @property
+    def period_of_rest(self) -> int:
+        """The period of values of which nothing says when they arise: the first bin, the focus, or outside of all
+        phases."""
+        return {BIN: 0, FOCUS: 1}.get(self.kind, -1)
+
+    def converted(self, times: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Divider:
+        """Return the same with edges in another unit of time."""
+        return replace(self, edges=times(self.edges), focus=times(self.focus))
+
+    def edges_of(self, location: int) -> NDArray[np.int64]:
+        """Return the edges between the pieces of a location, ascending; (n_pieces - 1,) int64."""
+        return np.sort(np.append(self.edges, self.focus[location]))
+
+    def piece(
+        self, time: NDArray[Any], location: NDArray[np.signedinteger[Any]], side: Literal["left", "right"] = "right"
+    ) -> NDArray[np.int64]:
+        """Return the pieces that begin at some times or before; with side `left`, the ones that end at them or later.
+
+        Parameters
+        ----------
+        time, location : (n,) int
+        """
+        ends = self.focus[location]
+        passed = ends <= time[:, None] if side == "right" else ends < time[:, None]
+        return np.asarray(np.searchsorted(self.edges, time, side) + passed.sum(axis=1), np.int64)
+
+    def _focus_edges(self, location: NDArray[np.signedinteger[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return which edges of some locations are the begin and the end of the focus; of equal times they come first."""
+        begin, end = np.searchsorted(self.edges, self.focus[location]).T
+        return begin, end + 1
+
+    def focus_of(self, locations: Sequence[int]) -> NDArray[np.int64]:
+        """Return the focus of some locations as kernels take it (`stacks.Periods`); (n, 4) int64."""
+        if not self.by_time:
+            return np.zeros((len(locations), 4), np.int64)
+        which = np.array(locations, np.int64)
+        return np.column_stack([self.focus[which], *self._focus_edges(which)])
+
+    def edge(self, number: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
+        """Return when some edges are: the smallest and the largest number for those before the first and after the last.
+
+        Parameters
+        ----------
+        number, location : (n,) int
+            From -1 to the number of edges.
+        """
+        begin, end = self._focus_edges(location)
+        padded = np.concatenate([[np.iinfo(np.int64).min], self.edges, [np.iinfo(np.int64).max]])
+        of_bins = padded[np.clip(number + 1 - (number > begin) - (number > end), 0, padded.size - 1)]
+        ends = self.focus[location]
+        return np.where(number == begin, ends[:, 0], np.where(number == end, ends[:, 1], of_bins))
+
+    def bin_of(self, piece: NDArray[Any], location: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """Return which bin each piece lies in, and whether it lies in the focus.
+
+        Parameters
+        ----------
+        piece, location : (n,) int
+        """
+        begin, end = self._focus_edges(location)
+        passed = (piece > begin).astype(np.int32) + (piece > end)
+        return (piece - passed).astype(np.int32), passed == 1
 
 
 WHOLE = Divider()
@@ -90,8 +187,15 @@ class Periods:
         given = {"phases": self.phases, "bins": self.bins, "bin_width": self.bin_width}
         return {name: value for name, value in given.items() if value is not None}
 
-    def divider(self, regions: Regions, manifest: Mapping[str, Any]) -> Divider:
+    def divider(
+        self, regions: Regions, manifest: Mapping[str, Any], n_locations: int, focus: NDArray[np.int64] | None = None
+    ) -> Divider:
         """Return what divides the time of a trace.
+
+        Parameters
+        ----------
+        focus : (n_locations, 2) int64, optional
+            Ticks between which the focus of each location lies, if that is to be distinguished; not of phases.
 
         Raises
         ------
@@ -101,8 +205,10 @@ class Periods:
         if self.phases is not None:
             return phases_of(self.phases, regions.name)
         if self.bins is not None or self.bin_width is not None:
-            return _bins(self, manifest)
-        return WHOLE
+            everything = [[int(manifest["first_time"] or 0), int(manifest["last_time"] or 0) + 1]]
+            ends = np.repeat(np.array(everything, np.int64), n_locations, axis=0) if focus is None else focus
+            return replace(_bins(self, manifest), focus=ends, has_focus=focus is not None)
+        return WHOLE if focus is None else Divider(FOCUS, stacks.BY_TIME, focus=focus, has_focus=True)
 
 
 NO_PERIODS = Periods()
@@ -207,30 +313,29 @@ def _bins(asked: Periods, manifest: Mapping[str, Any]) -> Divider:
 
 
 def divide_intervals(
-    bounds: Sequence[int] | NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
+    by: Divider, begin: NDArray[np.int64], end: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Divide intervals at the edges of bins; O(n + number of parts).
-
-    What lies before the first bin, or after the last one, counts for that.
+    """Divide intervals at the edges between pieces; O(n + number of parts).
 
     Parameters
     ----------
-    bounds : (n_bins + 1,) int64
-        Ticks.
     begin, end : (n,) int64
         Ticks; what ends before it begins has no parts.
+    location : (n,) int
+        Where they are.
 
     Returns
     -------
-    row, bin, ticks : (n_parts,) int64
-        Interval and bin of every part, and how long it is.
+    row, piece, ticks : (n_parts,) int64
+        Interval and piece of every part, and how long it is.
     """
-    edges = np.asarray(bounds)[1:-1]
-    first = np.searchsorted(edges, begin, "right")
-    last = np.maximum(np.searchsorted(edges, end, "left"), first)
+    first = by.piece(begin, location)
+    last = np.maximum(by.piece(end, location, "left"), first)
     n = np.where(end > begin, last - first + 1, 0)
-    row = np.repeat(np.arange(begin.size), n)
-    bins = first[row] + np.arange(row.size) - np.repeat(np.cumsum(n) - n, n)
-    padded = np.concatenate([[np.iinfo(np.int64).min], edges, [np.iinfo(np.int64).max]])
-    low, high = np.maximum(begin[row], padded[bins]), np.minimum(end[row], padded[bins + 1])
-    return row, bins, high - low
+    row, piece = np.repeat(np.arange(begin.size), n), ranges(first, n)
+    ticks = (end - begin)[row]
+    several = np.flatnonzero(n[row] > 1)
+    of, at = row[several], location[row[several]]
+    low = np.maximum(begin[of], by.edge(piece[several] - 1, at))
+    ticks[several] = np.minimum(end[of], by.edge(piece[several], at)) - low
+    return row, piece, ticks

@@ -211,11 +211,11 @@ class ScanBuffers:
         if state[stacks.TEAM_DEPTH] + 1 >= self.team_stack.size:
             self.team_stack = np.concatenate([self.team_stack, np.full_like(self.team_stack, -1)])
 
-    def periods(self, divider: Divider) -> stacks.Periods | None:
-        """Return what divides the time of locations, if anything does."""
+    def periods(self, divider: Divider, focus: NDArray[np.int64]) -> stacks.Periods | None:
+        """Return what divides the time of locations, if anything does; `focus` is theirs."""
         if divider.mode is None:
             return None
-        return stacks.Periods(divider.mode, divider.fits, divider.edges, self.chain, self.begin, self.end)
+        return stacks.Periods(divider.mode, divider.fits, divider.edges, focus, self.chain, self.begin, self.end)
 
     def forget_ended(self, state: NDArray[np.int64]) -> None:
         """Forget what locations found that ended; that of the one that is scanned, with its state, moves to the
@@ -888,6 +888,7 @@ def scan_batch(
     sides, side_bounds, tasks = _sides(scans, [time[here] for here in rows])
     entry = joined([scan.entries(region[here]) for scan, here in zip(scans, rows, strict=True)])
     events, meanings, divider, b = stacks.Events(time, kind, entry), scans[0].meanings(), scans[0].divider, buffers
+    focus = divider.focus_of([scan.location for scan in scans])
     why, k, at = stacks.GROW, 0, 0
     while True:
         why, k, at = stacks.scan_locations(
@@ -899,7 +900,7 @@ def scan_batch(
             meanings,
             sides,
             side_bounds,
-            b.periods(divider),
+            b.periods(divider, focus),
             b.frames,
             b.paths,
             b.table,
@@ -945,7 +946,8 @@ def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArr
     states[is_new, stacks.LAST] = first_time
     divider = scans[0].divider
     if divider.by_time:
-        states[is_new, stacks.PERIOD] = np.searchsorted(divider.edges, first_time, "right")
+        location = np.array([scans[k].location for k in is_new.tolist()], np.int64)
+        states[is_new, stacks.PERIOD] = divider.piece(first_time, location)
     for k, t in zip(is_new.tolist(), first_time.tolist(), strict=True):
         scans[k].first_time = t
     for scan, state in zip(scans, states, strict=True):

@@ -1,0 +1,251 @@
+"""The focus of a run: severities inside and outside of MPI_Init .. MPI_Finalize of each process, against a walk over single
+events; inside and outside together are the whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import DATA, SHARED, slow
+
+import tracecols
+from tracecols.enhance.definitions.locations import Locations
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.scan import focus
+from tracecols.schema.kinds import EventKind
+from tracecols.severity import SeverityCube
+from tracecols.severity.periods import PeriodCells
+from tracecols.testing import Program
+
+QUICK = ("hybrid_2x3", "coll", "sweep3d_4", "omp_tasks", "mpi_tags")
+
+
+def recorded() -> list[Path]:
+    """Return the recorded traces beside the repository."""
+    folders = [SHARED / name for name in ("otf2", "otf2_gpu", "otf2_small", "injected", "epilog")]
+    return sorted(p for folder in folders if folder.is_dir() for p in folder.iterdir() if p.is_dir())
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """Return a function that opens a recorded trace by its folder, converted once."""
+    made = {}
+
+    def open_one(source: Path):
+        if source not in made:
+            made[source] = tracecols.convert(source, tmp_path_factory.mktemp("f") / f"{source.name}.trace")
+        return tracecols.open(made[source])
+
+    return open_one
+
+
+def by_name(name: str) -> Path:
+    places = [p for p in (DATA / name, *recorded()) if p.is_dir() and p.name == name]
+    if not places:
+        pytest.skip(f"{name} does not stand beside the repository")
+    return places[0]
+
+
+def own_times(trace, begin, end):
+    """Walk through the events one by one: ticks of own time by location, in and out of the focus, and visits inside."""
+    store = trace.store
+    inside, outside, visits = Counter(), Counter(), Counter()
+    for location in range(trace.locations.shape[0]):
+        events = store.read("events", location, ["time", "kind", "region"])
+        depth, last = 0, None
+        for time, kind in zip(events["time"].tolist(), events["kind"].tolist(), strict=True):
+            if last is not None and depth:
+                mine = max(min(time, end[location]) - max(last, begin[location]), 0)
+                inside[location] += mine
+                outside[location] += time - last - mine
+            last = time
+            if kind in (EventKind.ENTER, EventKind.PROGRAM_BEGIN):
+                depth += 1
+                visits[location] += begin[location] <= time < end[location]
+            elif kind in (EventKind.EXIT, EventKind.PROGRAM_END):
+                depth -= 1
+    return inside, outside, visits
+
+
+def ends_of_mpi(trace):
+    """Find when each process leaves MPI_Init and enters MPI_Finalize, from all events of all of its locations."""
+    names = [n.lower().rstrip("_") for n in trace.definition("regions").name.tolist()]
+    process = trace.locations.process.tolist()
+    begin, end = {}, {}
+    for location, p in enumerate(process):
+        events = trace.store.read("events", location, ["time", "kind", "region"])
+        stack = []
+        for time, kind, region in zip(*(events[c].tolist() for c in ("time", "kind", "region")), strict=True):
+            if kind in (EventKind.ENTER, EventKind.PROGRAM_BEGIN):
+                stack.append(names[region])
+                if stack[-1] == "mpi_finalize":
+                    end.setdefault(p, time)
+            elif (
+                kind in (EventKind.EXIT, EventKind.PROGRAM_END)
+                and stack
+                and stack.pop() in ("mpi_init", "mpi_init_thread")
+            ):
+                begin.setdefault(p, time)
+    if not begin or not end:
+        return None
+    return [begin.get(p, min(begin.values())) for p in process], [end.get(p, max(end.values())) for p in process]
+
+
+@pytest.mark.parametrize("name", ["hybrid_2x3", "coll", "sweep3d_4", "late_sender"])
+def test_focus__is_what_an_event_by_event_walk_finds(name, opened):
+    trace = opened(by_name(name))
+    begin, end = ends_of_mpi(trace)
+    store = trace.store
+    found = focus.find_focus(store, Regions(store), Locations.of(store))
+    assert found.tolist() == [[b, e] for b, e in zip(begin, end, strict=True)]
+    inside, outside, visits = own_times(trace, begin, end)
+    cube = trace.analyze()
+    masters = trace.locations.thread.to_numpy() == 0
+    for name_of, walked in (("time", inside), ("visits", visits)):
+        focused = cube.focused().cells[name_of]
+        by_location = np.bincount(focused.location, focused.value, len(masters))
+        for i in np.flatnonzero(masters).tolist():
+            assert by_location[i] == walked[i]
+    of = cube.outside["time"].summed()
+    by_location = np.bincount(of.location, of.value, len(masters))
+    for i in np.flatnonzero(masters).tolist():
+        assert by_location[i] == outside[i]
+
+
+def test_focus__is_found_wherever_it_is_in_the_events(monkeypatch, opened):
+    """Few events are looked at first, and more until MPI_Init and MPI_Finalize are among them."""
+    trace = opened(by_name("coll"))
+    store = trace.store
+    given = Regions(store), Locations.of(store)
+    expected = focus.find_focus(store, *given).tolist()
+    monkeypatch.setattr(focus, "SMALL", 1)
+    monkeypatch.setattr(focus, "GROWTH", 2)
+    assert focus.find_focus(store, *given).tolist() == expected
+    monkeypatch.setattr(focus, "SMALL", 1 << 40)
+    monkeypatch.setattr(focus, "TOGETHER", 7)
+    assert focus.find_focus(store, *given).tolist() == expected
+
+
+def check_sums(cube) -> None:
+    """Inside and outside together are the whole, of every property, to the tick."""
+    inside = cube.focused()
+    for name, whole in cube.cells.items():
+        together = inside.cells[name] + cube.outside[name].summed()
+        assert together.key.tolist() == whole.key.tolist(), name
+        if whole.value.dtype.kind == "i":
+            assert together.value.tolist() == whole.value.tolist(), name
+        else:
+            largest = np.abs(whole.value).max(initial=0)
+            assert np.allclose(together.value, whole.value, rtol=0, atol=largest * 2.0**-48), name
+    assert not inside.violations()
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_inside_and_outside__are_the_whole(name, opened):
+    cube = opened(by_name(name)).analyze()
+    if cube.outside is None:
+        assert cube.focused() is cube
+    elif "focus" in cube.focused().facts and "gpu" not in cube.system.location_type:
+        check_sums(cube)
+
+
+@pytest.mark.parametrize("source", slow(recorded()))
+def test_inside_and_outside__are_the_whole_in_all_recorded_traces(source, opened):
+    trace = opened(source)
+    for conventions in ("exact", "scalasca", "expert"):
+        cube = trace.analyze(conventions)
+        if cube.outside is not None and "gpu" not in cube.system.location_type:
+            check_sums(cube)
+
+
+def two_ranks() -> Program:
+    """Two ranks leave MPI_Init at 10 and 12, and enter MPI_Finalize at 40 and 50; main begins at 0 and ends at 60."""
+    program = Program(processes=2)
+    for location, init, final in zip(program.masters, (10, 12), (40, 50), strict=True):
+        location.enter(0, "main").enter(5, "MPI_Init").leave(init)
+        location.enter(20, "work").leave(30)
+        location.enter(final, "MPI_Finalize").leave(55).leave(60)
+    return program
+
+
+def test_focus__of_two_ranks_by_hand():
+    with two_ranks().trace() as trace:
+        cube = trace.analyze()
+        inside = cube.focused()
+        assert cube.by_location("time").tolist() == [60, 60]
+        assert inside.by_location("time").tolist() == [30, 38]
+        # main alone: 10 to 20 and 30 to 40; 12 to 20 and 30 to 50
+        assert inside.by_location("time", inside.find_call_paths("main/work")).tolist() == [10, 10]
+        assert inside.total("mpi") == 0 and cube.total("mpi") == 5 + 7 + 15 + 5
+        assert inside.facts["focus"]["share"] == 68 / 120
+        assert inside.focused() is inside
+        # 10 to 50: from the first that leaves MPI_Init to the last that enters MPI_Finalize
+        window = cube.facts["focus_window"]
+        assert (window["end"] - window["begin"]) / cube.resolution == 40
+
+
+def test_focus__of_bins_and_phases_is_that_of_the_whole():
+    with two_ranks().trace() as trace:
+        whole = trace.analyze().focused()
+        for divided in ({"bins": 7}, {"bin_width": 8.0}, {"phases": "work"}, {"phases": "main"}):
+            cube = trace.analyze(**divided)
+            inside = cube.focused()
+            assert len(cube.periods) == {"phases": 1}.get(next(iter(divided)), 8 if "bin_width" in divided else 7)
+            for name, cells in inside.cells.items():
+                assert cells.key.tolist() == whole.cells[name].key.tolist(), name
+                # those of means are rounded when they are divided
+                near = pytest.approx if cells.value.dtype.kind == "f" else list
+                assert cells.value.tolist() == near(whole.cells[name].value.tolist()), name
+                by_period = inside.period_cells[name].summed()
+                assert by_period.key.tolist() == cells.key.tolist(), name
+                assert by_period.value.tolist() == near(cells.value.tolist()), name
+        # bins of 0-8, 8-16, ..., 56-60: 10 to 16 and 12 to 16, and nothing from 50 on
+        bins = trace.analyze(bin_width=8.0).focused().period_cells["time"]
+        assert [int(bins.value[bins.period == i].sum()) for i in range(8)] == [0, 10, 16, 16, 16, 8, 2, 0]
+
+
+def test_focus__is_the_same_for_any_number_of_partitions_and_jobs(monkeypatch):
+    with two_ranks().trace() as trace:
+        expected = {name: (c.key.tolist(), c.value.tolist()) for name, c in trace.analyze().focused().cells.items()}
+        path = trace.store.path
+        for jobs in (1, 3):
+            found = tracecols.open(path, jobs=jobs).analyze().focused().cells
+            assert {name: (c.key.tolist(), c.value.tolist()) for name, c in found.items()} == expected
+
+
+def test_focus__stays_through_files(tmp_path):
+    with two_ranks().trace() as trace:
+        for divided in ({}, {"bins": 4}):
+            cube = trace.analyze(**divided)
+            read = SeverityCube.load(cube.save(tmp_path / f"{len(divided)}.severity"))
+            assert read.outside is not None and set(read.outside) == set(cube.outside)
+            for name, of in cube.outside.items():
+                assert all(
+                    (getattr(of, c) == getattr(read.outside[name], c)).all() for c in PeriodCells.__annotations__
+                )
+            assert read.focused().total("time") == cube.focused().total("time")
+
+
+def test_focus__of_a_run_without_mpi_and_of_an_open_end():
+    program = Program()
+    program.masters[0].enter(0, "main").leave(10)
+    with program.trace() as trace:
+        cube = trace.analyze()
+        assert cube.outside is None and cube.focused() is cube
+    # the program ends before MPI_Finalize
+    program = Program(processes=2)
+    for location in program.masters:
+        location.enter(0, "main").enter(1, "MPI_Init").leave(4).leave(10)
+    with program.trace() as trace:
+        assert trace.analyze().focused().by_location("time").tolist() == [6, 6]
+
+
+def test_focus__of_a_process_without_mpi_is_that_of_the_others():
+    program = Program(processes=3)
+    for location in program.masters[:2]:
+        location.enter(0, "main").enter(1, "MPI_Init").leave(4).enter(8, "MPI_Finalize").leave(9).leave(10)
+    program.masters[2].enter(0, "helper").leave(10)
+    with program.trace() as trace:
+        assert trace.analyze().focused().by_location("time").tolist() == [4, 4, 4]
