@@ -12,7 +12,7 @@ import tracecols
 INJECTED = SHARED / "injected"
 
 SAID = {
-    "chain3": ("factorize_block", "late sender", "mpi_latesender"),
+    "chain3": ("others wait for it", "factorize_block", "mpi_latesender"),
     "fine_omp": ("parallel regions", "smooth_line", "omp_"),
     "hybrid_thread": ("2.9 times as long", "sweep_block", "omp_"),
     "iallreduce_late": ("2.9 times as long", "local_dot", "mpi_nonblocking_collective_wait"),

@@ -113,7 +113,7 @@ class Computing:
     def works(self) -> list[Work]:
         """The computation of single call paths."""
         heads, first = np.unique(self._call_path, return_index=True)
-        ends = np.append(first[1:], self._call_path.size)
+        ends = np.append(first, self._call_path.size)[1:]
         result = []
         for head, begin, end in zip(heads.tolist(), first.tolist(), ends.tolist(), strict=True):
             c, row = self.scenarios.computation, self._row[begin:end]
@@ -155,6 +155,9 @@ class Computing:
 
     def causes(self) -> list[Cause]:
         """Return what computation lets others wait, with what mending it would gain."""
+        if np.unique(self.scenarios.graph.nodes.location).size < 2:
+            # nobody waits
+            return []
         alone = self._best(self.works)
         found = {c.call_path: c for c in alone}
         for nest in self._best(self.nests):

@@ -221,9 +221,10 @@ def details(f: Finding, source: str, width: int) -> Iterator[tuple[str, str]]:
         yield "gain", f"{f.gain_share:.1%} of the run time, {duration(f.gain)}, if it is mended"
     if f.what and f.cause is not None:
         yield "cause", place(replace(f.cause, share=1.0), width).removesuffix(" (100%)")
-    waits = f"{f.title}: " if f.what else ""
-    yield "where", waits + where_of(f, max(width - len(waits), width // 2))
-    yield "pays", cut(payers(f), width)
+    if f.seconds:
+        waits = f"{f.title}: " if f.what else ""
+        yield "where", waits + where_of(f, max(width - len(waits), width // 2))
+        yield "pays", cut(payers(f), width)
     if f.meanwhile:
         named = ", ".join(f"{title} {share:.0%}" for title, share in f.meanwhile[:3])
         yield "meanwhile", cut(named, width)

@@ -72,7 +72,7 @@ def explain(
     Returns
     -------
     explained : list of Explained
-        Those that explain anything.
+        One for each cause.
     rest : dict of str to Cells
         What no cause explains.
     """
@@ -105,8 +105,7 @@ def explain(
     for cause, mine, sure in zip(causes, taken, certain, strict=True):
         cells = {p: Cells(parts[p].key[v > 0], v[v > 0]) for p, v in mine.items() if (v > 0).any()}
         total = sum(float(c.value.sum()) for c in cells.values())
-        if total > 0:
-            result.append(Explained(cause, cells, sure / total))
+        result.append(Explained(cause, cells, sure / total if total else 0.0))
     rest = {p: parts[p] if p not in left else _remaining(parts[p], left[p], value[p]) for p in parts}
     return result, rest
 

@@ -456,7 +456,7 @@ def _candidates(cube: Severities) -> list[str]:
     axis = cube.properties
     asked = (cube.facts.get("narrowed") or {}).get("properties")
     # without a property for computation it is what execution has of its own
-    useful = {"time", "comp"} if "comp" in axis.number else {"time", "execution"}
+    useful = {"time", _of_computation(cube)}
     return [
         name
         for name in axis.id
@@ -547,17 +547,22 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float) -> Finding
     """Return the finding that a cause is."""
     facts, resolution = explained.facts, cube.resolution
     of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
-    name = max(of_property, key=lambda p: of_property[p])
+    # who computes too long may be what others wait for in MPI_Finalize only, which is not looked at
+    name = max(of_property, key=lambda p: of_property[p], default=_of_computation(cube))
     own = Cells.empty()
     for cells in explained.cells.values():
         own = own + cells
     total = sum(of_property.values())
-    path, region, best = largest_places(cube, own, cube.scale(name))
+    at = int(facts["call_path"])
+    if total > 0:
+        path, region, best = largest_places(cube, own, cube.scale(name))
+    else:
+        best, path = at, Place("", cube.call_paths.paths_of([at])[0], 0.0, 0.0)
+        region = Place("", str(cube.call_paths.name[at]), 0.0, 0.0)
     by_location = np.bincount(own.location, own.value, cube.system.n_locations) * cube.scale(name)
     paying, paid_by = _payers(cube, by_location, total)
     who = [int(i) for i in facts["locations"]]
     words = _culprits(cube, who, bool(facts["is_process"]))
-    at = int(facts["call_path"])
     region_of_cause = wording.short(str(cube.call_paths.name[at]))
     subject = wording.Subject(region_of_cause, words, title_of(cube, name), str(cube.call_paths.name[best]))
     runtime = float(cube.facts[CAUSES]["runtime"]) / resolution
@@ -589,6 +594,11 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float) -> Finding
         evidence=_in_seconds(facts["evidence"]),
         shows=wording.evidence(facts, subject),
     )
+
+
+def _of_computation(cube: Severities) -> str:
+    """Return the property of time that is no loss."""
+    return "comp" if "comp" in cube.properties.number else "execution"
 
 
 def _in_seconds(evidence: Mapping[str, Any]) -> dict[str, Any]:
@@ -693,7 +703,7 @@ def _payers(
     cube: Severities, by_location: NDArray[np.floating[Any]], total: float
 ) -> tuple[NDArray[np.int64], tuple[Place, ...]]:
     """Return the locations that have a part of a finding, and the three with the largest."""
-    paying = _paying(by_location)
+    paying = _paying(by_location) if total > 0 else np.zeros(0, np.int64)
     order = paying[np.argsort(-by_location[paying], kind="stable")][:3]
     return paying, tuple(
         Place(location_in_words(cube, int(i)), "", float(by_location[i]), float(by_location[i]) / total) for i in order
@@ -788,7 +798,7 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
     """
     key = (idle.call_path.astype(np.int64) << 32) | masters(cube)[idle.location]
     axis = cube.properties
-    computes = "comp" if "comp" in axis.number else "execution"
+    computes = _of_computation(cube)
     tasks = second_appearance(roots_of_tasks(cube), cube.cells.get("execution", Cells.empty())).at(key)
     found = []
     for name in axis.id:
