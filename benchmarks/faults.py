@@ -289,7 +289,7 @@ class Simulation:
         for r in range(self.ranks):
             t = self.now[r][0]
             one = self.at(r).enter(t, f"exchange_{step}")
-            for k, peer in enumerate(((r - 1) % self.ranks, (r + 1) % self.ranks)):
+            for k in range(2):
                 one.enter(t, "MPI_Irecv").post_receive(t, 10 + k).leave(t + 1)
                 t += 2
             for k, peer in enumerate(((r + 1) % self.ranks, (r - 1) % self.ranks)):

@@ -151,6 +151,9 @@ class Scenarios:
         since = np.zeros(n, np.int64)
         since[1:] = time[1:] - time[:-1]
         since[nodes.is_first] = 0
+        # threads that begin in a team for the first time idle since the start
+        new = nodes.is_first & self.begins_in_team
+        since[new] = np.maximum(time[new] - self.replay.window(time)[0], 0)
         waits = np.maximum(np.where(self.in_window, since - weight[:n], 0), 0)
         idle = np.where(self.begins_in_team, waits, 0)
         is_computation = nodes.kind == NodeClass.COMPUTATION
