@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tracecols.renderers import register
+from tracecols.given.providers import register
 from tracecols.version import __version__
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ register("cube as a page", "tracecols.report.viewer", "write_page")
 register("cube as a widget", "tracecols.report.viewer", "widget")
 register("cube in a notebook", "tracecols.report.viewer", "mimebundle")
 register("cube as a table", "tracecols.report.viewer", "html_table")
+register("properties by id", "tracecols.patterns.registry", "by_id")
 
 
 def __getattr__(name: str) -> object:

@@ -16,7 +16,7 @@ from tracecols.errors import AnalysisError, SeverityError
 from tracecols.model.model import enhance
 from tracecols.patterns.periods import FEWER, NESTED, NO_PHASES
 from tracecols.patterns.registry import properties
-from tracecols.schema.causes import HELD
+from tracecols.schema.properties import ROOT_CAUSES
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import choose
 from tracecols.search.cube import analyze_model
@@ -46,10 +46,7 @@ def assert_same(plain, cube):
     rounding = 2.0**-48 * float(plain.cells["time"].value.sum()) if "time" in plain.cells else 0.0
 
     def is_root_cause(name):
-        parents = dict(zip(cube.properties.id, cube.properties.parent, strict=True))
-        while name and name not in HELD:
-            name = parents.get(name)
-        return bool(name)
+        return cube.properties.nearest(name, cube.properties.part) == ROOT_CAUSES
 
     def assert_equal(value, expected, name, is_sum=False):
         if value.dtype.kind == "f" and is_root_cause(name):
@@ -337,7 +334,7 @@ def test_bins__properties_that_take_time_say_when_they_begin():
     for conventions in ("scalasca", "expert"):
         declared = properties(conventions)
         by_id = {p.id: p for p in declared}
-        assert [p.id for p in declared if p.match is not None and not has_interval(p, by_id)] == []
+        assert [p.id for p in declared if p.pattern is not None and not has_interval(p, by_id)] == []
 
 
 @given(

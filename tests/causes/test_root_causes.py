@@ -23,6 +23,7 @@ from tracecols.causes.segments import LIMIT, open_map
 from tracecols.causes.sweep import Amounts
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, segments
+from tracecols.patterns.base import Charged
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import CHARGED, DELAY_IDS, POINTS
@@ -587,7 +588,9 @@ def test_numbers_of_points__take_eight_bytes_where_there_are_many(conventions, m
 def test_charged__properties_are_declared():
     from tracecols.patterns.registry import properties
 
-    declared = {p.id for conventions in ("scalasca", "exact") for p in properties(conventions) if p.charged}
+    declared = {
+        p.id for conventions in ("scalasca", "exact") for p in properties(conventions) if isinstance(p.found, Charged)
+    }
     assert declared == set(CHARGED)
     assert LIMIT == 128
 

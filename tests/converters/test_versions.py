@@ -336,10 +336,14 @@ def test_cube__of_this_version_with_more_columns_is_damaged(cube):
         SeverityCube.load(cube)
 
 
+DECLARED = ("delay", "part", "is_heading", "is_estimate")
+"""Columns of properties since format 5.3."""
+
+
 def test_cube__of_an_older_version_lacks_columns(cube):
     """Format 4 had neither last lines nor aggregations; what is missing from a file of format 5 is damage."""
     before = SeverityCube.load(cube)
-    rewrite(cube / "properties.parquet", without=("aggregation", "is_wait"))
+    rewrite(cube / "properties.parquet", without=("aggregation", "is_wait", *DECLARED))
     rewrite(cube / "call_paths.parquet", without=("end_line",))
     with pytest.raises(SeverityError, match="is damaged"):
         SeverityCube.load(cube)
@@ -351,17 +355,19 @@ def test_cube__of_an_older_version_lacks_columns(cube):
     assert not [what for what in old.facts["counts"] if "format" in what]
 
 
-def test_cube__of_an_older_version_has_the_waits_that_were_known(cube):
-    """Before format 5.2 cubes did not say which properties are waits."""
+@pytest.mark.parametrize(("minor", "without"), [(1, ("is_wait", *DECLARED)), (2, DECLARED)])
+def test_cube__of_an_older_version_has_what_is_declared(cube, minor, without):
+    """Before format 5.2 cubes did not say which properties are waits, before 5.3 nothing else that diagnoses ask for."""
     before = SeverityCube.load(cube)
-    rewrite(cube / "properties.parquet", without=("is_wait",))
+    rewrite(cube / "properties.parquet", without=without)
     with pytest.raises(SeverityError, match="is damaged"):
         SeverityCube.load(cube)
-    change(cube, minor_version=1)
+    change(cube, minor_version=minor)
     old = SeverityCube.load(cube)
-    assert old.properties.is_wait == before.properties.is_wait
-    assert old.properties.waits("time") == before.properties.waits("time")
+    for column in ("is_wait", *DECLARED):
+        assert getattr(old.properties, column) == getattr(before.properties, column), column
     assert "mpi_latesender" in old.properties.waits("mpi")
+    assert old.diagnosis().to_dict() == before.diagnosis().to_dict()
 
 
 @pytest.mark.parametrize(

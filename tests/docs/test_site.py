@@ -17,9 +17,9 @@ from tracecols.docs.site import contents
 from tracecols.docs.site.declared import LISTS
 from tracecols.docs.site.examples import EXAMPLES
 from tracecols.model.tables import STEPS, TABLES
+from tracecols.patterns.base import Charged
 from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS, properties
-from tracecols.report.properties import how
 from tracecols.rules import RULES
 from tracecols.schema import SIDE_TABLES
 from tracecols.severity import SeverityCube
@@ -208,7 +208,7 @@ def test_examples__severity_is_where_the_picture_marks_it(names):
             found = by_location(program, zip(cells.location.tolist(), cells.value.tolist(), strict=True))
             assert found == by_location(program, [(at, end - start) for at, start, end in marked]), name
             declared = {p.id: p for p in properties(shown.conventions)}[name]
-            if declared.match is not None:
+            if declared.pattern is not None:
                 # not only as much as is marked, but when
                 m = trace.matches(name, conventions=shown.conventions)
                 instances = zip(m.location.tolist(), m.begin_time.tolist(), m.end_time.tolist(), strict=True)
@@ -227,7 +227,10 @@ def test_examples__exist_for_all_wait_states():
         p.id
         for conventions in CONVENTIONS
         for p in properties(conventions)
-        if p.unit == "sec" and not p.charged and how(p) not in NO_WAIT_STATES and p.id not in EXAMPLES | WITHOUT
+        if p.unit == "sec"
+        and not isinstance(p.found, Charged)
+        and str(p.found) not in NO_WAIT_STATES
+        and p.id not in EXAMPLES | WITHOUT
     ]
     assert lacking == []
     assert not set(WITHOUT) & set(EXAMPLES)

@@ -251,7 +251,7 @@ def test_recorded__windows_add_up(recorded):
 # ---------------------------------------------------------------------------------------------------------
 
 
-WAITS = [p for p in properties("exact") if p.unit == "sec" and p.match is not None]
+WAITS = [p for p in properties("exact") if p.unit == "sec" and p.pattern is not None]
 
 
 @pytest.mark.slow

@@ -67,7 +67,7 @@ def test_wait_states__add_up_to_the_cube_in_queries(loaded):
     found = {row["name"]: row for row in rows if not row["name"].startswith("cause of ")}
     expected = defaultdict(float)
     for p in properties("exact"):
-        if p.match is not None and p.unit == "sec" and p.id in cube.cells and cube.total(p.id):
+        if p.pattern is not None and p.unit == "sec" and p.id in cube.cells and cube.total(p.id):
             expected[p.title] += cube.total(p.id)
     assert set(found) == set(expected) and len(found) > 10
     for title, seconds in expected.items():

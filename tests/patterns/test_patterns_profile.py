@@ -7,7 +7,7 @@ from otf2_writer import Archive
 from severities import cells
 
 from tracecols.errors import AnalysisError
-from tracecols.patterns.base import Family
+from tracecols.patterns.base import Family, InRegions, SumOf
 from tracecols.patterns.registry import properties
 from tracecols.schema import enums
 
@@ -212,16 +212,16 @@ def test_counters__that_are_absolute_cannot_be_added(archive, analyze):
 
 def test_registry__refuses_what_is_no_tree():
     family = Family("test")
-    family.add("x", "nowhere", "X", "no parent")
+    family.declare("x", "nowhere", "X", "no parent", SumOf())
     with pytest.raises(AnalysisError, match="'x' stands below 'nowhere'"):
         properties("scalasca", family.properties)
     family = Family("test")
-    family.add("time", "", "Time", "again")
+    family.declare("time", "", "Time", "again", SumOf())
     with pytest.raises(AnalysisError, match="declared twice"):
         properties("scalasca", family.properties)
     family = Family("test")
-    family.add("a", "b", "A", "circle")
-    family.add("b", "a", "B", "circle")
+    family.declare("a", "b", "A", "circle", SumOf())
+    family.declare("b", "a", "B", "circle", SumOf())
     with pytest.raises(AnalysisError, match="a, b are their own ancestors"):
         properties("scalasca", family.properties)
 
@@ -241,7 +241,11 @@ def test_registry__no_region_of_mpi_or_openmp_falls_into_two_groups(data, tmp_pa
 
     regions = Regions(Store(tracecols.convert(data / "coll", tmp_path / "coll.trace")))
     declared = properties("scalasca")
-    masks = {p.id: p.regions(regions) for p in declared if p.regions is not None and p.measure == "execution"}
+    masks = {
+        p.id: p.found.rule(regions)
+        for p in declared
+        if isinstance(p.found, InRegions) and p.found.measure == "execution"
+    }
     above = {p.parent for p in declared if p.id in masks} | {"mpi", "execution"}
     leaves = [name for name in masks if name not in above]
     groups = {

@@ -371,7 +371,7 @@ def test_every_pattern__says_when_its_matches_begin_or_end():
         by_id = {p.id: p for p in properties(conventions)}
         for p in by_id.values():
             at = p
-            while p.match and not (at.since or at.until):
+            while at.pattern and not (at.pattern.since or at.pattern.until):
                 assert at.parent in by_id, p.id
                 at = by_id[at.parent]
                 assert at.table == p.table, p.id

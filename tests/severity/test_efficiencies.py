@@ -536,9 +536,9 @@ def test_waits__are_all_that_patterns_find_but_what_is_declared_not_to_be_one():
         declared = properties(conventions)
         axis = PropertyAxis.of(declared)
         of_cpus = [p for p in declared if axis.root_of(p.id) == "time"]
-        found = {p.id for p in of_cpus if p.match is not None and p.unit == "sec"}
-        assert {p.id for p in of_cpus if p.is_wait and p.match is not None} == found - completion
-        assert {p.id for p in declared if p.cause is not None} <= {p.id for p in declared if p.is_wait}
+        found = {p.id for p in of_cpus if p.pattern is not None and p.unit == "sec"}
+        assert {p.id for p in of_cpus if p.is_wait and p.pattern is not None} == found - completion
+        assert {p.id for p in declared if p.says_cause} <= {p.id for p in declared if p.is_wait}
         # cubes that do not say it mean the same
         assert replace(axis, is_wait=[]).waits("time") == axis.waits("time")
 

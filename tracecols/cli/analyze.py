@@ -11,7 +11,7 @@ import click
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import numbers, parameters, seconds
 from tracecols.cli.output import echo
-from tracecols.given.quantities import note
+from tracecols.schema.notes import note
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
 

@@ -8,8 +8,8 @@ import click
 
 from tracecols.cli.options import numbers, seconds
 from tracecols.cli.output import echo
-from tracecols.given.quantities import note
 from tracecols.schema.causes import BY_CONVENTIONS
+from tracecols.schema.notes import note
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
 
 TIMELINES = (".pftrace", ".perfetto-trace", ".trace.json")

@@ -47,7 +47,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
 }
 """Elements whose text is kept, by the element around them."""
 
-_IS_WAIT = {"true": 1, "false": 0}
+_TRUTH = {"true": 1, "false": 0}
 """What metrics say that are waits, or none; of others it is not known (`PropertyAxis`)."""
 
 
@@ -321,7 +321,11 @@ class CubeParser:
             confidence,
             [m.attributes.get("overlaps") == "true" for m in self.metrics],
             [self.aggregation_of(m) for m in self.metrics],
-            [_IS_WAIT.get(m.attributes.get("is_wait", ""), -1) for m in self.metrics],
+            [_TRUTH.get(m.attributes.get("is_wait", ""), -1) for m in self.metrics],
+            [m.attributes.get("delay", "") for m in self.metrics],
+            [m.attributes.get("part", "") for m in self.metrics],
+            [_TRUTH.get(m.attributes.get("is_heading", ""), -1) for m in self.metrics],
+            [_TRUTH.get(m.attributes.get("is_estimate", ""), 0) for m in self.metrics],
         )
 
     def call_axis(self) -> CallAxis:

@@ -454,6 +454,10 @@ def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) 
     p.confidence.append(p.confidence[at])
     p.overlaps.append(False)
     p.is_wait.append(0)
+    p.delay.append("")
+    p.part.append(p.part[at])
+    p.is_heading.append(0)
+    p.is_estimate.append(0)
     p.aggregation.append(f"{how}_inclusive" if how != "sum" and kind == "INCLUSIVE" else how)
     return name
 

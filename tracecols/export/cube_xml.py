@@ -131,8 +131,8 @@ def write_trees(cube: SeverityCube, write: Write, form: Format) -> None:
 
 def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
     p = cube.properties
-    # what a reader takes for waits by itself
-    unstated = replace(p, is_wait=[]).is_wait
+    # what a reader knows by itself
+    unstated = replace(p, is_wait=[], is_heading=[])
     write("<metrics>\n")
     open_ids: list[str] = []
     for number, name in enumerate(p.id):
@@ -152,9 +152,17 @@ def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
             write(attribute("confidence", repr(float(p.confidence[number]))))
         if form.is_cube4 and p.overlaps[number]:
             write(attribute("overlaps", "true"))
-        if form.is_cube4 and p.is_wait[number] != unstated[number]:
-            write(attribute("is_wait", "true" if p.is_wait[number] else "false"))
+        if form.is_cube4 and p.is_wait[number] != unstated.is_wait[number]:
+            write(attribute("is_wait", _truth(p.is_wait[number])))
+        columns = ("delay", "part", "is_heading", "is_estimate")
+        if form.is_cube4 and any(getattr(p, c)[number] != getattr(unstated, c)[number] for c in columns):
+            for column, value in ((c, getattr(p, c)[number]) for c in columns):
+                write(attribute(column, value if isinstance(value, str) else _truth(value)))
     write("</metric>\n" * len(open_ids) + "</metrics>\n")
+
+
+def _truth(value: int) -> str:
+    return "true" if value else "false"
 
 
 def _write_program(cube: SeverityCube, write: Write, form: Format) -> None:

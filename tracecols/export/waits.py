@@ -67,12 +67,12 @@ def properties_of_waits(model: Model, names: str | Iterable[str] | None, convent
     """
     if names is None or names in ((ALL,), [ALL], ALL):
         # built in: a wait state of a pattern of one's own is asked for by its name
-        built_in = [p for p in declared_for(model, conventions, ()) if p.unit == "sec" and p.match is not None]
-        return [p.id for p in built_in if names is not None or p.cause is not None]
+        built_in = [p for p in declared_for(model, conventions, ()) if p.unit == "sec" and p.pattern is not None]
+        return [p.id for p in built_in if names is not None or p.says_cause]
     if names in ((NONE,), [NONE], NONE):
         return []
     every = {p.id: p for p in (*properties(conventions), *declared_for(model, conventions, ()))}
-    possible = sorted(p.id for p in every.values() if p.unit == "sec" and p.match is not None)
+    possible = sorted(p.id for p in every.values() if p.unit == "sec" and p.pattern is not None)
     axis = PropertyAxis.of(every.values())
     there_are = f"there are {ALL}, {NONE}, {', '.join(possible)}"
     found = []

@@ -57,50 +57,6 @@ def in_words(value: float, counts: str) -> str:
 # -- what is counted
 # ------------------------------------------------------------------------------------------------------
 
-_HEAD = re.compile(
-    r"[\w -]*?\w(?=s (?:that|which|whose|of|from|for|in|on|with|without|outside|beyond|earlier|received|launched|asked|counted|left|were)\b|s[,:;]|s$)"
-)
-"""The noun of a note, without its ending, in front of all that is said of it."""
-
-_ENDINGS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("s", ""))
-"""Of nouns in the plural and in the singular, the first that fits."""
-
-_VERBS = {
-    **{verb: f"{verb}s" for verb in ("lack", "begin", "end", "run", "belong", "contradict", "leave", "overlap", "wait")},
-    "are": "is", "were": "was", "have": "has", "do": "does", "launch": "launches",
-}  # fmt: skip
-"""What is said of several things, and of one."""
-
-_AGREEING = (
-    (r"\bthey were\b", "it was"), (r"\bthey and\b", "it and"), (r"\bthey waited\b", "it waited"), (r"\bthey do\b", "it does"), (r"\bthey count\b", "it counts"), (r"\btheir\b", "its"),
-    (r"\bthe one before them\b", "the one before it"), (r"\bwhose launches are\b", "whose launch is"),
-    (r"(?<=, )and lack\b", "and lacks"), (r"(?<=\bis )no CPUs\b", "no CPU"), (r"(?<=\bis )no numbers\b", "no number"),
-    (r"(?<=\blaunches kernels or )copy\b", "copies"),
-)  # fmt: skip
-"""The same for other words of the notes of analyses."""
-
-
-def singular(words: str) -> str:
-    """Return what is said of several things, for one of them: a note of an analysis without its number.
-
-    Parameters
-    ----------
-    words : str
-        A noun in the plural, and what is said of it: kernels that begin before their launch.
-    """
-    found = _HEAD.match(words)
-    if found is None:
-        return words
-    noun, said = words[: found.end() + 1], words[found.end() + 1 :]
-    many, one = next((many, one) for many, one in _ENDINGS if noun.endswith(many))
-    # the first clause has what is counted for its subject
-    said = re.sub(
-        r"\b(that|which) (never )?([a-z]+)\b", lambda m: f"{m[1]} {m[2] or ''}{_VERBS.get(m[3], m[3])}", said, count=1
-    )
-    for several, single in _AGREEING:
-        said = re.sub(several, single, said)
-    return noun.removesuffix(many) + one + said
-
 
 def counted(n: int, what: str, many: str = "") -> str:
     """Write a number with what it counts: 1 device, 4 processes.
@@ -111,8 +67,3 @@ def counted(n: int, what: str, many: str = "") -> str:
         Several of it, if that is not `what` and an s.
     """
     return f"{n:,} {what if n == 1 else many or what + 's'}"
-
-
-def note(n: int, what: str) -> str:
-    """Write how many there are of what a note of an analysis counts."""
-    return f"{n:,} {singular(what) if n == 1 else what}"

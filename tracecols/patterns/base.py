@@ -1,22 +1,21 @@
 """The words patterns are declared in.
 
-A property is a node of the property tree with a title and a meaning. Its severity comes from one of
+A property is declared once, by `Family.declare`, with everything that is known of it (`Property`) and what finds it:
 
-* a *pattern*: a function that narrows its parent's matches on a compound table,
-* a *region rule*: the time (or visits) of call paths whose region fits,
-* its children: their sum,
-* its siblings: what they leave of the parent,
-* a table of root causes: what call paths are charged with,
-* a function of the severities of others.
+* `Pattern`: a function narrows its parent's matches on a compound table,
+* `InRegions`: the time (or visits) of call paths whose region fits a rule,
+* `SumOf`, `Rest`: the sum of those below it, what its siblings leave of the parent,
+* `Computed`, `Derived`: a function of the model, or of the severities of others,
+* `Charged`: a table of root causes says what call paths are charged with.
 
-It is declared once, for the conventions of Scalasca unless it says otherwise; what is different under the conventions
-of EXPERT stands beside it.
+A declaration is for the conventions of Scalasca, and `exact`, unless it says otherwise; it also says what is different
+under other conventions. All lists of properties follow from the declarations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,7 +32,6 @@ from tracecols.enhance.scan.region_rules import is_in
 from tracecols.enhance.scan.region_rules import named as named
 from tracecols.given.parameters import Parameter
 from tracecols.once import once
-from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
@@ -171,17 +169,162 @@ class Instances:
         return pick(getattr(self.table, name), self.row)
 
 
-WAITS = "*waits"
-"""In `Property.uses`: all properties that are waits."""
-
 PatternFunction = Callable[..., Matches]
-Function = TypeVar("Function", bound=Callable[..., Any])
 CellFunction = Callable[..., Cells]
+Function = TypeVar("Function", bound=Callable[..., Any])
+CauseFunction = Callable[["Model", CompoundTable, Matches], Causes]
+
+
+# -- what finds a property
+# ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FoundBy:
+    """What finds a property: one of the classes below."""
+
+    def __str__(self) -> str:
+        """Say it in a few words."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Pattern(FoundBy):
+    """A function finds matches: rows of a compound table.
+
+    Attributes
+    ----------
+    table : str
+        The compound table that the function matches on.
+    function : callable, optional
+        `function(model, table, parent, *used)` returns the matches. By default the function that is decorated.
+    uses : tuple of str
+        Properties whose matches are handed to the function besides those of the parent.
+    since, until : str
+        Column of the table that says when a match begins, or when it ends; the other follows from its severity. What is
+        below on the same table has the same unless it says otherwise.
+    cause : Cause or callable, optional
+        Of a wait state: who lets its matches wait; a function of model, table and matches returns `Causes`. What is
+        below on the same table has the same.
+    ends_with_call : bool
+        Whether waiting ends with the call it is charged to; where it does not, clocks that disagree can make waiting
+        longer than the call.
+    constituents : mapping of str to Constituent
+        Further events that the function is given, by name, as `Instances`.
+    frame : bool
+        Whether the function is one of data frames (`patterns.framed`): it is given the rows to look at as `Trace` shows
+        them, and returns a Series of severities or a boolean mask.
+    """
+
+    table: str
+    function: PatternFunction | None = None
+    uses: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+    cause: Cause | CauseFunction | None = None
+    ends_with_call: bool = True
+    constituents: Mapping[str, Constituent] = field(default_factory=dict)
+    frame: bool = False
+
+    def __str__(self) -> str:
+        return f"matches {self.table}"
+
+
+@dataclass(frozen=True)
+class InRegions(FoundBy):
+    """The time, or the visits, of the call paths whose region fits a rule.
+
+    Attributes
+    ----------
+    rule : callable
+        Mask over regions.
+    measure : str
+        What is collected: `execution` or `visits`.
+    """
+
+    rule: RegionRule
+    measure: str = "execution"
+
+    def __str__(self) -> str:
+        return "visits of regions" if self.measure == "visits" else "time in regions"
+
+
+@dataclass(frozen=True)
+class SumOf(FoundBy):
+    """The sum of the properties below it."""
+
+    def __str__(self) -> str:
+        return "sum of those below"
+
+
+@dataclass(frozen=True)
+class Rest(FoundBy):
+    """What its siblings leave of the parent."""
+
+    def __str__(self) -> str:
+        return "the remainder of its parent"
+
+
+@dataclass(frozen=True)
+class Computed(FoundBy):
+    """A function computes the cells from the model.
+
+    Attributes
+    ----------
+    function : callable, optional
+        Function of the model and the findings so far. By default the function that is decorated.
+    uses : tuple of str
+        Properties whose cells the function looks at.
+    also : callable, optional
+        Which further properties these are: all of which it is true.
+    """
+
+    function: CellFunction | None = None
+    uses: tuple[str, ...] = ()
+    also: Callable[[Property], bool] | None = None
+
+    def __str__(self) -> str:
+        return "profile"
+
+
+@dataclass(frozen=True)
+class Derived(Computed):
+    """A function computes the cells from those of all others, when these are known.
+
+    Attributes
+    ----------
+    function, uses, also
+        As of `Computed`.
+    """
+
+    def __str__(self) -> str:
+        return "computed from others"
+
+
+@dataclass(frozen=True)
+class Charged(FoundBy):
+    """A table of root causes (`schema.causes`) has the severities: seconds that call paths are charged with, which may
+    exceed their time, and are kept with fractions of ticks.
+
+    Attributes
+    ----------
+    table : str
+        Name of the table.
+    """
+
+    table: str
+
+    def __str__(self) -> str:
+        return f"charged, {self.table}"
+
+
+# -- properties
+# ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class Property:
-    """A node of the property tree and how its severity is found.
+    """A node of the property tree: all that is known of it, and what finds it.
 
     Attributes
     ----------
@@ -191,60 +334,43 @@ class Property:
         Id of the property above; empty for roots.
     title : str
         Name for people.
+    summary : str
+        What it means.
+    found : FoundBy
+        What finds it: `Pattern`, `InRegions`, `SumOf`, `Rest`, `Computed`, `Derived` or `Charged`.
     unit : str
         sec, occ or bytes; a counter's own unit.
-    summary, advice : str
-        What it means; what to do about it.
-    regions : callable, optional
-        Region rule: mask over regions.
-    measure : str
-        What a region rule collects: `execution` or `visits`.
-    match : callable, optional
-        Pattern: `match(model, table, parent, *used)` returns the matches.
-    table : str
-        The compound table it matches on.
-    uses : tuple of str
-        Properties whose matches are handed to the pattern besides its parent's, or whose cells its function looks at;
-        `WAITS` stands for all that are declared as waits.
-    cells : callable, optional
-        Function of the model and the findings so far, for the basic properties.
-    derived : callable, optional
-        Function of the model and the findings when all others are known.
-    charged : bool
-        Whether its severities stand in its table (`schema.causes`): they are seconds that call paths are charged with,
-        which may exceed their time, and are kept with fractions of ticks.
-    of : str
-        `children`: the sum of its children; `rest`: what its siblings leave of the parent.
+    advice : str
+        What to do about it. That of a root is about the whole tree.
     confidence : float
         How reliably a match proves the behaviour (thesis 4.4), 0 to 1.
     conventions : str
         Under which conventions the property is this.
     given : mapping
         Arguments of its function under these conventions.
+    parameters : mapping of str to Parameter
+        Numbers its function is given, by name.
     needs : str
         What a trace must have (`registry.NEEDS`) for the property, and those below it, to exist.
     overlaps : bool
         Whether it may hold for the same time as its siblings: it divides its parent in another way than they do.
-    since, until : str
-        Column of the table that says when a match begins, or when it ends; the other follows from its severity. What is
-        below on the same table has the same unless it says otherwise.
-    cause : Cause or callable, optional
-        Of a wait state: who lets its matches wait; a function of model, table and matches returns `Causes`. What is
-        below on the same table has the same.
-    ends_with_call : bool
-        Whether its rule ends waiting with the call it is charged to; where it does not, clocks that disagree can make
-        waiting longer than the call.
-    parameters : mapping of str to Parameter
-        Numbers its function is given, by name.
-    constituents : mapping of str to Constituent
-        Further events its function is given, by name, as `Instances`.
     is_wait : bool
         Whether it is time in which a location waits for another. Patterns of times are waits unless they are declared
         with `is_wait=False`; other properties are none unless they are declared with `is_wait=True`. Efficiencies, the
         imbalance of the critical path and the report take the waits from here.
-    frame : bool
-        Whether its function is one of data frames (`patterns.framed`): it is given the rows to look at as `Trace` shows
-        them, and returns a Series of severities or a boolean mask.
+    is_lost_in_reference : bool
+        Whether the reference analyser, too, takes its time for no work where it compares the work of all locations
+        (`critical_path_imbalance`, under the conventions of Scalasca).
+    delay : str
+        Of a wait: id of the property whose costs say who causes it. What is below has the same unless it says
+        otherwise.
+    part : str
+        As what its time, and that of what is below, counts in efficiencies and in the diagnosis, one of
+        `schema.properties.PARTS`; empty: as what is above it.
+    is_heading : bool
+        Whether it only groups those below it, so that titles of findings do without its title.
+    is_estimate : bool
+        Whether its parts may exceed it in a cell.
     family : str
         Where it is declared.
     """
@@ -252,36 +378,47 @@ class Property:
     id: str
     parent: str
     title: str
-    unit: str
     summary: str
+    found: FoundBy
+    unit: str = "sec"
     advice: str = ""
-    regions: RegionRule | None = None
-    measure: str = "execution"
-    match: PatternFunction | None = None
-    table: str = ""
-    uses: tuple[str, ...] = ()
-    cells: CellFunction | None = None
-    derived: CellFunction | None = None
-    charged: bool = False
-    of: str = ""
     confidence: float = 1.0
     conventions: str = "scalasca"
     given: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
     needs: str = ""
     overlaps: bool = False
-    since: str = ""
-    until: str = ""
-    cause: Cause | Callable[[Model, CompoundTable, Matches], Causes] | None = None
-    ends_with_call: bool = True
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    constituents: Mapping[str, Constituent] = field(default_factory=dict)
     is_wait: bool = False
-    frame: bool = False
+    is_lost_in_reference: bool = False
+    delay: str = ""
+    part: str = ""
+    is_heading: bool = False
+    is_estimate: bool = False
     family: str = ""
 
     def __repr__(self) -> str:
         below = f", below {self.parent}" if self.parent else ""
         return f"<Property {self.id} ({self.unit}{below}): {self.title}. {self.summary}>"
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """The pattern that finds it; None if it is found in another way."""
+        return self.found if isinstance(self.found, Pattern) else None
+
+    @property
+    def lacks_function(self) -> bool:
+        """Whether the function that finds it is not declared yet."""
+        return isinstance(self.found, Pattern | Computed) and self.found.function is None
+
+    @property
+    def says_cause(self) -> bool:
+        """Whether its matches say who lets them wait."""
+        return self.pattern is not None and self.pattern.cause is not None
+
+    @property
+    def table(self) -> str:
+        """Name of the table that it is found in; empty if there is none."""
+        return self.found.table if isinstance(self.found, Pattern | Charged) else ""
 
 
 @dataclass(frozen=True)
@@ -301,7 +438,7 @@ class Conventions:
     nested : bool
         Whether a match counts only on call paths that the properties above allow.
     ends_with_call : bool
-        Whether waiting ends with the call unless a property says otherwise (`Property.ends_with_call`).
+        Whether waiting ends with the call unless a pattern says otherwise (`Pattern.ends_with_call`).
     quirks : Quirks
         Which peculiarities of the reference root causes have.
     """
@@ -327,7 +464,7 @@ class Findings:
         Whose rules are followed.
     teams : TeamTimes
         When threads are in teams.
-    properties : PropertyAxis
+    declared : list of Property
         Those that are searched for.
     cells : dict of str to Cells
         By property, what was found.
@@ -336,7 +473,7 @@ class Findings:
     model: Model
     conventions: Conventions
     teams: TeamTimes
-    properties: PropertyAxis
+    declared: list[Property]
     cells: dict[str, Cells] = field(default_factory=dict)
 
     @once
@@ -351,14 +488,17 @@ class Findings:
 
 
 Variant = Mapping[str, Any]
-"""What is different under some conventions: fields of `Property`, and arguments of its function."""
+"""What is different under some conventions: fields of `Property`, of what finds it, and arguments of its function."""
 
 UNCHANGED: Variant = MappingProxyType({})
 
 AS_SCALASCA: Variant = MappingProxyType({"": "as scalasca"})
 """What the conventions `exact` have unless it is said."""
 
-_FIELDS = {f.name for f in fields(Property)}
+
+def _names_of_fields(of: type) -> set[str]:
+    """Return the names of the fields of a dataclass."""
+    return {f.name for f in fields(of)}
 
 
 class Family:
@@ -378,115 +518,84 @@ class Family:
         names = ", ".join(dict.fromkeys(p.id for p in self.properties))
         return f"<Family {self.name}: {names or 'no properties'}>"
 
-    def _declare(
-        self, scalasca: Variant | None, expert: Variant | None, exact: Variant | None, common: Mapping[str, Any]
-    ) -> None:
-        exact = scalasca if exact is AS_SCALASCA else exact
-        for conventions, variant in (("scalasca", scalasca), ("expert", expert), ("exact", exact)):
-            if variant is not None:
-                changed = {k: v for k, v in variant.items() if k in _FIELDS}
-                given = {k: v for k, v in variant.items() if k not in _FIELDS}
-                self.properties.append(Property(**{**common, **changed}, given=given, conventions=conventions))
-
-    def add(
+    def declare(
         self,
         id: str,
         parent: str,
         title: str,
         summary: str,
+        found: FoundBy,
         *,
-        unit: str = "sec",
         scalasca: Variant | None = UNCHANGED,
         expert: Variant | None = None,
         exact: Variant | None = AS_SCALASCA,
         **more: Any,
-    ) -> None:
-        """Declare a property that needs no function of its own; a variant of None: it does not exist there.
+    ) -> Callable[[Function], Function]:
+        """Declare a property; if what finds it lacks its function, use as a decorator of the function.
 
         Parameters
         ----------
-        id : str
-            The name the field's tools use.
-        parent : str
-            Id of the property above; empty for roots.
-        title : str
-            Name for people.
-        summary : str
-            What the property means.
-        unit : str, optional
-            sec, occ or bytes; a counter's own unit.
+        id, parent, title, summary, found
+            See `Property`.
         scalasca, expert, exact : mapping, optional
-            What is different under these conventions: attributes of `Property`, and arguments of the function. None:
-            the property does not exist there. `exact` is as `scalasca` unless it is given.
+            What is different under these conventions: fields of `Property`, fields of what finds it, and arguments of
+            its function. None: the property does not exist there. `exact` is as `scalasca` unless it is given.
         **more
-            Further attributes of `Property`.
+            Further fields of `Property`. What patterns of times find is waiting unless `is_wait` says otherwise, so
+            that no wait is forgotten.
+
+        Returns
+        -------
+        callable
+            Decorator of the function that finds the property.
         """
-        common = {
-            "id": id,
-            "parent": parent,
-            "title": title,
-            "unit": unit,
-            "summary": summary,
-            "family": self.name,
-            **more,
-        }
-        self._declare(scalasca, expert, exact, common)
+        is_wait = isinstance(found, Pattern) and more.get("unit", "sec") == "sec"
+        common = Property(id, parent, title, summary, found, **{"is_wait": is_wait, "family": self.name, **more})
+        variants = {"scalasca": scalasca, "expert": expert, "exact": scalasca if exact is AS_SCALASCA else exact}
+        mine = [_varied(common, name, variant) for name, variant in variants.items() if variant is not None]
+        first = len(self.properties)
+        self.properties += mine
+
+        def decorate(function: Function) -> Function:
+            self.properties[first : first + len(mine)] = [_with_function(p, function) for p in mine]
+            return function
+
+        return decorate
 
     def pattern(
-        self, id: str, parent: str, title: str, *, table: str, summary: str, unit: str = "sec", **more: Any
+        self, id: str, parent: str, title: str, *, table: str, summary: str, **more: Any
     ) -> Callable[[PatternFunction], PatternFunction]:
-        """Declare a property whose matches a function finds; use as a decorator.
+        """Declare a property that a pattern finds; use as a decorator of its function.
 
         Parameters
         ----------
-        id, parent, title, summary, unit
-            As for `add`.
+        id, parent, title, summary
+            See `Property`.
         table : str
             The compound table that the function matches on.
         **more
-            As for `add`. What patterns of times find is waiting unless `is_wait` says otherwise, so that no wait is forgotten.
+            Further fields of `Pattern` and of `Property`, and what is different under some conventions (`declare`).
         """
-        about = {"is_wait": unit == "sec", **more}
-        return self._found_by("match", id, parent, title, summary, unit=unit, table=table, **about)
+        found = Pattern(table, **{name: more.pop(name) for name in _names_of_fields(Pattern) & more.keys()})
+        return self.declare(id, parent, title, summary, found, **more)
 
-    def basic(
-        self, id: str, parent: str, title: str, *, summary: str, **more: Any
-    ) -> Callable[[CellFunction], CellFunction]:
-        """Declare a property whose cells a function computes from the model; use as a decorator.
 
-        Parameters
-        ----------
-        id, parent, title, summary
-            As for `add`.
-        **more
-            As for `add`.
-        """
-        return self._found_by("cells", id, parent, title, summary, **more)
+def _varied(p: Property, conventions: str, variant: Variant) -> Property:
+    """Return a property as it is under some conventions."""
+    found = variant.get("found", p.found)
+    changed = {name: variant[name] for name in _names_of_fields(Property) & variant.keys()}
+    of_found = {name: variant[name] for name in (_names_of_fields(type(found)) & variant.keys()) - changed.keys()}
+    given = {name: value for name, value in variant.items() if name not in changed and name not in of_found}
+    if of_found:
+        found = replace(found, **of_found)
+    return replace(p, **{**changed, "found": found}, given=given, conventions=conventions)
 
-    def derived(
-        self, id: str, parent: str, title: str, *, summary: str, **more: Any
-    ) -> Callable[[CellFunction], CellFunction]:
-        """Declare a property whose cells a function computes from those of all others; use as a decorator.
 
-        Parameters
-        ----------
-        id, parent, title, summary
-            As for `add`.
-        **more
-            As for `add`.
-        """
-        return self._found_by("derived", id, parent, title, summary, **more)
-
-    def _found_by(
-        self, field_name: str, id: str, parent: str, title: str, summary: str, **more: Any
-    ) -> Callable[[Function], Function]:
-        """Return a decorator that declares a property with the function in a field."""
-
-        def declare(function: Function) -> Function:
-            self.add(id, parent, title, summary, **{**more, field_name: function})
-            return function
-
-        return declare
+def _with_function(p: Property, function: Any) -> Property:
+    """Return a property with the function that finds it, if it lacks one."""
+    if isinstance(p.found, Pattern | Computed) and p.lacks_function:
+        return replace(p, found=replace(p.found, function=function))
+    return p
 
 
 def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternFunction], Family]:
@@ -497,8 +606,9 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     id, parent, title : str
         See `Property`; `parent` is the id of the property it is a case of.
     **more
-        As for `Family.pattern`: `frame`, `table` and `summary`, and what else `Property` has. By default the pattern
-        exists under the conventions of Scalasca and `exact`; `expert={}` makes it exist under those of EXPERT as well.
+        As for `Family.pattern`: `frame`, `table` and `summary`, and what else `Pattern` and `Property` have. By default
+        the pattern exists under the conventions of Scalasca and `exact`; `expert={}` makes it exist under those of
+        EXPERT as well.
 
     Returns
     -------

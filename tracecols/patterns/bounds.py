@@ -26,6 +26,7 @@ from tracecols.given.quantities import counted
 from tracecols.model.model import Model
 from tracecols.patterns.base import Conventions, Property
 from tracecols.patterns.team_times import TeamTimes
+from tracecols.schema.properties import TIME
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.cells import Cells, inclusive
 
@@ -78,7 +79,7 @@ def check_bounds(
     forking = np.zeros(len(call_paths), bool)
     forking[model.call_paths.path_of(teams.spent.call_path)] = True
     within: Cells | None = None
-    tree = "time"
+    tree = TIME
     in_time = {tree}
     for p in declared:
         # matches are not negative (`Search`), counters may be
@@ -104,8 +105,10 @@ def check_bounds(
             beyond = _beyond(beyond, within)
             if not len(beyond):
                 continue
-            excuse = disordered[beyond.location] | (not (p.ends_with_call and conventions.ends_with_call))
-            if p.match is not None and not excuse.all():
+            excuse = disordered[beyond.location] | (
+                not (conventions.ends_with_call and (p.pattern is None or p.pattern.ends_with_call))
+            )
+            if p.pattern is not None and not excuse.all():
                 excuse |= largest(p, beyond) <= within.at(beyond.key)
             if not excuse.all():
                 raise _impossible(

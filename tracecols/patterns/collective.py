@@ -29,12 +29,12 @@ from tracecols.enhance.mpi.waits import (
     synchronised,
 )
 from tracecols.model.model import Model
-from tracecols.patterns.base import Causes, Family, Matches, RegionRule, called, region_of
+from tracecols.patterns.base import Causes, Family, Matches, Pattern, RegionRule, called, region_of
 from tracecols.patterns.mpi import BARRIERS
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 FAMILY = Family("collective")
-pattern = FAMILY.pattern
+declare = FAMILY.declare
 
 CALLED_ONE_TO_N = called("(?i:mpi_(bcast|scatterv?))")
 CALLED_N_TO_ONE = called("(?i:mpi_(gatherv?|reduce))")
@@ -131,11 +131,13 @@ def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) 
     return Causes(m.location[last], m.call_path[last], m.enter_time[last])
 
 
-@pattern(
-    "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier", table="collective_members", since="begin_time", cause=last_in_barrier,
+@declare(
+    "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier",
+    "Time in a barrier until the last process has reached it.",
+    Pattern("collective_members", since="begin_time", cause=last_in_barrier),
     expert={"since": "enter_time", "operations": BARRIERS, "cause": partial(last_in_barrier, operations=BARRIERS)},
-    summary="Time in a barrier until the last process has reached it.",
-    advice="Balance the work in front of the barrier, or remove it.",
+    advice="Balance the work in front of the barrier, or remove it.", delay="delay_barrier_aggregate",
+    is_lost_in_reference=True,
 )  # fmt: skip
 def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
     """From own begin to the latest begin, within the operation."""
@@ -143,10 +145,11 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, operations:
     return c.matches(parent, c.wait(c.max(c.begin)))
 
 
-@pattern(
-    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion", table="collective_members", until="end_time", is_wait=False,
-    expert={"until": "exit_time", "operations": BARRIERS},
-    summary="Time in a barrier after the first process has left it.",
+@declare(
+    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion",
+    "Time in a barrier after the first process has left it.",
+    Pattern("collective_members", until="end_time"),
+    is_wait=False, expert={"until": "exit_time", "operations": BARRIERS},
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
 def barrier_completion(
@@ -157,11 +160,13 @@ def barrier_completion(
     return c.matches(parent, c.completion(c.max(c.begin), c.min(c.end)))
 
 
-@pattern(
-    "mpi_earlyreduce", "mpi_collective", "Early Reduce", table="collective_members", since="begin_time", cause=last_to_reduce,
+@declare(
+    "mpi_earlyreduce", "mpi_collective", "Early Reduce",
+    "Time the root of an n-to-1 operation waits because the others send late.",
+    Pattern("collective_members", since="begin_time", cause=last_to_reduce),
     expert={"since": "enter_time", "operations": CALLED_N_TO_ONE, "cause": partial(last_to_reduce, operations=CALLED_N_TO_ONE)},
-    summary="Time the root of an n-to-1 operation waits because the others send late.",
-    advice="Let the root do other work first, or balance the work of the others.",
+    advice="Let the root do other work first, or balance the work of the others.", delay="delay_n21_aggregate",
+    is_lost_in_reference=True,
 )  # fmt: skip
 def early_reduce(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
     """From the root's begin to the latest begin of those that send; for EXPERT to the earliest of the others."""
@@ -172,10 +177,11 @@ def early_reduce(model: Model, m: CompoundTable, parent: Matches, *, operations:
     return c.matches(parent, np.where(c.is_root & (c.received > 0), c.wait(c.latest_begin(c.sent > 0)), 0))
 
 
-@pattern(
-    "mpi_earlyscan", "mpi_collective", "Early Scan", table="collective_members", since="begin_time", cause=last_to_scan,
-    summary="Time a process waits in a scan because processes of lower rank begin later.",
-    advice="Balance the work in front of the scan.",
+@declare(
+    "mpi_earlyscan", "mpi_collective", "Early Scan",
+    "Time a process waits in a scan because processes of lower rank begin later.",
+    Pattern("collective_members", since="begin_time", cause=last_to_scan),
+    advice="Balance the work in front of the scan.", delay="delay_scan_aggregate", is_lost_in_reference=True,
 )  # fmt: skip
 def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin of ranks up to the own one that send."""
@@ -184,11 +190,13 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return c.matches(parent, np.where((c.sent > 0) | (c.received > 0), c.wait(until), 0))
 
 
-@pattern(
-    "mpi_latebroadcast", "mpi_collective", "Late Broadcast", table="collective_members", since="begin_time", cause=root_of,
+@declare(
+    "mpi_latebroadcast", "mpi_collective", "Late Broadcast",
+    "Time receivers of a 1-to-n operation wait because its root begins late.",
+    Pattern("collective_members", since="begin_time", cause=root_of),
     expert={"since": "enter_time", "operations": CALLED_ONE_TO_N, "cause": partial(root_of, operations=CALLED_ONE_TO_N)},
-    summary="Time receivers of a 1-to-n operation wait because its root begins late.",
-    advice="Let the root begin earlier, or choose the process that is ready first.",
+    advice="Let the root begin earlier, or choose the process that is ready first.", delay="delay_12n_aggregate",
+    is_lost_in_reference=True,
 )  # fmt: skip
 def late_broadcast(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
     """From own begin to the root's begin."""
@@ -198,11 +206,12 @@ def late_broadcast(model: Model, m: CompoundTable, parent: Matches, *, operation
     return c.matches(parent, np.where(receives, c.wait(root), 0))
 
 
-@pattern(
-    "mpi_wait_nxn", "mpi_collective", "Wait at N x N", table="collective_members", since="begin_time", cause=last_to_exchange,
+@declare(
+    "mpi_wait_nxn", "mpi_collective", "Wait at N x N",
+    "Time in an n-to-n operation until the last process has reached it.",
+    Pattern("collective_members", since="begin_time", cause=last_to_exchange),
     expert={"since": "enter_time", "operations": CALLED_N_TO_N, "cause": partial(last_to_exchange, operations=CALLED_N_TO_N)},
-    summary="Time in an n-to-n operation until the last process has reached it.",
-    advice="Balance the work in front of the operation.",
+    advice="Balance the work in front of the operation.", delay="delay_n2n_aggregate", is_lost_in_reference=True,
 )  # fmt: skip
 def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
     """From own begin to the latest begin of the senders, within the operation."""
@@ -213,10 +222,11 @@ def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, *, operation
     return c.matches(parent, np.where(takes_part, c.wait(until), 0))
 
 
-@pattern(
-    "mpi_nxn_completion", "mpi_collective", "N x N Completion", table="collective_members", until="end_time", is_wait=False,
-    summary="Time in an n-to-n operation after the first process has left it.",
-    advice="Usually small; large values point to the MPI library or to disturbance by others.",
+@declare(
+    "mpi_nxn_completion", "mpi_collective", "N x N Completion",
+    "Time in an n-to-n operation after the first process has left it.",
+    Pattern("collective_members", until="end_time"),
+    is_wait=False, advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
 def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the earliest end to own end."""
@@ -225,11 +235,11 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matche
     return c.matches(parent, np.where(takes_part, c.completion(until, earliest_end), 0))
 
 
-@pattern(
-    "mpi_mgmt_comm_wait", "mpi_mgmt_comm", "Wait at Communicator Management", table="collective_members", since="begin_time",
-    cause=last_to_manage, confidence=0.8,
-    summary="Time in the creation or freeing of a communicator until the last process has reached it, where its operations are recorded.",
-    advice="Create communicators once and reuse them; balance the work in front of that.",
+@declare(
+    "mpi_mgmt_comm_wait", "mpi_mgmt_comm", "Wait at Communicator Management",
+    "Time in the creation or freeing of a communicator until the last process has reached it, where its operations are recorded.",
+    Pattern("collective_members", since="begin_time", cause=last_to_manage),
+    confidence=0.8, advice="Create communicators once and reuse them; balance the work in front of that.",
 )  # fmt: skip
 def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin, if nobody had left before: an MPI library need not synchronise the processes.
@@ -241,9 +251,10 @@ def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matche
     return c.matches(parent, np.where(c.min(c.end) >= latest, c.wait(latest), 0))
 
 
-@pattern(
-    "mpi_init_completion", "mpi_init_exit", "Initialization Completion", table="startups", until="exit_time", is_wait=False,
-    summary="Time in MPI initialisation after the first process has left it.",
+@declare(
+    "mpi_init_completion", "mpi_init_exit", "Initialization Completion",
+    "Time in MPI initialisation after the first process has left it.",
+    Pattern("startups", until="exit_time"), is_wait=False,
 )  # fmt: skip
 def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the earliest exit to own exit."""
@@ -251,10 +262,12 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(m.is_init & (late > 0), severity=late)
 
 
-@pattern(
-    "mpi_init_wait", "mpi_init_exit", "Wait at Init", table="startups", since="enter_time", cause=last_to_init, scalasca=None, exact={},
-    summary="Time in MPI initialisation until the last process has reached it.",
-    advice="Processes that start late, or do much before they initialise MPI.",
+@declare(
+    "mpi_init_wait", "mpi_init_exit", "Wait at Init",
+    "Time in MPI initialisation until the last process has reached it.",
+    Pattern("startups", since="enter_time", cause=last_to_init),
+    scalasca=None, exact={}, advice="Processes that start late, or do much before they initialise MPI.",
+    delay="delay_startup_aggregate",
 )  # fmt: skip
 def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own enter to the latest enter."""
@@ -262,10 +275,12 @@ def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(m.is_init & (wait > 0), severity=wait)
 
 
-@pattern(
-    "mpi_finalize_wait", "mpi_init_exit", "Wait at Finalize", table="startups", since="enter_time", cause=last_to_finalize,
-    summary="Time in MPI finalisation until the last process has reached it.",
-    advice="Processes that have nothing left to do: balance the whole program.",
+@declare(
+    "mpi_finalize_wait", "mpi_init_exit", "Wait at Finalize",
+    "Time in MPI finalisation until the last process has reached it.",
+    Pattern("startups", since="enter_time", cause=last_to_finalize),
+    advice="Processes that have nothing left to do: balance the whole program.", delay="delay_startup_aggregate",
+    is_lost_in_reference=True,
 )  # fmt: skip
 def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own enter to the latest enter."""
@@ -273,15 +288,11 @@ def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(~m.is_init & (wait > 0), severity=wait)
 
 
-@pattern(
-    "syncs_coll",
-    "syncs",
-    "Collective",
-    table="collective_members",
-    since="begin_time",
-    unit="occ",
-    summary="Number of collective operations without payload. Start and end of MPI and operations on communicators do not count.",
-)
+@declare(
+    "syncs_coll", "syncs", "Collective",
+    "Number of collective operations without payload. Start and end of MPI and operations on communicators do not count.",
+    Pattern("collective_members", since="begin_time"), unit="occ",
+)  # fmt: skip
 def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Neither sends nor receives, and is no operation on handles: recorders before Score-P 8 have no records of
     these."""
@@ -289,81 +300,56 @@ def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.counted((m.sent == 0) & (m.received == 0) & ~is_of_handles)
 
 
-@pattern(
-    "comms_cxch",
-    "comms_coll",
-    "Exchange",
-    table="collective_members",
-    since="begin_time",
-    unit="occ",
-    summary="Number of collective operations as sender and receiver.",
-)
+@declare(
+    "comms_cxch", "comms_coll", "Exchange", "Number of collective operations as sender and receiver.",
+    Pattern("collective_members", since="begin_time"), unit="occ",
+)  # fmt: skip
 def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends and receives."""
     return parent.counted((m.sent != 0) & (m.received != 0))
 
 
-@pattern(
-    "comms_csrc",
-    "comms_coll",
-    "As Source",
-    table="collective_members",
-    since="begin_time",
-    unit="occ",
-    summary="Number of collective operations as sender only.",
-)
+@declare(
+    "comms_csrc", "comms_coll", "As Source", "Number of collective operations as sender only.",
+    Pattern("collective_members", since="begin_time"), unit="occ",
+)  # fmt: skip
 def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends only."""
     return parent.counted((m.sent != 0) & (m.received == 0))
 
 
-@pattern(
-    "comms_cdst",
-    "comms_coll",
-    "As Destination",
-    table="collective_members",
-    since="begin_time",
-    unit="occ",
-    summary="Number of collective operations as receiver only.",
-)
+@declare(
+    "comms_cdst", "comms_coll", "As Destination", "Number of collective operations as receiver only.",
+    Pattern("collective_members", since="begin_time"), unit="occ",
+)  # fmt: skip
 def as_destination(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Receives only."""
     return parent.counted((m.sent == 0) & (m.received != 0))
 
 
-@pattern(
-    "bytes_cout",
-    "bytes_coll",
-    "Outgoing",
-    table="collective_members",
-    since="begin_time",
-    unit="bytes",
-    summary="Bytes sent in collective operations.",
-)
+@declare(
+    "bytes_cout", "bytes_coll", "Outgoing", "Bytes sent in collective operations.",
+    Pattern("collective_members", since="begin_time"), unit="bytes",
+)  # fmt: skip
 def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes sent."""
     return parent.where(m.sent > 0, severity=m.sent)
 
 
-@pattern(
-    "bytes_cin",
-    "bytes_coll",
-    "Incoming",
-    table="collective_members",
-    since="begin_time",
-    unit="bytes",
-    summary="Bytes received in collective operations.",
-)
+@declare(
+    "bytes_cin", "bytes_coll", "Incoming", "Bytes received in collective operations.",
+    Pattern("collective_members", since="begin_time"), unit="bytes",
+)  # fmt: skip
 def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes received."""
     return parent.where(m.received > 0, severity=m.received)
 
 
-@FAMILY.pattern(
-    "mpi_nonblocking_collective_wait", "mpi_point2point", "Wait in Non-blocking Collective", table="nonblocking_members",
-    since="done_enter_time", overlaps=True,
-    summary="Time a completing call (MPI_Wait and its like) waits for a participant of a non-blocking collective operation to start it.",
-    advice="Complete the operation later, or balance the work in front of it.",
+@declare(
+    "mpi_nonblocking_collective_wait", "mpi_point2point", "Wait in Non-blocking Collective",
+    "Time a completing call (MPI_Wait and its like) waits for a participant of a non-blocking collective operation to start it.",
+    Pattern("nonblocking_members", since="done_enter_time"),
+    overlaps=True, advice="Complete the operation later, or balance the work in front of it.",
 )  # fmt: skip
 def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the completing call to the start of the participants one depends on; of several of one call the

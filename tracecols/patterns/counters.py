@@ -11,7 +11,7 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.scan.instances import outermost_call_paths
 from tracecols.errors import SeverityError
 from tracecols.model.model import Model
-from tracecols.patterns.base import Findings, Property
+from tracecols.patterns.base import Computed, Findings, Property
 from tracecols.patterns.registry import FAMILIES
 from tracecols.schema import EventKind
 from tracecols.severity.cells import Cells
@@ -53,9 +53,9 @@ def counter_properties(model: Model, conventions: str) -> list[Property]:
                 unique,
                 "",
                 unique,
-                members[member]["unit"] or "occ",
                 members[member]["description"] or "Counter recorded with the trace.",
-                cells=cells,
+                Computed(cells),
+                members[member]["unit"] or "occ",
                 conventions=conventions,
                 family="counters",
             )

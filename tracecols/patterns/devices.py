@@ -13,11 +13,11 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
 from tracecols.enhance.devices import COPYING, IDLE, KERNEL, TO_DEVICE, TO_HOST, WITHIN_DEVICES
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, Findings, Matches, RegionRule
+from tracecols.patterns.base import Computed, Family, Findings, InRegions, Matches, Pattern, RegionRule, SumOf
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("devices")
-add, pattern = FAMILY.add, FAMILY.pattern
+declare = FAMILY.declare
 
 DIRECTIONS = (
     ("to_device", "To Device", "from the host to devices", TO_DEVICE),
@@ -38,10 +38,11 @@ def doing(*what: int) -> RegionRule:
 # -- the host
 # ------------------------------------------------------------------------------------------------------------
 
-add(
-    "device_api", "execution", "Devices", "Time of the host in calls that manage and use devices (CUDA, HIP, OpenCL, OpenACC).",
-    of="children", expert={}, needs="device_calls",
-    advice="Compare with the time of the streams: what the host does here it does not compute.",
+declare(
+    "device_api", "execution", "Devices",
+    "Time of the host in calls that manage and use devices (CUDA, HIP, OpenCL, OpenACC).",
+    SumOf(), expert={}, needs="device_calls",
+    advice="Compare with the time of the streams: what the host does here it does not compute.", part="device",
 )  # fmt: skip
 for id, title, summary, calls in (
     ("device_management", "Management", "calls that manage devices, streams, events and code", (MANAGEMENT,)),
@@ -55,12 +56,13 @@ for id, title, summary, calls in (
     ),
     ("device_copy_calls", "Copies", "calls that copy between host and devices", (COPY,)),
 ):
-    add(id, "device_api", title, f"Time of the host in {summary}.", regions=doing(*calls), expert={})
+    declare(id, "device_api", title, f"Time of the host in {summary}.", InRegions(doing(*calls)), expert={})
 
 
-@pattern(
-    "device_late_launch", "device_launch", "Late Launch", table="kernels", until="enter_time", expert={},
-    summary="Time in launching calls while the stream has nothing to do, until its kernel begins.",
+@declare(
+    "device_late_launch", "device_launch", "Late Launch",
+    "Time in launching calls while the stream has nothing to do, until its kernel begins.",
+    Pattern("kernels", until="enter_time"), expert={},
     advice="Launch kernels ahead, so that the next one is there when one ends; join small kernels to larger ones.",
 )  # fmt: skip
 def late_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -78,9 +80,10 @@ def waiting(m: CompoundTable) -> np.ndarray:
     return np.where(m.cause >= 0, np.minimum(wait, m.own_time), 0)
 
 
-@pattern(
-    "device_early_wait", "device_synchronization", "Early Blocking Wait", table="device_syncs", since="wait_begin_time", expert={},
-    summary="Time in a synchronisation while the last kernel or copy that was pending runs.",
+@declare(
+    "device_early_wait", "device_synchronization", "Early Blocking Wait",
+    "Time in a synchronisation while the last kernel or copy that was pending runs.",
+    Pattern("device_syncs", since="wait_begin_time"), expert={},
     advice="Synchronise later and let the host compute meanwhile, or give the host a part of the kernel's work.",
 )  # fmt: skip
 def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -89,21 +92,21 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(~m.is_copy & (wait > 0), severity=wait)
 
 
-@pattern(
-    "device_useless_sync", "device_synchronization", "Useless Synchronization", table="device_syncs", since="enter_time", expert={},
-    is_wait=False,
-    summary="Time in synchronisations at whose beginning nothing was pending.",
-    advice="Leave the synchronisation out.",
+@declare(
+    "device_useless_sync", "device_synchronization", "Useless Synchronization",
+    "Time in synchronisations at whose beginning nothing was pending.",
+    Pattern("device_syncs", since="enter_time"), expert={}, is_wait=False, advice="Leave the synchronisation out.",
 )  # fmt: skip
 def useless_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Everything the call waits for was over: it costs its own time."""
     return parent.where(~m.is_copy & (m.cause < 0) & (m.own_time > 0), severity=m.own_time)
 
 
-@pattern(
-    "device_copy_wait", "device_copy_calls", "Wait for Pending Work", table="device_syncs", since="wait_begin_time", expert={},
-    summary="Time in a blocking copy while the last kernel or copy that was pending before it runs.",
-    advice="Copy later, or asynchronously, and let the host compute meanwhile.",
+@declare(
+    "device_copy_wait", "device_copy_calls", "Wait for Pending Work",
+    "Time in a blocking copy while the last kernel or copy that was pending before it runs.",
+    Pattern("device_syncs", since="wait_begin_time"),
+    expert={}, advice="Copy later, or asynchronously, and let the host compute meanwhile.",
 )  # fmt: skip
 def copy_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """A copy that returns only when it is done is a synchronisation as well."""
@@ -111,10 +114,11 @@ def copy_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(m.is_copy & (wait > 0), severity=wait)
 
 
-@pattern(
-    "device_blocking_copy", "device_copy_calls", "Blocking Copy", table="copies", since="begin_time", overlaps=True, expert={},
-    summary="Time the host waits in a copying call for the transfer itself, though it could go on.",
-    advice="Copy asynchronously, from pinned memory, on a stream of its own.",
+@declare(
+    "device_blocking_copy", "device_copy_calls", "Blocking Copy",
+    "Time the host waits in a copying call for the transfer itself, though it could go on.",
+    Pattern("copies", since="begin_time"),
+    overlaps=True, expert={}, advice="Copy asynchronously, from pinned memory, on a stream of its own.",
 )  # fmt: skip
 def blocking_copy(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part of the transfer in the call, if the call returns only after it."""
@@ -132,9 +136,10 @@ def in_state(model: Model, m: CompoundTable, parent: Matches, *, state: int) -> 
     return parent.where(m.state[parent.row] == state)
 
 
-@pattern(
-    "device_time", "", "Device Time", table="device_intervals", since="begin_time", expert={}, needs="devices", is_wait=False,
-    summary="Time of all streams of devices, from the first event of their process to the last.",
+@declare(
+    "device_time", "", "Device Time",
+    "Time of all streams of devices, from the first event of their process to the last.",
+    Pattern("device_intervals", since="begin_time"), expert={}, needs="devices", is_wait=False,
     advice="Expand the property: kernels are use, copies and idle time are loss.",
 )  # fmt: skip
 def device_time(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -165,12 +170,12 @@ for id, title, summary, advice, state in (
         IDLE,
     ),
 ):
-    pattern(
+    declare(
         id,
         "device_time",
         title,
-        table="device_intervals",
-        summary=summary,
+        summary,
+        Pattern("device_intervals"),
         advice=advice,
         is_wait=False,
         scalasca={"state": state},
@@ -184,21 +189,22 @@ def of_direction(model: Model, m: CompoundTable, parent: Matches, *, direction: 
 
 
 for name, title, where, direction in DIRECTIONS:
-    pattern(
+    declare(
         f"device_copies_{name}",
         "device_copies",
         title,
-        table="device_intervals",
-        summary=f"Copies {where}.",
+        f"Copies {where}.",
+        Pattern("device_intervals"),
         is_wait=False,
         scalasca={"direction": direction},
         expert={"direction": direction},
     )(of_direction)
 
 
-@pattern(
-    "device_copies_hidden", "device_copies", "Hidden", table="device_intervals", overlaps=True, expert={}, since="begin_time",
-    is_wait=False, summary="Time of copies beside which kernels run on other streams of the device.",
+@declare(
+    "device_copies_hidden", "device_copies", "Hidden",
+    "Time of copies beside which kernels run on other streams of the device.",
+    Pattern("device_intervals", since="begin_time"), overlaps=True, expert={}, is_wait=False,
 )  # fmt: skip
 def hidden_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part that kernels cover."""
@@ -206,9 +212,9 @@ def hidden_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(hidden > 0, severity=hidden)
 
 
-@pattern(
-    "device_copies_exposed", "device_copies", "Exposed", table="device_intervals", overlaps=True, expert={}, since="begin_time",
-    is_wait=False, summary="Time of copies beside which no kernel runs on the device.",
+@declare(
+    "device_copies_exposed", "device_copies", "Exposed", "Time of copies beside which no kernel runs on the device.",
+    Pattern("device_intervals", since="begin_time"), overlaps=True, expert={}, is_wait=False,
     advice="Copy on another stream while kernels run: in pieces, before they are needed.",
 )  # fmt: skip
 def exposed_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -223,9 +229,10 @@ def not_requested(m: CompoundTable, parent: Matches) -> np.ndarray:
     return np.where(request >= 0, np.clip(request, begin, end) - begin, -1)
 
 
-@pattern(
-    "device_idle_before_launch", "device_idle", "Before Launch", table="device_intervals", since="begin_time", expert={}, is_wait=False,
-    summary="Idle time of a stream in which nothing had been asked of it: the host is late.",
+@declare(
+    "device_idle_before_launch", "device_idle", "Before Launch",
+    "Idle time of a stream in which nothing had been asked of it: the host is late.",
+    Pattern("device_intervals", since="begin_time"), expert={}, is_wait=False,
     advice="Launch ahead of time; move what the host does in between to other threads or to the device.",
 )  # fmt: skip
 def idle_before_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -234,9 +241,10 @@ def idle_before_launch(model: Model, m: CompoundTable, parent: Matches) -> Match
     return parent.where(late > 0, severity=late)
 
 
-@pattern(
-    "device_idle_after_launch", "device_idle", "After Launch", table="device_intervals", until="end_time", expert={}, is_wait=False,
-    summary="Idle time of a stream after its next kernel or copy was asked for: latency, other streams, or what it depends on.",
+@declare(
+    "device_idle_after_launch", "device_idle", "After Launch",
+    "Idle time of a stream after its next kernel or copy was asked for: latency, other streams, or what it depends on.",
+    Pattern("device_intervals", until="end_time"), expert={}, is_wait=False,
     advice="Look at what runs on other streams meanwhile; without that it is latency, which larger kernels hide.",
 )  # fmt: skip
 def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -250,9 +258,10 @@ def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matche
 # --------------------------------------------------------------------------------------------------------------
 
 
-@FAMILY.basic(
-    "device_launches", "", "Kernel Launches", unit="occ", expert={}, needs="device_calls", uses=("visits",),
-    summary="Number of calls that launch kernels. Calls inside of others, of the driver in those of CUDA's runtime or of OpenACC, are part of these.",
+@declare(
+    "device_launches", "", "Kernel Launches",
+    "Number of calls that launch kernels. Calls inside of others, of the driver in those of CUDA's runtime or of OpenACC, are part of these.",
+    Computed(uses=("visits",)), unit="occ", expert={}, needs="device_calls",
 )  # fmt: skip
 def launches(model: Model, findings: Findings) -> Cells:
     """Visits of the outermost call paths that launch."""
@@ -268,27 +277,28 @@ def launches(model: Model, findings: Findings) -> Cells:
     return cells.where(outermost[cells.call_path])
 
 
-@pattern(
-    "device_kernel_executions", "", "Kernel Executions", table="kernels", unit="occ", expert={}, needs="devices",
-    since="enter_time", summary="Number of kernels executed, on their streams.",
+@declare(
+    "device_kernel_executions", "", "Kernel Executions", "Number of kernels executed, on their streams.",
+    Pattern("kernels", since="enter_time"), unit="occ", expert={}, needs="devices",
 )  # fmt: skip
 def kernel_executions(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """All kernels."""
     return parent.counted(np.ones(len(parent), bool))
 
 
-@pattern(
-    "device_copy_ops", "", "Device Copies", table="copies", unit="occ", expert={}, needs="devices", since="begin_time",
-    summary="Number of copies, on their streams and the call paths of the calls that ask for them.",
+@declare(
+    "device_copy_ops", "", "Device Copies",
+    "Number of copies, on their streams and the call paths of the calls that ask for them.",
+    Pattern("copies", since="begin_time"), unit="occ", expert={}, needs="devices",
 )  # fmt: skip
 def copy_ops(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """All copies."""
     return parent.counted(np.ones(len(parent), bool))
 
 
-@pattern(
-    "device_bytes", "", "Bytes Copied", table="copies", unit="bytes", expert={}, needs="devices", since="begin_time",
-    summary="Bytes copied between host and devices and within devices.",
+@declare(
+    "device_bytes", "", "Bytes Copied", "Bytes copied between host and devices and within devices.",
+    Pattern("copies", since="begin_time"), unit="bytes", expert={}, needs="devices",
 )  # fmt: skip
 def copied_bytes(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Their bytes, where they are recorded."""
@@ -300,13 +310,13 @@ for parent_id, unit, what in (
     ("device_bytes", "bytes", "Bytes copied"),
 ):
     for name, title, where, direction in DIRECTIONS:
-        pattern(
+        declare(
             f"{parent_id}_{name}",
             parent_id,
             title,
-            table="copies",
+            f"{what} {where}.",
+            Pattern("copies"),
             unit=unit,
-            summary=f"{what} {where}.",
             scalasca={"direction": direction},
             expert={"direction": direction},
         )(of_direction)

@@ -10,9 +10,10 @@ import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, Matches
+from tracecols.patterns.base import Family, Matches, Pattern, SumOf
 
 FAMILY = Family("file I/O")
+declare = FAMILY.declare
 
 READ, WRITE = 0, 1
 """What operations on files do."""
@@ -30,21 +31,20 @@ for id, parent_id, title, what in (
     ("mpi_io_collective_wait", "mpi_io_collective", "Wait at Collective I/O", "a blocking collective read or write"),
     ("mpi_mgmt_file_wait", "mpi_mgmt_file", "Wait at File Management", "the opening or closing of a file"),
 ):
-    FAMILY.pattern(
+    declare(
         id,
         parent_id,
         title,
-        table="file_members",
-        since="enter_time",
+        f"Time in {what} until the last process has reached it.",
+        Pattern("file_members", since="enter_time"),
         confidence=0.8,
         advice=SYNCHRONISE,
         needs="file_handles",
-        summary=f"Time in {what} until the last process has reached it.",
     )(wait_for_last)
 
-FAMILY.add(
-    "mpi_file_bytes", "", "MPI File Bytes", "Number of bytes that MPI reads from files and writes to them.", unit="bytes",
-    of="children", needs="file_handles",
+declare(
+    "mpi_file_bytes", "", "MPI File Bytes", "Number of bytes that MPI reads from files and writes to them.",
+    SumOf(), unit="bytes", needs="file_handles",
 )  # fmt: skip
 
 
@@ -57,13 +57,12 @@ for id, title, what, mode in (
     ("mpi_file_bytes_read", "Read", "read", READ),
     ("mpi_file_bytes_written", "Written", "written", WRITE),
 ):
-    FAMILY.pattern(
+    declare(
         id,
         "mpi_file_bytes",
         title,
-        table="file_operations",
+        f"Bytes {what} by MPI, on the call paths of the calls that ask for it.",
+        Pattern("file_operations", since="enter_time"),
         unit="bytes",
-        since="enter_time",
-        summary=f"Bytes {what} by MPI, on the call paths of the calls that ask for it.",
         scalasca={"mode": mode},
     )(transferred)

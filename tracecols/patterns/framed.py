@@ -43,8 +43,8 @@ def match_frame(
     for name, instances in constituents.items():
         for column in instances.table.table.columns:
             frame[f"{name}_{column.name}"] = getattr(instances, column.name)[parent.row]
-    assert p.match is not None  # its function is called here
-    answer: Any = p.match(frame, **given)
+    assert p.pattern is not None and p.pattern.function is not None  # its function is called here
+    answer: Any = p.pattern.function(frame, **given)
     if not isinstance(answer, pd.Series):
         raise TypeError(f"it returns {type(answer).__name__}, not a Series of severities or a mask (frame=True)")
     at = frame.index.get_indexer(answer.index)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tracecols.patterns.base import Family, RegionRule, called, either, in_role, named
+from tracecols.patterns.base import Family, InRegions, RegionRule, SumOf, called, either, in_role, named
 
 FAMILY = Family("MPI groups")
-add = FAMILY.add
+declare = FAMILY.declare
 
 COMMUNICATOR = (
     "mpi_(cart_(coords|create|get|map|rank|shift|sub)|cartdim_get"
@@ -50,215 +50,160 @@ GENERAL_ACTIVE = called("(?i:mpi_win).(post|start|complete|wait|test)")
 WINDOW_SYNCHRONIZATION = either(FENCE, WINDOW_LOCK, WINDOW_MANAGEMENT, GENERAL_ACTIVE)
 
 
-add(
-    "mpi", "execution", "MPI", "Time spent in MPI calls.", regions=mpi("(?!parallel$).*"),
-    expert={"regions": API, "needs": "processes"},
+declare(
+    "mpi", "execution", "MPI", "Time spent in MPI calls.",
+    InRegions(mpi("(?!parallel$).*")), expert={"found": InRegions(API), "needs": "processes"}, part="mpi",
+    advice="Compare with the number of operations and what they transfer; overlap them with computation.",
 )  # fmt: skip
-add(
-    "mpi_management",
-    "mpi",
-    "Management",
+declare(
+    "mpi_management", "mpi", "Management",
     "Time spent in MPI calls that manage objects: start and end, communicators, files, windows.",
-    of="children",
-)
-add(
-    "mpi_init_exit", "mpi_management", "Init/Finalize", "Time spent in MPI initialisation and finalisation.",
-    regions=mpi("mpi_(init(_thread|ialized)?|finalized?)"),
-    expert={"parent": "mpi", "title": "Init/Exit", "regions": called("(?i:mpi_(init|init_thread|finalize))")},
+    SumOf(), is_heading=True,
 )  # fmt: skip
-add(
-    "mpi_mgmt_comm", "mpi_management", "Communicator", "Time spent in management of communicators, groups and topologies.",
-    regions=mpi(COMMUNICATOR),
+declare(
+    "mpi_init_exit", "mpi_management", "Init/Finalize", "Time spent in MPI initialisation and finalisation.",
+    InRegions(mpi("mpi_(init(_thread|ialized)?|finalized?)")),
+    expert={"parent": "mpi", "title": "Init/Exit", "found": InRegions(called("(?i:mpi_(init|init_thread|finalize))"))},
+)  # fmt: skip
+declare(
+    "mpi_mgmt_comm", "mpi_management", "Communicator",
+    "Time spent in management of communicators, groups and topologies.",
+    InRegions(mpi(COMMUNICATOR)),
     advice="Creating communicators synchronises their members; do it once and reuse them.",
 )  # fmt: skip
-add("mpi_mgmt_file", "mpi_management", "File", "Time spent in management of files.", regions=mpi(FILE))
-add("mpi_mgmt_win", "mpi_management", "Window", "Time spent in management of windows.", regions=mpi(WINDOW))
-add(
+declare("mpi_mgmt_file", "mpi_management", "File", "Time spent in management of files.", InRegions(mpi(FILE)))
+declare("mpi_mgmt_win", "mpi_management", "Window", "Time spent in management of windows.", InRegions(mpi(WINDOW)))
+declare(
     "mpi_synchronization", "mpi", "Synchronization", "Time spent in MPI calls that synchronise processes.",
-    scalasca={"of": "children"}, expert={"regions": either(BARRIERS, WINDOW_SYNCHRONIZATION)},
+    SumOf(), expert={"found": InRegions(either(BARRIERS, WINDOW_SYNCHRONIZATION))}, is_heading=True,
 )  # fmt: skip
-add(
-    "mpi_sync_collective", "mpi_synchronization", "Collective", "Time spent in MPI barriers.", regions=in_role(["barrier"], "mpi"),
-    expert={"title": "Barrier", "regions": BARRIERS},
+declare(
+    "mpi_sync_collective", "mpi_synchronization", "Collective", "Time spent in MPI barriers.",
+    InRegions(in_role(["barrier"], "mpi")), expert={"title": "Barrier", "found": InRegions(BARRIERS)},
     advice="Remove barriers that correctness does not need; balance the work in front of the others.",
 )  # fmt: skip
-add(
+declare(
     "mpi_rma_synchronization", "mpi_synchronization", "One-sided",
     "Time spent in synchronisation of one-sided communication.",
-    scalasca={"of": "children"}, expert={"regions": WINDOW_SYNCHRONIZATION, "needs": "windows"},
+    SumOf(), expert={"found": InRegions(WINDOW_SYNCHRONIZATION), "needs": "windows"},
 )  # fmt: skip
-add(
+declare(
     "mpi_rma_window_management", "mpi_rma_synchronization", "Window Management",
     "Time spent creating and freeing windows.",
-    regions=WINDOW_MANAGEMENT, scalasca=None, expert={},
+    InRegions(WINDOW_MANAGEMENT), scalasca=None, expert={},
 )  # fmt: skip
-add(
-    "mpi_rma_fence",
-    "mpi_rma_synchronization",
-    "Fence",
-    "Time spent in fences.",
-    regions=FENCE,
-    scalasca=None,
-    expert={},
-)
-add(
+declare(
+    "mpi_rma_fence", "mpi_rma_synchronization", "Fence", "Time spent in fences.",
+    InRegions(FENCE), scalasca=None, expert={},
+)  # fmt: skip
+declare(
     "mpi_rma_gat_synchronization", "mpi_rma_synchronization", "General Active Target Synchronization",
     "Time spent opening and closing access and exposure epochs.",
-    regions=GENERAL_ACTIVE, scalasca=None, expert={},
+    InRegions(GENERAL_ACTIVE), scalasca=None, expert={},
 )  # fmt: skip
-add(
+declare(
     "mpi_rma_lock_synchronization", "mpi_rma_synchronization", "Lock Synchronization",
     "Time spent locking and unlocking windows.",
-    regions=WINDOW_LOCK, scalasca=None, expert={},
+    InRegions(WINDOW_LOCK), scalasca=None, expert={},
 )  # fmt: skip
-add(
-    "mpi_rma_sync_active",
-    "mpi_rma_synchronization",
-    "Active Target",
+declare(
+    "mpi_rma_sync_active", "mpi_rma_synchronization", "Active Target",
     "Time spent in fences and general active target synchronisation.",
-    regions=mpi(ACTIVE),
-)
-add(
-    "mpi_rma_sync_passive",
-    "mpi_rma_synchronization",
-    "Passive Target",
+    InRegions(mpi(ACTIVE)),
+)  # fmt: skip
+declare(
+    "mpi_rma_sync_passive", "mpi_rma_synchronization", "Passive Target",
     "Time spent in locks and flushes of windows.",
-    regions=mpi(PASSIVE),
-)
-add(
+    InRegions(mpi(PASSIVE)),
+)  # fmt: skip
+declare(
     "mpi_communication", "mpi", "Communication", "Time spent in MPI calls that transfer data.",
-    scalasca={"of": "children"}, expert={"regions": either(COLLECTIVE, ONE_SIDED, POINT_TO_POINT)},
+    SumOf(), expert={"found": InRegions(either(COLLECTIVE, ONE_SIDED, POINT_TO_POINT))}, is_heading=True,
 )  # fmt: skip
-add(
+declare(
     "mpi_point2point", "mpi_communication", "Point-to-point", "Time spent in point-to-point communication.",
-    regions=either(in_role(["point2point"], "mpi"), mpi(TEST_OR_WAIT)), expert={"regions": POINT_TO_POINT},
-    advice="Compare with the number and size of messages; overlap transfers with computation.",
+    InRegions(either(in_role(["point2point"], "mpi"), mpi(TEST_OR_WAIT))), expert={"found": InRegions(POINT_TO_POINT)},
+    advice="Compare with the number and size of messages; overlap transfers with computation.", is_heading=True,
 )  # fmt: skip
-add(
+declare(
     "mpi_collective", "mpi_communication", "Collective", "Time spent in collective communication.",
-    regions=in_role(["coll_one2all", "coll_all2one", "coll_all2all", "coll_other"], "mpi"),
-    expert={"regions": COLLECTIVE},
+    InRegions(in_role(["coll_one2all", "coll_all2one", "coll_all2all", "coll_other"], "mpi")),
+    expert={"found": InRegions(COLLECTIVE)},
     advice="Much of it may be waiting for the last participant: see the properties below and the balance of the work before.",
 )  # fmt: skip
-add(
+declare(
     "mpi_rma_communication", "mpi_communication", "One-sided", "Time spent in one-sided communication.",
-    regions=in_role(["rma", "atomic"], "mpi"), expert={"regions": ONE_SIDED, "needs": "windows"},
+    InRegions(in_role(["rma", "atomic"], "mpi")), expert={"found": InRegions(ONE_SIDED), "needs": "windows"},
 )  # fmt: skip
-add(
+declare(
     "mpi_io", "mpi", "File I/O", "Time spent in MPI file I/O.",
-    scalasca={"of": "children"}, expert={"regions": called("(?i:mpi_file.*)")},
+    SumOf(), expert={"found": InRegions(called("(?i:mpi_file.*)"))}, part="io",
+    advice="Read and write large pieces, collectively; look at who writes.",
 )  # fmt: skip
-add("mpi_io_individual", "mpi_io", "Individual", "Time spent in individual file I/O.", regions=mpi(INDIVIDUAL_IO))
-add("mpi_io_collective", "mpi_io", "Collective", "Time spent in collective file I/O.", regions=mpi(COLLECTIVE_IO))
+declare(
+    "mpi_io_individual", "mpi_io", "Individual", "Time spent in individual file I/O.", InRegions(mpi(INDIVIDUAL_IO))
+)
+declare(
+    "mpi_io_collective", "mpi_io", "Collective", "Time spent in collective file I/O.", InRegions(mpi(COLLECTIVE_IO))
+)
 
-add("syncs", "", "Synchronizations", "Number of synchronisation operations.", unit="occ", of="children")
-add(
-    "syncs_p2p",
-    "syncs",
-    "Point-to-point",
-    "Number of point-to-point operations without payload.",
-    unit="occ",
-    of="children",
+declare("syncs", "", "Synchronizations", "Number of synchronisation operations.", SumOf(), unit="occ")
+declare(
+    "syncs_p2p", "syncs", "Point-to-point", "Number of point-to-point operations without payload.", SumOf(), unit="occ"
 )
-add("syncs_rma", "syncs", "One-sided", "Number of one-sided synchronisation operations.", unit="occ", of="children")
-add(
-    "syncs_rma_active",
-    "syncs_rma",
-    "Active Target",
-    "Number of active target synchronisation operations.",
-    unit="occ",
-    measure="visits",
-    regions=mpi(ACTIVE),
+declare("comms", "", "Communications", "Number of communication operations.", SumOf(), unit="occ")
+declare(
+    "comms_p2p", "comms", "Point-to-point", "Number of point-to-point operations with payload.", SumOf(), unit="occ"
 )
-add(
-    "syncs_rma_passive",
-    "syncs_rma",
-    "Passive Target",
-    "Number of passive target synchronisation operations.",
-    unit="occ",
-    measure="visits",
-    regions=mpi(PASSIVE),
-)
-add("comms", "", "Communications", "Number of communication operations.", unit="occ", of="children")
-add(
-    "comms_p2p",
-    "comms",
-    "Point-to-point",
-    "Number of point-to-point operations with payload.",
-    unit="occ",
-    of="children",
-)
-add("comms_coll", "comms", "Collective", "Number of collective operations with payload.", unit="occ", of="children")
-add("comms_rma", "comms", "One-sided", "Number of one-sided operations.", unit="occ", of="children")
-add(
+declare("comms_coll", "comms", "Collective", "Number of collective operations with payload.", SumOf(), unit="occ")
+declare("comms_rma", "comms", "One-sided", "Number of one-sided operations.", SumOf(), unit="occ")
+declare(
     "comms_rma_puts",
     "comms_rma",
     "Puts",
     "Number of put operations.",
+    InRegions(mpi("mpi_r?put"), "visits"),
     unit="occ",
-    measure="visits",
-    regions=mpi("mpi_r?put"),
 )
-add(
+declare(
     "comms_rma_gets",
     "comms_rma",
     "Gets",
     "Number of get operations.",
+    InRegions(mpi("mpi_r?get"), "visits"),
     unit="occ",
-    measure="visits",
-    regions=mpi("mpi_r?get"),
 )
-add(
-    "comms_rma_atomics",
-    "comms_rma",
-    "Atomics",
-    "Number of atomic one-sided operations.",
-    unit="occ",
-    measure="visits",
-    regions=in_role(["atomic"], "mpi"),
-)
-add("bytes", "", "Bytes Transferred", "Number of bytes transferred.", unit="bytes", of="children")
-add(
-    "bytes_p2p",
-    "bytes",
-    "Point-to-point",
-    "Bytes transferred in point-to-point operations.",
-    unit="bytes",
-    of="children",
-)
-add("bytes_coll", "bytes", "Collective", "Bytes transferred in collective operations.", unit="bytes", of="children")
-add("mpi_file_ops", "", "MPI File Operations", "Number of MPI file operations.", unit="occ", of="children")
-add(
-    "mpi_file_iops", "mpi_file_ops", "Individual", "Number of individual MPI file operations.", unit="occ", measure="visits",
-    regions=mpi(f"{FILE_INDIVIDUAL}|{INDIVIDUAL_IO}"),
+declare(
+    "comms_rma_atomics", "comms_rma", "Atomics", "Number of atomic one-sided operations.",
+    InRegions(in_role(["atomic"], "mpi"), "visits"), unit="occ",
 )  # fmt: skip
-add(
-    "mpi_file_irops",
-    "mpi_file_iops",
-    "Reads",
-    "Number of individual reads.",
-    unit="occ",
-    measure="visits",
-    regions=mpi(INDIVIDUAL_IO.replace("(read|write)", "read")),
+declare("bytes", "", "Bytes Transferred", "Number of bytes transferred.", SumOf(), unit="bytes")
+declare(
+    "bytes_p2p", "bytes", "Point-to-point", "Bytes transferred in point-to-point operations.", SumOf(), unit="bytes"
 )
-add(
-    "mpi_file_iwops",
-    "mpi_file_iops",
-    "Writes",
-    "Number of individual writes.",
-    unit="occ",
-    measure="visits",
-    regions=mpi(INDIVIDUAL_IO.replace("(read|write)", "write")),
-)
-add(
-    "mpi_file_cops", "mpi_file_ops", "Collective", "Number of collective MPI file operations.", unit="occ", measure="visits",
-    regions=mpi(f"{FILE_COLLECTIVE}|{COLLECTIVE_IO}"),
+declare("bytes_coll", "bytes", "Collective", "Bytes transferred in collective operations.", SumOf(), unit="bytes")
+declare("mpi_file_ops", "", "MPI File Operations", "Number of MPI file operations.", SumOf(), unit="occ")
+declare(
+    "mpi_file_iops", "mpi_file_ops", "Individual", "Number of individual MPI file operations.",
+    InRegions(mpi(f"{FILE_INDIVIDUAL}|{INDIVIDUAL_IO}"), "visits"), unit="occ",
 )  # fmt: skip
-add(
-    "mpi_file_crops", "mpi_file_cops", "Reads", "Number of collective reads.", unit="occ", measure="visits",
-    regions=mpi("mpi_file_(iread_(all|at_all)|read_(all|at_all|ordered)(_begin|_end)?)"),
+declare(
+    "mpi_file_irops", "mpi_file_iops", "Reads", "Number of individual reads.",
+    InRegions(mpi(INDIVIDUAL_IO.replace("(read|write)", "read")), "visits"), unit="occ",
 )  # fmt: skip
-add(
-    "mpi_file_cwops", "mpi_file_cops", "Writes", "Number of collective writes.", unit="occ", measure="visits",
-    regions=mpi("mpi_file_(iwrite_(all|at_all)|write_(all|at_all|ordered)(_begin|_end)?)"),
+declare(
+    "mpi_file_iwops", "mpi_file_iops", "Writes", "Number of individual writes.",
+    InRegions(mpi(INDIVIDUAL_IO.replace("(read|write)", "write")), "visits"), unit="occ",
+)  # fmt: skip
+declare(
+    "mpi_file_cops", "mpi_file_ops", "Collective", "Number of collective MPI file operations.",
+    InRegions(mpi(f"{FILE_COLLECTIVE}|{COLLECTIVE_IO}"), "visits"), unit="occ",
+)  # fmt: skip
+declare(
+    "mpi_file_crops", "mpi_file_cops", "Reads", "Number of collective reads.",
+    InRegions(mpi("mpi_file_(iread_(all|at_all)|read_(all|at_all|ordered)(_begin|_end)?)"), "visits"), unit="occ",
+)  # fmt: skip
+declare(
+    "mpi_file_cwops", "mpi_file_cops", "Writes", "Number of collective writes.",
+    InRegions(mpi("mpi_file_(iwrite_(all|at_all)|write_(all|at_all|ordered)(_begin|_end)?)"), "visits"), unit="occ",
 )  # fmt: skip

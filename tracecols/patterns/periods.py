@@ -13,13 +13,8 @@ from tracecols.enhance.scan.periods import BIN
 from tracecols.errors import AnalysisError
 from tracecols.kernels import periods as kernels
 from tracecols.model.model import Model
-from tracecols.schema.causes import SPREAD
 from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodAxis, PeriodCells
-
-UNDIVIDED = (SPREAD,)
-"""Trees of properties that are left out of a cube that is divided: their values of periods do not add up to those of
-the whole time."""
 
 LEFT_OUT = (
     "tree left out of a cube that is divided: computational imbalance, differences from a mean over locations without their sign, which do not"

@@ -11,23 +11,23 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.mpi.waits import MPI, TEST, WAIT_FOR_SEVERAL, wait_for_receivers, wait_for_senders
 from tracecols.kernels.orders import first_smaller
 from tracecols.model.model import Model
-from tracecols.patterns.base import Cause, Family, Matches, RegionRule, called, either, region_of
+from tracecols.patterns.base import Cause, Family, Matches, Pattern, RegionRule, called, either, region_of
 from tracecols.patterns.mpi import API
 
 FAMILY = Family("point-to-point")
-pattern = FAMILY.pattern
+declare = FAMILY.declare
 
 NEVER_LATE = either(called("mpi_test.*"), called("(?i:mpi_wait(all|some))"))
 """Calls whose receives EXPERT takes for no late senders' victims."""
 
 
-@pattern(
-    "mpi_latesender", "mpi_point2point", "Late Sender", table="messages", since="recv_enter_time",
+@declare(
+    "mpi_latesender", "mpi_point2point", "Late Sender", "Time a receive waits because its message was sent late.",
+    Pattern("messages", since="recv_enter_time", cause=Cause("send_location", "send_call_path", "send_enter_time")),
     scalasca={"calls": MPI, "never": TEST, "once": WAIT_FOR_SEVERAL, "clipped": True},
     expert={"calls": API, "never": NEVER_LATE, "once": None, "clipped": False},
-    cause=Cause("send_location", "send_call_path", "send_enter_time"),
-    summary="Time a receive waits because its message was sent late.",
     advice="Send earlier, or post the receive early without blocking and overlap it with computation.",
+    delay="delay_latesender_aggregate", is_lost_in_reference=True,
 )  # fmt: skip
 def late_sender(
     model: Model,
@@ -77,10 +77,10 @@ def is_overtaken_in_flight(model: Model, m: CompoundTable, late: Matches) -> NDA
     return result
 
 
-@pattern(
-    "mpi_latesender_wo", "mpi_latesender", "Messages in Wrong Order", table="messages",
-    summary="Late Sender time because messages are received in another order than they were sent.",
-    advice="Receive in the order of sending, or from any source as messages arrive.",
+@declare(
+    "mpi_latesender_wo", "mpi_latesender", "Messages in Wrong Order",
+    "Late Sender time because messages are received in another order than they were sent.",
+    Pattern("messages"), advice="Receive in the order of sending, or from any source as messages arrive.",
     scalasca={"is_overtaken": could_be_replaced}, expert={"is_overtaken": is_overtaken_in_flight},
 )  # fmt: skip
 def late_sender_wrong_order(
@@ -119,11 +119,12 @@ BY_RANK = {"sources": ranks_of_senders}
 BY_PROCESS = {"sources": processes_of_senders}
 
 
-@pattern(
-    "mpi_lswo_different", "mpi_latesender_wo", "From Different Sources", table="messages",
-    summary="The overtaking message comes from another process.",
-    advice="Receive from any source, or swap the order in which processes are served.",
-    scalasca=BY_RANK, exact=BY_PROCESS,
+@declare(
+    "mpi_lswo_different", "mpi_latesender_wo", "From Different Sources",
+    "The overtaking message comes from another process.",
+    Pattern("messages"),
+    advice="Receive from any source, or swap the order in which processes are served.", scalasca=BY_RANK,
+    exact=BY_PROCESS,
 )  # fmt: skip
 def from_different_sources(
     model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
@@ -132,11 +133,10 @@ def from_different_sources(
     return parent.where(~has_same_source(model, m, parent, sources))
 
 
-@pattern(
-    "mpi_lswo_same", "mpi_latesender_wo", "From Same Source", table="messages",
-    summary="The overtaking message comes from the same process.",
-    advice="Send and receive in the same order, or use any tag.",
-    scalasca=BY_RANK, exact=BY_PROCESS,
+@declare(
+    "mpi_lswo_same", "mpi_latesender_wo", "From Same Source", "The overtaking message comes from the same process.",
+    Pattern("messages"),
+    advice="Send and receive in the same order, or use any tag.", scalasca=BY_RANK, exact=BY_PROCESS,
 )  # fmt: skip
 def from_same_source(
     model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
@@ -156,12 +156,12 @@ def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> M
     return parent.where(waits, severity=wait, call_path=call_path, location=m.send_location)
 
 
-@pattern(
-    "mpi_latereceiver", "mpi_point2point", "Late Receiver", table="sent_messages", since="send_done_enter_time",
-    cause=Cause("recv_location", "recv_post_call_path", "recv_post_enter_time"),
-    summary="Time a send waits because the receive was posted late.",
+@declare(
+    "mpi_latereceiver", "mpi_point2point", "Late Receiver", "Time a send waits because the receive was posted late.",
+    Pattern("sent_messages", since="send_done_enter_time", cause=Cause("recv_location", "recv_post_call_path", "recv_post_enter_time")),
     advice="Post receives earlier; let sends not block. That the send waited for this reason is likely, not certain.",
-    confidence=0.8, expert={"match": blocking_late_receiver},
+    confidence=0.8, expert={"function": blocking_late_receiver}, delay="delay_latereceiver_aggregate",
+    is_lost_in_reference=True,
 )  # fmt: skip
 def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Wait from the completing call's ENTER to the receive's posting, if the call did not end before; of several, the
@@ -170,11 +170,12 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(waits, severity=wait, call_path=m.send_done_call_path, location=m.send_location)
 
 
-@pattern(
-    "mpi_latereceiver_wo", "mpi_latereceiver", "Messages in Wrong Order", table="sent_messages",
-    summary="Late Receiver time because another message of the same sender, sent before, is received still later.",
-    advice="Send in the order in which the receivers get ready.",
-    confidence=0.8, scalasca={"or_never": False}, expert={"or_never": True},
+@declare(
+    "mpi_latereceiver_wo", "mpi_latereceiver", "Messages in Wrong Order",
+    "Late Receiver time because another message of the same sender, sent before, is received still later.",
+    Pattern("sent_messages"),
+    advice="Send in the order in which the receivers get ready.", confidence=0.8, scalasca={"or_never": False},
+    expert={"or_never": True},
 )  # fmt: skip
 def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches, *, or_never: bool) -> Matches:
     """Messages from that sender are still in flight that were sent earlier; or never received, which counts for
@@ -195,73 +196,47 @@ for name, late, overtaken, waits_long, title in (
 ):
     has_payload = name == "comms"
 
-    @pattern(
-        f"{name}_send",
-        f"{name}_p2p",
-        "Sends",
-        table="sends",
-        unit="occ",
-        since="send_time",
-        summary=f"Number of sends ({title}).",
-    )
+    @declare(
+        f"{name}_send", f"{name}_p2p", "Sends", f"Number of sends ({title}).",
+        Pattern("sends", since="send_time"), unit="occ",
+    )  # fmt: skip
     def sends(model: Model, s: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Sends with or without payload."""
         return parent.counted((s.length != 0) == has_payload)
 
-    @pattern(
-        waits_long,
-        f"{name}_send",
-        "Late Receivers",
-        table="sent_messages",
-        unit="occ",
-        since="send_done_enter_time",
-        uses=("mpi_latereceiver",),
-        summary=f"Number of Late Receivers in {title}.",
-    )
+    @declare(
+        waits_long, f"{name}_send", "Late Receivers", f"Number of Late Receivers in {title}.",
+        Pattern("sent_messages", since="send_done_enter_time", uses=("mpi_latereceiver",)), unit="occ",
+    )  # fmt: skip
     def late_receivers(
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
         """Late Receiver instances."""
         return late.counted((m.length[late.row] != 0) == has_payload)
 
-    @pattern(
-        f"{name}_recv",
-        f"{name}_p2p",
-        "Receives",
-        table="receives",
-        since="recv_time",
-        unit="occ",
-        summary=f"Number of receives ({title}).",
-    )
+    @declare(
+        f"{name}_recv", f"{name}_p2p", "Receives", f"Number of receives ({title}).",
+        Pattern("receives", since="recv_time"), unit="occ",
+    )  # fmt: skip
     def receives(model: Model, r: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Receives with or without payload, also those that found no send, as sends count that found no receive."""
         return parent.counted((r.length != 0) == has_payload)
 
-    @pattern(
-        late,
-        f"{name}_recv",
-        "Late Senders",
-        table="messages",
-        since="recv_time",
-        unit="occ",
-        uses=("mpi_latesender",),
-        summary=f"Number of Late Senders in {title}.",
-    )
+    @declare(
+        late, f"{name}_recv", "Late Senders", f"Number of Late Senders in {title}.",
+        Pattern("messages", since="recv_time", uses=("mpi_latesender",)), unit="occ",
+    )  # fmt: skip
     def late_senders(
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
         """Late Sender instances."""
         return late.counted((m.length[late.row] != 0) == has_payload)
 
-    @pattern(
-        overtaken,
-        late,
-        "Messages in Wrong Order",
-        table="messages",
-        unit="occ",
-        uses=("mpi_latesender_wo",),
-        summary=f"Number of Late Senders in {title} where messages are received in wrong order.",
-    )
+    @declare(
+        overtaken, late, "Messages in Wrong Order",
+        f"Number of Late Senders in {title} where messages are received in wrong order.",
+        Pattern("messages", uses=("mpi_latesender_wo",)), unit="occ",
+    )  # fmt: skip
     def wrong_order(
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
@@ -269,29 +244,19 @@ for name, late, overtaken, waits_long, title in (
         return late.counted((m.length[late.row] != 0) == has_payload)
 
 
-@pattern(
-    "bytes_sent",
-    "bytes_p2p",
-    "Sent",
-    table="sends",
-    unit="bytes",
-    since="send_time",
-    summary="Bytes sent in point-to-point operations.",
-)
+@declare(
+    "bytes_sent", "bytes_p2p", "Sent", "Bytes sent in point-to-point operations.",
+    Pattern("sends", since="send_time"), unit="bytes",
+)  # fmt: skip
 def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     """Length of every message, at the call that starts its send."""
     return parent.where(s.length > 0, severity=s.length)
 
 
-@pattern(
-    "bytes_rcvd",
-    "bytes_p2p",
-    "Received",
-    table="receives",
-    since="recv_time",
-    unit="bytes",
-    summary="Bytes received in point-to-point operations.",
-)
+@declare(
+    "bytes_rcvd", "bytes_p2p", "Received", "Bytes received in point-to-point operations.",
+    Pattern("receives", since="recv_time"), unit="bytes",
+)  # fmt: skip
 def bytes_received(model: Model, r: CompoundTable, parent: Matches) -> Matches:
     """Length of every message as sent, else as received, at the call that completes its receive."""
     return parent.where(r.length > 0, severity=r.length)

@@ -14,11 +14,12 @@ from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.call_paths import outermost_openmp
 from tracecols.kernels.replay import index_edges
 from tracecols.model.model import Model
-from tracecols.patterns.base import Conventions, Family, Findings, named
+from tracecols.patterns.base import Computed, Conventions, Family, Findings, InRegions, Rest, named
 from tracecols.patterns.periods import divide_like
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("profile")
+declare = FAMILY.declare
 OVERHEAD_NAMES = "trace buffer flush|tracing"
 
 
@@ -208,10 +209,11 @@ EXPERT = Conventions(
 )  # fmt: skip
 
 
-@FAMILY.basic(
-    "time", "", "Time", expert={},
-    summary="Total CPU allocation time, including time in which worker threads idle.",
+@declare(
+    "time", "", "Time", "Total CPU allocation time, including time in which worker threads idle.",
+    Computed(), expert={},
     advice="Expand the property tree to see how much of it is computation, communication, synchronisation and waiting.",
+    is_heading=True,
 )  # fmt: skip
 def time(model: Model, findings: Findings) -> Cells:
     """Own time of every location, and idle time of workers."""
@@ -219,33 +221,32 @@ def time(model: Model, findings: Findings) -> Cells:
     return findings.execution + serial + limited
 
 
-FAMILY.add(
+declare(
     "execution", "time", "Execution",
     "Time spent on program execution, without idle threads and without measurement overhead.",
-    regions=lambda r: ~named(OVERHEAD_NAMES, "measurement_system")(r), expert={"regions": lambda r: ~traced(r)},
+    InRegions(lambda r: ~named(OVERHEAD_NAMES, "measurement_system")(r)),
+    expert={"found": InRegions(lambda r: ~traced(r))}, is_heading=True,
 )  # fmt: skip
-FAMILY.add(
+declare(
     "comp", "execution", "Computation",
     "Time spent on computation, outside the run-time systems of MPI, OpenMP and POSIX threads.",
-    of="rest",
-    advice="Look at differences between locations on the call paths with the largest shares.",
+    Rest(),
+    advice="Look at differences between locations on the call paths with the largest shares.", part="computation",
 )  # fmt: skip
-FAMILY.add(
-    "overhead", "time", "Overhead",
-    "Time spent on measurement itself, such as writing trace buffers.",
-    regions=named(OVERHEAD_NAMES, "measurement_system"), expert={"regions": lambda r: traced(r)},
+declare(
+    "overhead", "time", "Overhead", "Time spent on measurement itself, such as writing trace buffers.",
+    InRegions(named(OVERHEAD_NAMES, "measurement_system")), expert={"found": InRegions(lambda r: traced(r))},
     advice="Enlarge the trace buffers or filter small functions; flushes in the middle of a run perturb all other results.",
 )  # fmt: skip
 
 
-@FAMILY.basic(
+@declare(
     "omp_idle_threads", "time", "Idle Threads",
-    expert={
-        "needs": "threads",
-        "summary": "CPUs reserved for worker threads while only the first thread is on a call path, outside parallel regions or inside.",
-    },
-    summary="CPUs reserved for worker threads while the process runs serially or with fewer threads.",
-    advice="Parallelise the serial parts with the largest shares, or run with fewer threads.",
+    "CPUs reserved for worker threads while the process runs serially or with fewer threads.",
+    Computed(),
+    expert={"needs": "threads", "summary": "CPUs reserved for worker threads while only the first thread is on a call path, outside parallel regions or inside."},
+    advice="Parallelise the serial parts with the largest shares, or run with fewer threads.", part="idle",
+    delay="delay_ompidle_longterm", is_lost_in_reference=True,
 )  # fmt: skip
 def omp_idle_threads(model: Model, findings: Findings) -> Cells:
     """Idle time of workers outside and inside parallel regions."""
@@ -253,17 +254,17 @@ def omp_idle_threads(model: Model, findings: Findings) -> Cells:
     return serial + limited
 
 
-@FAMILY.basic(
+@declare(
     "omp_limited_parallelism", "omp_idle_threads", "Limited Parallelism",
-    summary="CPUs reserved for worker threads that do not take part in a parallel region, or not all the time.",
-    advice="Give all threads work, or ask for fewer threads where there is not enough.",
+    "CPUs reserved for worker threads that do not take part in a parallel region, or not all the time.",
+    Computed(), advice="Give all threads work, or ask for fewer threads where there is not enough.",
 )  # fmt: skip
 def omp_limited_parallelism(model: Model, findings: Findings) -> Cells:
     """Difference to the master's time in outermost OpenMP regions."""
     return findings.idle[1]
 
 
-@FAMILY.basic("visits", "", "Visits", unit="occ", expert={}, summary="How often a call path was entered.")
+@declare("visits", "", "Visits", "How often a call path was entered.", Computed(), unit="occ", expert={})
 def visits(model: Model, findings: Findings) -> Cells:
     """Number of ENTER events of threads."""
     return profile_of_threads(model, model.profile.visits)

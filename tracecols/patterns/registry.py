@@ -22,14 +22,16 @@ from tracecols.patterns import (
     wavefront,
     windows,
 )
-from tracecols.patterns.base import WAITS, Conventions, Family, Property
+from tracecols.patterns.base import Computed, Conventions, Family, InRegions, Pattern, Property, Rest, SumOf
+from tracecols.schema.properties import VISITS
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property, find_several, fitting
 
 FAMILIES: tuple[Family, ...] = (
-    profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, windows.FAMILY, files.FAMILY, threads.FAMILY, shmem.FAMILY,
-    devices.FAMILY, root_causes.FAMILY,
+    profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, shmem.FAMILY, threads.FAMILY,
+    files.FAMILY, root_causes.FAMILY, windows.FAMILY, devices.FAMILY,
 )  # fmt: skip
+"""What is declared, in this order: roots and siblings follow each other as they are declared."""
 
 
 def has_file_handles(model: Model) -> bool:
@@ -58,17 +60,6 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
 }
 """What a trace must have for some properties to exist."""
 
-# Order of roots and siblings, as in the reports of the field's tools; what is not named follows in order of
-# declaration.
-ORDER = (
-    "time", "execution", "comp", "mpi", "mpi_management", "mpi_init_exit", "mpi_mgmt_comm", "mpi_mgmt_file", "mpi_mgmt_win",
-    "mpi_synchronization", "mpi_sync_collective", "mpi_rma_synchronization", "mpi_communication", "mpi_point2point",
-    "mpi_collective", "mpi_rma_communication", "mpi_io", "shmem", "omp_time", "pthread_time", "device_api", "overhead", "omp_idle_threads",
-    "visits", "syncs", "syncs_p2p", "syncs_coll", "syncs_rma", "comms", "bytes", "mpi_file_ops", "mpi_file_bytes", "delay",
-    "delay_mpi", "delay_p2p", "delay_collective", "delay_omp", "waitstates_propagating_vs_terminal",
-    "waitstates_direct_vs_indirect", "mpi_wait_direct", "mpi_wait_indirect", "critical_path", "performance_impact", "intra_partition_imbalance", "imbalance",
-)  # fmt: skip
-
 
 def properties(conventions: str, more: Iterable[Property] = (), model: Model | None = None) -> list[Property]:
     """Return all properties of some conventions in depth-first order; of a model, those that can exist in it.
@@ -76,7 +67,7 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
     Raises
     ------
     AnalysisError
-        If two properties share an id, or one lies below a property that does not exist.
+        If two properties share an id, one lies below a property that does not exist, or lacks its function.
     """
     found = [p for family in FAMILIES for p in family.properties if p.conventions == conventions]
     found += [p for p in more if p.conventions == conventions]
@@ -84,10 +75,14 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
     for p in found:
         if p.id in by_id:
             raise AnalysisError(f"property {p.id!r} is declared twice\n  give one of them another id")
+        if p.lacks_function:
+            raise AnalysisError(
+                f"property {p.id!r} is declared without the function that finds it\n"
+                "  use the declaration as a decorator of the function"
+            )
         by_id[p.id] = p
     children: dict[str, list[Property]] = {}
-    rank = {name: i for i, name in enumerate(ORDER)}
-    for p in sorted(found, key=lambda p: rank.get(p.id, len(rank))):
+    for p in found:
         if p.parent and p.parent not in by_id:
             raise AnalysisError(
                 f"property {p.id!r} stands below {p.parent!r}, which does not exist under the {conventions} conventions\n"
@@ -115,6 +110,12 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
         if has[p.needs] and (not p.parent or p.parent in exist):
             exist[p.id] = p
     return list(exist.values())
+
+
+def by_id() -> dict[str, Property]:
+    """Return the built-in properties of all conventions by id, of those with the same id the first."""
+    declared = [p for conventions in ("exact", "scalasca", "expert") for p in properties(conventions)]
+    return {p.id: p for p in reversed(declared)}
 
 
 def ids_of(conventions: str, patterns: Iterable[Family], counters: Iterable[str]) -> Callable[[str], list[str]]:
@@ -158,6 +159,22 @@ def find_declared(axis: PropertyAxis, name: str) -> str:
     return find_property(axis, name, where, AnalysisError, "tracecols patterns lists all")
 
 
+def read_by(p: Property, declared: Iterable[Property]) -> list[str]:
+    """Return the properties, besides the parent, that have to be known before one is found."""
+    match p.found:
+        case Pattern(uses=uses):
+            return list(uses)
+        case InRegions(measure="visits"):
+            return [VISITS]
+        case SumOf():
+            return [q.id for q in declared if q.parent == p.id]
+        case Rest():
+            return [q.id for q in declared if q.parent == p.parent]
+        case Computed(uses=uses, also=also):
+            return [*uses, *(q.id for q in declared if also is not None and also(q))]
+    return []
+
+
 def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], set[str]]:
     """Find what has to be computed for some properties, and what of it is asked for: they and their ancestors.
 
@@ -180,11 +197,5 @@ def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], s
         if p.id in computed:
             continue
         computed.add(p.id)
-        waiting += [name for name in (p.parent, *p.uses) if name in by_id]
-        if p.measure == "visits":
-            waiting.append("visits")
-        if WAITS in p.uses:
-            waiting += [q.id for q in declared if q.is_wait]
-        around = {"children": p.id, "rest": p.parent}.get(p.of)
-        waiting += [q.id for q in declared if around is not None and q.parent == around]
+        waiting += [name for name in (p.parent, *read_by(p, declared)) if name in by_id]
     return computed, shown

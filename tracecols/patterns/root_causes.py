@@ -6,7 +6,7 @@ docs/root-causes.md. Their values are charged, not spent: a call path may be cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,16 @@ from tracecols.causes.pairs import has_openmp
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.kernels import imbalance as kernels
 from tracecols.model.model import Model
-from tracecols.patterns.base import WAITS, Family, Findings
+from tracecols.patterns.base import Charged, Computed, Derived, Family, Findings, Property, SumOf
 from tracecols.patterns.periods import divide_like
 from tracecols.patterns.profile import of_all_periods
 from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
-from tracecols.severity.axes import CallAxis
+from tracecols.severity.axes import CallAxis, PropertyAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.reduction import reduce_at, reduce_upwards
 
 FAMILY = Family("root causes")
-add = FAMILY.add
+declare = FAMILY.declare
 
 CHARGED_IN = {
     name: ROOT_CAUSES.name if name in CHARGED[: 2 * len(DELAY_IDS) + 1] else RUN_CAUSES.name for name in CHARGED
@@ -44,27 +44,23 @@ UNKNOWN = tuple(DELAY_IDS[name] for name in UNKNOWN_DELAYS)
 BALANCE = "Balance the work of processes or threads on these call paths."
 
 
-def charged(id: str, parent: str, title: str, summary: str, **more: Any) -> None:
-    """Declare a property whose values stand in a table of root causes."""
-    add(id, parent, title, summary, table=CHARGED_IN[id], charged=True, **more)
+def charged(id: str) -> Charged:
+    """Return what finds a property that is charged: its table."""
+    return Charged(CHARGED_IN[id])
 
 
-def sum_of(id: str, parent: str, title: str, summary: str, **more: Any) -> None:
-    """Declare a property that is the sum of those below it."""
-    add(id, parent, title, summary, of="children", **more)
-
-
-sum_of(
+declare(
     "delay", "", "Delay costs", "Waiting time of others that call paths cause, charged to those who cause it.",
-    scalasca={"needs": "root causes"}, exact={}, advice=BALANCE,
+    SumOf(), scalasca={"needs": "root causes"}, exact={}, advice=BALANCE, part="root causes",
 )  # fmt: skip
-sum_of("delay_mpi", "delay", "MPI", "Waiting time of others in MPI.", needs="mpi")
-sum_of("delay_p2p", "delay_mpi", "Point-to-point", "Waiting time of others in point-to-point communication.")
-sum_of("delay_collective", "delay_mpi", "Collective", "Waiting time of others in collective communication.")
-sum_of("delay_omp", "delay", "OpenMP", "Waiting time of other threads.", needs="openmp")
-sum_of(
-    "delay_threads", "delay", "Threads", "Waiting time of other threads for locks and for threads to end.", **ONLY_EXACT
-)
+declare("delay_mpi", "delay", "MPI", "Waiting time of others in MPI.", SumOf(), needs="mpi")
+declare("delay_p2p", "delay_mpi", "Point-to-point", "Waiting time of others in point-to-point communication.", SumOf())
+declare("delay_collective", "delay_mpi", "Collective", "Waiting time of others in collective communication.", SumOf())
+declare("delay_omp", "delay", "OpenMP", "Waiting time of other threads.", SumOf(), needs="openmp")
+declare(
+    "delay_threads", "delay", "Threads", "Waiting time of other threads for locks and for threads to end.",
+    SumOf(), **ONLY_EXACT,
+)  # fmt: skip
 for what, parent, title, waits in (
     ("delay_latesender", "delay_p2p", "Late Sender", "of receivers for late senders"),
     ("delay_latereceiver", "delay_p2p", "Late Receiver", "of senders for late receivers"),
@@ -80,63 +76,68 @@ for what, parent, title, waits in (
     ("delay_join", "delay_threads", "Wait at Join", "for threads to end that are joined"),
 ):
     only = ONLY_EXACT if what in UNKNOWN else {}
-    sum_of(
-        f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.", **only
-    )
-    charged(
-        what,
-        f"{what}_aggregate",
-        "Short-term",
+    declare(
+        f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.",
+        SumOf(), **only,
+    )  # fmt: skip
+    declare(
+        what, f"{what}_aggregate", "Short-term",
         f"Waiting time {waits}, charged to the call paths on which the location that is waited for spent more time than the waiting one.",
-        **only,
-    )
-    charged(
-        f"{what}_longterm",
-        f"{what}_aggregate",
-        "Long-term",
+        charged(what), **only,
+    )  # fmt: skip
+    declare(
+        f"{what}_longterm", f"{what}_aggregate", "Long-term",
         f"Waiting time {waits} that goes back to earlier waits, charged to the call paths that caused those.",
-        **(only or {"scalasca": {"needs": "mpi"}, "exact": {}}),
-    )
+        charged(f"{what}_longterm"), **only or {"scalasca": {"needs": "mpi"}, "exact": {}},
+    )  # fmt: skip
 
-sum_of(
+declare(
     "waitstates_propagating_vs_terminal", "", "MPI point-to-point wait states (propagating vs. terminal)",
-    "Waiting time in point-to-point communication, divided into what makes others wait and what does not.", needs="mpi",
+    "Waiting time in point-to-point communication, divided into what makes others wait and what does not.",
+    SumOf(), needs="mpi", part="root causes",
 )  # fmt: skip
-sum_of(
-    "mpi_wait_propagating", "waitstates_propagating_vs_terminal", "Propagating wait states", "Waiting time that lets others wait later.",
+declare(
+    "mpi_wait_propagating", "waitstates_propagating_vs_terminal", "Propagating wait states",
+    "Waiting time that lets others wait later.",
+    SumOf(),
 )  # fmt: skip
-charged(
+declare(
     "mpi_wait_propagating_ls", "mpi_wait_propagating", "Late Sender",
     "Late Sender time that lets others wait in point-to-point communication later.",
+    charged("mpi_wait_propagating_ls"),
 )  # fmt: skip
-charged(
+declare(
     "mpi_wait_propagating_lr", "mpi_wait_propagating", "Late Receiver",
     "Late Receiver time that lets others wait in point-to-point communication later.",
+    charged("mpi_wait_propagating_lr"),
 )  # fmt: skip
-sum_of(
-    "mpi_wait_terminal",
-    "waitstates_propagating_vs_terminal",
-    "Terminal wait states",
+declare(
+    "mpi_wait_terminal", "waitstates_propagating_vs_terminal", "Terminal wait states",
     "Waiting time that does not propagate any further.",
-)
-sum_of(
+    SumOf(),
+)  # fmt: skip
+declare(
     "waitstates_direct_vs_indirect", "", "MPI point-to-point wait states (direct vs. indirect)",
-    "Waiting time in point-to-point communication, divided into what delays cause and what earlier waits cause.", needs="mpi",
+    "Waiting time in point-to-point communication, divided into what delays cause and what earlier waits cause.",
+    SumOf(), needs="mpi", part="root causes",
 )  # fmt: skip
-sum_of(
-    "mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct wait states", "Waiting time that delays cause.",
-)  # fmt: skip
-sum_of(
-    "mpi_wait_indirect",
-    "waitstates_direct_vs_indirect",
-    "Indirect wait states",
-    "Waiting time that earlier waits of others cause.",
+declare(
+    "mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct wait states", "Waiting time that delays cause.", SumOf()
 )
-charged(
-    "mpi_wait_indirect_latesender", "mpi_wait_indirect", "Late Sender", "Late Sender time that earlier waits of the sender cause.",
+declare(
+    "mpi_wait_indirect", "waitstates_direct_vs_indirect", "Indirect wait states",
+    "Waiting time that earlier waits of others cause.",
+    SumOf(),
 )  # fmt: skip
-charged(
-    "mpi_wait_indirect_latereceiver", "mpi_wait_indirect", "Late Receiver", "Late Receiver time that earlier waits of the receiver cause.",
+declare(
+    "mpi_wait_indirect_latesender", "mpi_wait_indirect", "Late Sender",
+    "Late Sender time that earlier waits of the sender cause.",
+    charged("mpi_wait_indirect_latesender"),
+)  # fmt: skip
+declare(
+    "mpi_wait_indirect_latereceiver", "mpi_wait_indirect", "Late Receiver",
+    "Late Receiver time that earlier waits of the receiver cause.",
+    charged("mpi_wait_indirect_latereceiver"),
 )  # fmt: skip
 
 
@@ -151,7 +152,7 @@ def difference(id: str, parent: str, title: str, summary: str, of: str, less: st
         return left.where(np.abs(left.value) > ROUNDING * float(manifest["last_time"] - manifest["first_time"]))
 
     cells.__doc__ = f"{of} - {less}"
-    FAMILY.basic(id, parent, title, summary=summary, uses=(of, less))(cells)
+    declare(id, parent, title, summary, Computed(uses=(of, less)))(cells)
 
 
 difference(
@@ -171,44 +172,43 @@ difference(
     "mpi_latereceiver", "mpi_wait_indirect_latereceiver",
 )  # fmt: skip
 
-charged(
+declare(
     "critical_path", "", "Critical path", "Time on the path that determines how long the program runs.",
+    charged("critical_path"),
     scalasca={"needs": "root causes"}, exact={}, advice="Only what lies on it makes the program faster.",
+    part="root causes",
 )  # fmt: skip
 
-NO_WORK_OF_REFERENCE = (
-    "mpi_finalize_wait", "mpi_barrier_wait", "mpi_latesender", "mpi_latereceiver", "mpi_earlyreduce", "mpi_earlyscan",
-    "mpi_latebroadcast", "mpi_wait_nxn", "omp_management", "omp_ebarrier_wait", "omp_ibarrier_wait",
-    "omp_lock_contention_critical", "omp_lock_contention_api", "omp_ordered", "omp_idle_threads",
-)  # fmt: skip
-"""What the reference takes for no work in the average over all locations, with waits that it never finds left out."""
 
-NO_WORK = ("omp_management", "omp_idle_threads")
-"""What is no work, besides waits."""
+def is_lost_in_reference(p: Property) -> bool:
+    """Say whether the time of a property is no work by the reference."""
+    return p.is_lost_in_reference
+
+
+def is_lost(p: Property) -> bool:
+    """Say whether the time of a property is no work: waits, start-up and end of teams, and idle time."""
+    return p.is_wait or p.part in ("management", "idle")
 
 
 def no_work_of_reference(model: Model, findings: Findings) -> Cells:
     """Return the time that is no work by the reference, of all periods together."""
-    return _added_up(model, findings, NO_WORK_OF_REFERENCE)
+    return _outermost(model, findings, is_lost_in_reference)
 
 
 def no_work(model: Model, findings: Findings) -> Cells:
-    """Return the time that is no work, of all periods together.
-
-    That is all waits, start-up and end of teams, and idle time: of a call path at a location no more than its time, as
-    some waits overlap.
-    """
-    lost = _added_up(model, findings, findings.properties.waits("time", *NO_WORK))
+    """Return the time that is no work, of all periods together: of a call path at a location no more than its time, as
+    some waits overlap."""
+    lost = _outermost(model, findings, is_lost)
     spent = of_all_periods(model, findings.cells["time"]).at(lost.key)
     return Cells(lost.key, np.minimum(lost.value, np.maximum(spent, 0)))
 
 
-def _added_up(model: Model, findings: Findings, names: Sequence[str]) -> Cells:
-    """Add up the cells of those of some properties that there are, of all periods together."""
+def _outermost(model: Model, findings: Findings, is_chosen: Callable[[Property], bool]) -> Cells:
+    """Add up the cells of the chosen properties that lie below no other chosen one, of all periods together."""
+    chosen = {p.id for p in findings.declared if is_chosen(p)}
     result = Cells.empty()
-    for name in names:
-        if name in findings.cells:
-            result = result + of_all_periods(model, findings.cells[name])
+    for name in PropertyAxis.of(findings.declared).outermost("time", chosen):
+        result = result + of_all_periods(model, findings.cells[name])
     return result
 
 
@@ -217,12 +217,11 @@ def axis_of(model: Model) -> CallAxis:
     return CallAxis.of(model.call_paths.whole, model.regions)
 
 
-@FAMILY.derived(
+@declare(
     "critical_path_imbalance", "critical_path", "Imbalance",
-    scalasca={"uses": ("time", *NO_WORK_OF_REFERENCE), "not_worked": no_work_of_reference},
-    exact={"uses": ("time", WAITS, *NO_WORK), "not_worked": no_work},
-    summary="Time on the critical path that would be saved if its work were spread over all locations.",
-    advice=BALANCE,
+    "Time on the critical path that would be saved if its work were spread over all locations.",
+    Derived(uses=("time",)), scalasca={"also": is_lost_in_reference, "not_worked": no_work_of_reference},
+    exact={"also": is_lost, "not_worked": no_work}, advice=BALANCE,
 )  # fmt: skip
 def critical_path_imbalance(
     model: Model, findings: Findings, *, not_worked: Callable[[Model, Findings], Cells]
@@ -246,34 +245,40 @@ def critical_path_imbalance(
     return divide_like(model, more.where(more.value != 0), by_period)
 
 
-sum_of(
-    "performance_impact", "", "Performance impact", "Time that the program's activities occupy, on and beside the critical path.",
-    scalasca={"needs": "root causes"}, exact={},
+declare(
+    "performance_impact", "", "Performance impact",
+    "Time that the program's activities occupy, on and beside the critical path.",
+    SumOf(), scalasca={"needs": "root causes"}, exact={}, part="root causes",
 )  # fmt: skip
-sum_of(
+declare(
     "performance_impact_criticalpath", "performance_impact", "Critical-path activities",
     "Time of activities on the critical path, and what their imbalance costs.",
+    SumOf(),
 )  # fmt: skip
-charged(
+declare(
     "critical_path_activities", "performance_impact_criticalpath", "Activity impact",
     "Time of activities on the critical path, on all locations.",
+    charged("critical_path_activities"),
 )  # fmt: skip
-charged(
+declare(
     "critical_imbalance_impact", "performance_impact_criticalpath", "Imbalance impact",
-    "Time that locations lose because activities on the critical path are not balanced.", advice=BALANCE,
-)  # fmt: skip
-charged(
-    "inter_partition_imbalance", "critical_imbalance_impact", "Inter-partition imbalance",
-    "Loss by imbalance against locations that take no part in an activity.",
+    "Time that locations lose because activities on the critical path are not balanced.",
+    charged("critical_imbalance_impact"), advice=BALANCE, is_estimate=True,
 )  # fmt: skip
 difference(
     "intra_partition_imbalance", "critical_imbalance_impact", "Intra-partition imbalance",
     "Loss by imbalance among locations that take part in an activity.",
     "critical_imbalance_impact", "inter_partition_imbalance",
 )  # fmt: skip
-charged(
+declare(
+    "inter_partition_imbalance", "critical_imbalance_impact", "Inter-partition imbalance",
+    "Loss by imbalance against locations that take no part in an activity.",
+    charged("inter_partition_imbalance"),
+)  # fmt: skip
+declare(
     "non_critical_path_activities", "performance_impact", "Non-critical-path activities",
     "Time of activities beyond what lies on the critical path.",
+    charged("non_critical_path_activities"),
 )  # fmt: skip
 
 
@@ -340,27 +345,29 @@ class Imbalance:
         return Cells(key[:n], value[:n])
 
 
-@FAMILY.derived(
-    "imbalance", "", "Computational imbalance", uses=("comp", "visits"), needs="several locations",
-    summary="Differences of computation from the mean of all locations: an estimate that knows nothing of waits.",
-    advice=BALANCE,
+@declare(
+    "imbalance", "", "Computational imbalance",
+    "Differences of computation from the mean of all locations: an estimate that knows nothing of waits.",
+    Derived(uses=("comp", "visits")), needs="several locations", advice=BALANCE, part="imbalance", is_estimate=True,
 )  # fmt: skip
 def imbalance(model: Model, findings: Findings) -> Cells:
     """Computation less its mean, without its sign."""
     return Imbalance(model, findings).differences(kernels.SIZE)
 
 
-@FAMILY.derived(
-    "imbalance_above", "imbalance", "Overload", uses=("comp", "visits"), summary="Computation beyond the mean of all locations.",
+@declare(
+    "imbalance_above", "imbalance", "Overload", "Computation beyond the mean of all locations.",
+    Derived(uses=("comp", "visits")),
 )  # fmt: skip
 def imbalance_above(model: Model, findings: Findings) -> Cells:
     """Where positive."""
     return Imbalance(model, findings).differences(kernels.ABOVE)
 
 
-@FAMILY.derived(
-    "imbalance_above_single", "imbalance_above", "Single participant", uses=("comp", "visits"),
-    summary="Computation beyond the mean where only one location takes part.",
+@declare(
+    "imbalance_above_single", "imbalance_above", "Single participant",
+    "Computation beyond the mean where only one location takes part.",
+    Derived(uses=("comp", "visits")),
 )  # fmt: skip
 def imbalance_above_single(model: Model, findings: Findings) -> Cells:
     """The mean for each of the others."""
@@ -373,17 +380,19 @@ def imbalance_above_single(model: Model, findings: Findings) -> Cells:
     return Cells.sum(alone, visitor[alone], spread.mean[alone] * (spread.cpus.size - 1))
 
 
-@FAMILY.derived(
-    "imbalance_below", "imbalance", "Underload", uses=("comp", "visits"), summary="Computation that is lacking to the mean of all locations.",
+@declare(
+    "imbalance_below", "imbalance", "Underload", "Computation that is lacking to the mean of all locations.",
+    Derived(uses=("comp", "visits")),
 )  # fmt: skip
 def imbalance_below(model: Model, findings: Findings) -> Cells:
     """Where negative."""
     return Imbalance(model, findings).differences(kernels.BELOW)
 
 
-@FAMILY.derived(
-    "imbalance_below_bypass", "imbalance_below", "Non-participation", uses=("comp", "visits"),
-    summary="Computation that is lacking where a location takes no part at all.",
+@declare(
+    "imbalance_below_bypass", "imbalance_below", "Non-participation",
+    "Computation that is lacking where a location takes no part at all.",
+    Derived(uses=("comp", "visits")),
 )  # fmt: skip
 def imbalance_below_bypass(model: Model, findings: Findings) -> Cells:
     """The mean."""
@@ -391,9 +400,10 @@ def imbalance_below_bypass(model: Model, findings: Findings) -> Cells:
     return spread.absent(spread.lacking())
 
 
-@FAMILY.derived(
-    "imbalance_below_singularity", "imbalance_below_bypass", "Singularity", uses=("comp", "visits"),
-    summary="Computation that is lacking where only one other location takes part.",
+@declare(
+    "imbalance_below_singularity", "imbalance_below_bypass", "Singularity",
+    "Computation that is lacking where only one other location takes part.",
+    Derived(uses=("comp", "visits")),
 )  # fmt: skip
 def imbalance_below_singularity(model: Model, findings: Findings) -> Cells:
     """The mean."""

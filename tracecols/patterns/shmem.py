@@ -14,10 +14,11 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.mpi.waits import BARRIER as BARRIERS
 from tracecols.enhance.mpi.waits import N_TO_N, ONE_TO_N
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, Matches, RegionRule, called, either, named, region_of
+from tracecols.patterns.base import Family, InRegions, Matches, Pattern, RegionRule, called, either, named, region_of
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 FAMILY = Family("SHMEM")
+declare = FAMILY.declare
 
 COLLECTIVE = called("shmem_.*(broadcast|collect|_to_all).*")
 ONE_SIDED = called("shmem_.*(get|put|_g|_p|swap|add|inc)([0-9_].*)?")
@@ -80,17 +81,14 @@ for id, parent, title, what, regions, recorded in (
     is_root = parent == "execution"
     # a title that MPI's properties have alone stays theirs
     ours = (
-        {"regions": recorded, "needs": "shmem_calls"} if is_root else {"regions": recorded, "title": f"SHMEM {title}"}
+        {"found": InRegions(recorded), "needs": "shmem_calls"}
+        if is_root
+        else {"found": InRegions(recorded), "title": f"SHMEM {title}"}
     )
-    FAMILY.add(
-        id,
-        parent,
-        title,
-        f"Time spent in {what}.",
-        regions=regions,
-        scalasca=ours,
-        expert={"needs": "shmem"} if is_root else {},
-    )
+    declare(
+        id, parent, title, f"Time spent in {what}.",
+        InRegions(regions), scalasca=ours, expert={"needs": "shmem"} if is_root else {},
+    )  # fmt: skip
 
 
 def until(m: CompoundTable, time: NDArray[np.int64], ops: tuple[str, ...]) -> NDArray[np.int64]:
@@ -109,23 +107,23 @@ for id, parent, title, what, ops in (
     ("shmem_barrier_wait", "shmem_barrier", "Wait at SHMEM Barrier", "a barrier", BARRIERS),
     ("shmem_wait_nxn", "shmem_collective", "Wait at SHMEM N x N", "an n-to-n operation", N_TO_N),
 ):
-    FAMILY.pattern(
+    declare(
         id,
         parent,
         title,
-        table="window_members",
-        since="enter_time",
+        f"Time in {what} of SHMEM until the last process of the active set has reached it.",
+        Pattern("window_members", since="enter_time"),
         scalasca={"ops": ops},
         expert={"ops": ops},
-        summary=f"Time in {what} of SHMEM until the last process of the active set has reached it.",
         advice="Balance the work in front of it.",
     )(wait_for_last)
 
 
-@FAMILY.pattern(
-    "shmem_latebroadcast", "shmem_collective", "Late SHMEM Broadcast", table="window_members", since="enter_time", expert={},
-    summary="Time in a broadcast of SHMEM until its root has reached it.",
-    advice="Let the root begin earlier, or choose the process that is ready first.",
+@declare(
+    "shmem_latebroadcast", "shmem_collective", "Late SHMEM Broadcast",
+    "Time in a broadcast of SHMEM until its root has reached it.",
+    Pattern("window_members", since="enter_time"),
+    expert={}, advice="Let the root begin earlier, or choose the process that is ready first.",
 )  # fmt: skip
 def late_broadcast(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Until the root has entered."""
@@ -133,11 +131,10 @@ def late_broadcast(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where((wait > 0) & region_of(model, m.call_path, ANY), severity=wait)
 
 
-@FAMILY.pattern(
-    "shmem_lock_competition", "shmem_p2p_synchronization", "SHMEM Lock Competition", table="lock_epochs", expert={},
-    until="previous_release_time",
-    summary="Time in shmem_set_lock until the process that held the lock before releases it.",
-    advice="Hold locks shorter, or use several.",
+@declare(
+    "shmem_lock_competition", "shmem_p2p_synchronization", "SHMEM Lock Competition",
+    "Time in shmem_set_lock until the process that held the lock before releases it.",
+    Pattern("lock_epochs", until="previous_release_time"), expert={}, advice="Hold locks shorter, or use several.",
 )  # fmt: skip
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that takes the lock to its release before."""

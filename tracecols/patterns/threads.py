@@ -8,11 +8,26 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import CONSTRUCTS
 from tracecols.enhance.mpi.waits import CONDITION, CRITICAL, MUTEX, OPENMP, wait_for_locks, wait_for_threads
 from tracecols.model.model import Model
-from tracecols.patterns.base import Cause, Causes, Family, Findings, Matches, called, either, in_role, named, region_of
+from tracecols.patterns.base import (
+    Cause,
+    Causes,
+    Computed,
+    Family,
+    Findings,
+    InRegions,
+    Matches,
+    Pattern,
+    SumOf,
+    called,
+    either,
+    in_role,
+    named,
+    region_of,
+)
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("threads")
-add, pattern = FAMILY.add, FAMILY.pattern
+declare = FAMILY.declare
 
 POSIX = named(".*", "pthread")
 
@@ -24,22 +39,25 @@ RUN_TIME = either(called("(?i:omp).+"), SYNCHRONIZATION, in_role(["flush"], "ope
 API_CALL = in_role(["function", "wrapper"])
 CRITICAL_CONSTRUCT = in_role(["critical"], "openmp")
 
-add("omp_time", "execution", "OpenMP", "Time spent in the OpenMP run-time system and API.", of="children")
+declare(
+    "omp_time", "execution", "OpenMP", "Time spent in the OpenMP run-time system and API.",
+    SumOf(), advice="Join small parallel regions and barriers, or use fewer threads for them.",
+)  # fmt: skip
 
 
-@FAMILY.basic(
-    "omp_management", "omp_time", "Management",
-    summary="Time spent creating teams of threads and ending them.",
-    advice="Join small parallel regions to larger ones, or use fewer threads in them.",
+@declare(
+    "omp_management", "omp_time", "Management", "Time spent creating teams of threads and ending them.",
+    Computed(), advice="Join small parallel regions to larger ones, or use fewer threads in them.", is_heading=True,
+    part="management", is_lost_in_reference=True,
 )  # fmt: skip
 def omp_management(model: Model, findings: Findings) -> Cells:
     """From FORK to each thread's ENTER, and from its EXIT to JOIN."""
     return findings.teams.fork + findings.teams.join
 
 
-@FAMILY.basic(
-    "omp", "execution", "OMP", summary="Time spent in the OpenMP run-time system and API, and forking.",
-    scalasca=None, expert={"needs": "threads"},
+@declare(
+    "omp", "execution", "OMP", "Time spent in the OpenMP run-time system and API, and forking.",
+    Computed(), scalasca=None, expert={"needs": "threads"},
 )  # fmt: skip
 def omp(model: Model, findings: Findings) -> Cells:
     """Region rule, and the time to fork, which lies on call paths of any region."""
@@ -51,30 +69,30 @@ def forks(model: Model, findings: Findings) -> Cells:
     return findings.teams.forks
 
 
-@FAMILY.basic(
-    "omp_fork", "omp_management", "Fork", summary="Time spent creating and starting teams of threads.",
-    expert={"parent": "omp", "cells": forks},
+@declare(
+    "omp_fork", "omp_management", "Fork", "Time spent creating and starting teams of threads.",
+    Computed(), expert={"parent": "omp", "function": forks},
 )  # fmt: skip
 def omp_fork(model: Model, findings: Findings) -> Cells:
     """From FORK to each thread's ENTER."""
     return findings.teams.fork
 
 
-add(
+declare(
     "omp_synchronization", "omp_time", "Synchronization", "Time spent in OpenMP synchronisation.",
-    scalasca={"of": "children"}, expert={"parent": "omp", "regions": SYNCHRONIZATION},
+    SumOf(), expert={"parent": "omp", "found": InRegions(SYNCHRONIZATION)}, is_heading=True,
 )  # fmt: skip
-add(
+declare(
     "omp_barrier", "omp_synchronization", "Barrier", "Time spent in OpenMP barriers.",
-    scalasca={"of": "children"}, expert={"regions": BARRIERS},
+    SumOf(), expert={"found": InRegions(BARRIERS)}, is_heading=True,
 )  # fmt: skip
-add(
+declare(
     "omp_ebarrier", "omp_barrier", "Explicit", "Time spent in explicit OpenMP barriers.",
-    regions=in_role(["barrier"], "openmp"), expert={"id": "omp_explicit_barrier"},
+    InRegions(in_role(["barrier"], "openmp")), expert={"id": "omp_explicit_barrier"},
 )  # fmt: skip
-add(
+declare(
     "omp_ibarrier", "omp_barrier", "Implicit", "Time spent in implicit OpenMP barriers.",
-    regions=in_role(["implicit_barrier"], "openmp"), expert={"id": "omp_implicit_barrier"},
+    InRegions(in_role(["implicit_barrier"], "openmp")), expert={"id": "omp_implicit_barrier"},
 )  # fmt: skip
 
 
@@ -101,38 +119,38 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_
     return parent.where(fits & (wait > 0), severity=wait)
 
 
-@pattern(
-    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier", table="construct_members", since="enter_time", ends_with_call=False, cause=last_thread,
-    summary="Time in an explicit barrier until the last thread of the team has reached it.",
-    advice="Balance the work in front of the barrier.",
-    expert={"parent": "omp_explicit_barrier", "by_process": True},
+@declare(
+    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier",
+    "Time in an explicit barrier until the last thread of the team has reached it.",
+    Pattern("construct_members", since="enter_time", cause=last_thread, ends_with_call=False),
+    advice="Balance the work in front of the barrier.", expert={"parent": "omp_explicit_barrier", "by_process": True},
+    delay="delay_ompbarrier_aggregate", is_lost_in_reference=True,
 )  # fmt: skip
 def explicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by_process: bool = False) -> Matches:
     """Wait at barriers of role barrier."""
     return barrier_wait(model, m, parent, "barrier", by_process)
 
 
-@pattern(
-    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier", table="construct_members", since="enter_time", ends_with_call=False, cause=last_thread,
-    summary="Time in an implicit barrier until the last thread of the team has reached it.",
+@declare(
+    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier",
+    "Time in an implicit barrier until the last thread of the team has reached it.",
+    Pattern("construct_members", since="enter_time", cause=last_thread, ends_with_call=False),
     advice="Try another schedule, balance the work, or use nowait where the barrier is not needed.",
-    expert={"parent": "omp_implicit_barrier", "by_process": True},
+    expert={"parent": "omp_implicit_barrier", "by_process": True}, delay="delay_ompbarrier_aggregate",
+    is_lost_in_reference=True,
 )  # fmt: skip
 def implicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by_process: bool = False) -> Matches:
     """Wait at barriers of role implicit barrier."""
     return barrier_wait(model, m, parent, "implicit_barrier", by_process)
 
 
-add(
-    "omp_critical",
-    "omp_synchronization",
-    "Critical",
-    "Time spent waiting at critical sections and in atomics.",
-    regions=in_role(["critical", "atomic"], "openmp"),
-)
-add(
+declare(
+    "omp_critical", "omp_synchronization", "Critical", "Time spent waiting at critical sections and in atomics.",
+    InRegions(in_role(["critical", "atomic"], "openmp")),
+)  # fmt: skip
+declare(
     "omp_lock_api", "omp_synchronization", "Lock API", "Time spent in calls of the OpenMP lock API.",
-    regions=named("omp_(destroy|init|set|test|unset)(_nest)?_lock", "openmp"),
+    InRegions(named("omp_(destroy|init|set|test|unset)(_nest)?_lock", "openmp")),
 )  # fmt: skip
 
 
@@ -143,11 +161,12 @@ def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(waits, severity=wait)
 
 
-@pattern(
-    "omp_lock_contention_critical", "omp_critical", "Contention", table="lock_acquisitions", since="enter_time",
-    ends_with_call=False, cause=OWNER_BEFORE,
-    summary="Time lost before a critical section because another thread is inside.",
+@declare(
+    "omp_lock_contention_critical", "omp_critical", "Contention",
+    "Time lost before a critical section because another thread is inside.",
+    Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
     advice="Make critical sections shorter or fewer, or stagger the arrival of threads.",
+    delay="delay_lock_aggregate", is_lost_in_reference=True,
 )  # fmt: skip
 def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by a critical region."""
@@ -155,11 +174,12 @@ def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matc
     return found.where(region_of(model, found.call_path, CRITICAL))
 
 
-@pattern(
-    "omp_lock_contention_api", "omp_lock_api", "Contention", table="lock_acquisitions", since="enter_time",
-    ends_with_call=False, cause=OWNER_BEFORE,
-    summary="Time lost waiting for a lock that another thread holds.",
-    advice="Hold locks shorter, use more of them, or data structures without locks.",
+@declare(
+    "omp_lock_contention_api", "omp_lock_api", "Contention",
+    "Time lost waiting for a lock that another thread holds.",
+    Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
+    advice="Hold locks shorter, use more of them, or data structures without locks.", delay="delay_lock_aggregate",
+    is_lost_in_reference=True,
 )  # fmt: skip
 def lock_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by any other OpenMP region."""
@@ -167,11 +187,11 @@ def lock_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return found.where(region_of(model, found.call_path, OPENMP) & ~region_of(model, found.call_path, CRITICAL))
 
 
-@pattern(
-    "omp_lock_competition", "omp_synchronization", "Lock Competition", table="lock_acquisitions", since="enter_time",
-    summary="Time lost waiting for a lock or a critical section that another thread holds.",
-    advice="Hold locks shorter, use more of them, or data structures without locks.",
-    scalasca=None, expert={},
+@declare(
+    "omp_lock_competition", "omp_synchronization", "Lock Competition",
+    "Time lost waiting for a lock or a critical section that another thread holds.",
+    Pattern("lock_acquisitions", since="enter_time"),
+    advice="Hold locks shorter, use more of them, or data structures without locks.", scalasca=None, expert={},
 )  # fmt: skip
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that acquires the lock to the last event of that lock before (lockptr, thesis 3.16)."""
@@ -181,49 +201,45 @@ def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches
     return parent.where(waits, severity=wait)
 
 
-@pattern(
-    "omp_lock_api", "omp_lock_competition", "API", table="lock_acquisitions", since="enter_time",
-    summary="Time lost waiting for a lock that another thread holds.", scalasca=None, expert={},
+@declare(
+    "omp_lock_api", "omp_lock_competition", "API", "Time lost waiting for a lock that another thread holds.",
+    Pattern("lock_acquisitions", since="enter_time"), scalasca=None, expert={},
 )  # fmt: skip
 def api_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by a function."""
     return parent.where(region_of(model, parent.call_path, API_CALL))
 
 
-@pattern(
-    "omp_lock_critical", "omp_lock_competition", "Critical", table="lock_acquisitions", since="enter_time",
-    summary="Time lost before a critical section because another thread is inside.", scalasca=None, expert={},
+@declare(
+    "omp_lock_critical", "omp_lock_competition", "Critical",
+    "Time lost before a critical section because another thread is inside.",
+    Pattern("lock_acquisitions", since="enter_time"), scalasca=None, expert={},
 )  # fmt: skip
 def critical_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by a critical region."""
     return parent.where(region_of(model, parent.call_path, CRITICAL_CONSTRUCT))
 
 
-add(
-    "omp_ordered",
-    "omp_synchronization",
-    "Ordered",
-    "Time spent waiting to enter ordered sections.",
-    regions=in_role(["ordered"], "openmp"),
-    is_wait=True,
-)
-add(
-    "omp_taskwait",
-    "omp_synchronization",
-    "Taskwait",
-    "Time spent waiting for child tasks.",
-    regions=in_role(["task_wait"], "openmp"),
-    is_wait=True,
-)
-add(
-    "omp_flush", "omp_time", "Flush", "Time spent in OpenMP flush directives.", regions=in_role(["flush"], "openmp"),
-    expert={"parent": "omp"},
+declare(
+    "omp_ordered", "omp_synchronization", "Ordered", "Time spent waiting to enter ordered sections.",
+    InRegions(in_role(["ordered"], "openmp")), is_wait=True, is_lost_in_reference=True,
+)  # fmt: skip
+declare(
+    "omp_taskwait", "omp_synchronization", "Taskwait", "Time spent waiting for child tasks.",
+    InRegions(in_role(["task_wait"], "openmp")), is_wait=True,
+)  # fmt: skip
+declare(
+    "omp_flush", "omp_time", "Flush", "Time spent in OpenMP flush directives.",
+    InRegions(in_role(["flush"], "openmp")), expert={"parent": "omp"},
 )  # fmt: skip
 
-add("pthread_time", "execution", "POSIX Threads", "Time spent in calls of the POSIX threads API.", of="children")
-add(
+declare(
+    "pthread_time", "execution", "POSIX Threads", "Time spent in calls of the POSIX threads API.",
+    SumOf(), advice="Hold locks shorter, use more of them, and create threads once instead of often.",
+)  # fmt: skip
+declare(
     "pthread_management", "pthread_time", "Management", "Time spent in management of POSIX threads.",
-    regions=named("pthread_(cancel|create|detach|exit|join)", "pthread"),
+    InRegions(named("pthread_(cancel|create|detach|exit|join)", "pthread")),
 )  # fmt: skip
 
 
@@ -233,10 +249,11 @@ def thread_joined(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     return Causes(m.location[row], np.full(row.size, -1), m.end_time[row])
 
 
-@pattern(
-    "pthread_join_wait", "pthread_management", "Wait at Join", table="created_threads", since="join_enter_time", cause=thread_joined,
-    summary="Time lost in joining a thread that still runs.",
+@declare(
+    "pthread_join_wait", "pthread_management", "Wait at Join", "Time lost in joining a thread that still runs.",
+    Pattern("created_threads", since="join_enter_time", cause=thread_joined),
     advice="Join later, give the joining thread a part of the work, or balance the work of the threads.",
+    delay="delay_join_aggregate",
 )  # fmt: skip
 def join_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that joins to the end of the thread, within the call."""
@@ -244,23 +261,21 @@ def join_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(waits, severity=until - m.join_enter_time)
 
 
-add(
-    "pthread_synchronization",
-    "pthread_time",
-    "Synchronization",
-    "Time spent in synchronisation of POSIX threads.",
-    of="children",
-)
-add(
+declare(
+    "pthread_synchronization", "pthread_time", "Synchronization", "Time spent in synchronisation of POSIX threads.",
+    SumOf(),
+)  # fmt: skip
+declare(
     "pthread_lock_api", "pthread_synchronization", "Mutex", "Time spent in the mutex API.",
-    regions=named("pthread_mutex_(destroy|init|lock|trylock|unlock)", "pthread"),
+    InRegions(named("pthread_mutex_(destroy|init|lock|trylock|unlock)", "pthread")),
 )  # fmt: skip
 
 
-@pattern(
-    "pthread_lock_contention_mutex_lock", "pthread_lock_api", "Contention", table="lock_acquisitions", since="enter_time",
-    ends_with_call=False, cause=OWNER_BEFORE,
-    summary="Time lost waiting for a mutex that another thread holds.",
+@declare(
+    "pthread_lock_contention_mutex_lock", "pthread_lock_api", "Contention",
+    "Time lost waiting for a mutex that another thread holds.",
+    Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
+    delay="delay_lock_aggregate",
 )  # fmt: skip
 def mutex_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by mutex calls."""
@@ -268,16 +283,17 @@ def mutex_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches
     return found.where(region_of(model, found.call_path, MUTEX))
 
 
-add(
+declare(
     "pthread_conditional", "pthread_synchronization", "Condition", "Time spent in the condition variable API.",
-    regions=named("pthread_cond_(broadcast|destroy|init|signal|timedwait|wait)", "pthread"),
+    InRegions(named("pthread_cond_(broadcast|destroy|init|signal|timedwait|wait)", "pthread")),
 )  # fmt: skip
 
 
-@pattern(
-    "pthread_lock_contention_conditional", "pthread_conditional", "Contention", table="lock_acquisitions", since="enter_time",
-    ends_with_call=False, cause=OWNER_BEFORE,
-    summary="Time lost waiting for a mutex after a condition was signalled.",
+@declare(
+    "pthread_lock_contention_conditional", "pthread_conditional", "Contention",
+    "Time lost waiting for a mutex after a condition was signalled.",
+    Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
+    delay="delay_lock_aggregate",
 )  # fmt: skip
 def condition_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by waiting for a condition."""

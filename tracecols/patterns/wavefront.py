@@ -20,9 +20,10 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, Matches, named, region_of
+from tracecols.patterns.base import Family, Matches, Pattern, named, region_of
 
 FAMILY = Family("wavefronts")
+declare = FAMILY.declare
 
 CORNERS = {"nw": "North-West", "ne": "North-East", "sw": "South-West", "se": "South-East"}
 """Where a sweep begins; its number is vertical * 2 + horizontal, 0 for north and west, 1 for south and east."""
@@ -222,18 +223,13 @@ def refills(model: Model, m: CompoundTable) -> NDArray[np.int8]:
 
 for number, (corner, title) in enumerate(CORNERS.items()):
 
-    @FAMILY.pattern(
-        f"mpi_latesender_wavefront_{corner}",
-        "mpi_latesender",
-        f"Wavefront from {title}",
-        table="messages",
-        summary=f"Late Sender time while the pipeline of a sweep from the {title} is filled again after one from elsewhere.",
-        advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.",
-        confidence=0.8,
-        needs="grid",
-        overlaps=True,
-        expert={},
-    )
+    @declare(
+        f"mpi_latesender_wavefront_{corner}", "mpi_latesender", f"Wavefront from {title}",
+        f"Late Sender time while the pipeline of a sweep from the {title} is filled again after one from elsewhere.",
+        Pattern("messages"),
+        advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.", confidence=0.8,
+        needs="grid", overlaps=True, expert={},
+    )  # fmt: skip
     def refill(model: Model, m: CompoundTable, parent: Matches, number: int = number) -> Matches:
         """Late senders whose message starts a sweep from this corner."""
         return parent.where(refills(model, m)[parent.row] == number)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, Matches, RegionRule, called, region_of
-from tracecols.patterns.mpi import FENCE
+from tracecols.patterns.base import Family, InRegions, Matches, Pattern, RegionRule, SumOf, called, region_of
+from tracecols.patterns.mpi import ACTIVE, FENCE, PASSIVE, mpi
 
 FAMILY = Family("one-sided communication")
+declare = FAMILY.declare
 
 
 def wait_for_last(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule) -> Matches:
@@ -41,23 +42,23 @@ for id, parent_id, title, what, operations in (
     ),
     ("mpi_rma_fence_wait", "mpi_rma_fence", "Wait at Fence", "a fence", FENCE),
 ):
-    FAMILY.pattern(
+    declare(
         id,
         parent_id,
         title,
-        table="window_members",
-        since="enter_time",
+        f"Time in {what} until the last process has reached it.",
+        Pattern("window_members", since="enter_time"),
         scalasca=None,
         expert={"operations": operations},
-        summary=f"Time in {what} until the last process has reached it.",
         advice="Balance the work in front of it.",
     )(wait_for_last)
 
 
-@FAMILY.pattern(
-    "mpi_rma_earlywait", "mpi_rma_gat_synchronization", "Early Wait", table="epochs", since="wait_enter_time", scalasca=None, expert={},
-    summary="Time MPI_Win_wait waits for the last origin to complete its accesses.",
-    advice="Call MPI_Win_wait later, or balance the work of the origins.",
+@declare(
+    "mpi_rma_earlywait", "mpi_rma_gat_synchronization", "Early Wait",
+    "Time MPI_Win_wait waits for the last origin to complete its accesses.",
+    Pattern("epochs", since="wait_enter_time"),
+    scalasca=None, expert={}, advice="Call MPI_Win_wait later, or balance the work of the origins.",
 )  # fmt: skip
 def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering MPI_Win_wait to the latest enter of MPI_Win_complete.
@@ -76,10 +77,11 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(chosen, severity=wait)
 
 
-@FAMILY.pattern(
-    "mpi_rma_latecomplete", "mpi_rma_earlywait", "Late Complete", table="epochs", until="complete_enter_time", scalasca=None, expert={},
-    summary="Early Wait time after the last access of the origin, which completes late.",
-    advice="Call MPI_Win_complete right after the last access.",
+@declare(
+    "mpi_rma_latecomplete", "mpi_rma_earlywait", "Late Complete",
+    "Early Wait time after the last access of the origin, which completes late.",
+    Pattern("epochs", until="complete_enter_time"),
+    scalasca=None, expert={}, advice="Call MPI_Win_complete right after the last access.",
 )  # fmt: skip
 def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the end of the origin's last access to entering MPI_Win_complete, as far as it was waited for."""
@@ -89,10 +91,11 @@ def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(late > 0, severity=late)
 
 
-@FAMILY.pattern(
-    "mpi_rma_latepost", "mpi_rma_gat_synchronization", "Late Post", table="epochs", until="post_enter_time", scalasca=None, expert={},
-    summary="Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
-    advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
+@declare(
+    "mpi_rma_latepost", "mpi_rma_gat_synchronization", "Late Post",
+    "Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
+    Pattern("epochs", until="post_enter_time"),
+    scalasca=None, expert={}, advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
 )  # fmt: skip
 def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call in which the origin was at that time to entering MPI_Win_post."""
@@ -100,11 +103,11 @@ def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
 
 
-@FAMILY.pattern(
-    "mpi_rma_earlytransfer", "mpi_communication", "Early Transfer", table="epochs", until="post_enter_time", scalasca=None,
-    expert={"needs": "windows"},
-    summary="Time MPI_Put or MPI_Get waits because the target exposes its window late.",
-    advice="Call MPI_Win_post earlier, or begin the access epoch later.",
+@declare(
+    "mpi_rma_earlytransfer", "mpi_communication", "Early Transfer",
+    "Time MPI_Put or MPI_Get waits because the target exposes its window late.",
+    Pattern("epochs", until="post_enter_time"),
+    scalasca=None, expert={"needs": "windows"}, advice="Call MPI_Win_post earlier, or begin the access epoch later.",
 )  # fmt: skip
 def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the access in which the origin was at that time to entering MPI_Win_post."""
@@ -134,23 +137,22 @@ for id, parent_id, title, what, operations in (
     ("mpi_rma_wait_at_free", "mpi_mgmt_win", "Wait at Free", "the freeing of a window", called("(?i:mpi_win_free)")),
     ("mpi_rma_wait_at_fence", "mpi_rma_sync_active", "Wait at Fence", "a fence", FENCE),
 ):
-    FAMILY.pattern(
+    declare(
         id,
         parent_id,
         title,
-        table="window_members",
-        since="enter_time",
+        f"Time in {what} until the last process has reached it.",
+        Pattern("window_members", since="enter_time"),
         scalasca={"operations": operations},
-        summary=f"Time in {what} until the last process has reached it.",
         needs="windows",
         advice="Balance the work in front of it.",
     )(wait_within_call)
 
 
-@FAMILY.pattern(
-    "mpi_rma_early_fence", "mpi_rma_wait_at_fence", "Early Fence", table="window_members", since="enter_time",
-    summary="Wait at Fence time until the last access of another process to this one has returned.",
-    advice="Fence later, or access earlier.",
+@declare(
+    "mpi_rma_early_fence", "mpi_rma_wait_at_fence", "Early Fence",
+    "Wait at Fence time until the last access of another process to this one has returned.",
+    Pattern("window_members", since="enter_time"), advice="Fence later, or access earlier.",
 )  # fmt: skip
 def early_fence(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part of the wait before the last access has returned."""
@@ -172,10 +174,11 @@ def largest_of_each(
     return result
 
 
-@FAMILY.pattern(
-    "mpi_rma_early_wait", "mpi_rma_sync_active", "Early Wait", table="epochs", since="wait_enter_time", needs="windows",
-    summary="Time MPI_Win_wait waits for the last origin to complete its accesses.",
-    advice="Call MPI_Win_wait later, or balance the work of the origins.",
+@declare(
+    "mpi_rma_early_wait", "mpi_rma_sync_active", "Early Wait",
+    "Time MPI_Win_wait waits for the last origin to complete its accesses.",
+    Pattern("epochs", since="wait_enter_time"),
+    needs="windows", advice="Call MPI_Win_wait later, or balance the work of the origins.",
 )  # fmt: skip
 def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering MPI_Win_wait to the latest enter of MPI_Win_complete, or to the end of the call."""
@@ -183,20 +186,21 @@ def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Match
     return parent.where(largest_of_each(wait, m.is_complete, m.exposure), severity=wait)
 
 
-@FAMILY.pattern(
-    "mpi_rma_late_complete", "mpi_rma_early_wait", "Late Complete", table="epochs", until="complete_enter_time",
-    summary="Early Wait time after the last access of the origin, which completes late.",
-    advice="Call MPI_Win_complete right after the last access.",
+@declare(
+    "mpi_rma_late_complete", "mpi_rma_early_wait", "Late Complete",
+    "Early Wait time after the last access of the origin, which completes late.",
+    Pattern("epochs", until="complete_enter_time"), advice="Call MPI_Win_complete right after the last access.",
 )  # fmt: skip
 def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the end of the origin's last access to entering MPI_Win_complete, as far as it was waited for."""
     return late_complete(model, m, parent)
 
 
-@FAMILY.pattern(
-    "mpi_rma_sync_late_post", "mpi_rma_sync_active", "Late Post", table="epochs", until="post_enter_time", needs="windows",
-    summary="Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
-    advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
+@declare(
+    "mpi_rma_sync_late_post", "mpi_rma_sync_active", "Late Post",
+    "Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
+    Pattern("epochs", until="post_enter_time"),
+    needs="windows", advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
 )  # fmt: skip
 def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call in which the origin was to the latest MPI_Win_post of its targets."""
@@ -205,10 +209,11 @@ def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matche
     return parent.where(chosen, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
 
 
-@FAMILY.pattern(
-    "mpi_rma_comm_late_post", "mpi_rma_communication", "Late Post", table="epochs", until="post_enter_time", needs="windows",
-    summary="Time an access to a window waits because the target exposes it late.",
-    advice="Call MPI_Win_post earlier, or begin the access epoch later.",
+@declare(
+    "mpi_rma_comm_late_post", "mpi_rma_communication", "Late Post",
+    "Time an access to a window waits because the target exposes it late.",
+    Pattern("epochs", until="post_enter_time"),
+    needs="windows", advice="Call MPI_Win_post earlier, or begin the access epoch later.",
 )  # fmt: skip
 def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the access in which the origin was to MPI_Win_post of the target."""
@@ -216,11 +221,11 @@ def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matc
     return parent.where(chosen, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
 
 
-@FAMILY.pattern(
-    "mpi_rma_sync_lock_competition", "mpi_rma_sync_passive", "Lock Competition", table="lock_epochs", needs="windows",
-    until="previous_release_time",
-    summary="Time MPI_Win_lock or MPI_Win_unlock waits for a lock that another process holds.",
-    advice="Hold locks shorter, use shared locks, or several windows.",
+@declare(
+    "mpi_rma_sync_lock_competition", "mpi_rma_sync_passive", "Lock Competition",
+    "Time MPI_Win_lock or MPI_Win_unlock waits for a lock that another process holds.",
+    Pattern("lock_epochs", until="previous_release_time"),
+    needs="windows", advice="Hold locks shorter, use shared locks, or several windows.",
 )  # fmt: skip
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the ENTER of the locking call to the release of the lock before, as far as it lies in the locking or the
@@ -239,24 +244,33 @@ def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches
     )
 
 
-FAMILY.add(
-    "bytes_rma", "", "Bytes Transferred One-sided", "Number of bytes transferred in one-sided operations of hosts.", unit="bytes",
-    of="children", needs="windows",
+declare("syncs_rma", "syncs", "One-sided", "Number of one-sided synchronisation operations.", SumOf(), unit="occ")
+declare(
+    "syncs_rma_active", "syncs_rma", "Active Target", "Number of active target synchronisation operations.",
+    InRegions(mpi(ACTIVE), "visits"), unit="occ",
+)  # fmt: skip
+declare(
+    "syncs_rma_passive", "syncs_rma", "Passive Target", "Number of passive target synchronisation operations.",
+    InRegions(mpi(PASSIVE), "visits"), unit="occ",
+)  # fmt: skip
+declare(
+    "bytes_rma", "", "Bytes Transferred One-sided", "Number of bytes transferred in one-sided operations of hosts.",
+    SumOf(), unit="bytes", needs="windows",
 )  # fmt: skip
 
 
-@FAMILY.pattern(
-    "bytes_put", "bytes_rma", "Put", table="rma_operations", unit="bytes", since="enter_time",
-    summary="Bytes sent by puts and atomic operations.",
+@declare(
+    "bytes_put", "bytes_rma", "Put", "Bytes sent by puts and atomic operations.",
+    Pattern("rma_operations", since="enter_time"), unit="bytes",
 )  # fmt: skip
 def bytes_put(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes to the target."""
     return parent.where(m.sent > 0, severity=m.sent)
 
 
-@FAMILY.pattern(
-    "bytes_get", "bytes_rma", "Get", table="rma_operations", unit="bytes", since="enter_time",
-    summary="Bytes received by gets and atomic operations.",
+@declare(
+    "bytes_get", "bytes_rma", "Get", "Bytes received by gets and atomic operations.",
+    Pattern("rma_operations", since="enter_time"), unit="bytes",
 )  # fmt: skip
 def bytes_get(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes from the target."""

@@ -11,15 +11,16 @@ from tracecols.errors import AnalysisError
 from tracecols.model.model import Model, enhance
 from tracecols.replay.events import events_of, new_times
 from tracecols.replay.replay import Replay
+from tracecols.schema.properties import COMPUTATION, EXECUTION, TIME
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import choose, declared_for
 from tracecols.search.cube import analyze_model
 from tracecols.severity import SeverityCube
-from tracecols.severity.efficiencies import CYCLES, INSTRUCTIONS, IO, REPLAY, RunTimes, times_of
+from tracecols.severity.efficiencies import CYCLES, INSTRUCTIONS, REPLAY, RunTimes, times_of
 from tracecols.slices.opened import open_slice
 
-NEEDED = frozenset(("time", "execution", "comp", IO, *INSTRUCTIONS, *CYCLES))
-"""The properties of which times of a run are made, besides waits."""
+NEEDED = frozenset((TIME, EXECUTION, COMPUTATION, *INSTRUCTIONS, *CYCLES))
+"""The properties of which times of a run are made, besides waits and I/O."""
 
 
 def run_times(replay: Replay, cube: SeverityCube, within: str | None, ideal: str) -> RunTimes:
@@ -65,7 +66,7 @@ def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, c
 
     def cube_of(of: Model, region: str | None) -> SeverityCube:
         # what times are made of: neither root causes nor counts
-        names = [p.id for p in declared_for(of, conventions, ()) if p.id in NEEDED or p.is_wait]
+        names = [p.id for p in declared_for(of, conventions, ()) if p.id in NEEDED or p.is_wait or p.part == "io"]
         return analyze_model(of, conventions, choice=choose(names, None, region, None))
 
     if within is None and replay.is_between:

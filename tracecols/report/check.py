@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tracecols.enhance.dataflow.steps import CLOCKS
-from tracecols.given.quantities import singular
 from tracecols.model.model import Model
 from tracecols.patterns.constraints import Names, find_violations
 from tracecols.schema.clocks import CONDITIONS
+from tracecols.schema.notes import singular
 
 
 def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:

@@ -22,7 +22,7 @@ def tables_for(conventions: str, families: Iterable[Family], chosen: Iterable[st
     if chosen is not None:
         computed, _ = needed(declared, chosen)
         declared = [p for p in declared if p.id in computed]
-    found = {c.table for p in declared for c in p.constituents.values()}
+    found = {c.table for p in declared if p.pattern for c in p.pattern.constituents.values()}
     # what the profile needs of every analysis, and what is counted with the tables of each stage
     found |= {p.table for p in declared if p.table} | {"profile", "teams", "construct_members"}
     stages = {TABLES[name].stage for name in found}

@@ -8,9 +8,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from tracecols.given.quantities import counted, note, singular
+from tracecols.given.quantities import counted
 from tracecols.model.table_files import find_tables
 from tracecols.schema import DEFINITIONS, NAMES, not_analysed
+from tracecols.schema.notes import note, singular
 from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import how_in_words

@@ -14,22 +14,10 @@ from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Family, Property
 from tracecols.patterns.plugins import installed
 from tracecols.patterns.registry import properties
+from tracecols.schema.properties import PARTS
 from tracecols.schema.severity import CONVENTIONS
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import fitting, nearest
-
-
-def how(p: Property) -> str:
-    """Say in a few words how the severity of a property is found."""
-    if p.match is not None:
-        return f"matches {p.table}"
-    if p.regions is not None:
-        return "visits of regions" if p.measure == "visits" else "time in regions"
-    if p.charged:
-        return f"charged, {p.table}"
-    if p.derived is not None:
-        return "computed from others"
-    return {"children": "sum of those below", "rest": "the remainder of its parent"}.get(p.of, "profile")
 
 
 def declared(conventions: str, patterns: Iterable[Family]) -> list[Property]:
@@ -42,7 +30,7 @@ def property_tree(conventions: str, patterns: Iterable[Family] = ()) -> Tree:
     tree = Tree(Text(f"{conventions} conventions ({CONVENTIONS[conventions]})", "bold"))
     nodes = {"": tree}
     for p in declared(conventions, patterns):
-        line = Text.assemble(p.title, ("  " + p.id, "cyan"), (f"  {how(p)}", "dim"))
+        line = Text.assemble(p.title, ("  " + p.id, "cyan"), (f"  {p.found}", "dim"))
         if p.confidence < 1:
             line.append(f", confidence {p.confidence:g}", "dim")
         nodes[p.id] = nodes[p.parent].add(line)
@@ -52,18 +40,25 @@ def property_tree(conventions: str, patterns: Iterable[Family] = ()) -> Tree:
 def facts(p: Property) -> Iterator[tuple[str, str]]:
     """Name everything that is declared of a property: label and text."""
     yield "Unit", p.unit
-    yield "Found by", how(p)
-    if p.match is not None:
-        call_path, location = TABLES[p.table].charged or ("", "")
-        yield "Charged to", f"{call_path} and {location} of {p.table}, unless the pattern says otherwise"
-        if p.match.__doc__:
-            yield "Rule", summary_of(p.match)
-    if p.since or p.until:
-        yield "Interval", f"from {p.since}" if p.since else f"until {p.until}"
+    yield "Found by", str(p.found)
+    of = p.pattern
+    if of is not None:
+        call_path, location = TABLES[of.table].charged or ("", "")
+        yield "Charged to", f"{call_path} and {location} of {of.table}, unless the pattern says otherwise"
+        if of.function is not None and of.function.__doc__:
+            yield "Rule", summary_of(of.function)
+        if of.since or of.until:
+            yield "Interval", f"from {of.since}" if of.since else f"until {of.until}"
     for name, parameter in p.parameters.items():
         yield f"Parameter {name}", f"{parameter.doc}; {float(parameter.default):g} {parameter.unit}".rstrip()
-    for name, c in p.constituents.items():
+    for name, c in of.constituents.items() if of else ():
         yield f"Constituent {name}", f"the {c.table} whose {c.column} is {c.pointer}"
+    if p.is_wait:
+        yield "Counts as", "waiting"
+    elif p.part:
+        yield "Counts as", PARTS[p.part]
+    if p.delay:
+        yield "Caused by", f"the call paths that {p.delay} is charged to"
     if p.needs:
         yield "Exists with", p.needs
     yield "Confidence", f"{p.confidence:g}"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.given.parameters import Parameter
-from tracecols.patterns.base import Matches, Property
+from tracecols.patterns.base import Matches, Pattern, Property
 from tracecols.rules.base import Evidence, Result, rule
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.axes import SystemAxis
@@ -97,10 +97,8 @@ def _properties_of_master(master: int) -> list[Property]:
             f"overloaded_master_{kind}",
             f"mpi_{kind}",
             f"{title} of the Master",
-            "sec",
             "A slave waits for the master.",
-            match=match,
-            table=table,
+            Pattern(table, match),
             given={"master": master},
             overlaps=True,
         )

@@ -30,28 +30,12 @@ DELAY_IDS = {
 }  # fmt: skip
 """By kind of delay: the property of its short-term costs; those in the long term end with `_longterm`."""
 
-ROOTS = (
-    "delay", "waitstates_propagating_vs_terminal", "waitstates_direct_vs_indirect", "critical_path", "performance_impact",
-    "imbalance",
-)  # fmt: skip
-"""The trees of root causes."""
-
-SPREAD = "imbalance"
-"""The root of those that compare all locations with their mean."""
-
-HELD = tuple(root for root in ROOTS if root != SPREAD)
-"""Those that follow from points and pairs of the whole trace, which are held in memory."""
-
 CHARGED = (
     *DELAY_IDS.values(), *(f"{name}_longterm" for name in DELAY_IDS.values()), "critical_path", "critical_path_activities",
     "non_critical_path_activities", "critical_imbalance_impact", "inter_partition_imbalance", "mpi_wait_indirect_latesender",
     "mpi_wait_indirect_latereceiver", "mpi_wait_propagating_ls", "mpi_wait_propagating_lr",
 )  # fmt: skip
 """The properties that are charged, by number."""
-
-ESTIMATED = ("imbalance", "critical_imbalance_impact")
-"""Properties whose parts may exceed them in a cell. Those of imbalance refer to different means, of processes or of
-locations; those of the impact have scales of their own, which can be negative (docs/root-causes.md, Q11)."""
 
 SYNC_POINTS = Table(
     "sync_points",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracecols.schema.columns import Column, Table
+from tracecols.schema.properties import PARTS
 from tracecols.schema.versions import Version
 
 DEFAULT = "exact"
@@ -24,24 +25,7 @@ AGGREGATIONS = {
 }
 """What a value of several call paths or locations is. Extremes come from profiles of other tools, and do not add up."""
 
-FORMAT_VERSION = Version(5, 2)
-
-UNSTATED_WAITS = frozenset((
-    "mpi_init_wait", "mpi_finalize_wait", "mpi_barrier_wait", "mpi_latesender", "mpi_latereceiver", "mpi_nonblocking_collective_wait",
-    "mpi_earlyreduce", "mpi_earlyscan", "mpi_latebroadcast", "mpi_wait_nxn", "mpi_mgmt_file_wait", "mpi_io_collective_wait",
-    "mpi_rma_wait_at_create", "mpi_rma_wait_at_free", "mpi_rma_wait_at_fence", "mpi_rma_early_wait", "mpi_rma_sync_late_post",
-    "mpi_rma_comm_late_post", "mpi_rma_sync_lock_competition", "mpi_rma_wait_window_create", "mpi_rma_wait_window_free",
-    "mpi_rma_fence_wait", "mpi_rma_earlywait", "mpi_rma_latepost", "mpi_rma_earlytransfer", "shmem_wait_nxn", "shmem_latebroadcast",
-    "shmem_barrier_wait", "shmem_lock_competition", "omp_ebarrier_wait", "omp_ibarrier_wait", "omp_lock_contention_critical",
-    "omp_lock_contention_api", "omp_lock_competition", "omp_ordered", "omp_taskwait", "pthread_join_wait",
-    "pthread_lock_contention_mutex_lock", "pthread_lock_contention_conditional", "device_late_launch", "device_early_wait",
-    "device_copy_wait", "device_blocking_copy", "mpi_mgmt_comm_wait",
-))  # fmt: skip
-"""Waits of cubes that do not say which of their properties are: those before version 5.2, those of other tools, and
-CUBE 3 files, which cannot.
-
-All others keep what the declarations of the properties say; a test compares this list with them.
-"""
+FORMAT_VERSION = Version(5, 3)
 
 OLDEST_MAJOR = 4
 """The oldest major version that can be read: what came later declares it (`Column.since`)."""
@@ -80,6 +64,24 @@ SEVERITY_TABLES: dict[str, Table] = {
                     "1 if it is time in which a location waits for another; null not known",
                     since=(5, 2),
                     nullable=True,
+                ),
+                Column("delay", "string", "of a wait: property whose costs say who causes it", since=(5, 3)),
+                Column("part", "string", f"as what its values count: {', '.join(PARTS)}", since=(5, 3)),
+                Column(
+                    "is_heading",
+                    "int8",
+                    "1 if titles of findings do without its title; null not known, as are then `delay` and `part`",
+                    since=(5, 3),
+                    nullable=True,
+                ),
+                Column(
+                    "is_estimate",
+                    "int8",
+                    "1 if its parts may exceed it in a cell",
+                    since=(5, 3),
+                    default=0,
+                    low=0,
+                    high=1,
                 ),
             ),
         ),

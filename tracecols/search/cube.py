@@ -12,6 +12,7 @@ from tracecols.patterns.device_times import device_efficiencies
 from tracecols.patterns.interval import mpi_interval
 from tracecols.patterns.periods import period_axis, period_cells, period_notes
 from tracecols.patterns.registry import CONVENTIONS, needed
+from tracecols.schema.properties import DEVICE_TIME
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import EVERYTHING, Choice, check_conventions, declared_for, with_topologies
 from tracecols.search.limits import within_limits, without_undivided
@@ -68,7 +69,7 @@ def analyze_model(
         axis, of_axis = period_axis(model)
         of_periods = {p.id: choice.period_cells(model, by_period[p.id]) for p in shown}
         divided = {"periods": axis, "period_cells": of_periods}
-        without_time = [p.id for p in declared if p.match is not None and not has_interval(p, search.by_id)]
+        without_time = [p.id for p in declared if p.pattern is not None and not has_interval(p, search.by_id)]
         notes |= of_axis | period_notes(divider.kind, of_periods, n_undivided, without_time)
     notes |= notes_of_trace(model) | left_out | notes_of_threads(model, findings)
     if model.store.note:
@@ -100,7 +101,7 @@ def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes
     }
     if interval := mpi_interval(model):
         facts["mpi_interval"] = interval
-    if "device_time" in search.by_id:
+    if DEVICE_TIME in search.by_id:
         facts["device_efficiencies"] = device_efficiencies(model, search.device_times, search.findings.execution)
     if choice.facts():
         facts["narrowed"] = choice.facts()

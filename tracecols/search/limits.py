@@ -5,8 +5,7 @@ from __future__ import annotations
 from tracecols.errors import AnalysisError
 from tracecols.model.model import Model
 from tracecols.patterns.base import Conventions, Property
-from tracecols.patterns.periods import UNDIVIDED
-from tracecols.schema.causes import HELD, SPREAD
+from tracecols.schema.properties import IMBALANCE, ROOT_CAUSES
 from tracecols.search.choice import Choice, without
 
 MOST_CALLS = 1 << 25
@@ -37,6 +36,11 @@ TOO_LONG = "ticks of all locations: root causes in whole ticks would need more t
 Properties = list[Property]
 
 
+def trees_of(declared: Properties, part: str) -> list[str]:
+    """Return the properties that are declared to count as a part (`schema.properties.PARTS`)."""
+    return [p.id for p in declared if p.part == part]
+
+
 def ticks_of_all(model: Model) -> int:
     """Return the length of the run times the number of locations that compute."""
     manifest = model.store.manifest
@@ -56,7 +60,10 @@ def without_undivided(
     divider = model.call_paths.divider
     if divider is None:
         return declared, shown, 0
-    kept, shown_ids = {p.id for p in without(declared, UNDIVIDED)}, {p.id for p in shown}
+    # the values of their periods do not add up to those of the whole time
+    undivided_trees = trees_of(declared, IMBALANCE)
+    kept_declared = without(declared, undivided_trees)
+    kept, shown_ids = {p.id for p in kept_declared}, {p.id for p in shown}
     undivided = [p.id for p in declared if p.id not in kept and p.id in shown_ids]
     if undivided and choice.properties is not None:
         raise AnalysisError(
@@ -64,7 +71,7 @@ def without_undivided(
             f" {divider.kind}s: those of {divider.kind}s do not add up to those of the whole time\n"
             "  analyze them without"
         )
-    return without(declared, UNDIVIDED), without(shown, UNDIVIDED), len(set(UNDIVIDED) & shown_ids)
+    return kept_declared, without(shown, undivided_trees), len(set(undivided_trees) & shown_ids)
 
 
 def within_limits(
@@ -79,12 +86,14 @@ def within_limits(
     """
     is_named = choice.properties is not None
     notes: dict[str, int] = {}
-    if any(p.id in HELD for p in declared):
+    # what follows from points and pairs of the whole trace, which are held in memory
+    held, spread = trees_of(declared, ROOT_CAUSES), trees_of(declared, IMBALANCE)
+    if held:
         n_calls = sum(scan.n_calls for scan in model.scans)
         ticks = 0 if conventions.quirks.rounds_seconds else ticks_of_all(model)
         if ticks >= MOST_TICKS and is_named:
             raise AnalysisError(
-                f"{', '.join([p.id for p in declared if p.id in HELD][:3])}: all locations together take {ticks:,} ticks, and root causes in "
+                f"{', '.join(held[:3])}: all locations together take {ticks:,} ticks, and root causes in "
                 f"whole ticks are for less than {MOST_TICKS:,}\n  conventions scalasca compute them in seconds; or leave them out"
             )
         if n_calls > MOST_CALLS and not is_named:
@@ -92,9 +101,9 @@ def within_limits(
         if ticks >= MOST_TICKS:
             notes[TOO_LONG] = ticks
         if notes:
-            declared = shown = without(declared, HELD)
+            declared = shown = without(declared, held)
     n_spread = len(model.call_paths) * int(model.locations.is_cpu.sum())
-    if n_spread > MOST_SPREAD and not is_named and any(p.id == SPREAD for p in declared):
+    if n_spread > MOST_SPREAD and not is_named and spread:
         notes[TOO_MANY_CELLS] = n_spread
-        declared, shown = without(declared, [SPREAD]), without(shown, [SPREAD])
+        declared, shown = without(declared, spread), without(shown, spread)
     return declared, shown, notes

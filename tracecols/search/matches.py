@@ -28,8 +28,8 @@ def _search_for(
     computed, _ = needed(declared, [name])
     by_id = {p.id: p for p in declared}
     p = by_id[find_declared(PropertyAxis.of(declared), name)]
-    if p.match is None:
-        below = [q.id for q in declared if q.match is not None and q.parent == p.id]
+    if p.pattern is None:
+        below = [q.id for q in declared if q.pattern is not None and q.parent == p.id]
         hint = f"below it there are {', '.join(below)}" if below else "tracecols patterns says which are"
         raise AnalysisError(
             f"property {p.id!r} is computed from call paths, not matched instance by instance\n  {hint}"
@@ -97,7 +97,8 @@ def causes_of(
     model : Model
         The slice of the trace that the table is of.
     """
-    cause = inherited(p, by_id, lambda q: q.cause is not None).cause
+    pattern = inherited(p, by_id, lambda of: of.cause is not None)
+    cause = None if pattern is None else pattern.cause
     if isinstance(cause, Cause):
         return Causes(*(table[c][found.row] for c in (cause.location, cause.call_path, cause.time)))
     return None if cause is None else cause(model, table, found)
@@ -185,7 +186,7 @@ def states_with_causes(model: Model, conventions: str) -> list[str]:
     AnalysisError
         If there are no such conventions.
     """
-    return [p.id for p in declared_for(model, conventions, ()) if p.cause is not None and p.match is not None]
+    return [p.id for p in declared_for(model, conventions, ()) if p.says_cause]
 
 
 def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[Any]]:

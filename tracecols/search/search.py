@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add, sub
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,12 +21,25 @@ from tracecols.enhance.dataflow.steps import WITHIN
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
 from tracecols.model.model import Model, Progress
 from tracecols.model.tables import TABLES, tables_of
-from tracecols.patterns.base import Conventions, Findings, Instances, Matches, Property
+from tracecols.patterns.base import (
+    Charged,
+    Computed,
+    Conventions,
+    Derived,
+    Findings,
+    InRegions,
+    Instances,
+    Matches,
+    Pattern,
+    Property,
+    Rest,
+    SumOf,
+)
 from tracecols.patterns.device_times import DeviceTimes
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema.causes import CHARGED, RUN_CAUSES
+from tracecols.schema.properties import DEVICE_TIME, VISITS
 from tracecols.search.notes import counts_of
-from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 
 Result = TypeVar("Result")
@@ -50,7 +65,8 @@ def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolu
         values[name] = value
     for name, parameter in p.parameters.items():
         # data frames hold seconds
-        if parameter.unit == "sec" and not p.frame and math.isfinite(values[name]):
+        in_frames = p.pattern is not None and p.pattern.frame
+        if parameter.unit == "sec" and not in_frames and math.isfinite(values[name]):
             values[name] = round(values[name] * resolution)
     return {**p.given, **values}
 
@@ -79,7 +95,7 @@ class SliceSearch:
 
     def __init__(self, declared: list[Property], nested: bool, given: Mapping[str, Mapping[str, Any]]) -> None:
         # what makes cells of the whole trace is not needed here
-        self.declared = [replace(p, cells=None, derived=None) for p in declared]
+        self.declared = [replace(p, found=SumOf()) if isinstance(p.found, Computed) else p for p in declared]
         self.by_id = {p.id: p for p in self.declared}
         self._nested, self._given = nested, given
 
@@ -92,7 +108,7 @@ class SliceSearch:
                 **self._charged(of_slice, stage),
             },
             TeamTimes.of(of_slice) if stage == WITHIN else TeamTimes.none(),
-            DeviceTimes.of(of_slice) if stage == WITHIN and "device_time" in self.by_id else DeviceTimes.none(of_slice),
+            DeviceTimes.of(of_slice) if stage == WITHIN and DEVICE_TIME in self.by_id else DeviceTimes.none(of_slice),
             {**counts_of(of_slice, stage), **self._differences(of_slice, stage)},
         )
 
@@ -101,25 +117,27 @@ class SliceSearch:
         matches: dict[str, Matches] = {}
         masks = of_slice.facts.memo.setdefault(self, {})
         for p in self.declared:
-            if p.match is None or TABLES[p.table].stage != stage:
+            of = p.pattern
+            if of is None or TABLES[of.table].stage != stage:
                 continue
-            table: CompoundTable = of_slice.get(p.table)
+            table: CompoundTable = of_slice.get(of.table)
             parent = self.by_id.get(p.parent)
-            inherited = parent is not None and parent.match is not None and parent.table == p.table
+            inherited = parent is not None and parent.pattern is not None and parent.table == of.table
             start = matches[p.parent] if inherited else every_row(table).read_only()
             constituents = {
                 name: Instances(of_slice.get(c.table), lookup(of_slice.get(c.table)[c.column], table[c.pointer]))
-                for name, c in p.constituents.items()
+                for name, c in of.constituents.items()
             }
-            used = [matches[u] for u in p.uses]
+            used = [matches[u] for u in of.uses]
             try:
-                if p.frame:
+                if of.frame:
                     # imports pandas, which other analyses do without
                     from tracecols.patterns.framed import match_frame
 
                     found = match_frame(p, of_slice, table, start, inherited, constituents, self._given[p.id])
                 else:
-                    found = p.match(of_slice, table.read_only(), start, *used, **constituents, **self._given[p.id])
+                    assert of.function is not None  # `registry.properties` refuses patterns without one
+                    found = of.function(of_slice, table.read_only(), start, *used, **constituents, **self._given[p.id])
                 check_matches(found, table, of_slice)
             except TracecolsError:
                 raise
@@ -136,8 +154,8 @@ class SliceSearch:
         """Return the cells of the properties that a stage charges, in ticks; with fractions where times are seconds."""
         cells: dict[str, Cells] = {}
         for p in self.declared:
-            if p.charged and TABLES[p.table].stage == stage:
-                table: CompoundTable = of_slice.get(p.table)
+            if isinstance(p.found, Charged) and TABLES[p.found.table].stage == stage:
+                table: CompoundTable = of_slice.get(p.found.table)
                 mine = np.flatnonzero(table.property == CHARGED.index(p.id))
                 value = table.charged[mine] * ticks_per_unit(of_slice.facts, of_slice.get("quirks"))
                 cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
@@ -146,7 +164,7 @@ class SliceSearch:
     def _differences(self, of_slice: Model, stage: str) -> dict[str, int]:
         """Return what tells root causes from those of the reference, where a stage knows."""
         name = RUN_CAUSES.name
-        computes = stage == TABLES[name].stage and any(p.charged and p.table == name for p in self.declared)
+        computes = stage == TABLES[name].stage and Charged(name) in [p.found for p in self.declared]
         return dict(of_slice.get(name).counts) if computes else {}
 
 
@@ -162,7 +180,7 @@ def region_mask(
             if p.parent and nested
             else np.ones(len(regions), bool)
         )
-        masks[p.id] = above & p.regions(regions) if p.regions is not None else above
+        masks[p.id] = above & p.found.rule(regions) if isinstance(p.found, InRegions) else above
     return masks[p.id]
 
 
@@ -252,7 +270,7 @@ class Search:
         self.model, self.declared, self.nested = model, declared, conventions.nested
         self.by_id = {p.id: p for p in declared}
         self._masks: dict[str, NDArray[np.bool_]] = {}
-        self.findings = Findings(model, conventions, TeamTimes.none(), PropertyAxis.of(declared))
+        self.findings = Findings(model, conventions, TeamTimes.none(), declared)
         self.device_times = DeviceTimes.none(model)
         unknown = set(parameters or {}) - set(self.by_id)
         if unknown:
@@ -267,7 +285,8 @@ class Search:
     @staticmethod
     def _check(p: Property) -> None:
         """Refuse what cannot be computed."""
-        if p.match is None:
+        of = p.pattern
+        if of is None:
             return
         spec = TABLES.get(p.table)
         if spec is None or spec.charged is None:
@@ -275,13 +294,13 @@ class Search:
             raise AnalysisError(
                 f"property {p.id!r} is declared on {p.table!r}, which is no table patterns are matched on\n  there are {known}"
             )
-        if p.frame and p.uses:
+        if of.frame and of.uses:
             raise AnalysisError(
                 f"property {p.id!r} is a pattern of data frames (frame=True), which is given no matches of others (uses)\n"
                 "  declare it below the property whose matches it narrows"
             )
         together = [t.name for t in tables_of(spec.stage)]
-        for name, c in p.constituents.items():
+        for name, c in of.constituents.items():
             if c.table not in together:
                 raise AnalysisError(
                     f"constituent {name!r} of property {p.id!r} is looked up in {c.table!r}\n"
@@ -307,7 +326,7 @@ class Search:
         counts : dict of str to int
             What could not be matched or contradicts itself, in the tables that were looked at.
         """
-        tables = {p.table for p in self.declared if p.match is not None or p.charged}
+        tables = {p.table for p in self.declared if p.table}
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
         cells = self.findings.cells
@@ -333,40 +352,35 @@ class Search:
 
     def _all_cells(self) -> dict[str, Cells]:
         """Return the cells of all properties, once those of the patterns are known."""
-        model, declared, findings = self.model, self.declared, self.findings
-        for p in declared:
-            if p.regions is not None:
-                basis = findings.execution if p.measure == "execution" else findings.cells["visits"]
-                allowed = region_mask(p, self.by_id, self.nested, model, self._masks)
-                findings.cells[p.id] = basis.on(allowed[model.call_paths.region])
-            elif p.cells is not None:
-                with _named(p):
-                    findings.cells[p.id] = p.cells(model, findings, **self._given[p.id])
-        return self._sums()
+        cells = self.findings.cells
+        declared = self.declared
+        first = [p for p in declared if isinstance(p.found, InRegions | Computed) and not isinstance(p.found, Derived)]
+        sums = [p for p in reversed(declared) if isinstance(p.found, SumOf)]
+        rests = [p for p in declared if isinstance(p.found, Rest)]
+        last = [p for p in declared if isinstance(p.found, Derived)]
+        for p in (*first, *sums, *rests, *last):
+            with _named(p):
+                cells[p.id] = self._cells_of(p)
+        return cells
 
-    def _sums(self) -> dict[str, Cells]:
-        declared, findings = self.declared, self.findings
-        for p in reversed(declared):
-            if p.of == "children":
-                cells = Cells.empty()
-                with _named(p):
-                    for child in declared:
-                        if child.parent == p.id:
-                            cells = cells + findings.cells[child.id]
-                findings.cells[p.id] = cells
-        for p in declared:
-            if p.of == "rest":
-                cells = findings.cells[p.parent]
-                with _named(p):
-                    for sibling in declared:
-                        if sibling.parent == p.parent and sibling.id != p.id:
-                            cells = cells - findings.cells[sibling.id]
-                findings.cells[p.id] = cells
-        for p in declared:
-            if p.derived is not None:
-                with _named(p):
-                    findings.cells[p.id] = p.derived(self.model, findings, **self._given[p.id])
-        return findings.cells
+    def _cells_of(self, p: Property) -> Cells:
+        """Return the cells of a property that no stage finds, given those it is made of."""
+        findings, cells = self.findings, self.findings.cells
+        match p.found:
+            case InRegions(measure=measure):
+                basis = cells[VISITS] if measure == "visits" else findings.execution
+                allowed = region_mask(p, self.by_id, self.nested, self.model, self._masks)
+                return basis.on(allowed[self.model.call_paths.region])
+            case SumOf():
+                return reduce(add, (cells[q.id] for q in self.declared if q.parent == p.id), Cells.empty())
+            case Rest():
+                siblings = [q for q in self.declared if q.parent == p.parent and q.id != p.id]
+                return reduce(sub, (cells[q.id] for q in siblings), cells[p.parent])
+            case Computed(function=function):
+                assert function is not None  # `registry.properties` refuses it
+                return function(self.model, findings, **self._given[p.id])
+            case _:
+                raise AssertionError(f"{p.found} is found in a stage")
 
 
 @dataclass
@@ -381,27 +395,32 @@ class Found:
 
 def has_interval(p: Property, by_id: Mapping[str, Property]) -> bool:
     """Return whether a property says when its matches begin or end."""
-    timed = inherited(p, by_id, lambda q: q.since or q.until)
-    return bool(timed.since or timed.until)
+    timed = inherited(p, by_id, _is_timed)
+    return timed is not None and _is_timed(timed)
 
 
-def inherited(p: Property, by_id: Mapping[str, Property], says: Callable[[Property], object]) -> Property:
-    """Return a property, or the nearest above on the same table that says something; the highest if none does."""
-    while not says(p) and p.parent in by_id and by_id[p.parent].table == p.table:
+def _is_timed(pattern: Pattern) -> bool:
+    return bool(pattern.since or pattern.until)
+
+
+def inherited(p: Property, by_id: Mapping[str, Property], says: Callable[[Pattern], object]) -> Pattern | None:
+    """Return the pattern of a property, or the nearest above on the same table that says something; the highest if none
+    does."""
+    while p.pattern is not None and not says(p.pattern) and p.parent in by_id and by_id[p.parent].table == p.table:
         p = by_id[p.parent]
-    return p
+    return p.pattern
 
 
 def times_of(
     p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return when matches begin and end, in ticks; -1 where the property does not say."""
-    timed = inherited(p, by_id, lambda q: q.since or q.until)
+    timed = inherited(p, by_id, _is_timed)
     is_time = p.unit == "sec"
-    if timed.since:
+    if timed is not None and timed.since:
         begin = table[timed.since][found.row]
         return begin, begin + found.severity if is_time else begin
-    if timed.until:
+    if timed is not None and timed.until:
         end = table[timed.until][found.row]
         return end - found.severity if is_time else end, end
     return np.full(len(found), -1, np.int64), np.full(len(found), -1, np.int64)

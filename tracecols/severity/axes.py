@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import path_names
 from tracecols.given.printable import one_line
+from tracecols.given.providers import provider
 from tracecols.given.quantities import counted
 from tracecols.schema.enums import device_label
-from tracecols.schema.severity import UNSTATED_WAITS
+from tracecols.schema.properties import NOT_SPENT
 
 if TYPE_CHECKING:
     from tracecols.enhance.definitions.regions import Regions
@@ -63,7 +64,14 @@ class PropertyAxis:
         How values come together (`schema.severity.AGGREGATIONS`); by default all add up.
     is_wait : list of int
         1 for a property that is time in which a location waits for another, else 0. Where -1 is given, as by default,
-        it is not known: waits are then those with an id in `schema.severity.UNSTATED_WAITS`, and what is below a wait.
+        it is not known: waits are then those that are declared with the same id, and what is below a wait.
+    delay, part : list of str
+        Of a wait the property whose costs say who causes it, and as what its values count
+        (`schema.properties.PARTS`); empty: as those of the property above.
+    is_heading, is_estimate : list of int
+        1 for a property that titles of findings do without, and for one whose parts may exceed it in a cell, else 0.
+        Where `is_heading` is -1, as by default, none of these four is known: they are what is declared with the same
+        id, and so is the advice of a property that has none.
     """
 
     id: list[str]
@@ -76,13 +84,41 @@ class PropertyAxis:
     overlaps: list[bool]
     aggregation: list[str] = field(default_factory=list)
     is_wait: list[int] = field(default_factory=list)
+    delay: list[str] = field(default_factory=list)
+    part: list[str] = field(default_factory=list)
+    is_heading: list[int] = field(default_factory=list)
+    is_estimate: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.aggregation = self.aggregation or ["sum"] * len(self.id)
-        known: dict[str, int] = {}
-        for name, parent, wait in zip(self.id, self.parent, self.is_wait or [-1] * len(self.id), strict=True):
-            known[name] = int(name in UNSTATED_WAITS or known.get(parent) == 1) if wait == -1 else int(wait)
-        self.is_wait = [known[name] for name in self.id]
+        n = len(self.id)
+        self.aggregation = self.aggregation or ["sum"] * n
+        # copies: other axes may have the same lists
+        self.is_wait, self.is_heading = list(self.is_wait or [-1] * n), list(self.is_heading or [-1] * n)
+        self.delay, self.part, self.advice = (
+            list(self.delay or [""] * n),
+            list(self.part or [""] * n),
+            list(self.advice),
+        )
+        self.is_estimate = list(self.is_estimate or [0] * n)
+        if -1 in self.is_wait or -1 in self.is_heading:
+            self._complete(provider("properties by id")())
+        self.is_wait, self.is_heading, self.is_estimate = (
+            [int(value) for value in column] for column in (self.is_wait, self.is_heading, self.is_estimate)
+        )
+
+    def _complete(self, declared: Mapping[str, Any]) -> None:
+        """Take what is not known from the declared properties of the same ids."""
+        waits: dict[str, int] = {}
+        for i, name in enumerate(self.id):
+            p = declared.get(name)
+            if self.is_wait[i] == -1:
+                self.is_wait[i] = int(waits.get(self.parent[i]) == 1 or (p is not None and p.is_wait))
+            waits[name] = self.is_wait[i]
+            if self.is_heading[i] == -1:
+                self.is_heading[i] = 0
+                if p is not None:
+                    self.delay[i], self.part[i], self.advice[i] = p.delay, p.part, self.advice[i] or p.advice
+                    self.is_heading[i], self.is_estimate[i] = p.is_heading, p.is_estimate
 
     def __repr__(self) -> str:
         lines = [f"{title} ({i}, {unit})" for i, title, unit in zip(self.id, self.title, self.unit, strict=True)]
@@ -140,12 +176,56 @@ class PropertyAxis:
         *besides : str
             Ids of properties that are taken like waits.
         """
-        chosen = {name for name, is_wait in zip(self.id, self.is_wait, strict=True) if is_wait} | set(besides)
+        waits = {name for name, is_wait in zip(self.id, self.is_wait, strict=True) if is_wait}
+        return self.outermost(root, waits | set(besides))
+
+    def outermost(self, root: str, chosen: Set[str]) -> list[str]:
+        """Return the chosen properties below one that lie below no other chosen one.
+
+        Parameters
+        ----------
+        root : str
+            Id of a property.
+        chosen : set of str
+            Ids of properties.
+        """
         return [
             name
             for name in self.id
             if name in chosen and root in (above := self.above(name)) and chosen.isdisjoint(above)
         ]
+
+    def with_part(self, part: str) -> list[str]:
+        """Return the properties that are declared to count as a part (`schema.properties.PARTS`).
+
+        Parameters
+        ----------
+        part : str
+            One of the parts.
+        """
+        return [name for name, of in zip(self.id, self.part, strict=True) if of == part]
+
+    def is_spent(self, name: str) -> bool:
+        """Return whether the values of a property are spent where they are: not charged, nor compared with a mean.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        """
+        return self.nearest(name, self.part) not in NOT_SPENT
+
+    def nearest(self, name: str, says: Sequence[str]) -> str:
+        """Return what a column of text says of a property, or of the nearest one above it of which it says something.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        says : sequence of str
+            One of the columns; empty where nothing is said.
+        """
+        return next((says[self.number[at]] for at in (name, *self.above(name)) if says[self.number[at]]), "")
 
     def parts(self, name: str) -> list[str]:
         """Return the children that add up and do not overlap: what is left of a property without them is its own.

@@ -77,7 +77,11 @@ def explain(
         What no cause explains.
     """
     axis = cube.properties
-    names = sorted((p for p in parts if len(parts[p])), key=lambda p: -_depth(axis.parent, axis.number, p))
+    is_wait = axis.is_wait
+    names = sorted(
+        (p for p in parts if len(parts[p])),
+        key=lambda p: (-is_wait[axis.number[p]], -_depth(axis.parent, axis.number, p)),
+    )
     value = {p: np.maximum(np.asarray(parts[p].value, np.float64), 0) for p in names}
     left = {p: v.copy() for p, v in value.items()}
     taken: list[dict[str, NDArray[np.float64]]] = []

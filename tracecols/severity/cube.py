@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from tracecols.given.printable import printable
+from tracecols.given.providers import provider
 from tracecols.given.quantities import counted
-from tracecols.renderers import renderer
-from tracecols.schema.causes import ESTIMATED
 from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, similar, storage, unfolded
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
@@ -112,7 +111,7 @@ class SeverityCube(Severities):
     def violations(self) -> list[str]:
         """Check what holds for every cell: 0 <= child <= parent, and siblings that do not overlap together <= parent.
 
-        Left out are the parts of estimates (`schema.causes.ESTIMATED`).
+        Left out are the parts of estimates (`PropertyAxis.is_estimate`).
 
         Returns
         -------
@@ -120,13 +119,14 @@ class SeverityCube(Severities):
             One line per property that violates it; empty if all is well.
         """
         lines = []
+        p = self.properties
         for name, children in self.properties.children.items():
             children = [child for child in children if self.properties.adds_up(child)]
             if (
                 not name
                 or not children
                 or not self.properties.adds_up(name)
-                or {name, self.properties.root_of(name)} & set(ESTIMATED)
+                or any(p.is_estimate[p.number[at]] for at in (name, p.root_of(name)))
             ):
                 continue
             for child in children:
@@ -221,7 +221,7 @@ class SeverityCube(Severities):
         SeverityError
             If the file cannot be written, something else exists in its place, or there is no such folder.
         """
-        written: Path = renderer("cube as a page")(self, path, title, sources, force=force)
+        written: Path = provider("cube as a page")(self, path, title, sources, force=force)
         return written
 
     def view(self, height: int = 620) -> Any:
@@ -238,12 +238,12 @@ class SeverityCube(Severities):
         MissingExtraError
             Without anywidget.
         """
-        return renderer("cube as a widget")(self, height)
+        return provider("cube as a widget")(self, height)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        bundle: dict[str, Any] = renderer("cube in a notebook")(self)
+        bundle: dict[str, Any] = provider("cube in a notebook")(self)
         return bundle
 
     def _repr_html_(self) -> str:
-        table: str = renderer("cube as a table")(self)
+        table: str = provider("cube as a table")(self)
         return table

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
-from tracecols.renderers import renderer
+from tracecols.given.providers import provider
+from tracecols.schema.properties import COMPUTATION, EXECUTION, IDLE, TIME
 from tracecols.severity import focus, wording
 from tracecols.severity.causes import CAUSES, Explained, causes_of, explain
 from tracecols.severity.cells import Cells
@@ -44,45 +45,22 @@ N_FINDINGS = 5
 LEAST = 0.005
 """Of the time in the focus: what costs less is no finding."""
 
-DELAYS = {
-    "mpi_latesender": "delay_latesender_aggregate", "mpi_latereceiver": "delay_latereceiver_aggregate",
-    "mpi_barrier_wait": "delay_barrier_aggregate", "mpi_wait_nxn": "delay_n2n_aggregate", "mpi_earlyreduce": "delay_n21_aggregate",
-    "mpi_latebroadcast": "delay_12n_aggregate", "omp_ebarrier_wait": "delay_ompbarrier_aggregate",
-    "omp_ibarrier_wait": "delay_ompbarrier_aggregate",
-}  # fmt: skip
-"""By wait state, for itself and the properties below it: the costs that say who causes it."""
-
-IDLE, IDLE_CAUSES = "omp_idle_threads", "delay_ompidle_longterm"
-"""Threads that wait for their master, and who lets the masters wait meanwhile."""
-
 MEANWHILE = {
-    "serial": (("comp", "execution"), "while their master computes alone", ""),
+    "serial": ("while their master computes alone", ""),
     "mpi": (
-        ("mpi",), "while their master is in MPI",
+        "while their master is in MPI",
         "Shorten the MPI time of the masters, or let the other threads compute meanwhile.",
     ),
     "device": (
-        ("device_api",), "while their master waits for a device",
+        "while their master waits for a device",
         "Let the other threads compute while their master launches, copies and waits.",
     ),
-    "other": ((), "while their master is in a run-time system", "Find out what the masters do on these call paths."),
-}  # fmt: skip
-"""What a master may do while its threads idle: the properties of its time, words for it, and advice instead of the
-property's."""
-
-HEADINGS = (
-    "time", "execution", "mpi_communication", "mpi_point2point", "mpi_synchronization", "mpi_management", "omp_synchronization",
-    "omp_management", "omp_barrier",
-)  # fmt: skip
-"""Properties whose titles a finding's title does without."""
-
-ADVICE = {
-    "mpi": "Compare with the number of operations and what they transfer; overlap them with computation.",
-    "mpi_io": "Read and write large pieces, collectively; look at who writes.",
-    "omp_time": "Join small parallel regions and barriers, or use fewer threads for them.",
-    "pthread_time": "Hold locks shorter, use more of them, and create threads once instead of often.",
+    "other": ("while their master is in a run-time system", "Find out what the masters do on these call paths."),
 }
-"""What to try where neither a property nor those between it and one of these say it."""
+"""What a master may do while its threads idle: words for it, and advice instead of the property's."""
+
+KINDS = {"computation": "serial", "mpi": "mpi", "io": "mpi", "device": "device"}
+"""Which of these it is, by what the time of the master counts as (`schema.properties.PARTS`); all else is `other`."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +233,7 @@ class Diagnosis:
         source : str, optional
             The cube's path, for the commands that show more.
         """
-        found: str = renderer("diagnosis as text")(self, source)
+        found: str = provider("diagnosis as text")(self, source)
         return found
 
     def __str__(self) -> str:
@@ -265,7 +243,7 @@ class Diagnosis:
         return str(self)
 
     def _repr_html_(self) -> str:
-        found: str = renderer("diagnosis as HTML")(self)
+        found: str = provider("diagnosis as HTML")(self)
         return found
 
     def to_dict(self, source: str = "CUBE") -> dict[str, Any]:
@@ -331,7 +309,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     """
     if not is_whole_number(n_findings) or n_findings < 0:
         raise SeverityError(f"{show(n_findings)} is no number of findings\n  give a whole number from 0")
-    if "time" not in cube.cells:
+    if TIME not in cube.cells:
         raise SeverityError(
             "a diagnosis needs times, and this cube has no property time\n  analyze without -p, or name time, too"
         )
@@ -340,7 +318,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
             f"a diagnosis is of one run, and this cube is the {cube.facts['operation']} of several\n  give the cubes it was made of"
         )
     looked_at = cube if with_startup else focus.focused(cube)
-    seconds = looked_at.total("time")
+    seconds = looked_at.total(TIME)
     s = cube.system
     is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
     trace, interval = cube.facts.get("trace") or {}, cube.facts.get("mpi_interval") or {}
@@ -350,7 +328,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     runtime = (
         (trace["last_time"] - trace["first_time"]) / cube.resolution
         if trace
-        else float(cube.by_location("time").max(initial=0.0))
+        else float(cube.by_location(TIME).max(initial=0.0))
     )
     between = (interval["end"] - interval["begin"]) / cube.resolution if interval and not narrowed else math.nan
     threads = np.unique(np.stack([s.rank[is_thread], s.thread[is_thread]]), axis=1).shape[1] if is_thread.any() else 0
@@ -370,7 +348,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         n_events=int(trace.get("n_events", 0)),
         focus=words,
         seconds=seconds,
-        apart=cube.total("time") - seconds,
+        apart=cube.total(TIME) - seconds,
         beside=seconds - between * int(is_thread.sum()) if not with_startup else math.nan,
         efficiencies=table,
         has_teams=has_teams,
@@ -456,12 +434,12 @@ def _candidates(cube: Severities) -> list[str]:
     axis = cube.properties
     asked = (cube.facts.get("narrowed") or {}).get("properties")
     # without a property for computation it is what execution has of its own
-    useful = {"time", _of_computation(cube)}
+    useful = {TIME, _of_computation(cube)}
     return [
         name
         for name in axis.id
         if name not in useful
-        and axis.root_of(name) == "time"
+        and axis.root_of(name) == TIME
         and axis.adds_up(name)
         and (asked is None or any(_is_below(cube, name, top) for top in asked))
     ]
@@ -533,8 +511,8 @@ def findings(cube: Severities, seconds: float) -> list[Finding]:
             found += idle_findings(cube, own, seconds)
         elif len(own):
             title = title_of(cube, name) + remainder_in_words(cube, name, parts)
-            found += _finding(cube, name, title, own, seconds, advice_of(cube, name), _delays(cube, name))
-    n_locations = max(int((cube.by_location("time") > 0).sum()), 1)
+            found += _finding(cube, name, title, own, seconds, advice_of(cube, name), _causes(cube, name))
+    n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
     return sorted(found, key=lambda f: (-_worth(f, n_locations), f.property, f.title, f.what))
 
 
@@ -598,7 +576,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float) -> Finding
 
 def _of_computation(cube: Severities) -> str:
     """Return the property of time that is no loss."""
-    return "comp" if "comp" in cube.properties.number else "execution"
+    return COMPUTATION if COMPUTATION in cube.properties.number else EXECUTION
 
 
 def _in_seconds(evidence: Mapping[str, Any]) -> dict[str, Any]:
@@ -622,7 +600,7 @@ def title_of(cube: Severities, name: str) -> str:
     axis = cube.properties
     titles: list[str] = []
     while name:
-        if name not in HEADINGS or not titles:
+        if not axis.is_heading[axis.number[name]] or not titles:
             titles.append(axis.title[axis.number[name]])
         name = axis.parent[axis.number[name]]
     return ", ".join(reversed(titles))
@@ -648,20 +626,20 @@ def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) 
 
 
 def advice_of(cube: Severities, name: str) -> str:
-    """Return the advice for a property, or for the nearest one above it that has some; its first sentence."""
+    """Return the advice for a property, or for the nearest one above it that has some; its first sentence.
+
+    That of a root is about its whole tree.
+    """
     axis = cube.properties
-    while name and name not in ADVICE and not axis.advice[axis.number[name]]:
-        name = axis.parent[axis.number[name]]
-    advice = "" if name in ("", "time") else axis.advice[axis.number[name]] or ADVICE[name]
+    below_root = [at for at in (name, *axis.above(name)) if axis.parent[axis.number[at]]]
+    advice = next((text for at in below_root if (text := axis.advice[axis.number[at]])), "")
     return advice.split(". ")[0].rstrip(".") + "." * bool(advice)
 
 
-def _delays(cube: Severities, name: str) -> Cells | None:
+def _causes(cube: Severities, name: str) -> Cells | None:
     """Return the costs that say who causes a wait state; None if the cube has none."""
     axis = cube.properties
-    while name and name not in DELAYS:
-        name = axis.parent[axis.number[name]]
-    return cube.cells.get(DELAYS.get(name, "")) if name else None
+    return cube.cells.get(axis.nearest(name, axis.delay))
 
 
 def _finding(
@@ -799,10 +777,10 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
     key = (idle.call_path.astype(np.int64) << 32) | masters(cube)[idle.location]
     axis = cube.properties
     computes = _of_computation(cube)
-    tasks = second_appearance(roots_of_tasks(cube), cube.cells.get("execution", Cells.empty())).at(key)
+    tasks = second_appearance(roots_of_tasks(cube), cube.cells.get(EXECUTION, Cells.empty())).at(key)
     found = []
     for name in axis.id:
-        if not _is_below(cube, name, "execution") or axis.overlaps[axis.number[name]]:
+        if not _is_below(cube, name, EXECUTION) or axis.overlaps[axis.number[name]]:
             continue
         value = cube.cells_of(name, "eee").at(key) + (tasks if name == computes else 0)
         # teams that overlap, and clocks, may make own times negative
@@ -825,7 +803,7 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
         rest -= share
     # where the master has no time of its own, nothing is known of it
     shares["other"][""] = np.maximum(rest, 0.0)
-    for kind, (_, words, advice) in MEANWHILE.items():
+    for kind, (words, advice) in MEANWHILE.items():
         together = sum(shares[kind].values(), np.zeros(len(idle)))
         kept = together > 0
         own = Cells(idle.key[kept], idle.value[kept] * together[kept])
@@ -838,7 +816,7 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
         parts = sorted((p for p in parts if p[1] >= 0.005), key=lambda part: -part[1])
         title = f"{cube.properties.title[cube.properties.number[IDLE]]} {words}"
         # who lets masters wait for messages; of all else they are the cause themselves
-        causes = cube.cells.get(IDLE_CAUSES) if kind == "mpi" else None
+        causes = _causes(cube, IDLE) if kind == "mpi" else None
         if causes is None or not len(causes):
             causes = Cells.sum(own.call_path, masters(cube)[own.location], own.value)
         yield from _finding(
@@ -863,8 +841,6 @@ def _not_negative(cells: Cells) -> Cells:
 
 
 def _kind(cube: Severities, name: str) -> str:
-    if name in MEANWHILE["serial"][0]:
-        return "serial"
-    return next(
-        (kind for kind in ("mpi", "device") if any(_is_below(cube, name, top) for top in MEANWHILE[kind][0])), "other"
-    )
+    """Return which of `MEANWHILE` the time of a property is, without those below it."""
+    axis = cube.properties
+    return "serial" if name == EXECUTION else KINDS.get(axis.nearest(name, axis.part), "other")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import did_you_mean, show
+from tracecols.schema import properties as ids
 from tracecols.severity.cells import Cells
 from tracecols.severity.focus import END, below, calls_of, mpi_call_paths, start_and_end, without
 from tracecols.severity.queries import Severities
@@ -43,9 +44,6 @@ MODEL_TITLES = {
 APPROXIMATION, REPLAY = IDEALS = ("approximation", "replay")
 """How the runtime on an ideal network is found: as what remains of the time without transfer, or by replay of the
 trace."""
-
-IO = "mpi_io"
-"""File I/O: an ideal network shortens none of its time."""
 
 INSTRUCTIONS = ("PAPI_TOT_INS", "instructions", "perf::INSTRUCTIONS")
 CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")
@@ -413,16 +411,16 @@ def times_of(
         )
 
     everywhere = np.ones(len(paths), bool)
-    total = seconds("time", everywhere)
+    total = seconds(ids.TIME, everywhere)
     useful = _useful(cube, chosen)[is_thread]
     serial = _useful(cube, chosen & ~parallel)[is_thread]
-    in_regions = seconds("time", parallel & ~is_mpi)
+    in_regions = seconds(ids.TIME, parallel & ~is_mpi)
     # a window ends when the last process enters MPI_Finalize: until then the others wait there
     waiting = calls_of(cube, END) if is_window else np.zeros(len(paths), bool)
     rank, thread = s.rank[is_thread].astype(np.int64), s.thread[is_thread]
     master = _masters(rank, thread)
-    outside = (total - seconds("time", is_mpi))[master]
-    waits = seconds("time", waiting) + _fixed_in_mpi(cube, chosen & ~waiting)[is_thread]
+    outside = (total - seconds(ids.TIME, is_mpi))[master]
+    waits = seconds(ids.TIME, waiting) + _fixed_in_mpi(cube, chosen & ~waiting)[is_thread]
     kept = outside + waits[master]
     counted = _is_computed(cube, chosen)
     if not window:
@@ -451,15 +449,15 @@ def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float
     its time in MPI.
     """
     result = np.zeros(cube.system.n_locations)
-    if MPI not in cube.cells:
+    if ids.MPI not in cube.cells:
         return result
-    spent, fixed = cube.cells[MPI], Cells.empty()
-    for name in cube.properties.waits(MPI, IO):
+    spent, fixed = cube.cells[ids.MPI], Cells.empty()
+    for name in cube.properties.waits(ids.MPI, *cube.properties.with_part("io")):
         fixed = fixed + cube.cells[name]
     fixed = fixed.on(mask)
     value = np.minimum(fixed.value, spent.at(fixed.key))
     np.add.at(result, fixed.location, value)
-    return result * cube.scale(MPI)
+    return result * cube.scale(ids.MPI)
 
 
 def _runtime(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
@@ -469,7 +467,7 @@ def _runtime(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
 
 
 def _check(cube: Severities) -> None:
-    if "time" not in cube.cells or not ("comp" in cube.cells or "execution" in cube.cells):
+    if ids.TIME not in cube.cells or not (ids.COMPUTATION in cube.cells or ids.EXECUTION in cube.cells):
         raise SeverityError(
             "efficiencies need times and computation, and this cube has no property time, or none of execution and comp\n"
             "  give a cube of all properties: one that was narrowed to some (analyze -p) lacks them"
@@ -483,16 +481,16 @@ def _check(cube: Severities) -> None:
 def _useful(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the time in computation per location: what is executed outside the run-time systems; (n_locations,)
     float64."""
-    if "comp" in cube.cells:
-        return cube.by_location("comp", mask)
-    own = cube.cells_of("execution", "eee").on(mask)
+    if ids.COMPUTATION in cube.cells:
+        return cube.by_location(ids.COMPUTATION, mask)
+    own = cube.cells_of(ids.EXECUTION, "eee").on(mask)
     result = np.bincount(own.location, own.value.astype(np.float64), cube.system.n_locations)
-    return np.asarray(result * cube.scale("execution"), np.float64)
+    return np.asarray(result * cube.scale(ids.EXECUTION), np.float64)
 
 
 def _is_computed(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Say on which call paths there is computation; (n_call_paths,) bool."""
-    cells = cube.cells["comp"] if "comp" in cube.cells else cube.cells_of("execution", "eee")
+    cells = cube.cells[ids.COMPUTATION] if ids.COMPUTATION in cube.cells else cube.cells_of(ids.EXECUTION, "eee")
     result = np.zeros(len(cube.call_paths), bool)
     result[cells.call_path] = True
     return result & mask

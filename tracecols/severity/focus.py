@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import with_descendants
+from tracecols.schema.properties import TIME, VISITS
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.severity.tasks import TAKEN_OFF, roots_of_tasks, second_appearance
@@ -72,7 +73,7 @@ def enclosing(cube: Severities, mask: NDArray[np.bool_]) -> int:
     at = int(c.parent[heads.min()])
     while at >= 0 and not (at <= heads.min() and heads.max() < c.end[at]):
         at = int(c.parent[at])
-    visits = cube.cells.get("visits")
+    visits = cube.cells.get(VISITS)
     if visits is None:
         return -1
     is_repeated = np.zeros(len(c), bool)
@@ -98,10 +99,10 @@ def set_apart(cube: Severities) -> NDArray[np.bool_]:
     nothing = np.zeros(len(cube.call_paths), bool)
     narrowed: Mapping[str, Any] = cube.facts.get("narrowed") or {}
     chosen = {"properties", "within", "start", "stop"} & set(narrowed)
-    if chosen or cube.facts.get("operation") or "time" not in cube.cells:
+    if chosen or cube.facts.get("operation") or TIME not in cube.cells:
         return nothing
     apart = start_and_end(cube)
-    return apart if len(cube.cells["time"].on(~apart)) else nothing
+    return apart if len(cube.cells[TIME].on(~apart)) else nothing
 
 
 def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
@@ -140,11 +141,11 @@ def focused(cube: Cube) -> Cube:
     Its call paths, locations and properties are those of the whole.
     """
     apart = set_apart(cube)
-    whole = cube.total("time") if apart.any() else 0.0
+    whole = cube.total(TIME) if apart.any() else 0.0
     if not whole:
         return cube
     result = without(cube, apart)
-    result.facts["focus"] = {"share": result.total("time") / whole, "seconds": whole - result.total("time")}
+    result.facts["focus"] = {"share": result.total(TIME) / whole, "seconds": whole - result.total(TIME)}
     return result
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tracecols.errors import TracecolsError
 from tracecols.given.arguments import show
-from tracecols.schema.causes import ROOTS
 
 if TYPE_CHECKING:
     from tracecols.severity.axes import PropertyAxis
@@ -103,7 +102,7 @@ def find_property(
         raise error(
             f"no property {show(name)} {where}: patterns are not understood\n  give whole names; it would fit {listed}"
         )
-    others = [i for i in found if axis.root_of(i) not in ROOTS]
+    others = [i for i in found if axis.is_spent(i)]
     found = others or found
     if len(found) == 1:
         return found[0]

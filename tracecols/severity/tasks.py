@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.schema.enums import TASKS
+from tracecols.schema.properties import COMPUTATION, EXECUTION, IDLE, TIME
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
-TAKEN_OFF = {"time": "time", "execution": "execution", "comp": "execution", "omp_idle_threads": "omp_idle_threads"}
+TAKEN_OFF = {TIME: TIME, EXECUTION: EXECUTION, COMPUTATION: EXECUTION, IDLE: IDLE}
 """Properties that the root takes the second appearance off, and whose time below TASKS that is."""
 
 

@@ -18,6 +18,7 @@ from tracecols.given.arguments import did_you_mean, show
 from tracecols.model.model import Model
 from tracecols.model.readable import Readable
 from tracecols.schema import answers
+from tracecols.schema.properties import IDLE
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import choose, declared_for
 from tracecols.search.cube import analyze_model
@@ -260,7 +261,7 @@ def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
     """
     model, readable = trace.model, trace.readable
     waits = states_with_causes(model, conventions)
-    idle = [p.id for p in declared_for(model, conventions, ()) if p.id == "omp_idle_threads"]
+    idle = [p.id for p in declared_for(model, conventions, ()) if p.id == IDLE]
     cube = analyze_model(model, conventions, choice=choose(["time", *idle, *waits], None, None, None))
     cpus = np.flatnonzero(model.locations.is_cpu)
     nothing = np.zeros(cube.system.n_locations)

@@ -13,6 +13,7 @@ from tracecols.model.model import Model
 from tracecols.model.readable import nullable
 from tracecols.patterns.base import Matches, Property
 from tracecols.schema import answers
+from tracecols.schema.properties import LATE_SENDER
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.matches import causes_of, over_matches
 from tracecols.search.search import times_of
@@ -55,7 +56,7 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
         }[by]
         return _together(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), len(who))
 
-    _, parts = over_matches(model, "mpi_latesender", visit, conventions)
+    _, parts = over_matches(model, LATE_SENDER, visit, conventions)
     n_keys = 4 if by == "path" else 2
     found = _together(np.concatenate([np.zeros((n_keys + 3, 0), np.int64), *parts], axis=1), n_keys)
     *who, n_waits, ticks, longest = found

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from tracecols.enhance.dataflow.steps import STAGES, summary_of
 from tracecols.model.tables import STEPS, TABLES
-from tracecols.patterns.base import Property
+from tracecols.patterns.base import Family, Property
 from tracecols.patterns.constraints import CONSTRAINTS
-from tracecols.patterns.registry import CONVENTIONS, properties
-from tracecols.report.properties import facts, how
+from tracecols.patterns.registry import CONVENTIONS
+from tracecols.report.properties import declared, facts
 from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Column, Table, compound, metric_table
 from tracecols.schema.answers import ANSWERS
@@ -123,30 +123,34 @@ def steps() -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_in_scalasca(conventions: str) -> set[str]:
+def as_in_scalasca(conventions: str, patterns: Iterable[Family] = ()) -> set[str]:
     """Return the properties of the conventions `exact` that are the same as those of Scalasca; of others none."""
     if conventions != "exact":
         return set()
-    others = {p.id: replace(p, conventions=conventions) for p in properties("scalasca")}
+    others = {p.id: replace(p, conventions=conventions) for p in declared("scalasca", patterns)}
     return {
-        p.id for p in properties(conventions) if replace(others.get(p.id, p), needs=p.needs) == p and p.id in others
+        p.id
+        for p in declared(conventions, patterns)
+        if replace(others.get(p.id, p), needs=p.needs) == p and p.id in others
     }
 
 
-def property_lists() -> str:
-    """List all properties as trees."""
+def property_lists(patterns: Iterable[Family] = ()) -> str:
+    """List all properties as trees: built in, of installed packages, and given ones."""
     parts = []
     for conventions in CONVENTIONS:
         parts.append(f"## {SPOKEN[conventions]} conventions\n")
-        known = as_in_scalasca(conventions)
+        known = as_in_scalasca(conventions, patterns)
         if known:
             parts.append("Those of Scalasca, and:\n")
         depth: dict[str, int] = {}
-        for p in properties(conventions):
+        for p in declared(conventions, patterns):
             if p.id in known:
                 continue
             depth[p.id] = depth.get(p.parent, -1) + 1
-            text = f"{'  ' * depth[p.id]}- [{p.title}](properties/{p.id}.md) `{p.id}` ({p.unit}; {how(p)}): {p.summary}"
+            text = (
+                f"{'  ' * depth[p.id]}- [{p.title}](properties/{p.id}.md) `{p.id}` ({p.unit}; {p.found}): {p.summary}"
+            )
             if p.confidence < 1:
                 text += f" Confidence {p.confidence:g}."
             if p.overlaps:
@@ -181,31 +185,31 @@ def constraints() -> str:
     return "\n".join(lines) + "\n"
 
 
-def described(p: Property, declared: list[Property]) -> str:
+def described(p: Property, others: list[Property]) -> str:
     """Describe a property under some conventions."""
     text = f"{p.summary}\n"
     if p.advice:
         text += f"\n*{p.advice}*\n"
     text += "\n| | |\n|---|---|\n"
-    around = [("Parent", [p.parent] if p.parent else []), ("Children", [q.id for q in declared if q.parent == p.id])]
+    around = [("Parent", [p.parent] if p.parent else []), ("Children", [q.id for q in others if q.parent == p.id])]
     for label, ids in around:
         if ids:
             text += f"| {label} | {', '.join(f'[{i}]({i}.md)' for i in ids)} |\n"
     return text + "".join(f"| {label} | {value} |\n" for label, value in facts(p))
 
 
-def property_pages() -> dict[str, str]:
+def property_pages(patterns: Iterable[Family] = ()) -> dict[str, str]:
     """Describe every property on a page of its own, by id; once where several conventions agree."""
     titles: dict[str, str] = {}
     found: dict[str, dict[str, list[str]]] = {}
     for conventions in CONVENTIONS:
-        declared = properties(conventions)
-        known = as_in_scalasca(conventions)
-        for p in declared:
+        of_conventions = declared(conventions, patterns)
+        known = as_in_scalasca(conventions, patterns)
+        for p in of_conventions:
             if p.id in known:
                 continue
             titles.setdefault(p.id, p.title)
-            found.setdefault(p.id, {}).setdefault(described(p, declared), []).append(conventions)
+            found.setdefault(p.id, {}).setdefault(described(p, of_conventions), []).append(conventions)
     return {
         name: f"# {titles[name]}\n\n`{name}`\n"
         + "".join(f"\n## {' and '.join(SPOKEN[c] for c in of)} conventions\n\n{text}" for text, of in texts.items())

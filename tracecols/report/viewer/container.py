@@ -37,11 +37,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.given.printable import printable
-from tracecols.given.quantities import singular
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.sources import Sources
 from tracecols.report.viewer.topologies import default_topology, topologies_of
+from tracecols.schema.notes import singular
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis, name_of
 from tracecols.severity.narrowed import asked_for

@@ -6,15 +6,15 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tracecols.schema.properties import COMPUTATION, EXECUTION, TIME
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import ranges
 from tracecols.severity.periods import OUTSIDE
 from tracecols.severity.reduction import reduce_at
 
-ROOT = "time"
 WAITS = "waits"
-COMPUTATION = "comp"
+"""The part of the time that locations wait for each other."""
 
 SHOWN_OUTLIERS = 12
 LONGEST = 60
@@ -30,12 +30,12 @@ def part_of(axis: PropertyAxis, name: str) -> str | None:
     """
     part = COMPUTATION
     steps = [name, *axis.above(name)]
-    if steps[-1] != ROOT or any(axis.overlaps[axis.number[step]] for step in steps):
+    if steps[-1] != TIME or any(axis.overlaps[axis.number[step]] for step in steps):
         return None
     if any(axis.is_wait[axis.number[step]] for step in steps):
         return WAITS
     for step in steps:
-        if step not in (ROOT, "execution"):
+        if step not in (TIME, EXECUTION):
             part = step
     return part
 
@@ -51,10 +51,10 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
         no time in any period.
     """
     axis = cube.properties
-    if cube.periods is None or ROOT not in cube.period_cells or not len(cube.period_cells[ROOT]):
+    if cube.periods is None or TIME not in cube.period_cells or not len(cube.period_cells[TIME]):
         return None
     n = len(cube.periods)
-    order = [COMPUTATION, *(c for c in axis.children.get("execution", ()) if c != COMPUTATION), WAITS]
+    order = [COMPUTATION, *(c for c in axis.children.get(EXECUTION, ()) if c != COMPUTATION), WAITS]
     sums: dict[str, NDArray[Any]] = {}
     of: dict[str, list[int]] = {}
     for name in axis.id:
@@ -98,9 +98,9 @@ def similar_phases(cube: SeverityCube) -> dict[str, Any] | None:
         it has, by how much they differ, and which; outliers, the phases that differ most from the median with what they
         differ by, and how many more there are.
     """
-    if cube.periods is None or cube.periods.kind != "phase" or ROOT not in cube.period_cells:
+    if cube.periods is None or cube.periods.kind != "phase" or TIME not in cube.period_cells:
         return None
-    table = cube.similar_periods(ROOT)
+    table = cube.similar_periods(TIME)
     groups = []
     for _, members in table[table.group >= 0].groupby("group"):
         numbers = ranges(members.index.tolist()).replace(",", ", ")

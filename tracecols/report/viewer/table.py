@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tracecols.given.printable import escaped
-from tracecols.schema.causes import ROOTS
 from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
 
@@ -30,7 +29,7 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
         root = axis.root_of(name)
         whole = cube.whole(root)
         # what is charged or estimated divides no time
-        if root in ROOTS:
+        if not axis.is_spent(root):
             continue
         if axis.unit[axis.number[root]] != "sec" or not whole or not axis.adds_up(name):
             continue

@@ -1,0 +1,141 @@
+"""What notes count: the text that says it of several things, and of one.
+
+Cubes and stores keep the text for several things, whatever the number. Notes of other versions have no text for one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+COUNTED = (
+    # of one location, and of definitions
+    "{exit that does|exits that do} not match {its|their} enter",
+    "{region instance that never ends|region instances that never end}",
+    "{event earlier than the one before it|events earlier than the one before them}",
+    "{position that does|positions that do} not fit {its|their} topology",
+    "{record|records} of ..., which {is|are} not analysed",
+    "{device stream, which is no CPU: its|device streams, which are no CPUs: their} times and visits are left out",
+    # threads
+    "{team|teams} that nobody forked",
+    "{thread that begins|threads that begin} in undefined teams",
+    "{construct that lacks|constructs that lack} threads",
+    "{construct|constructs} in different order",
+    "{thread that does|threads that do} not wait for others",
+    "{lock event that does|lock events that do} not alternate",
+    "{lock that was|locks that were} never released",
+    "{created thread that never begins|created threads that never begin}",
+    "{thread|threads} that nobody created",
+    "{thread that runs while its process runs serially: its|threads that run while their process runs serially: their}"
+    " idle time counts besides",
+    "{call path counted outside its|call paths counted outside their} parallel region, as the reference does",
+    # processes
+    "{send|sends} without receive",
+    "{receive|receives} without send",
+    "{cancelled request|cancelled requests}",
+    "{message received before it was|messages received before they were} sent",
+    "{collective operation that lacks|collective operations that lack} participants",
+    "{collective operation|collective operations} whose participants disagree",
+    "{participant|participants} of collective operations on undefined communicators",
+    "{collective operation left before others entered it|collective operations left before others entered them}",
+    "{process that leaves|processes that leave} MPI_Init or MPI_Finalize before others entered it",
+    "{non-blocking collective operation that is|non-blocking collective operations that are} never completed",
+    "{non-blocking collective operation that lacks|non-blocking collective operations that lack} participants",
+    "{operation on windows that lacks|operations on windows that lack} participants",
+    "{operation|operations} on undefined windows",
+    "{exposure epoch that lacks|exposure epochs that lack} access epochs",
+    "{collective operation on files that lacks|collective operations on files that lack} participants",
+    "{collective call|collective calls} for files whose handle is not recorded: waiting in {it|them} is not known",
+    "{call|calls} of neighbourhood collectives: no recording says on which communicator, so who waits for whom is not"
+    " known",
+    # devices
+    "{reference|references} of calls to streams that do not exist in their process",
+    "{kernel|kernels} launched before the piece",
+    "{kernel|kernels} without a launch",
+    "{kernel whose launch is|kernels whose launches are} not told: late hosts and launch latency are not known",
+    "{launch|launches} without a kernel",
+    "{kernel that begins before its|kernels that begin before their} launch",
+    "{copy that never ends|copies that never end}",
+    "{copy|copies} asked for before the piece",
+    "{copy|copies} whose call is not known",
+    "{copy|copies} without bytes",
+    "{call that launches kernels or copies|calls that launch kernels or copy}, and no streams of devices: what the"
+    " devices do is not recorded",
+    # cells
+    "{cell that is not zero|cells that are not zero}",
+    "{cell of a program's root that is|cells of a program's root that are} negative because the reference takes explicit"
+    " tasks off it",
+    "{cell that is|cells that are} negative because",
+    "{cell|cells} with more waiting than time, because clocks disagree or waits of one call overlap",
+    "{difference|differences} from conventions",
+    # what is left out
+    "{call of MPI, OpenMP or for devices|calls of MPI, OpenMP or for devices} that an end of the piece cuts through, whose"
+    " waiting is not all seen here",
+    "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side of them",
+    "{call instance|call instances}: root causes take about 200 bytes of memory for each",
+    "{cell|cells} of call paths and CPUs: computational imbalance",
+    "{tick|ticks} of all locations: root causes",
+    "{call instance|call instances}, too many for the critical path",
+    "{value of counters that is no number|values of counters that are no numbers}",
+    "{topology|topologies} without a communicator",
+    "{coordinate|coordinates} of locations without a rank",
+    # periods
+    "{process that has fewer phases than others, and lacks|processes that have fewer phases than others, and lack} the"
+    " last ones",
+    "{process without any phase: all it does|processes without any phase: all they do} is outside",
+    "{instance of a phase within a phase, which belongs|instances of a phase within a phase, which belong} to that",
+    "{property whose matches do not say when they begin (...): it counts|properties whose matches do not say when they"
+    " begin (...): they count} for the bin in which their call begins",
+    # the replay
+    "{call|calls} that may wait for others, which the recording does not tell",
+    "{call of one-sided communication and I/O that is kept as it was|calls of one-sided communication and I/O that are"
+    " kept as they were} recorded",
+    "{thread whose creation is not recorded, kept at its|threads whose creation is not recorded, kept at their} recorded"
+    " begin",
+    "{join of a thread|joins of threads} whose end is not recorded, kept as long as {it was|they were}",
+    "{wait|waits} for condition variables whose signals are not recorded, kept as long as {it was|they were} beyond"
+    " waiting for the mutex",
+    "{call that manages devices or waits|calls that manage devices or wait} for them, taken for computation",
+    "{call|calls} of SHMEM, taken for computation",
+    "{inferred wait of a sender for a receiver, or for a lock, that contradicts|inferred waits of senders for receivers,"
+    " or for locks, that contradict} the order of other events, left out",
+    "{message or participant|messages and participants} outside of MPI calls, left out",
+)
+"""What is counted, as the beginning of a text: in braces what is said of one, and of several; `...` is any text."""
+
+
+@cache
+def _templates() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return what the texts for several things match, and the text for one of each."""
+
+    def form(text: str, which: int) -> str:
+        return re.sub(r"\{([^|}]*)\|([^}]*)\}", lambda found: found[which], text)
+
+    return tuple(
+        (re.compile(re.escape(form(text, 2)).replace(r"\.\.\.", "(.*?)")), form(text, 1).replace("...", r"\1"))
+        for text in COUNTED
+    )
+
+
+def is_declared(words: str) -> bool:
+    """Say whether a text that is counted has a declared beginning."""
+    return any(many.match(words) for many, _ in _templates())
+
+
+def singular(words: str) -> str:
+    """Return what is said of several things, for one of them; the same text if it is none of this version.
+
+    Parameters
+    ----------
+    words : str
+        What a note counts: kernels that begin before their launch.
+    """
+    for many, one in _templates():
+        if found := many.match(words):
+            return found.expand(one) + words[found.end() :]
+    return words
+
+
+def note(n: int, what: str) -> str:
+    """Write how many there are of what a note counts."""
+    return f"{n:,} {singular(what) if n == 1 else what}"

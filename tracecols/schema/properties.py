@@ -1,0 +1,35 @@
+"""Properties that code calculates with, by their ids; what else is known of properties is declared with them
+(`tracecols.patterns`).
+"""
+
+from __future__ import annotations
+
+TIME = "time"
+"""The root of all times."""
+
+EXECUTION = "execution"
+"""Time in which programs run: threads that idle and the measurement are beside it."""
+
+COMPUTATION = "comp"
+"""What of it is spent outside of run-time systems; conventions without it have what `execution` has of its own."""
+
+MPI = "mpi"
+IDLE = "omp_idle_threads"
+VISITS = "visits"
+LATE_SENDER = "mpi_latesender"
+DEVICE_TIME = "device_time"
+
+PARTS = {
+    "computation": "computation of the program",
+    "mpi": "calls of MPI: an ideal network takes no time for what of it is neither waiting nor I/O",
+    "io": "calls of MPI that work on files: an ideal network shortens none of it",
+    "device": "calls that manage and use devices",
+    "management": "start and end of teams of threads: no work",
+    "idle": "reserved for threads that have nothing to do: no work",
+    "root causes": "charged to those who cause waiting, or to the critical path: not spent",
+    "imbalance": "difference from the mean of all locations: not spent",
+}
+"""As what the values of a property, and of those below it, count (`patterns.base.Property.part`)."""
+
+ROOT_CAUSES, IMBALANCE = NOT_SPENT = ("root causes", "imbalance")
+"""Those of which no call path spends what it has."""
