@@ -190,3 +190,22 @@ def retime(position, node_position, new_time, at, result):
             result[i] = new_time[v]
         else:
             result[i] = min(new_time[v] + np.int64(np.floor(since / before * after)), new_time[v + 1])
+
+
+@kernel
+def catch_up(is_first, inside, weight, time):
+    """Move nodes that wait for nothing to when the node before them and their weight let them happen, in place; O(n).
+
+    Parameters
+    ----------
+    is_first : (n_nodes,) bool
+        First node of its location.
+    inside : (n_nodes,) bool
+        The nodes to move.
+    weight : (n_all,) int64
+    time : (n_all,) int64
+        Recorded times, ticks.
+    """
+    for v in range(inside.size):
+        if inside[v] and not is_first[v]:
+            time[v] = time[v - 1] + weight[v]

@@ -68,7 +68,10 @@ def test_reprs__of_comparisons_name_runs_times_and_what_differs(trace, cube):
 
 def test_reprs__of_findings_are_one_line(cube):
     found = repr(cube.diagnosis().findings[0])
-    assert found.startswith("<Finding 1") and "Idle Threads while their master computes alone, hybrid/main/" in found
+    assert (
+        found.startswith("<Finding 1")
+        and "rank 0 thread 0 computes do_work alone while other threads idle, hybrid/main/" in found
+    )
     assert "\n" not in found and len(found) < 200
 
 

@@ -149,6 +149,11 @@ def test_focus__is_everything_without_mpi_and_of_narrowed_and_computed_cubes(tra
 # -- what is found -----------------------------------------------------------------------------------------------------
 
 
+def without_causes(cube):
+    """Return a cube that keeps no causes: its findings are properties."""
+    return cube.replaced(facts={key: value for key, value in cube.facts.items() if key != "causes"})
+
+
 def plain_findings(cube):
     """The twin: seconds by property, idle threads by what their master does, from the cells of the focus one by one."""
     axis, s = cube.properties, cube.system
@@ -195,7 +200,7 @@ def plain_findings(cube):
 @pytest.mark.parametrize("name", ["hybrid_2x3", "omp_basic", "jacobi_gpu"])
 def test_findings__are_what_a_plain_twin_adds_up(name, traces, monkeypatch):
     monkeypatch.setattr(diagnosis, "LEAST", 0.0)
-    _, cube = traces(name)
+    cube = without_causes(traces(name)[1])
     d = cube.diagnosis(1000)
     totals, idle = plain_findings(cube)
     of_idle = [f for f in d.findings if f.property == "omp_idle_threads"]
@@ -220,9 +225,11 @@ def check_findings(cube):
         looked_at = cube if with_startup else cube.focused()
         found = Counter()
         for f in cube.diagnosis(10_000, with_startup=with_startup).findings:
-            assert 0 < f.seconds <= cube.total("time")
+            assert 0 < f.seconds <= cube.total("time") or (f.gain and not f.seconds)
             assert f.where.share <= 1 + 1e-9 and f.region.share <= 1 + 1e-9
-            found[f.property] += f.seconds
+            assert f.seconds == pytest.approx(sum(seconds for _, seconds in f.parts))
+            for name, seconds in f.parts:
+                found[name] += seconds
         for name, seconds in found.items():
             assert seconds <= looked_at.total(name) * (1 + 1e-9) + 1e-12, name
         assert sum(found.values()) + looked_at.total("comp") <= looked_at.total("time") * (1 + 1e-9)
@@ -268,7 +275,7 @@ def test_findings__of_idle_threads_leave_tasks_out(archive, tmp_path):
     """A worker does not idle while its master executes tasks: the program's root takes off what appears there."""
     cube = analyzed(with_tasks(archive), tmp_path)
     assert cube.total("omp_idle_threads") == pytest.approx(20e-9)
-    idle = [f for f in cube.diagnosis(100).findings if f.property == "omp_idle_threads"]
+    idle = [f for f in without_causes(cube).diagnosis(100).findings if f.property == "omp_idle_threads"]
     assert [(f.seconds, f.title.partition(" while ")[2]) for f in idle] == [
         (pytest.approx(20e-9), "their master computes alone")
     ]
@@ -351,11 +358,14 @@ def test_findings__of_what_overlaps_alone_have_all_of_it():
 
 def test_diagnosis__names_waits_in_nonblocking_collectives(traces):
     _, cube = traces("iallreduce_late")
-    first, second, *_ = cube.diagnosis().findings
+    first = cube.diagnosis().findings[0]
     assert first.property == "mpi_nonblocking_collective_wait"
     assert first.where.call_path == "iallreduce_late/main/cg_step/MPI_Wait"
-    assert first.seconds == pytest.approx(cube.focused().total("mpi_nonblocking_collective_wait"))
+    assert dict(first.parts)["mpi_nonblocking_collective_wait"] == pytest.approx(
+        cube.focused().total("mpi_nonblocking_collective_wait")
+    )
     assert first.share > 0.3 and "number and size of messages" not in first.advice
+    second = without_causes(cube).diagnosis().findings[1]
     assert second.title.endswith("Point-to-point without Wait in Non-blocking Collective") and second.share < 0.02
 
 
@@ -363,17 +373,17 @@ FIRST = {
     # The program computes alone in its first parts (h_latesender, h_latereceiver, h_coll: do_work outside parallel
     # regions) while two workers of each process idle: h_coll computes longest. That is more than any wait: its own
     # source says what it does.
-    "hybrid_2x3": ("omp_idle_threads", "computes alone", "do_work", "OpenMP"),
+    "hybrid_2x3": ("omp_idle_threads", "alone while other threads idle", "do_work", "OpenMP"),
     # Class S is far too small: of 0.18 s between MPI_Init and MPI_Finalize, processes are in MPI for 60 % (0.15 s of
     # computation in 1.46 s of all threads), nearly all of it MPI_Waitall of exch_qbc, and other threads idle there;
     # point-to-point comes next.
-    "bt-mz_S_4x2": ("omp_idle_threads", "in MPI", "MPI_Waitall", "OpenMP"),
+    "bt-mz_S_4x2": ("omp_idle_threads", "in exch_qbc", "MPI_Waitall", "OpenMP"),
     # A grid of 16^3 per process: 70 % of the runtime is MPI (MPI parallel efficiency 30 %), while the second thread
     # idles.
-    "hpcg_2x2": ("omp_idle_threads", "in MPI", "MPI_", "OpenMP"),
+    "hpcg_2x2": ("omp_idle_threads", "in ExchangeHalo", "MPI_", "OpenMP"),
     # 11 ms of many small messages: transfer is the lowest factor, by replay of the trace, too (0.42), and most of it in
     # MPI_Send.
-    "sweep3d_4": ("mpi_point2point", "Point-to-point", "MPI_Send", "Transfer"),
+    "sweep3d_4": ("mpi_point2point", "messages of 1.2 kB in snd_real", "MPI_Send", "Transfer"),
     # Both devices idle 99 %, before launch: the host is late, as its masters spend two thirds of the 44 s in
     # MPI_Sendrecv and MPI_Allreduce, while three threads of each idle.
     "jacobi_gpu": ("omp_idle_threads", "in MPI", "MPI_", "device_orchestration"),
@@ -387,12 +397,12 @@ def test_diagnosis__finds_first_what_costs_most(name, traces):
     d = cube.diagnosis()
     first = d.findings[0]
     assert first.property == property_
-    assert words in first.title
+    assert words in (first.what or first.title)
     assert region in first.where.call_path.rpartition("/")[2]
     titles = {m.metric: m.title for m in d.efficiencies}
     assert titles.get(d.lowest, d.lowest).startswith(lowest)
     assert d.text().count("<") == 2  # the words "< lowest", and the mark
-    assert len(d.findings) == 5
+    assert d.findings
     assert all(f.advice and f.paid_by for f in d.findings)
     # whoever starts and ends MPI is not what is wrong
     assert not any("MPI_Init" in f.where.call_path or f.property.startswith("mpi_init") for f in d.findings)
@@ -400,12 +410,12 @@ def test_diagnosis__finds_first_what_costs_most(name, traces):
 
 def test_findings__say_what_they_leave_out(traces):
     """A finding is of a property without those below it; `show` tells what it is with them, which is more."""
-    _, cube = traces("sweep3d_4")
+    cube = without_causes(traces("sweep3d_4")[1])
     first = cube.diagnosis().findings[0]
     assert first.title == "MPI, Point-to-point without Late Sender and Late Receiver"
     below = cube.focused().total("mpi_latesender") + cube.focused().total("mpi_latereceiver")
     assert first.seconds + below == pytest.approx(cube.focused().total("mpi_point2point"))
-    _, cube = traces("hpcg_2x2")
+    cube = without_causes(traces("hpcg_2x2")[1])
     titles = {f.property: f.title for f in cube.diagnosis(10).findings}
     assert titles["omp_ibarrier"] == "OpenMP, Implicit without Wait at Implicit Barrier"
     assert titles["mpi_latereceiver"] == "MPI, Late Receiver"
@@ -414,7 +424,7 @@ def test_findings__say_what_they_leave_out(traces):
 def test_findings__name_the_call_path_of_the_region_they_name(traces):
     """Where the call path with most of a finding ends in another region than that with most of it, the region stands
     alone."""
-    _, cube = traces("hpcg_2x2")
+    cube = without_causes(traces("hpcg_2x2")[1])
     found = cube.diagnosis(10).findings
     spread = [
         f for f in found if f.region.n_call_paths > 1 and f.where.share < 0.5 and f.region.share > 1.5 * f.where.share
@@ -438,6 +448,7 @@ def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):
 
 def test_diagnosis__tells_who_causes_what(traces):
     trace, cube = traces("hybrid_2x3")
+    cube = without_causes(cube)
     by_property = {f.property: f for f in cube.diagnosis(100).findings}
     # of the costs of late broadcasts the root pays nothing and causes all: it computes before
     waits = trace.waits[trace.waits.property == "mpi_latebroadcast"]

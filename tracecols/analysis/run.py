@@ -9,10 +9,12 @@ from dataclasses import replace
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
 from tracecols.enhance.scan.periods import NO_PERIODS
+from tracecols.findings.search import facts_of_causes
 from tracecols.patterns.periods import within_phases
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.replay.efficiencies import times_of_window
 from tracecols.search.cube import analyze_model
+from tracecols.severity.causes import CAUSES, NARROWED
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.efficiencies import KEPT, REPLAY, as_facts
 from tracecols.slices.opened import open_slice
@@ -61,6 +63,10 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
         if request.ideal_network:
             found = times_of_window(trace.replay, choice.within, REPLAY, trace.jobs, request.conventions)
             cube.facts[KEPT] = as_facts(found)
+        if _wants_causes(request, cube, workers):
+            causes = facts_of_causes(trace.replay)
+            if causes is not None:
+                cube.facts[CAUSES] = causes
     return cube
 
 
@@ -84,3 +90,10 @@ def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, worker
             name: within_phases(of, cube.period_cells[name]) for name, of in outside.items() if name in cube.cells
         }
     return cube.replaced(outside=outside, facts=cube.facts | {"focus_window": found.facts["focus_window"]})
+
+
+def _wants_causes(request: Request, cube: SeverityCube, workers: Cluster | None) -> bool:
+    """Say whether the causes of lost time are looked for by replay: of whole analyses in this process, not by rules that
+    have no root causes."""
+    is_whole = not NARROWED & set(cube.facts.get("narrowed") or {}) and "time" in cube.cells and workers is None
+    return is_whole and request.conventions != "expert"

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from textwrap import wrap
 
 from tracecols.enhance.scan.paths import shortened
 from tracecols.given.printable import escaped
@@ -14,11 +15,14 @@ from tracecols.report.efficiency import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
 from tracecols.severity.efficiencies import REPLAY, Metric, is_above_one, why_above_one
 
-WIDTH, HEIGHT = 100, 40
+WIDTH, HEIGHT = 100, 50
 """Columns and lines of a diagnosis of up to five findings, at most."""
 
 INDENT = 10
 """Columns in front of what is said of a finding."""
+
+IN_FULL = 2
+"""Findings of which all is told; of others only what they are, and what to do."""
 
 NOTICEABLE = 0.05
 """Of the time in the focus: what lies in it beside the interval between MPI_Init and MPI_Finalize is told from here
@@ -212,17 +216,29 @@ def payers(f: Finding) -> str:
 
 
 def details(f: Finding, source: str, width: int) -> Iterator[tuple[str, str]]:
-    """Yield what is said of a finding: a word, and a line."""
-    yield "where", where_of(f, width)
-    yield "pays", cut(payers(f), width)
+    """Yield what is said of a finding: a word, and a text that may take several lines."""
+    if f.gain is not None and f.gain_share is not None:
+        yield "gain", f"{f.gain_share:.1%} of the run time, {duration(f.gain)}, if it is mended"
+    if f.what and f.cause is not None:
+        yield "cause", place(replace(f.cause, share=1.0), width).removesuffix(" (100%)")
+    if f.seconds:
+        waits = f"{f.title}: " if f.what else ""
+        yield "where", waits + where_of(f, max(width - len(waits), width // 2))
+        yield "pays", cut(payers(f), width)
     if f.meanwhile:
         named = ", ".join(f"{title} {share:.0%}" for title, share in f.meanwhile[:3])
         yield "meanwhile", cut(named, width)
-    if f.cause is not None:
+    if not f.what and f.cause is not None:
         yield "cause", place(f.cause, width, " of the costs")
+    if f.shows:
+        yield "shows", f.shows
     if f.advice:
-        yield "advice", cut(f.advice, width)
+        yield "advice", f.advice
     yield "more", f.command(source)
+
+
+BRIEF = ("gain", "cause", "advice")
+"""What is said of a finding that is not told in full."""
 
 
 def lines(d: Diagnosis, source: str = "CUBE") -> Iterator[Line]:
@@ -236,9 +252,15 @@ def lines(d: Diagnosis, source: str = "CUBE") -> Iterator[Line]:
     yield "", ""
     yield headline(d), "bold"
     for number, f in enumerate(d.findings, 1):
-        yield cut(f"{number:2} {f.share:6.1%} {duration(f.seconds):>12}  {f.title}", WIDTH), "bold cyan"
+        front = f"{number:2} {f.share:6.1%} {duration(f.seconds):>12}  "
+        for i, part in enumerate(wrap(f.what or f.title, WIDTH - len(front))):
+            yield (front if not i else " " * len(front)) + part, "bold cyan"
         for word, text in details(f, source, WIDTH - 4 - INDENT):
-            yield f"    {word:<{INDENT}}{text}", "dim" if word == "more" else ""
+            if number > IN_FULL and word not in (BRIEF if f.what else ("where", *BRIEF)):
+                continue
+            texts = [text] if word == "more" else wrap(text, WIDTH - 4 - INDENT, break_on_hyphens=False)
+            for i, part in enumerate(texts):
+                yield f"    {word if not i else '':<{INDENT}}{part}", "dim" if word == "more" else ""
 
 
 def text(d: Diagnosis, source: str = "CUBE") -> str:
@@ -263,7 +285,7 @@ def html_of(d: Diagnosis) -> str:
     for f in d.findings:
         told = "".join(f"<li>{word}: {escaped(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more")
         parts.append(
-            f"<p><b>{f.share:.1%}, {duration(f.seconds)}: {escaped(f.title)}</b> <small>{escaped(f.property)}</small></p>"
+            f"<p><b>{f.share:.1%}, {duration(f.seconds)}: {escaped(f.what or f.title)}</b> <small>{escaped(f.property)}</small></p>"
             f"<ul>{told}</ul>"
         )
     if not d.findings:

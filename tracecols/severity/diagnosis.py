@@ -22,7 +22,8 @@ from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
 from tracecols.given.providers import provider
 from tracecols.schema.properties import COMPUTATION, EXECUTION, IDLE, TIME
-from tracecols.severity import focus
+from tracecols.severity import focus, wording
+from tracecols.severity.causes import CAUSES, Explained, causes_of, explain
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
     MPI,
@@ -114,6 +115,22 @@ class Finding:
         One sentence.
     call_path : int
         The number of `where.call_path` in the cube.
+    what : str
+        The cause in one line; empty of a finding that is a property of which no cause is known.
+    kind : str
+        What kind of cause it is (`tracecols.findings.cause.KINDS`); empty likewise.
+    gain, gain_share : float or None
+        Seconds by which the run would be shorter if the cause were mended, and their part of the runtime, by replay.
+    rank, thread : int or None
+        Who causes it, if it is one process, and if it is one thread of several.
+    cause_region : str
+        The region that is the cause.
+    parts : tuple of (str, float)
+        The properties that it explains, with their seconds.
+    evidence : dict
+        Quantities that prove it, by name.
+    shows : str
+        The same in words.
     """
 
     property: str
@@ -129,10 +146,20 @@ class Finding:
     meanwhile: tuple[tuple[str, float], ...]
     advice: str
     call_path: int
+    what: str = ""
+    kind: str = ""
+    gain: float | None = None
+    gain_share: float | None = None
+    rank: int | None = None
+    thread: int | None = None
+    cause_region: str = ""
+    parts: tuple[tuple[str, float], ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    shows: str = ""
 
     def __repr__(self) -> str:
         where = one_line(self.where.call_path)
-        return f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.title}, {where} ({self.where.share:.0%})>"
+        return f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.what or self.title}, {where} ({self.where.share:.0%})>"
 
     def command(self, source: str = "CUBE") -> str:
         """Return the command that shows more of it."""
@@ -407,7 +434,7 @@ def _candidates(cube: Severities) -> list[str]:
     axis = cube.properties
     asked = (cube.facts.get("narrowed") or {}).get("properties")
     # without a property for computation it is what execution has of its own
-    useful = {TIME, COMPUTATION if COMPUTATION in axis.number else EXECUTION}
+    useful = {TIME, _of_computation(cube)}
     return [
         name
         for name in axis.id
@@ -467,7 +494,7 @@ def _is_below(cube: Severities, name: str, top: str) -> bool:
 
 
 def findings(cube: Severities, seconds: float) -> list[Finding]:
-    """Return what costs time, the costliest first.
+    """Return what costs time: causes and what no cause explains, by what mending them would gain.
 
     Parameters
     ----------
@@ -476,15 +503,96 @@ def findings(cube: Severities, seconds: float) -> list[Finding]:
     seconds : float
         What shares refer to.
     """
-    found: list[Finding] = []
     parts = divided(cube)
+    explained, parts = explain(cube, parts, IDLE, causes_of(cube))
+    found = [_of_cause(cube, cause, seconds) for cause in explained]
     for name, own in parts.items():
         if name == IDLE:
             found += idle_findings(cube, own, seconds)
         elif len(own):
             title = title_of(cube, name) + remainder_in_words(cube, name, parts)
             found += _finding(cube, name, title, own, seconds, advice_of(cube, name), _causes(cube, name))
-    return sorted(found, key=lambda f: (-f.seconds, f.property, f.title))
+    n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
+    return sorted(found, key=lambda f: (-_worth(f, n_locations), f.property, f.title, f.what))
+
+
+def _worth(finding: Finding, n_locations: int) -> float:
+    """Return what mending a finding gains; where no replay says it, half of what it costs each location."""
+    return finding.seconds / n_locations / 2 if finding.gain is None else finding.gain
+
+
+def _of_cause(cube: Severities, explained: Explained, seconds: float) -> Finding:
+    """Return the finding that a cause is."""
+    facts, resolution = explained.facts, cube.resolution
+    of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
+    # who computes too long may be what others wait for in MPI_Finalize only, which is not looked at
+    name = max(of_property, key=lambda p: of_property[p], default=_of_computation(cube))
+    own = Cells.empty()
+    for cells in explained.cells.values():
+        own = own + cells
+    total = sum(of_property.values())
+    at = int(facts["call_path"])
+    if total > 0:
+        path, region, best = largest_places(cube, own, cube.scale(name))
+    else:
+        best, path = at, Place("", cube.call_paths.paths_of([at])[0], 0.0, 0.0)
+        region = Place("", str(cube.call_paths.name[at]), 0.0, 0.0)
+    by_location = np.bincount(own.location, own.value, cube.system.n_locations) * cube.scale(name)
+    paying, paid_by = _payers(cube, by_location, total)
+    who = [int(i) for i in facts["locations"]]
+    words = _culprits(cube, who, bool(facts["is_process"]))
+    region_of_cause = wording.short(str(cube.call_paths.name[at]))
+    subject = wording.Subject(region_of_cause, words, title_of(cube, name), str(cube.call_paths.name[best]))
+    runtime = float(cube.facts[CAUSES]["runtime"]) / resolution
+    gain = float(facts["gain"]) / resolution
+    is_one = len(who) == 1 or bool(facts["is_process"])
+    several = bool((cube.system.thread > 0).any())
+    return Finding(
+        property=name,
+        title=title_of(cube, name),
+        seconds=total,
+        share=total / seconds if seconds else 0.0,
+        where=path,
+        region=region,
+        paid_by=paid_by,
+        n_paying=paying.size,
+        is_even=_is_even(by_location, paying),
+        cause=Place(words, cube.call_paths.paths_of([at])[0], explained.certain * total, explained.certain),
+        meanwhile=(),
+        advice=wording.advice(facts, subject),
+        call_path=best,
+        what=wording.what(facts, subject),
+        kind=str(facts["kind"]),
+        gain=gain,
+        gain_share=gain / runtime if runtime else 0.0,
+        rank=int(cube.system.rank[who[0]]) if is_one else None,
+        thread=int(cube.system.thread[who[0]]) if len(who) == 1 and several else None,
+        cause_region=str(cube.call_paths.name[at]),
+        parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
+        evidence=_in_seconds(facts["evidence"]),
+        shows=wording.evidence(facts, subject),
+    )
+
+
+def _of_computation(cube: Severities) -> str:
+    """Return the property of time that is no loss."""
+    return COMPUTATION if COMPUTATION in cube.properties.number else EXECUTION
+
+
+def _in_seconds(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Return quantities as people get them."""
+    return {name: value for name, value in evidence.items() if value is not None}
+
+
+def _culprits(cube: Severities, locations: list[int], is_process: bool) -> str:
+    """Name the locations that cause something, or their process."""
+    if not locations:
+        return ""
+    if is_process:
+        return f"rank {cube.system.rank[locations[0]]}"
+    named = [location_in_words(cube, i) for i in locations[:3]]
+    more = len(locations) - len(named)
+    return ", ".join(named) + (f" and {more:,} more" if more else "")
 
 
 def title_of(cube: Severities, name: str) -> str:
@@ -549,8 +657,7 @@ def _finding(
         return
     scale = cube.scale(name)
     by_location = np.bincount(own.location, own.value, cube.system.n_locations) * scale
-    paying = _paying(by_location)
-    order = paying[np.argsort(-by_location[paying], kind="stable")][:3]
+    paying, paid_by = _payers(cube, by_location, total)
     path, region, best = largest_places(cube, own, scale)
     yield Finding(
         property=name,
@@ -559,17 +666,31 @@ def _finding(
         share=total / seconds if seconds else 0.0,
         where=path,
         region=region,
-        paid_by=tuple(
-            Place(location_in_words(cube, int(i)), "", float(by_location[i]), float(by_location[i]) / total)
-            for i in order
-        ),
+        paid_by=paid_by,
         n_paying=paying.size,
-        is_even=bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean()),
+        is_even=_is_even(by_location, paying),
         cause=_cause(cube, causes),
         meanwhile=meanwhile,
         advice=advice,
         call_path=best,
+        parts=((name, total),),
     )
+
+
+def _payers(
+    cube: Severities, by_location: NDArray[np.floating[Any]], total: float
+) -> tuple[NDArray[np.int64], tuple[Place, ...]]:
+    """Return the locations that have a part of a finding, and the three with the largest."""
+    paying = _paying(by_location) if total > 0 else np.zeros(0, np.int64)
+    order = paying[np.argsort(-by_location[paying], kind="stable")][:3]
+    return paying, tuple(
+        Place(location_in_words(cube, int(i)), "", float(by_location[i]), float(by_location[i]) / total) for i in order
+    )
+
+
+def _is_even(by_location: NDArray[np.floating[Any]], paying: NDArray[np.int64]) -> bool:
+    """Say whether all who pay pay about the same."""
+    return bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean())
 
 
 def _paying(parts: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
@@ -655,7 +776,7 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
     """
     key = (idle.call_path.astype(np.int64) << 32) | masters(cube)[idle.location]
     axis = cube.properties
-    computes = COMPUTATION if COMPUTATION in axis.number else EXECUTION
+    computes = _of_computation(cube)
     tasks = second_appearance(roots_of_tasks(cube), cube.cells.get(EXECUTION, Cells.empty())).at(key)
     found = []
     for name in axis.id:

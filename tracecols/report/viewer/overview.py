@@ -66,7 +66,7 @@ def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | No
                 "share": f.share,
                 "percent": f"{f.share:.1%}",
                 "seconds": duration(f.seconds),
-                "title": f.title,
+                "title": f.what or f.title,
                 "details": [pair for pair in details(f, "", WIDTH) if pair[0] != "more"],
             }
             for f in found.findings

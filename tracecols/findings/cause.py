@@ -1,0 +1,75 @@
+"""A cause of lost time, as a search finds it and as a cube keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.findings.scenarios import Change
+
+KINDS = {
+    "computation": "computation of single locations takes longer than that of their peers, or than what others do meanwhile",
+    "imbalance": "computation is distributed unevenly over several locations",
+    "changing": "computation is distributed unevenly, each time in another way",
+    "serial": "masters compute alone while their threads idle",
+    "regions": "parallel regions and barriers of OpenMP take longer than what they do",
+    "messages": "messages take long beyond waiting",
+    "collectives": "collective operations take long beyond waiting",
+    "calls": "calls of one-sided communication or of files take long",
+    "lock": "threads wait for each other at a lock",
+    "barrier": "processes wait at barriers for each other, each time for another one",
+    "overlap": "non-blocking communication is completed before there is something to hide it behind",
+    "pipeline": "processes wait for messages of each other in turn",
+    "producer": "threads wait for one that gives them work",
+}
+"""What a cause can be."""
+
+
+@dataclass(eq=False)
+class Cause:
+    """One cause of lost time.
+
+    Attributes
+    ----------
+    kind : str
+        One of `KINDS`.
+    call_path : int
+        Where it is.
+    locations : (n,) int64
+        Those that cause it, the worst first; empty if all do alike.
+    is_process : bool
+        Whether all threads of a process cause it together.
+    change : Change
+        What mends it.
+    gain : int
+        Ticks by which the run is shorter then.
+    evidence : dict
+        Quantities that prove it: numbers and lists of numbers by name.
+    cells : tuple of (call paths, locations, ticks)
+        What it explains of the time that is no computation.
+    """
+
+    kind: str
+    call_path: int
+    locations: NDArray[np.int64]
+    change: Change
+    gain: int
+    is_process: bool = False
+    evidence: dict[str, Any] = field(default_factory=dict)
+    cells: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """Return it as plain values, for the facts of a cube."""
+        assert self.cells is not None
+        return {
+            "kind": self.kind,
+            "call_path": int(self.call_path),
+            "locations": self.locations.tolist(),
+            "is_process": bool(self.is_process),
+            "gain": int(self.gain),
+            "evidence": self.evidence,
+            "explains": [part.tolist() for part in self.cells],
+        }

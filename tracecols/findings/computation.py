@@ -1,0 +1,271 @@
+"""Causes that lie in computation: who computes longer than others that do the same, alone, or at other times.
+
+Each is tried by replay: the call path as long as the mean of its peers, evenly distributed, or as short as it can
+become before something else takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.findings.cause import Cause
+from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.once import once
+
+N_TRIED = 10
+"""How many call paths are tried in each way, those with most to gain."""
+
+PREFERRED = 1.25
+"""By how much more a less specific change must gain to be preferred."""
+
+DEEPER = 0.75
+"""Part of the gain of a call path with all it calls that a single one below it must have to be named in its place."""
+
+CLEARLY = 1.2
+"""By how much longer a location takes than others to be named as the one that takes longest."""
+
+HALVINGS = 8
+"""Steps by which is found how much shorter a call path can become before something else takes over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Computation of some call paths: rows of the computation of a replay, and sums by location.
+
+    Attributes
+    ----------
+    call_path : int
+        The call path, or the one above all.
+    row : (n,) int64
+        Rows, location by location in the order of time.
+    location : (n,) int64
+    ticks : (n,) int64
+    who : (m,) int64
+        The locations.
+    total : (m,) int64
+        Ticks of each.
+    """
+
+    call_path: int
+    row: NDArray[np.int64]
+    location: NDArray[np.int64]
+    ticks: NDArray[np.int64]
+    who: NDArray[np.int64]
+    total: NDArray[np.int64]
+
+    @property
+    def excess(self) -> float:
+        """How much longer the longest takes than the mean of the others."""
+        if self.who.size == 1:
+            return float(self.total[0])
+        most = int(self.total.max())
+        return most - (int(self.total.sum()) - most) / (self.who.size - 1)
+
+    @once
+    def table(self) -> NDArray[np.int64] | None:
+        """Ticks of the k-th piece of work of each location, (m, n_pieces); None if they have different numbers of
+        pieces."""
+        n = np.bincount(np.searchsorted(self.who, self.location), minlength=self.who.size)
+        if self.who.size < 2 or n.min() < 2 or n.min() != n.max():
+            return None
+        return self.ticks.reshape(self.who.size, -1)
+
+    @property
+    def changing_excess(self) -> float:
+        """How much longer the longest takes than the mean, piece by piece."""
+        return 0.0 if self.table is None else float((self.table.max(0) - self.table.mean(0)).sum())
+
+
+class Computing:
+    """The computation of a run by call path, and the causes in it."""
+
+    def __init__(self, scenarios: Scenarios) -> None:
+        self.scenarios = s = scenarios
+        c, model = s.computation, s.model
+        kept = np.flatnonzero(s.in_window[c.node] & model.locations.is_cpu[c.location])
+        order = np.lexsort((c.node[kept], c.location[kept], c.call_path[kept]))
+        self._row = kept[order]
+        self._call_path = c.call_path[self._row].astype(np.int64)
+        self.process = np.asarray(model.facts.process, np.int64)
+        self.n_threads = np.bincount(
+            self.process[np.unique(s.graph.nodes.location)], minlength=int(self.process.max(initial=0)) + 1
+        )
+        self.has_teams = bool(model.team_instances.instance.size)
+        self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
+
+    def work_of(self, call_paths: NDArray[np.bool_], head: int) -> Work | None:
+        """Return the computation of some call paths; None if there is none."""
+        c = self.scenarios.computation
+        row = self._row[call_paths[self._call_path]]
+        if not row.size:
+            return None
+        row = row[np.lexsort((c.node[row], c.location[row]))]
+        location, ticks = c.location[row].astype(np.int64), c.ticks[row]
+        who, group = np.unique(location, return_inverse=True)
+        return Work(head, row, location, ticks, who, Segments(group, who.size).sum(ticks))
+
+    @once
+    def works(self) -> list[Work]:
+        """The computation of single call paths."""
+        heads, first = np.unique(self._call_path, return_index=True)
+        ends = np.append(first, self._call_path.size)[1:]
+        result = []
+        for head, begin, end in zip(heads.tolist(), first.tolist(), ends.tolist(), strict=True):
+            c, row = self.scenarios.computation, self._row[begin:end]
+            location, ticks = c.location[row].astype(np.int64), c.ticks[row]
+            who, group = np.unique(location, return_inverse=True)
+            result.append(Work(head, row, location, ticks, who, Segments(group, who.size).sum(ticks)))
+        return result
+
+    @once
+    def nests(self) -> list[Work]:
+        """The computation of call paths with all that they call, where that is on several of them."""
+        s = self.scenarios
+        parent = s.model.call_paths.parent.astype(np.int64)
+        is_mpi = s.model.regions.paradigm[s.model.call_paths.region] == "mpi"
+        computing = np.zeros(parent.size, bool)
+        computing[self._call_path] = True
+        inside: dict[int, list[int]] = {}
+        for path in np.flatnonzero(computing).tolist():
+            at = path
+            while at >= 0:
+                inside.setdefault(at, []).append(path)
+                at = int(parent[at])
+        has_mpi = np.zeros(parent.size, bool)
+        for path in np.flatnonzero(is_mpi).tolist():
+            at = path
+            while at >= 0 and not has_mpi[at]:
+                has_mpi[at] = True
+                at = int(parent[at])
+        result = []
+        for head, members in inside.items():
+            if len(members) < 2 or parent[head] < 0 or has_mpi[head]:
+                continue
+            mask = np.zeros(parent.size, bool)
+            mask[members] = True
+            found = self.work_of(mask, head)
+            if found is not None:
+                result.append(found)
+        return result
+
+    def causes(self) -> list[Cause]:
+        """Return what computation lets others wait, with what mending it would gain."""
+        if np.unique(self.scenarios.graph.nodes.location).size < 2:
+            # nobody waits
+            return []
+        alone = self._best(self.works)
+        found = {c.call_path: c for c in alone}
+        for nest in self._best(self.nests):
+            below = [c for c in alone if self._is_below(c.call_path, nest.call_path)]
+            if all(c.gain < DEEPER * nest.gain for c in below):
+                for c in below:
+                    found.pop(c.call_path, None)
+                found[nest.call_path] = nest
+        return list(found.values())
+
+    def _is_below(self, call_path: int, head: int) -> bool:
+        parent = self.scenarios.model.call_paths.parent
+        while call_path >= 0 and call_path != head:
+            call_path = int(parent[call_path])
+        return call_path == head
+
+    def _best(self, works: list[Work]) -> list[Cause]:
+        """Return the causes in those of some call paths that have most to gain."""
+        uneven = sorted((w for w in works if w.who.size > 1), key=lambda w: -max(w.excess, w.changing_excess))
+        single = sorted((w for w in works if w.who.size == 1), key=lambda w: -w.excess)
+        serial = sorted((w for w in works if self._is_serial(w)), key=lambda w: -int(w.total.max()))
+        found = [c for w in uneven[:N_TRIED] for c in self._uneven(w)]
+        found += [c for w in single[:N_TRIED] if not self._is_serial(w) for c in self._single(w)]
+        found += [c for w in serial[:N_TRIED] for c in self._serial(w)]
+        best: dict[int, Cause] = {}
+        for c in found:
+            if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
+                best[c.call_path] = c
+        return list(best.values())
+
+    def _cause(self, kind: str, w: Work, who: NDArray[np.int64], change: Change, **more: object) -> Iterator[Cause]:
+        gain = self.scenarios.gain(change)
+        if gain > 0:
+            yield Cause(kind, w.call_path, who, change, gain, bool(more.pop("is_process", False)), dict(more))
+
+    def _uneven(self, w: Work) -> Iterator[Cause]:
+        """Yield the causes in work that several locations do: some take longer, all are uneven, or each time others
+        are."""
+        outliers, is_process = self._outliers(w)
+        if outliers.size:
+            mine = np.isin(w.location, outliers)
+            change = self.scenarios.less_computation(w.row[mine], self._excess(w, outliers)[mine])
+            yield from self._cause("computation", w, outliers, change, is_process=is_process)
+        mean = w.total.mean()
+        above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
+        less = (1 - mean / np.maximum(w.total, 1))[np.searchsorted(w.who, w.location)] * w.ticks
+        if above.size and not np.array_equal(above, outliers):
+            yield from self._cause("imbalance", w, above, self.scenarios.less_computation(w.row, less))
+        if w.table is not None and w.changing_excess > PREFERRED * (w.total.max() - mean):
+            less = (w.table - w.table.mean(0)).ravel()
+            nobody = np.zeros(0, np.int64)
+            yield from self._cause("changing", w, nobody, self.scenarios.less_computation(w.row, less))
+
+    def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
+        """Return the one location, or the threads of the one process, that take longer than all others, and whether it
+        is several threads; no location if there is no such."""
+        if w.who.size == 2:
+            return w.who[[int(w.total.argmax())]], False
+        middle = (int(w.total.max()) + int(w.total.min())) / 2
+        high = w.who[w.total > middle]
+        if high.size == 1:
+            return high, False
+        process = self.process[w.who]
+        mine = self.process[high]
+        if high.size > 1 and (mine == mine[0]).all() and int((process == mine[0]).sum()) == high.size < w.who.size:
+            return high, True
+        return np.zeros(0, np.int64), False
+
+    def _excess(self, w: Work, outliers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return by how much each piece of work of some locations takes longer than for the others in the mean: piece by
+        piece where all have as many, else in proportion; (n,) float64."""
+        of = np.searchsorted(w.who, w.location)
+        is_other = ~np.isin(w.who, outliers)
+        if w.table is not None:
+            return np.asarray((w.table - w.table[is_other].mean(0)).ravel(), np.float64)
+        factor = np.minimum(w.total[is_other].mean() / np.maximum(w.total, 1), 1.0)
+        return np.asarray((1 - factor[of]) * w.ticks, np.float64)
+
+    def _single(self, w: Work) -> Iterator[Cause]:
+        """Yield the cause that a location does what nobody else does, as much of it as lets others wait."""
+        all_of_it = self.scenarios.less_computation(w.row, w.ticks.astype(np.float64))
+        gain = self.scenarios.gain(all_of_it)
+        if gain <= 0:
+            return
+        # the gain is a concave function of the part that is taken away: nearly all of it is had with less
+        low, high = 0.0, 1.0
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            enough = self.scenarios.gain(self._shorter(w, middle)) >= 0.99 * gain
+            low, high = (low, middle) if enough else (middle, high)
+        yield from self._cause("computation", w, w.who, self._shorter(w, high), shorter=high)
+
+    def _shorter(self, w: Work, part: float) -> Change:
+        return self.scenarios.less_computation(w.row, part * w.ticks)
+
+    def _is_serial(self, w: Work) -> bool:
+        """Say whether only masters of several threads in teams do something."""
+        if not self.has_teams or not self.is_master[w.who].all():
+            return False
+        return bool((self.n_threads[self.process[w.who]] > 1).all())
+
+    def _serial(self, w: Work) -> Iterator[Cause]:
+        """Yield the cause that masters compute alone; mended, all of their threads share the work."""
+        part = 1 - 1 / self.n_threads[self.process[w.location]]
+        change = self.scenarios.less_computation(w.row, part * w.ticks)
+        who = w.who
+        if who.size > 1:
+            who, _ = self._outliers(w)
+            others = w.total[~np.isin(w.who, who)].mean()
+            who = who if who.size and w.total[np.isin(w.who, who)].mean() > CLEARLY * others else who[:0]
+        yield from self._cause("serial", w, who, change)

@@ -1,0 +1,252 @@
+"""Quantities that prove a cause: counts, sizes, means, shares, and how it changes over the run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.scan.paths import with_descendants
+from tracecols.findings.cause import Cause
+from tracecols.findings.computation import Computing, Work
+from tracecols.findings.scenarios import Scenarios
+from tracecols.once import once
+
+TOO_SMALL = 0.5
+"""Part of its work that a parallel region may take besides without being too small."""
+
+STARTS = "mpi_(i(?!probe|nit|mprobe)[a-z_]+|start|startall|[a-z]+_init)"
+"""Calls that only start an operation, by their names in lower case."""
+
+SOME = 0.1
+"""Part of the work that has to be too long for its change over the run to mean something."""
+
+
+class Evidence:
+    """What proves the causes of a run."""
+
+    def __init__(self, scenarios: Scenarios, computing: Computing) -> None:
+        self.s, self.computing = scenarios, computing
+        self.resolution = scenarios.model.facts.resolution
+        self.works = {w.call_path: w for w in (*computing.nests, *computing.works)}
+
+    def add_to(self, c: Cause) -> None:
+        """Add to a cause what proves it."""
+        make = {
+            "messages": self._messages,
+            "pipeline": self._messages,
+            "overlap": self._messages,
+            "collectives": self._calls,
+            "calls": self._calls,
+            "barrier": self._calls,
+            "regions": self._regions,
+            "lock": self._lock,
+        }.get(c.kind, self._work)
+        c.evidence = make(c) | c.evidence
+
+    def _work(self, c: Cause) -> dict[str, Any]:
+        w = self.works.get(c.call_path)
+        if w is None:
+            return {}
+        share = w.total / w.total.sum()
+        order = np.argsort(-w.total, kind="stable")[:4]
+        found: dict[str, Any] = {
+            "n_locations": int(w.who.size),
+            "mean": float(w.total.mean() / self.resolution),
+            "largest": float(w.total.max() / self.resolution),
+            "by_location": [[int(w.who[i]), float(w.total[i] / self.resolution), float(share[i])] for i in order],
+        }
+        if c.locations.size:
+            mine, others = np.isin(w.who, c.locations), ~np.isin(w.who, c.locations)
+            found["mine"] = float(w.total[mine].mean() / self.resolution)
+            found["others"] = float(w.total[others].mean() / self.resolution) if others.any() else None
+            found |= self._trend(w, int(c.locations[0]))
+        return found
+
+    def _trend(self, w: Work, location: int) -> dict[str, Any]:
+        """Say how many pieces the work of a location has, and how they change over the run."""
+        ticks = w.ticks[w.location == location].astype(np.float64)
+        found: dict[str, Any] = {"n_pieces": int(ticks.size), "piece": float(ticks.mean() / self.resolution)}
+        if w.table is not None:
+            others = np.delete(w.table, int(np.searchsorted(w.who, location)), 0)
+            excess = ticks - others.mean(0)
+        else:
+            excess = ticks - np.median(ticks)
+        nodes = self.s.graph.nodes
+        at = nodes.time[self.s.computation.node[w.row[w.location == location]]]
+        return found | trend_of(
+            np.where(np.maximum(excess, 0).sum() > SOME * ticks.sum(), excess, 0),
+            (at - self.s.replay.window(nodes.time)[0]) / self.resolution,
+        )
+
+    def _messages(self, c: Cause) -> dict[str, Any]:
+        """Count the messages that are sent or received where the program does the communication."""
+        m = self.s.model.sent_messages
+        here = np.append(self._in_region(c.call_path), False)
+        mine = here[m.send_call_path] | here[m.recv_call_path]
+        if not mine.any():
+            return self._calls(c)
+        length = m.length[mine]
+        return {
+            "n_messages": int(mine.sum()),
+            "mean_bytes": float(length.mean()),
+            "bytes": int(length.sum()),
+            "n_senders": int(np.unique(m.send_location[mine]).size),
+        } | self._calls(c)
+
+    def _calls(self, c: Cause) -> dict[str, Any]:
+        """Count the calls, and how much of their time is in a few long ones."""
+        nodes = self.s.graph.nodes
+        of = np.union1d(c.change.node, self.s.graph.edges.head[c.change.cut])
+        of = of[(of < len(nodes)) & ~self._starts[np.minimum(of, len(nodes) - 1)]]
+        if not of.size:
+            return {}
+        ticks = np.sort(self.s.losses()[of])
+        ticks = ticks[ticks > 0]
+        visits = self._visits(c.call_path)
+        found: dict[str, Any] = {"n_calls": int(of.size), "visits": visits}
+        if ticks.size:
+            median = float(np.median(ticks))
+            found |= {
+                "median": median / self.resolution,
+                "mean_call": float(ticks.mean()) / self.resolution,
+                "in_long": float(ticks[ticks > 10 * median].sum() / ticks.sum()),
+                "n_long": int((ticks > 10 * median).sum()),
+                "n_locations": int(np.unique(nodes.location[of]).size),
+            }
+        return found
+
+    @once
+    def _starts(self) -> NDArray[np.bool_]:
+        """Select the nodes at which calls end that only start an operation; (n_nodes,) bool."""
+        nodes = self.s.graph.nodes
+        names = [re.fullmatch(STARTS, name) is not None for name in self.s.model.regions.lower]
+        result = np.zeros(len(nodes), bool)
+        result[nodes.call_exit[np.array(names, bool)[nodes.call_region]]] = True
+        return result
+
+    def _in_region(self, call_path: int) -> NDArray[np.bool_]:
+        """Select the call paths of MPI and OpenMP that the region of a call path makes, wherever it is called, and
+        itself; (n_call_paths,) bool."""
+        region = self.s.model.call_paths.region
+        return np.asarray(region[self.s.user_call_path] == region[call_path], np.bool_)
+
+    def _visits(self, call_path: int) -> int:
+        """Return how often the region of a call path is entered, by all locations."""
+        p, region = self.s.model.profile, self.s.model.call_paths.region
+        return int(p.visits[region[p.call_path] == region[call_path]].sum())
+
+    def _regions(self, c: Cause) -> dict[str, Any]:
+        """Count the parallel regions, and compare what they compute with what they take."""
+        s, model = self.s, self.s.model
+        parallel = (model.regions.role == "parallel") & (model.regions.paradigm == "openmp")
+        heads = parallel[model.call_paths.region] & self._in_region(c.call_path)
+        p, comp = model.profile, s.computation
+        inside = with_descendants(heads, model.call_paths.end)
+        on_master = self.computing.is_master[p.location]
+        n = int(p.visits[heads[p.call_path] & on_master].sum())
+        n_threads = int(np.unique(p.location[heads[p.call_path]]).size)
+        n_masters = int(np.unique(p.location[heads[p.call_path] & on_master]).size)
+        found: dict[str, Any] = {"n_regions": n, "n_threads": n_threads}
+        if n and n_masters:
+            each = n * n_threads / n_masters * self.resolution
+            lost = int(np.maximum(s.weight[c.change.node], 0).sum())
+            found |= {"work_each": int(comp.ticks[inside[comp.call_path]].sum()) / each, "lost_each": lost / each}
+        return found
+
+    def join_small_regions(self, causes: Sequence[Cause]) -> list[Cause]:
+        """Return causes in which all parallel regions that are too small for what they take are one."""
+        small: list[Cause] = []
+        others: list[Cause] = []
+        for c in causes:
+            e = self._regions(c) if c.kind == "regions" else {}
+            (small if e.get("lost_each", 0) > TOO_SMALL * e.get("work_each", 0) else others).append(c)
+        if len(small) < 2:
+            return list(causes)
+        small.sort(key=lambda c: -c.gain)
+        node = np.unique(np.concatenate([c.change.node for c in small]))
+        change = self.s.without_weight(node)
+        head = small[0]
+        joined = Cause(head.kind, head.call_path, head.locations, change, self.s.gain(change))
+        names = self.s.model.regions.name[self.s.model.call_paths.region[[c.call_path for c in small[1:4]]]]
+        joined.evidence = {"n_more": len(small) - 1, "more": [str(name) for name in names]}
+        # what is said of regions is said of the first
+        joined.evidence |= self._regions(head)
+        return [joined, *others]
+
+    def _lock(self, c: Cause) -> dict[str, Any]:
+        """Say who holds the lock how long, and what is executed meanwhile."""
+        s = self.s
+        g = s.graph
+        tails = np.unique(g.edges.tail[c.change.cut])
+        comp = s.computation
+        mine = np.isin(comp.node, tails)
+        found = self._calls(c)
+        if not mine.any():
+            return found
+        held = np.bincount(comp.location[mine], comp.ticks[mine], s.model.n_locations)
+        by_path = np.bincount(comp.call_path[mine], comp.ticks[mine], len(s.model.call_paths))
+        order = np.argsort(-held, kind="stable")[:4]
+        found |= {
+            "held": float(held.sum() / self.resolution),
+            "held_each": float(held.sum() / tails.size / self.resolution),
+            "by_location": [
+                [int(i), float(held[i] / self.resolution), float(held[i] / held.sum())] for i in order if held[i] > 0
+            ],
+        }
+        who = np.flatnonzero(held > 0)
+        most = int(held.argmax())
+        if (
+            who.size > 1
+            and held[most] > 2 * (held.sum() - held[most]) / (who.size - 1)
+            and held[most] > 0.4 * held.sum()
+        ):
+            c.locations = np.array([most], np.int64)
+        c.call_path = int(s.user_call_path[int(by_path.argmax())])
+        return found
+
+
+def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, Any]:
+    """Say how what is too long changes over the run.
+
+    Parameters
+    ----------
+    excess : (n,) float64
+        Ticks by which each piece is longer than it should be, in the order of time.
+    at : (n,) float64
+        Seconds since the start at which each piece ends.
+
+    Returns
+    -------
+    dict
+        `trend`: once, every, growing, shrinking or steady; with `when` (s) and `number` of the one, or the `step`.
+    """
+    positive = np.maximum(excess, 0)
+    n, total = positive.size, positive.sum()
+    if n < 4 or total <= 0:
+        return {"trend": "steady"}
+    most = int(positive.argmax())
+    if positive[most] > 0.6 * total:
+        return {"trend": "once", "number": most + 1, "when": float(at[most])}
+    large = np.flatnonzero(positive > 0.5 * positive[most])
+    steps = np.diff(large)
+    if (
+        large.size >= 3
+        and steps.size
+        and steps[0] > 1
+        and (steps == steps[0]).all()
+        and positive[large].sum() > 0.6 * total
+    ):
+        return {"trend": "every", "step": int(steps[0])}
+    third = max(n // 3, 1)
+    first, last = positive[:third].mean(), positive[-third:].mean()
+    x = np.arange(n) - (n - 1) / 2
+    r = float(
+        (x * (excess - excess.mean())).sum() / max(np.sqrt((x**2).sum() * ((excess - excess.mean()) ** 2).sum()), 1e-30)
+    )
+    if abs(r) > 0.7 and max(first, last) > 1.5 * min(first, last):
+        return {"trend": "growing" if r > 0 else "shrinking"}
+    return {"trend": "steady"}

@@ -1,0 +1,206 @@
+"""Causes that lie in communication, synchronisation and management of threads: what they take beyond waiting, and waits
+that only they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.findings.cause import Cause
+from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.replay.nodes import NodeClass
+
+N_TRIED = 12
+"""How many call paths of the program are tried in each way, those with most of it."""
+
+ALONE = 0.6
+"""Part of the time of calls that a location must have to be the one that makes them."""
+
+NOBODY = np.zeros(0, np.int64)
+
+BEYOND_WAITING = {
+    "regions": (NodeClass.OPENMP,),
+    "messages": (NodeClass.POINT_TO_POINT,),
+    "collectives": (NodeClass.COLLECTIVE,),
+    "calls": (NodeClass.OPAQUE, NodeClass.OTHER_MPI),
+}
+"""By kind of cause the classes of nodes whose weights are what is lost."""
+
+
+def of_overheads(s: Scenarios) -> list[Cause]:
+    """Return what would be gained without the time that calls take beyond waiting, by where the program makes them."""
+    return [c for kind, classes in BEYOND_WAITING.items() for c in _without_weights(s, kind, classes)]
+
+
+def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
+    nodes = s.graph.nodes
+    mine = np.flatnonzero(s.in_window & np.isin(nodes.kind, [int(c) for c in classes]))
+    if kind == "regions":
+        mine = np.union1d(mine, _constructs(s))
+    for where, of in _largest(s, mine, s.weight[mine]):
+        change = s.without_weight(of)
+        gain = s.gain(change)
+        if gain > 0:
+            yield Cause(kind, where, _outstanding(s, of) if kind != "regions" else NOBODY, change, gain)
+
+
+def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the one of several locations that most of the weight of some nodes is on; none if there is no such."""
+    by_location = np.bincount(s.graph.nodes.location[nodes], s.weight[nodes], s.model.n_locations)
+    most = int(by_location.argmax())
+    n_others = int(np.unique(s.graph.nodes.location).size) - 1
+    others = by_location.sum() - by_location[most]
+    is_one = (
+        n_others > 0 and by_location[most] > 2 * others / n_others and by_location[most] > ALONE * by_location.sum()
+    )
+    return np.array([most], np.int64) if is_one else NOBODY
+
+
+def _constructs(s: Scenarios) -> NDArray[np.int64]:
+    """Return the nodes in front of which a thread is in a construct of OpenMP itself, which is no work."""
+    regions, paths = s.model.regions, s.model.call_paths
+    working = (
+        "loop",
+        "sections",
+        "section",
+        "single",
+        "master",
+        "task",
+        "critical",
+        "ordered",
+        "workshare",
+        "parallel",
+    )
+    idle = (regions.paradigm == "openmp") & ~np.isin(regions.role, working)
+    inside = pick(idle[paths.region].astype(np.int64), s.call_path) == 1
+    return np.flatnonzero(s.in_window & inside)
+
+
+def _largest(
+    s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the regions of the program in which some nodes take most, with these nodes, and for each the call path with
+    most of it."""
+    user = s.user_of_node[nodes]
+    known = user >= 0
+    by_path = np.bincount(user[known], ticks[known], len(s.model.call_paths))
+    region = s.model.call_paths.region.astype(np.int64)
+    by_region = np.bincount(region, by_path, len(s.model.regions))
+    of = pick(region, user)
+    for where in np.argsort(-by_region, kind="stable")[:N_TRIED].tolist():
+        if by_region[where] > 0:
+            yield int(np.where(region == where, by_path, -1.0).argmax()), nodes[of == where]
+
+
+def of_locks(s: Scenarios) -> list[Cause]:
+    """Return what would be gained if nobody waited for locks, by where they are taken."""
+    g, nodes = s.graph, s.graph.nodes
+    n = len(nodes)
+    edge = np.flatnonzero((g.edges.head < n) & (g.edges.tail < n))
+    edge = edge[nodes.kind[g.edges.head[edge]] == NodeClass.LOCK]
+    if not edge.size:
+        return []
+    waits = np.maximum(s.losses()[g.edges.head[edge]], 0)
+    found = []
+    for where, of in _largest(s, g.edges.head[edge], waits):
+        change = Change(cut=edge[np.isin(g.edges.head[edge], of)])
+        gain = s.gain(change)
+        if gain > 0:
+            found.append(Cause("lock", where, NOBODY, change, gain))
+    return found
+
+
+def of_barriers(s: Scenarios) -> list[Cause]:
+    """Return what would be gained if nobody waited at barriers of MPI: by where they are."""
+    nodes = s.graph.nodes
+    barrier = np.array([name.startswith(("mpi_barrier", "mpi_ibarrier")) for name in s.model.regions.lower], bool)
+    at_barrier = np.zeros(s.graph.time.size, bool)
+    at_barrier[nodes.call_exit[barrier[nodes.call_region]]] = True
+    return _without_edges(s, "barrier", np.flatnonzero(at_barrier[s.graph.edges.head]), ())
+
+
+def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:
+    """Return what would be gained, after all else is mended, if nobody waited for messages: by where."""
+    return _without_edges(s, "pipeline", _message_edges(s), mended)
+
+
+def _message_edges(s: Scenarios) -> NDArray[np.int64]:
+    e, n = s.graph.edges, len(s.graph.nodes)
+    return np.flatnonzero((e.head < n) & (e.tail < n) & (e.steps == 1))
+
+
+def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:
+    """Return what would be gained, after other changes, if some edges kept nobody waiting: by where."""
+    heads = np.unique(s.graph.edges.head[edge])
+    heads = heads[s.in_window[heads]]
+    lost = s.losses(mended)
+    found = []
+    for where, of in _largest(s, heads, lost[heads]):
+        change = Change(cut=edge[np.isin(s.graph.edges.head[edge], of)])
+        gain = s.gain(change, mended)
+        if gain > 0:
+            found.append(Cause(kind, where, NOBODY, change, gain))
+    return found
+
+
+AT_ONCE = 0.2
+"""Part of the wait for a message up to which the time between posting and completing its receive is none."""
+
+ENOUGH = 0.5
+"""Part of the waits for messages that has to be computation after it, so that it could hide them."""
+
+
+def of_overlap(s: Scenarios) -> list[Cause]:
+    """Return what would be gained if non-blocking exchanges, which are completed right after they are posted, were
+    hidden behind the computation that follows: by where."""
+    m, nodes = s.model.sent_messages, s.graph.nodes
+    if not len(m):
+        return []
+    call = nodes.calls_around(m.recv_enter)
+    kept = np.flatnonzero((call >= 0) & (m.recv_post_enter >= 0) & (m.recv_post_enter != m.recv_enter))
+    call = call[kept]
+    head = nodes.call_exit[call]
+    wait = np.maximum(s.losses()[head], 0)
+    gap = (m.recv_enter_time - m.recv_post_enter_time)[kept]
+    mutual = _mutual(m.send_location[kept], m.send_enter_time[kept], m.recv_location[kept], m.recv_enter_time[kept])
+    after = np.minimum(head + 1, len(nodes) - 1)
+    follows = np.where(nodes.location[after] == nodes.location[head], s.weight[after], 0)
+    found = []
+    edges = _message_edges(s)
+    for where, of in _largest(s, np.unique(head), s.losses()[np.unique(head)]):
+        mine = np.isin(head, of)
+        lost = wait[mine].sum()
+        if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
+            continue
+        less = s.without_weight(of)
+        change = Change(less.node, less.less, edges[np.isin(s.graph.edges.head[edges], of)])
+        gain = s.gain(change)
+        if gain > 0:
+            found.append(Cause("overlap", where, NOBODY, change, gain))
+    return found
+
+
+def _mutual(
+    sender: NDArray[np.int32], sent: NDArray[np.int64], receiver: NDArray[np.int32], received: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Say of each message whether its receiver has sent as many itself before it completes it: partners exchange
+    messages then, and none passes on what it gets.
+
+    Parameters
+    ----------
+    sender, receiver : (n,) int32
+    sent, received : (n,) int64
+        When the sending call begins, and the call that completes the receive.
+    """
+    result = np.zeros(sender.size, bool)
+    for who in np.unique(receiver).tolist():
+        mine = np.flatnonzero(receiver == who)
+        order = mine[np.argsort(received[mine], kind="stable")]
+        times = np.sort(sent[sender == who])
+        k = np.arange(order.size)
+        has = k < times.size
+        result[order[has]] = times[k[has]] <= received[order[has]]
+    return result

@@ -1,0 +1,129 @@
+"""The search for causes of lost time: candidates, tried by replay, the best first, each with what it explains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tracecols.enhance.dataflow.grouping import Segments, combine, number
+from tracecols.enhance.mpi.waits import CONDITION
+from tracecols.errors import AnalysisError
+from tracecols.findings.cause import Cause
+from tracecols.findings.computation import Computing
+from tracecols.findings.evidence import Evidence
+from tracecols.findings.overheads import of_barriers, of_locks, of_messages, of_overheads, of_overlap
+from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.replay.replay import Replay
+
+N_CAUSES = 8
+"""How many causes are kept, at most."""
+
+LEAST = 0.01
+"""Part of the runtime that a cause must gain to be one."""
+
+VAGUE = {"changing": 0.02, "imbalance": 0.02, "pipeline": 0.03, "barrier": 0.02, "overlap": 0.02}
+"""The same of kinds that differences without a reason bring about as well."""
+
+DISCOUNT = {"changing": 0.6}
+"""By kind the part of its gain that a cause counts with in the order of trying: others are preferred to it."""
+
+OWN = 0.3
+"""Part of its gain that a cause must have besides those before it, not to be the same in other words."""
+
+LARGEST = 1 << 22
+"""Events of a trace up to which its causes are tried by replay, which takes about as long as the analysis."""
+
+
+def find_causes(replay: Replay) -> list[Cause]:
+    """Return the causes of lost time, that with the largest gain first.
+
+    Raises
+    ------
+    AnalysisError
+        If the trace cannot be replayed.
+    """
+    s = Scenarios(replay)
+    if s.runtime <= 0:
+        return []
+    computing = Computing(s)
+    evidence = Evidence(s, computing)
+    overheads = evidence.join_small_regions(of_overheads(s))
+    candidates = [*computing.causes(), *overheads, *of_locks(s), *of_barriers(s), *of_overlap(s)]
+    chosen = _chosen(s, candidates, [])
+    chosen = _chosen(s, of_messages(s, [c.change for c in chosen]), chosen)
+    chosen.sort(key=lambda c: (-c.gain, c.kind, c.call_path))
+    _explain(s, chosen)
+    for c in chosen:
+        _name_producer(s, c)
+    for c in chosen:
+        evidence.add_to(c)
+    return chosen
+
+
+def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> list[Cause]:
+    """Add candidates to the causes before, the best first, but those which these have explained."""
+    chosen = list(before)
+    for c in sorted(candidates, key=lambda c: (-c.gain * DISCOUNT.get(c.kind, 1), c.kind, c.call_path)):
+        least = VAGUE.get(c.kind, LEAST) * s.runtime
+        if len(chosen) == N_CAUSES:
+            break
+        if c.gain < least:
+            continue
+        besides = s.gain(c.change, [other.change for other in chosen]) if chosen else c.gain
+        if besides >= max(OWN * c.gain, least):
+            chosen.append(c)
+    return chosen
+
+
+def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
+    """Say of each cause what time that is no computation ends with it: one after the other, so that nothing is explained
+    twice. Idle threads are on no call path."""
+    done: list[Change] = []
+    before = s.lost_and_idle()
+    nodes = s.graph.nodes
+    for c in causes:
+        done.append(c.change)
+        after = s.lost_and_idle(done)
+        lost, idle = (b - a for b, a in zip(before, after, strict=True))
+        at, still = np.flatnonzero(lost), np.flatnonzero(idle)
+        call_path = np.concatenate([s.call_path[at], np.full(still.size, -1, np.int64)])
+        location = nodes.location[np.concatenate([at, still])].astype(np.int64)
+        group, first = number(combine(call_path + 1, location)) if location.size else (at, at)
+        ticks = Segments(group, first.size).sum(np.concatenate([lost[at], idle[still]]))
+        kept = ticks > 0
+        c.cells = (call_path[first][kept], location[first][kept], ticks[kept])
+        before = after
+
+
+def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
+    """Call a cause of computation a producer if most of what it explains are waits for conditions."""
+    if cause.kind != "computation" or cause.cells is None:
+        return
+    call_path, _, ticks = cause.cells
+    model = scenarios.model
+    waits = np.append(CONDITION(model.regions)[model.call_paths.region], False)[call_path]
+    if ticks[waits].sum() > 0.4 * ticks.sum():
+        cause.kind = "producer"
+
+
+def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
+    """Return the causes of a trace as a cube keeps them; None where the trace cannot be replayed, or is too large."""
+    model = replay.model
+    if model.store.manifest["n_events"] > LARGEST:
+        return None
+    is_device = np.flatnonzero(model.locations.is_device).tolist()
+    if any(model.store.n_rows("events", i) for i in is_device):
+        return None
+    try:
+        found = [c.facts() for c in find_causes(replay)]
+    except AnalysisError:
+        # events wait for themselves
+        return None
+    return {
+        "runtime": replay.runtime(replay.nodes.time),
+        "n_call_paths": len(model.call_paths),
+        "n_locations": model.n_locations,
+        "found": found,
+    }

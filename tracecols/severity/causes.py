@@ -1,0 +1,208 @@
+"""Findings that are causes: what a replay found to be the cause of lost time, with the severities that it explains.
+
+The facts of a cube keep them (`CAUSES`): kind, call path, locations, the ticks that mending it would gain, quantities
+that prove it, and what it explains of the time of each call path and location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.severity.cells import Cells
+from tracecols.severity.queries import Severities
+
+CAUSES = "causes"
+"""Where the facts of a cube keep the causes of lost time."""
+
+NARROWED = frozenset(("properties", "within", "locations", "start", "stop", "parameters"))
+"""What a cube may be narrowed to so that causes of the whole run are not its own."""
+
+MOST = 0.5
+"""Part of a property on a call path from which on a cause has all of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """A cause, and what it explains of a cube.
+
+    Attributes
+    ----------
+    facts : mapping
+        The cause as the cube keeps it.
+    cells : dict of str to Cells
+        By property the time that is lost because of it.
+    certain : float
+        Part of this that ends if the cause is mended.
+    """
+
+    facts: Mapping[str, Any]
+    cells: dict[str, Cells]
+    certain: float
+
+
+def causes_of(cube: Severities) -> list[dict[str, Any]]:
+    """Return the causes that a cube keeps; none of one that was narrowed or made of several, whose times are others."""
+    found = cube.facts.get(CAUSES)
+    narrowed = NARROWED & set(cube.facts.get("narrowed") or {})
+    if not isinstance(found, dict) or narrowed or cube.facts.get("operation"):
+        return []
+    if found.get("n_call_paths") != len(cube.call_paths) or found.get("n_locations") != cube.system.n_locations:
+        return []
+    return list(found.get("found") or [])
+
+
+def explain(
+    cube: Severities, parts: Mapping[str, Cells], idle: str, causes: list[dict[str, Any]]
+) -> tuple[list[Explained], dict[str, Cells]]:
+    """Divide the time that is lost among causes.
+
+    Parameters
+    ----------
+    parts : mapping of str to Cells
+        The time that is lost, by property.
+    idle : str
+        The property of idle threads, which are explained location by location.
+    causes : list of dict
+
+    Returns
+    -------
+    explained : list of Explained
+        One for each cause.
+    rest : dict of str to Cells
+        What no cause explains.
+    """
+    axis = cube.properties
+    is_wait = axis.is_wait
+    names = sorted(
+        (p for p in parts if len(parts[p])),
+        key=lambda p: (-is_wait[axis.number[p]], -_depth(axis.parent, axis.number, p)),
+    )
+    value = {p: np.maximum(np.asarray(parts[p].value, np.float64), 0) for p in names}
+    left = {p: v.copy() for p, v in value.items()}
+    taken: list[dict[str, NDArray[np.float64]]] = []
+    for cause in causes:
+        call_path, location, ticks = (np.asarray(part, np.int64) for part in cause["explains"])
+        of_idle = call_path < 0
+        key = (call_path[~of_idle] << 32) | location[~of_idle]
+        wanted = ticks[~of_idle].astype(np.float64)
+        mine: dict[str, NDArray[np.float64]] = {}
+        for p in names:
+            if p != idle:
+                mine[p] = _take(parts[p].key, left[p], key, wanted)
+        _take_below(cube, parts, left, mine, key, wanted)
+        idling = ticks[of_idle].astype(np.float64)
+        if idle in left:
+            mine[idle] = _take_by_location(parts[idle].location, left[idle], location[of_idle], idling)
+            idling -= np.bincount(parts[idle].location, mine[idle], cube.system.n_locations)[location[of_idle]]
+        # what a thread waits for in a fork is no idleness of its own
+        where = (np.int64(cause["call_path"]) << 32) | location[of_idle]
+        _take_below(cube, parts, left, mine, where, np.maximum(idling, 0))
+        taken.append(mine)
+    certain = [sum(float(v.sum()) for v in mine.values()) for mine in taken]
+    _complete(parts, value, left, taken)
+    result = []
+    for cause, mine, sure in zip(causes, taken, certain, strict=True):
+        cells = {p: Cells(parts[p].key[v > 0], v[v > 0]) for p, v in mine.items() if (v > 0).any()}
+        total = sum(float(c.value.sum()) for c in cells.values())
+        result.append(Explained(cause, cells, sure / total if total else 0.0))
+    rest = {p: parts[p] if p not in left else _remaining(parts[p], left[p], value[p]) for p in parts}
+    return result, rest
+
+
+def _remaining(part: Cells, left: NDArray[np.float64], value: NDArray[np.float64]) -> Cells:
+    """Return cells less what was taken of them; unchanged if nothing was."""
+    if np.array_equal(left, value):
+        return part
+    # cells below zero, as tasks and clocks make them, stay
+    now = left + np.minimum(np.asarray(part.value, np.float64), 0)
+    return Cells(part.key[now != 0], now[now != 0])
+
+
+def _depth(parent: list[str], number: Mapping[str, int], name: str) -> int:
+    depth = 0
+    while name:
+        name = parent[number[name]]
+        depth += 1
+    return depth
+
+
+def _take(
+    key: NDArray[np.int64], left: NDArray[np.float64], wanted_key: NDArray[np.int64], wanted: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Take from cells as much as is wanted and there, in place; return what was taken of each."""
+    taken = np.zeros(left.size)
+    at = np.minimum(np.searchsorted(key, wanted_key), max(key.size - 1, 0))
+    hit = np.flatnonzero(key[at] == wanted_key) if key.size else np.zeros(0, np.int64)
+    amount = np.minimum(left[at[hit]], wanted[hit])
+    taken[at[hit]] = amount
+    left[at[hit]] -= amount
+    wanted[hit] -= amount
+    return taken
+
+
+def _take_below(
+    cube: Severities,
+    parts: Mapping[str, Cells],
+    left: Mapping[str, NDArray[np.float64]],
+    taken: dict[str, NDArray[np.float64]],
+    key: NDArray[np.int64],
+    wanted: NDArray[np.float64],
+) -> None:
+    """Take what is still wanted from call paths below, in proportion: forks and joins belong to the region that they
+    begin and end."""
+    end = cube.call_paths.end
+    for at in np.flatnonzero(wanted > 0).tolist():
+        path, location = int(key[at] >> 32), int(key[at] & 0xFFFFFFFF)
+        mine = {}
+        for p in taken:
+            c = parts[p]
+            low, high = np.searchsorted(c.key, [path << 32, int(end[path]) << 32])
+            there = low + np.flatnonzero(c.location[low:high] == location)
+            if there.size:
+                mine[p] = there
+        whole = sum(float(left[p][there].sum()) for p, there in mine.items())
+        part = min(1.0, float(wanted[at]) / whole) if whole > 0 else 0.0
+        for p, there in mine.items():
+            taken[p][there] += left[p][there] * part
+            left[p][there] -= left[p][there] * part
+
+
+def _take_by_location(
+    location: NDArray[np.int32], left: NDArray[np.float64], where: NDArray[np.int64], ticks: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Take from the cells of locations as much as is wanted and there, of each in proportion; in place."""
+    n = int(max(location.max(initial=0), where.max(initial=0))) + 1
+    there = np.bincount(location, left, n)
+    wanted = np.minimum(np.bincount(where, ticks, n), there)
+    part = np.divide(wanted, there, out=np.zeros(n), where=there > 0)
+    taken = left * part[location]
+    left -= taken
+    return np.asarray(taken, np.float64)
+
+
+def _complete(
+    parts: Mapping[str, Cells],
+    value: Mapping[str, NDArray[np.float64]],
+    left: dict[str, NDArray[np.float64]],
+    taken: list[dict[str, NDArray[np.float64]]],
+) -> None:
+    """Give what is left of a property on a call path to the cause that explains most of it."""
+    for p, remaining in left.items():
+        path = parts[p].call_path
+        whole = np.bincount(path, value[p])
+        by_cause = [np.bincount(path, mine[p], whole.size) if p in mine else np.zeros(whole.size) for mine in taken]
+        if not by_cause:
+            continue
+        table = np.stack(by_cause)
+        best = table.argmax(0)
+        enough = (table.max(0) >= MOST * whole) & (whole > 0)
+        for cause in np.unique(best[enough]).tolist():
+            mine = (enough & (best == cause))[path]
+            if p in taken[cause]:
+                taken[cause][p][mine] += remaining[mine]
+                remaining[mine] = 0
