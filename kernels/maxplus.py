@@ -127,6 +127,85 @@ class Changes(NamedTuple):
     fine: Any
 
 
+class FoundEdges(NamedTuple):
+    """Edges as they are found; the last three hold one value if it is the same for all.
+
+    Attributes
+    ----------
+    tail, head : (n,) int32
+    is_inferred : (n,) or (1,) bool
+    length : (n,) or (1,) int64
+    steps : (n,) or (1,) int8
+    """
+
+    tail: NDArray[np.int32]
+    head: NDArray[np.int32]
+    is_inferred: NDArray[np.bool_]
+    length: NDArray[np.int64]
+    steps: NDArray[np.int8]
+
+
+@kernel
+def count_tails(tail, count):
+    """Count the edges out of every node."""
+    for e in range(tail.size):
+        count[tail[e]] += 1
+
+
+@kernel
+def place_edges(found, at, head, is_inferred, length, steps):
+    """Write edges where those of their tails belong; `at` holds where the next one of each tail does."""
+    several_inferred, several_lengths, several_steps = (
+        found.is_inferred.size > 1,
+        found.length.size > 1,
+        found.steps.size > 1,
+    )
+    for i in range(found.tail.size):
+        e = at[found.tail[i]]
+        at[found.tail[i]] += 1
+        head[e] = found.head[i]
+        is_inferred[e] = found.is_inferred[i if several_inferred else 0]
+        length[e] = found.length[i if several_lengths else 0]
+        steps[e] = found.steps[i if several_steps else 0]
+
+
+@kernel
+def time_hubs(edge_start, head, n_nodes, time):
+    """Let every hub happen with the last of what it waits for; those of a chain follow each other. They hold `NEVER`
+    before, and those without a source 0 after."""
+    for v in range(time.size):
+        if time[v] == NEVER:
+            time[v] = 0
+        for e in range(edge_start[v], edge_start[v + 1]):
+            if head[e] >= n_nodes:
+                time[head[e]] = max(time[head[e]], time[v])
+
+
+@kernel
+def weigh(is_first, edge_start, head, time, weight):
+    """Find the ticks between the last dependency of each node and itself in recorded time; 0 where it depends on
+    nothing.
+
+    An edge whose head was recorded before its tail has a negative lag, as large as that.
+
+    Returns
+    -------
+    int
+        How many edges have one.
+    """
+    n, n_late = is_first.size, 0
+    for v in range(time.size):
+        weight[v] = NEVER if v >= n or is_first[v] else time[v - 1]
+    for v in range(time.size):
+        for e in range(edge_start[v], edge_start[v + 1]):
+            h = head[e]
+            n_late += time[h] < time[v]
+            weight[h] = max(weight[h], min(time[v], time[h]))
+    for v in range(time.size):
+        weight[v] = 0 if weight[v] == NEVER else time[v] - weight[v]
+    return n_late
+
+
 @kernel
 def count_dependencies(is_first, head, waiting, is_head):
     """Count for every node what it depends on: the node before at its location, and edges; `waiting` holds zeros."""

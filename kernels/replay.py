@@ -3,49 +3,131 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel
-from tracecols.kernels.maxplus import NEVER
+from tracecols.kernels.ranks import is_chosen, n_before
+
+THREADS = 8
+"""Class of the time that creating and joining threads takes."""
+
+
+IS_MPI, IS_MANAGEMENT = 1, 2
+"""What a region is: an MPI call; a call that creates or joins threads."""
+
+IS_CALL, IS_ENTER, IS_OPEN, IS_IMPATIENT, IS_INIT, IS_FINALIZE, MAY_WAIT = 1, 2, 4, 8, 16, 32, 64
+"""What a node of an outermost MPI call is: its end, its beginning, or the last event of the recording that is both; and
+at its end, what kind of call it is (`replay.nodes.roles_of`)."""
+
+
+class FoundNodes(NamedTuple):
+    """Nodes of one location as they are found, as many as its events at most.
+
+    Attributes
+    ----------
+    event : (n,) int32
+        Number of the event at its location.
+    time : (n,) int64
+    kind : (n,) int8
+        Class of the weight.
+    role : (n,) uint8
+    """
+
+    event: NDArray[np.int32]
+    time: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    role: NDArray[np.uint8]
 
 
 @kernel
-def mark_calls(kind, region, is_mpi, enter, leave, depth, mark):
-    """Mark where the outermost MPI calls of a location begin and end; O(n).
+def find_nodes(time, kind, region, given, of_region, enter, leave, state, is_last, nodes):
+    """Find the nodes among consecutive events of one location; O(n).
+
+    Nodes are the first and the last event, those that are given, and where outermost calls of MPI or of the management
+    of threads begin and end; but none inside an outermost MPI call.
 
     Parameters
     ----------
+    time : (n,) int64
     kind : (n,) uint8
-        Kinds of consecutive events of one location.
     region : (n,) int32
-        Region of ENTER and EXIT, -1 elsewhere.
-    is_mpi : (n_regions,) bool
+        Of ENTER and EXIT, -1 elsewhere.
+    given : (n,) int8
+        Class of the time before an event that is a node, -1 for no node.
+    of_region : (3, n_regions) int8
+        What each region is, the class of its calls, and their role.
     enter, leave : int
         The kinds ENTER and EXIT.
-    depth : int
-        MPI calls that are open before the first event.
-    mark : (n,) uint8
-        Result: 1 at the ENTER of an outermost call, 2 at its EXIT, else 0.
-
-    Returns
-    -------
-    int
-        MPI calls that are open after the last event.
+    state : (5,) int64
+        What carries over to the next events, zeros at first: MPI calls and management calls that are open, the region
+        of the outermost MPI call, events and nodes so far.
+    is_last : bool
+        Whether the location ends here.
+    nodes : FoundNodes
+        Result.
     """
-    for i in range(kind.size):
-        mark[i] = 0
-        if region[i] < 0 or not is_mpi[region[i]]:
+    depth, managing, outermost, first, n = state[0], state[1], state[2], state[3], state[4]
+    for i in range(time.size):
+        what = of_region[0, region[i]] if region[i] >= 0 else 0
+        of, role, is_inside, is_managing = given[i], 0, depth > 0, managing > 0
+        is_end = is_last and i == time.size - 1
+        if first + i == 0 or is_end:
+            of = max(of, 0)
+        if what & IS_MANAGEMENT:
+            if kind[i] == enter:
+                of = max(of, 0) if managing == 0 else of
+                managing += 1
+            elif kind[i] == leave and managing > 0:
+                managing -= 1
+                of = max(of, 0) if managing == 0 else of
+        if is_end and managing > 0:
+            of = max(of, 0)
+        if what & IS_MPI:
+            if kind[i] == enter:
+                if depth == 0:
+                    outermost, of, role = region[i], max(of, 0), IS_ENTER
+                depth += 1
+            elif kind[i] == leave and depth > 0:
+                depth -= 1
+        if is_end and role == IS_ENTER:
+            role |= IS_CALL | IS_OPEN | of_region[2, outermost]
+        if is_inside:
+            if depth > 0 and not is_end:
+                continue
+            of, role = of_region[1, outermost], IS_CALL | of_region[2, outermost]
+        if of < 0:
             continue
-        if kind[i] == enter:
-            if depth == 0:
-                mark[i] = 1
-            depth += 1
-        elif kind[i] == leave and depth > 0:
-            depth -= 1
-            if depth == 0:
-                mark[i] = 2
-    return depth
+        nodes.event[n], nodes.time[n], nodes.role[n] = first + i, time[i], role
+        nodes.kind[n] = THREADS if of == 0 and is_managing else of
+        n += 1
+    state[0], state[1], state[2], state[3], state[4] = depth, managing, outermost, first + time.size, n
+
+
+@kernel
+def nodes_at(row, first, ranks, result):
+    """Find the node that each row is; -1 where it is none."""
+    for i in range(row.size):
+        at = row[i] - first
+        is_node = 0 <= at < 64 * ranks.bits.size and is_chosen(ranks, at)
+        result[i] = n_before(ranks, at) if is_node else -1
+
+
+@kernel
+def calls_around(row, first, ranks, role, result):
+    """Find the end of the outermost MPI call that each row stands in, its ENTER and EXIT among them; -1 for none."""
+    for i in range(row.size):
+        result[i] = -1
+        at = row[i] - first
+        if at < 0 or at >= 64 * ranks.bits.size:
+            continue
+        v = n_before(ranks, at)
+        if v < role.size and role[v] & IS_ENTER and not role[v] & IS_OPEN and is_chosen(ranks, at):
+            v += 1
+        if v < role.size and role[v] & IS_CALL:
+            result[i] = v
 
 
 @kernel
@@ -76,38 +158,6 @@ def index_edges(tail: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDA
     order = np.empty(tail.size, np.int64)
     place_edges(tail, start[:-1].copy(), order)
     return start, order
-
-
-@kernel
-def latest_sources(tail, head, time, latest):
-    """Find the latest time among the tails of the edges into each head, `latest[head]`, which starts from `NEVER`."""
-    for e in range(tail.size):
-        latest[head[e]] = max(latest[head[e]], time[tail[e]])
-
-
-@kernel
-def find_bases(is_first, tail, head, lag, time, base):
-    """Find when the last dependency of each node is met in recorded time.
-
-    Parameters
-    ----------
-    is_first : (n_nodes,) bool
-        First node of its location.
-    tail, head, lag : (n_edges,) int64
-        Edges; heads and tails may be hubs, which follow the nodes.
-    time : (n_all,) int64
-        Recorded times of nodes and hubs, ticks.
-    base : (n_all,) int64
-        Result; the node's own time if it depends on nothing, so that its weight is 0.
-    """
-    n = is_first.size
-    for v in range(time.size):
-        base[v] = NEVER if v >= n or is_first[v] else time[v - 1]
-    for e in range(tail.size):
-        base[head[e]] = max(base[head[e]], time[tail[e]] + lag[e])
-    for v in range(time.size):
-        if base[v] == NEVER:
-            base[v] = time[v]
 
 
 @kernel

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from support.random_programs import RandomProgram
 
 import tracecols
-from tracecols.enhance.dataflow.edges import Edges
+from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.errors import AnalysisError
-from tracecols.kernels import maxplus
+from tracecols.kernels import arrays, maxplus
 from tracecols.kernels import replay as kernels
+from tracecols.kernels.ranks import ranks_of
 from tracecols.replay.graph import BEGIN_AS_RECORDED, CONDITIONS, ENDLESS, Graph, unchanged
-from tracecols.replay.nodes import TRANSFER, NodeClass
+from tracecols.replay.nodes import TRANSFER, NodeClass, Nodes
 from tracecols.replay.replay import Changes, Replay
 from tracecols.replay.scenarios import (
     Rule,
@@ -75,23 +76,23 @@ def check_laws(replay):
     g = replay.graph
     n = len(g.nodes)
     assert (g.weight >= 0).all()
-    assert (g.lag <= 0).all()
+    assert (g.lags <= 0).all()
     np.testing.assert_array_equal(g.sweep(), g.time[:n])
     assert (replay.ideal <= g.nodes.time).all()
     weight = g.weight.copy()
     weight[:n][np.isin(g.nodes.kind, TRANSFER)] = 0
-    everything = np.full(g.time.size, kernels.NEVER)
+    everything = np.full(g.time.size, maxplus.NEVER)
     everything[:n] = replay.ideal
     hubs = np.arange(g.time.size) >= n
     # hubs are swept, too: twice, since those of a chain depend on each other in their order
     into = hubs[g.edges.head]
     order = np.argsort(g.edges.head[into], kind="stable")
-    for tail, head, lag in zip(g.edges.tail[into][order], g.edges.head[into][order], g.lag[into][order], strict=True):
+    for tail, head, lag in zip(g.edges.tail[into][order], g.edges.head[into][order], g.lags[into][order], strict=True):
         everything[head] = max(everything[head], everything[tail] + lag)
-    base = np.full(g.time.size, kernels.NEVER)
-    base[1:n] = np.where(g.nodes.is_first[1:], kernels.NEVER, everything[: n - 1])
-    np.maximum.at(base, g.edges.head, everything[g.edges.tail] + g.lag)
-    roots = base == kernels.NEVER
+    base = np.full(g.time.size, maxplus.NEVER)
+    base[1:n] = np.where(g.nodes.is_first[1:], maxplus.NEVER, everything[: n - 1])
+    np.maximum.at(base, g.edges.head, everything[g.edges.tail] + g.lags)
+    roots = base == maxplus.NEVER
     base[roots] = g.time[roots]
     np.testing.assert_array_equal((base + weight)[:n], replay.ideal)
 
@@ -121,16 +122,15 @@ def graphs(draw):
 
 def sweep(first, edges, weight, start, wide=1):
     """Order and sweep a graph, with the same scenario several times side by side; the times of the first."""
-    edges = sorted(edges, key=lambda e: e[0])
-    tail, head, lag = (np.array([e[k] for e in edges], np.int64) for k in range(3))
+    tail, head, lag = (np.array([e[k] for e in sorted(edges, key=lambda e: e[0])], np.int64) for k in range(3))
     n_all, n = len(weight), first.size
     nodes = SimpleNamespace(
         is_first=first, kind=np.ones(n, np.int8), location_start=np.append(np.flatnonzero(first), n)
     )
     nodes.mark = np.full(n, maxplus.BEGINS | maxplus.ENDS, np.uint8)
-    nothing = np.zeros(head.size, np.int64)
-    edges = Edges(tail, head, nothing > 0, nothing, nothing)
-    graph = Graph(nodes, edges, n_all - n, np.array(start), weight=np.array(weight), lag=lag)
+    found = EdgeCollector(n_all)
+    found.add(tail, head)
+    graph = Graph(nodes, found.edges(), n_all - n, np.array(start), weight=np.array(weight), lag=lag)
     changes = unchanged(nodes)._replace(factor=np.ones((wide, 1, maxplus.WAITING + 1)))
     begin, end, time = graph.run(changes, is_whole=True)
     return graph, begin.tolist(), end.tolist(), time.tolist()
@@ -180,32 +180,69 @@ def given_to(run, values, dtype):
     return array
 
 
-def outermost(events):
-    """Mark by definition: what opens while nothing is open, and what closes the last."""
-    marks, depth = [], 0
-    for kind, region in events:
-        marks.append(0)
+def nodes_by_definition(events, given):
+    """Find nodes: what is given, or begins or ends a call of MPI (regions 1, 2) or of management (3), none inside
+    MPI."""
+    found, mpi, managing = [], [], 0
+    for i, (kind, region) in enumerate(events):
+        inside, before, is_last = list(mpi), managing, i == len(events) - 1
         if region in (1, 2) and kind == ENTER:
-            marks[-1] = int(depth == 0)
-            depth += 1
-        elif region in (1, 2) and kind == EXIT and depth:
-            depth -= 1
-            marks[-1] = 2 * (depth == 0)
-    return marks, depth
+            mpi.append(region)
+        if region in (1, 2) and kind == EXIT and mpi:
+            mpi.pop()
+        if region == 3:
+            managing = managing + 1 if kind == ENTER else max(managing - 1, 0) if kind == EXIT else managing
+        if inside:
+            if not mpi or is_last:
+                found.append((i, inside[0]))
+        elif given[i] >= 0 or mpi or (managing == 0) != (before == 0) or i == 0 or is_last:
+            what = max(given[i], 0)
+            found.append((i, kernels.THREADS if what == 0 and before else what))
+    return found
 
 
-@pytest.mark.parametrize("run", [kernels.mark_calls, kernels.mark_calls.py_func], ids=["compiled", "plain"])
-@settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize("run", [kernels.find_nodes, kernels.find_nodes.py_func], ids=["compiled", "plain"])
+@settings(max_examples=150, deadline=None)
 @given(
-    events=st.lists(st.tuples(st.sampled_from([ENTER, EXIT, OTHER]), st.integers(-1, 2)), max_size=20),
+    events=st.lists(
+        st.tuples(st.sampled_from([ENTER, EXIT, OTHER]), st.integers(-1, 3), st.sampled_from([-1, -1, 0, 5])),
+        min_size=1, max_size=20,
+    ),
     cut=st.integers(0, 20),
-)
-def test_mark_calls__are_the_outermost_by_definition_in_any_batches(run, events, cut):
+)  # fmt: skip
+def test_find_nodes__are_those_by_definition_in_any_batches(run, events, cut):
     kind, region = given_to(run, [e[0] for e in events], np.uint8), given_to(run, [e[1] for e in events], np.int32)
-    is_mpi, mark, depth = given_to(run, [False, True, True], bool), np.full(len(events), 9, np.uint8), 0
+    marks, time = np.array([e[2] for e in events], np.int8), given_to(run, list(range(len(events))), np.int64)
+    # regions 1 and 2 are MPI calls of classes 1 and 2, region 3 creates threads
+    of_region = np.array([[0, 1, 1, 2], [0, 1, 2, 0], [0, 0, 0, 0]], np.int8)
+    found, state = [], np.zeros(5, np.int64)
     for part in (slice(0, cut), slice(cut, None)):
-        depth = run(kind[part], region[part], is_mpi, ENTER, EXIT, depth, mark[part])
-    assert (mark.tolist(), depth) == outermost(events)
+        if not kind[part].size:
+            continue
+        nodes = arrays.empty(kernels.FoundNodes, 20)
+        state[4] = 0
+        is_last = part.stop is None or part.stop >= len(events)
+        run(time[part], kind[part], region[part], marks[part], of_region, ENTER, EXIT, state, is_last, nodes)
+        n = int(state[4])
+        assert nodes.time[:n].tolist() == nodes.event[:n].tolist()
+        found += zip(nodes.event[:n].tolist(), nodes.kind[:n].tolist(), strict=True)
+    assert found == nodes_by_definition([e[:2] for e in events], [e[2] for e in events])
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 1000])
+def test_ranks__count_the_chosen_rows_before(compiled, n):
+    rows = np.flatnonzero(np.random.default_rng(n).random(n) < 0.5) + 7
+    nodes = Nodes(7, ranks_of(rows, 7, 7 + n), rows, *(np.zeros(rows.size, t) for t in (np.int8, np.uint8, np.uint8)), np.array([0, rows.size]))  # fmt: skip
+    wanted = np.arange(-1, n + 20)
+    found = np.empty(wanted.size, np.int64)
+    run = kernels.nodes_at if compiled else kernels.nodes_at.py_func
+    run(wanted, 7, nodes.ranks, found)
+    assert found.tolist() == [rows.tolist().index(row) if row in rows else -1 for row in wanted.tolist()]
+    np.testing.assert_array_equal(nodes.row, rows)
+    for low, high in ((7, 7 + n), (8, 8), (10, 75), (70, 71)):
+        inside = rows[(rows >= low) & (rows < high)]
+        np.testing.assert_array_equal(nodes.rows_between(low, min(high, 7 + n)), inside[inside < 7 + n])
 
 
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
@@ -1027,18 +1064,18 @@ def test_laws__hold(stores, path):
     # 2: smaller weights, lags or starts make nothing later
     smaller = g.weight - rng.integers(0, g.weight + 1)
     assert (g.sweep(smaller) <= g.nodes.time).all()
-    assert (g.sweep(lag=g.lag - rng.integers(0, 1000, g.lag.size)) <= g.nodes.time).all()
+    assert (g.sweep(lag=g.lags - rng.integers(0, 1000, g.lags.size)) <= g.nodes.time).all()
     assert (g.sweep(start=g.time - 5) <= g.nodes.time).all()
     # 3: all times s, counted from t0, times s exactly
     t0 = int(g.time.min())
-    tripled = g.sweep(3 * smaller, 3 * g.lag, 3 * (g.time - t0))
+    tripled = g.sweep(3 * smaller, 3 * g.lags, 3 * (g.time - t0))
     np.testing.assert_array_equal(tripled, 3 * (g.sweep(smaller) - t0))
     # 4: convex in the factor of transfer; weights times 4, so that quarters of them are whole
     is_transfer = np.isin(np.append(g.nodes.kind, np.full(g.n_hubs, -1)), [int(k) for k in TRANSFER])
     end = []
     for quarter in range(5):
         weight = np.where(is_transfer, quarter * g.weight, 4 * g.weight)
-        end.append(int(g.sweep(weight, 4 * g.lag, 4 * (g.time - t0)).max()))
+        end.append(int(g.sweep(weight, 4 * g.lags, 4 * (g.time - t0)).max()))
     assert (np.diff(end, 2) >= 0).all()
     assert (np.diff(end) >= 0).all()
     # 6: a factor on one location saves at most its share of that location's computation

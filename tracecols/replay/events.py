@@ -47,8 +47,8 @@ def events_of(model: Model, nodes: Nodes, location: int) -> LocationEvents:
     call_path = _call_path_after(model, columns["kind"], columns["call_path"])
     first = int(model.facts.first_rows[location])
     time = model.order.times_of(first, columns["time"])
-    low, high = nodes_of(nodes, location)
-    return LocationEvents(time, call_path.astype(np.int32), nodes.row[low:high] - first, low)
+    node = nodes.rows_between(first, first + time.size) - first
+    return LocationEvents(time, call_path.astype(np.int32), node, int(nodes.location_start[location]))
 
 
 def _call_path_after(model: Model, kind: NDArray[np.uint8], own: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -61,12 +61,6 @@ def _call_path_after(model: Model, kind: NDArray[np.uint8], own: NDArray[np.int6
     switches = np.flatnonzero(np.isin(kind[:-1], TASK_CHANGES))
     result[switches] = call_path_before(model, kind, own)[switches + 1]
     return result
-
-
-def nodes_of(nodes: Nodes, location: int) -> tuple[int, int]:
-    """Return the first node of a location, and that behind its last."""
-    low, high = np.searchsorted(nodes.location, [location, location + 1])
-    return int(low), int(high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +100,7 @@ def find_computation(model: Model, nodes: Nodes) -> Computation:
     found: list[tuple[NDArray[Any], ...]] = []
     is_computation = nodes.kind == NodeClass.COMPUTATION
     n_rows, of_node = np.zeros(len(nodes), np.int64), np.full(len(nodes), -1, np.int32)
-    for location in np.unique(nodes.location).tolist():
+    for location in np.flatnonzero(np.diff(nodes.location_start)).tolist():
         e = events_of(model, nodes, location)
         mine = slice(e.first_node, e.first_node + e.node.size)
         of_node[mine] = e.call_path[e.node]

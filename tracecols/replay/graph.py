@@ -9,9 +9,10 @@ edges linear; they follow the nodes by number and have no weight.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import ceil, log2
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
 from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.mpi.waits import CONDITION, HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.enhance.scan.region_rules import is_in
 from tracecols.enhance.threads.locks import lock_order
@@ -26,16 +28,15 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import maxplus
 from tracecols.kernels import replay as kernels
 from tracecols.model.model import Model
-from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, find_nodes
+from tracecols.once import once
+from tracecols.replay.costs import MESSAGE_STEPS, collective_steps
+from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
 from tracecols.replay.task_edges import add_task_edges, with_tasks
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 Rows = NDArray[np.int64]
 
 PAIRWISE = ("alltoallv", "alltoallw")
-
-_NOT_WAITING = ("mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irsend", "mpi_test")
-"""Calls that complete sends without waiting for the receiver, or whose waiting has other reasons."""
 
 UNKNOWN_PARTNERS = "calls that may wait for others, which the recording does not tell (MPI_Probe, communicators, non-blocking collectives)"
 KEPT_AS_RECORDED = "calls of one-sided communication and I/O that are kept as they were recorded"
@@ -69,14 +70,13 @@ class Graph:
     ----------
     nodes : Nodes
     edges : Edges
-        By their tails.
     n_hubs : int
     time : (n_all,) int64
         Recorded times of nodes and hubs, ticks.
     mark : (n_nodes,) uint8
         Between which nodes the runtime extends (`kernels.maxplus.BEGINS`, `ENDS`).
     lag : (n_edges,) int64
-        0, or negative where clocks disagree; edges that were no waits in the recorded run are ideal, and have none.
+        0, or negative where clocks disagree. Empty if all are 0.
     counts : dict of str to int
         What the replay does not know, by description.
     weight : (n_all,) int64
@@ -92,30 +92,30 @@ class Graph:
     lag: Rows = field(default_factory=_none)
 
     def __post_init__(self) -> None:
-        n_all = self.time.size
-        if self.weight.size < n_all:
+        if self.weight.size < self.time.size:
+            self.weight = np.empty(self.time.size, np.int64)
             e = self.edges
-            self.lag = np.minimum(0, self.time[e.head] - self.time[e.tail])
-            base = np.empty(n_all, np.int64)
-            kernels.find_bases(self.nodes.is_first, e.tail, e.head, self.lag, self.time, base)
-            self.weight = self.time - base
-        start, order = kernels.index_edges(self.edges.tail, n_all)
-        self.edges, self.lag = self.edges.where(order), self.lag[order]
-        self._edge_start, self._head = start.astype(np.int32), self.edges.head.astype(np.int32)
+            if maxplus.weigh(self.nodes.is_first, e.start, e.head, self.time, self.weight):
+                self.lag = np.minimum(0, self.time[e.head] - self.time[e.tail])
         self._order, self._n_places, self.stuck = self._ordered()
+
+    @property
+    def lags(self) -> Rows:
+        """The lags of all edges; (n_edges,) int64."""
+        return self.lag if self.lag.size else np.zeros(len(self.edges), np.int64)
 
     def _ordered(self) -> tuple[maxplus.Order, int, NDArray[np.bool_]]:
         """Find the order in which everything happens, how many places it needs, and what waits for itself."""
         n_all, is_first = self.time.size, self.nodes.is_first
         waiting, is_head = np.zeros(n_all, np.int32), np.empty(n_all, bool)
-        n_heads = maxplus.count_dependencies(is_first, self._head, waiting, is_head)
+        n_heads = maxplus.count_dependencies(is_first, self.edges.head, waiting, is_head)
         # a run begins with the first node of a location, or a hub, or where something is waited for
         n_runs = n_heads + int(is_first.sum()) + self.n_hubs
         start, stop, following = (np.empty(n_runs, np.int32) for _ in range(3))
-        place, edge_place = np.empty(n_heads, np.int32), np.empty(self._head.size, np.int32)
+        place, edge_place = np.empty(n_heads, np.int32), np.empty(self.edges.head.size, np.int32)
         order = maxplus.Order(start, stop, following, is_head, place, edge_place)
         at, free = np.full(n_all, -1, np.int32), np.empty(n_heads, np.int32)
-        n_runs, n_places = maxplus.order_nodes(is_first, self._edge_start, self._head, waiting, at, free, order)
+        n_runs, n_places = maxplus.order_nodes(is_first, self.edges.start, self.edges.head, waiting, at, free, order)
         order = order._replace(
             run_start=start[:n_runs].copy(), run_stop=stop[:n_runs].copy(), run_next=following[:n_runs].copy()
         )
@@ -161,8 +161,8 @@ class Graph:
     def _weights(self) -> maxplus.Weights:
         e = self.edges
         return maxplus.Weights(
-            self.time, self.weight, self.nodes.kind, self.nodes.mark, self._edge_start, self._head,
-            self.lag if self.lag.any() else self.lag[:0], e.length, e.steps.astype(np.int8),
+            self.time, self.weight, self.nodes.kind, self.nodes.mark, self.edges.start, self.edges.head,
+            self.lag, e.length, e.steps,
         )  # fmt: skip
 
     def _swept(
@@ -195,7 +195,7 @@ class Graph:
             if not drop.any():
                 v = int(np.flatnonzero(stuck)[0])
                 where = (
-                    f"row {graph.nodes.row[v]} at location {graph.nodes.location[v]}"
+                    f"row {graph.nodes.row[v]} at location {graph.nodes.location_of(np.array([v]))[0]}"
                     if v < n
                     else "a collective operation"
                 )
@@ -212,7 +212,7 @@ class Graph:
 
 
 def contradictions(
-    is_first: NDArray[np.bool_], head: Rows, is_inferred: NDArray[np.bool_], stuck: NDArray[np.bool_]
+    is_first: NDArray[np.bool_], head: NDArray[np.integer], is_inferred: NDArray[np.bool_], stuck: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Find the inferred edges to leave out so that nodes may go on: into those that the node before does not keep from
     it.
@@ -233,36 +233,126 @@ def contradictions(
     return result
 
 
-def build_graph(model: Model, nodes: Nodes | None = None) -> Graph:
-    """Find the nodes, unless they are given, and edges of a trace; some 80 B per node stay in memory, whatever the
-    trace's partitions."""
-    nodes = find_nodes(model) if nodes is None else nodes
+STAGES = (WITHIN, RECEIVE, SEND, BUCKET, GLOBAL)
+"""Stages in which there is something that nodes or edges are made of."""
+
+
+class Found(NamedTuple):
+    """What one slice of a trace adds to the graph.
+
+    Attributes
+    ----------
+    nodes : Nodes or None
+        Of a partition; its edges have their numbers. Edges of other slices have those of the whole trace.
+    edges : EdgeCollector or None
+    counts : dict of str to int
+        What the replay does not know, by description.
+    """
+
+    nodes: Nodes | None
+    edges: EdgeCollector | None
+    counts: dict[str, int]
+
+
+class GraphBuilder:
+    """The nodes and edges of a trace as they are found, slice by slice: `visit` is what `Run.stages` calls, for the
+    stages `STAGES`, and `take` gets what it returns, in that order.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        Of the whole trace, as soon as the first stage is complete.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._slices: list[tuple[Nodes, EdgeCollector]] = []
+        self._counts: Counter[str] = Counter()
+
+    @once
+    def nodes(self) -> Nodes:
+        """The nodes of all partitions."""
+        slices = [nodes for nodes, _ in self._slices]
+        self._starts = [nodes.location_start for nodes in slices]
+        return join_nodes(slices, self.model.facts)
+
+    @once
+    def _found(self) -> EdgeCollector:
+        """The edges within partitions, with the numbers of the whole trace."""
+        nodes, found = self.nodes, EdgeCollector(len(self.nodes))
+        for (_, edges), starts in zip(self._slices, self._starts, strict=True):
+            shift = nodes.location_start - starts
+
+            def number(node: NDArray[np.int32], starts: Rows = starts, shift: Rows = shift) -> Rows:
+                return node + shift[np.searchsorted(starts, node, "right") - 1]
+
+            found.take(edges, number)
+        self._slices = []
+        return found
+
+    def visit(self, model: Model, stage: str) -> Found:
+        """Find the nodes and edges of a slice."""
+        if stage == WITHIN:
+            return _within(model)
+        if stage == RECEIVE:
+            lost = ("sends without receive", "receives without send")
+            return Found(None, None, {k: n for k, n in model.messages.counts.items() if k in lost})
+        nodes = self.nodes
+        found = EdgeCollector(len(nodes))
+        if stage == SEND:
+            return Found(None, found, {UNPLACED: _messages(model, nodes, found)})
+        if stage == BUCKET:
+            return Found(None, found, {UNPLACED: _collectives(model, nodes, found)})
+        _nonblocking_collectives(model, nodes, found)
+        _start_and_end(nodes, found)
+        _windows(model, nodes, found)
+        return Found(None, found, {})
+
+    def take(self, found: Found) -> None:
+        """Add what a slice holds."""
+        self._counts.update(found.counts)
+        if found.nodes is not None and found.edges is not None:
+            self._slices.append((found.nodes, found.edges))
+        elif found.edges is not None:
+            self._found.take(found.edges)
+
+    def graph(self) -> Graph:
+        """Return the graph, once all stages are complete.
+
+        Raises
+        ------
+        AnalysisError
+            If nodes wait for themselves.
+        """
+        nodes, found = self.nodes, self._found
+        n_hubs, edges = found.n - len(nodes), found.edges()
+        time = np.append(nodes.time, np.full(n_hubs, maxplus.NEVER))
+        maxplus.time_hubs(edges.start, edges.head, len(nodes), time)
+        self._counts.update(_not_known(self.model, nodes, edges))
+        counts = {k: n for k, n in self._counts.items() if n}
+        return Graph(nodes, edges, n_hubs, time, counts).without_contradictions()
+
+
+def find_graph(model: Model) -> GraphBuilder:
+    """Find the nodes and edges of a trace, slice by slice."""
+    builder = GraphBuilder(model)
+    with model.divided() as run, model.executor.pool() as pool:
+        for found in run.stages(builder.visit, STAGES, pool):
+            builder.take(found)
+    return builder
+
+
+def _within(model: Model) -> Found:
+    """Find the nodes of a partition, and the edges within its processes."""
+    of_slice = find_nodes(model)
+    nodes = of_slice.nodes
     found = EdgeCollector(len(nodes))
-    counts = {UNPLACED: 0}
-    counts[UNPLACED] += _messages(model, nodes, found)
-    counts[UNPLACED] += _collectives(model, nodes, found)
-    starts = _nonblocking_collectives(model, nodes, found)
-    _start_and_end(model, nodes, found)
-    _windows(model, nodes, found)
-    _threads(model, nodes, found)
-    counts |= _created_threads(model, nodes, found)
-    add_task_edges(model, nodes, found)
+    _threads(model, of_slice, found)
+    counts = _created_threads(model, nodes, found)
+    add_task_edges(model, of_slice, found)
     _locks(model, nodes, found)
-    edges = found.edges()
-    n_hubs = found.n - len(nodes)
-    time = np.concatenate([nodes.time, np.full(n_hubs, maxplus.NEVER, np.int64)])
-    # hubs in chains come one after the other, so that each knows the one before
-    into_hubs = edges.head >= len(nodes)
-    from_hubs = edges.tail >= len(nodes)
-    first = into_hubs & ~from_hubs
-    kernels.latest_sources(edges.tail[first], edges.head[first], time, time)
-    chained = np.flatnonzero(into_hubs & from_hubs)
-    chained = chained[np.argsort(edges.head[chained], kind="stable")]
-    kernels.latest_sources(edges.tail[chained], edges.head[chained], time, time)
-    # nothing waits for hubs without a source
-    time[time == maxplus.NEVER] = 0
-    counts |= _not_known(model, nodes, edges, starts)
-    return Graph(nodes, edges, n_hubs, time, {k: n for k, n in counts.items() if n}).without_contradictions()
+    counts[CONDITIONS] = int(is_in(model.facts, model.lock_acquisitions.call_path, CONDITION).sum())
+    return Found(nodes, found, counts)
 
 
 def synchronised(model: Model, graph: Graph) -> Graph:
@@ -276,25 +366,21 @@ def synchronised(model: Model, graph: Graph) -> Graph:
         If the program relies on collective operations that do not synchronise.
     """
     found = EdgeCollector(graph.time.size)
-    members, table = model.collective_members, model.collectives
+    found.add_edges(graph.edges)
+    nodes, members, table = graph.nodes, model.collective_members, model.collectives
     size = np.maximum(table.size, table.n_members)[members.collective]
     at = np.flatnonzero((size > 1) & ~np.isin(members.op, _ops("reduce")) & (members.op < len(_OF_DATA)))
-    call = graph.nodes.calls_around(members.end[at])
+    call = nodes.calls_around(members.end[at])
     everybody = np.ones(at.size, bool)
-    enter, leave = _node(graph.nodes.call_enter, call), _node(graph.nodes.call_exit, call)
-    found.all_to_all(members.collective[at], enter, leave, everybody, everybody)
-    more = found.edges()
-    edges = Edges(
-        *(np.concatenate([getattr(e, name) for e in (graph.edges, more)]) for name in Edges.__dataclass_fields__)
-    )
-    n_more = found.n - graph.time.size
-    time = np.concatenate([graph.time, np.full(n_more, maxplus.NEVER, np.int64)])
-    into_hubs = more.head >= graph.time.size
-    kernels.latest_sources(more.tail[into_hubs], more.head[into_hubs], time, time)
-    result = Graph(
-        graph.nodes, edges, graph.n_hubs + n_more, time, graph.counts,
-        weight=np.append(graph.weight, np.zeros(n_more, np.int64)), lag=np.append(graph.lag, np.zeros(len(more), np.int64)),
-    )  # fmt: skip
+    found.all_to_all(members.collective[at], nodes.enter_of(call), call, everybody, everybody)
+    n_more, edges = found.n - graph.time.size, found.edges()
+    time = np.append(graph.time, np.full(n_more, maxplus.NEVER))
+    maxplus.time_hubs(edges.start, edges.head, graph.time.size, time)
+    is_more = (edges.head >= graph.time.size) | (edges.tail >= graph.time.size)
+    lag = np.minimum(0, time[edges.head] - time[edges.tail])
+    lag[is_more] = 0
+    weight = np.append(graph.weight, np.zeros(n_more, np.int64))
+    result = Graph(nodes, edges, graph.n_hubs + n_more, time, graph.counts, weight, lag)
     if result.stuck.any():
         raise AnalysisError(
             "the collective operations of this trace cannot synchronise: some process needs what another one sends behind one of them\n"
@@ -309,65 +395,52 @@ _OF_DATA = COLLECTIVE_OPS[: COLLECTIVE_OPS.index("create_handle")]
 
 def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     m = model.sent_messages
-    lower = model.regions.lower
     sender = nodes.calls_around(np.where(m.send_enter >= 0, m.send_enter, m.send))
     receiver = nodes.calls_around(np.where(m.recv_enter >= 0, m.recv_enter, m.recv))
-    tail, head = _node(nodes.call_enter, sender), _node(nodes.call_exit, receiver)
-    found.add(tail, head, length=np.maximum(m.length, 0), steps=1)
+    found.add(nodes.enter_of(sender), receiver, length=np.maximum(m.length, 0), steps=MESSAGE_STEPS)
     # a sender that waits for its receiver: concluded from the times, since nothing records it
-    poster, completer = nodes.calls_around(m.recv_post_enter), nodes.calls_around(m.send_done_enter)
-    patient = np.array([not name.startswith(_NOT_WAITING) for name in [*lower, ""]], bool)
-    region = _node(nodes.call_region.astype(np.int64), completer)
     waits = (m.send_done_enter_time < m.recv_post_enter_time) & (m.recv_post_enter_time < m.send_done_exit_time)
-    waits &= (m.send_done_enter >= 0) & patient[region] & patient[_node(nodes.call_region.astype(np.int64), sender)]
-    waits &= m.send_done_late == 0
-    found.add(_node(nodes.call_enter, poster)[waits], _node(nodes.call_exit, completer)[waits], is_inferred=True)
-    return int(((tail < 0) | (head < 0)).sum())
+    at = np.flatnonzero(waits & (m.send_done_enter >= 0) & (m.send_done_late == 0))
+    poster, completer = nodes.calls_around(m.recv_post_enter[at]), nodes.calls_around(m.send_done_enter[at])
+    patient = _is_patient(nodes, completer) & _is_patient(nodes, sender[at])
+    found.add(nodes.enter_of(poster)[patient], completer[patient], is_inferred=True)
+    return int(((sender < 0) | (receiver < 0)).sum())
 
 
-def _node(of_call: Rows, call: Rows) -> Rows:
-    """Return a column of calls; -1 for no call."""
-    return np.where(call >= 0, np.append(of_call, -1)[call], -1)
+def _is_patient(nodes: Nodes, calls: Rows) -> NDArray[np.bool_]:
+    """Return which calls may wait for a receiver; what is outside of all calls may, too."""
+    return (calls < 0) | (nodes.role[calls] & kernels.IS_IMPATIENT == 0)
 
 
 def _ops(*names: str) -> list[int]:
     return [COLLECTIVE_OPS.index(name) for name in names]
 
 
-def _steps(n_members: Rows) -> Rows:
-    """Return the latencies of operations among n processes: ceil(log2 n)."""
-    size = int(n_members.max(initial=1)) + 1
-    table = np.array([0, *(ceil(log2(n)) for n in range(1, size))], np.int64)
-    return table[n_members]
-
-
 def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     members, table = model.collective_members, model.collectives
     size = np.maximum(table.size, table.n_members).astype(np.int64)[members.collective]
     call = nodes.calls_around(members.end)
-    enter, leave = _node(nodes.call_enter, call), _node(nodes.call_exit, call)
+    enter, leave = nodes.enter_of(call), call
     size = np.where(call >= 0, size, 0)
     _operations(nodes, found, members, members.collective, enter, leave, members.rank, size)
     at = _that_met(model, nodes, call, np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES))))
     everybody = np.ones(at.size, bool)
-    found.all_to_all(members.collective[at], enter[at], leave[at], everybody, everybody, 0, _steps(size[at]))
+    found.all_to_all(members.collective[at], enter[at], leave[at], everybody, everybody, 0, collective_steps(size[at]))
     return int((call < 0).sum())
 
 
-def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> NDArray[np.bool_]:
-    """Let calls that complete non-blocking operations wait for those that start them; say which calls do; (n_calls,)
-    bool."""
+def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
+    """Let calls that complete non-blocking operations wait for those that start them."""
     members = model.nonblocking_members
-    start, done = nodes.calls_around(members.begin), nodes.calls_around(members.done_enter)
-    enter, leave = _node(nodes.call_enter, start), _node(nodes.call_exit, done)
+    start, leave = nodes.calls_around(members.begin), nodes.calls_around(members.done_enter)
+    enter = nodes.enter_of(start)
     size = np.bincount(members.operation, minlength=1)[members.operation] if len(members) else np.zeros(0, np.int64)
     rank = model.facts.communicators.rank_of(members.communicator, model.facts.process[members.location])
     _operations(
-        nodes, found, members, members.operation, enter, leave, rank, np.where((start >= 0) & (done >= 0), size, 0)
+        nodes, found, members, members.operation, enter, leave, rank, np.where((start >= 0) & (leave >= 0), size, 0)
     )
-    starts = np.zeros(nodes.call_region.size, bool)
-    starts[start[start >= 0]] = True
-    return starts
+    # what only starts an operation does not wait
+    nodes.role[start[start >= 0]] &= ~np.uint8(kernels.MAY_WAIT)
 
 
 def _operations(
@@ -394,7 +467,7 @@ def _operations(
         Ranks of participants, and how many there are; 0 for participants that are left out.
     """
     op, sends, receives = members.op, members.sent > 0, members.received > 0
-    length, steps = np.maximum(members.received, 0), _steps(size)
+    length, steps = np.maximum(members.received, 0), collective_steps(size)
     everybody = np.ones(op.size, bool)
 
     def some(names: Iterable[str]) -> NDArray[np.int64]:
@@ -432,8 +505,7 @@ def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
 
     Start and end of MPI have edges of their own (`_start_and_end`).
     """
-    of = nodes.call_region[call[at]]
-    at = at[~(model.regions.is_init | model.regions.is_finalize)[of]]
+    at = at[nodes.role[call[at]] & (kernels.IS_INIT | kernels.IS_FINALIZE) == 0]
     m = model.collective_members
     _, group = np.unique(m.collective[at], return_inverse=True)
     segments = Segments(group, int(group.max(initial=-1)) + 1)
@@ -457,15 +529,14 @@ def _count_until(group: Rows, begin: Rows, order: Rows, end: Rows) -> Rows:
     return result[n:]
 
 
-def _start_and_end(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
-    for which in (model.regions.is_init, model.regions.is_finalize):
-        calls = np.flatnonzero(which[nodes.call_region]) if nodes.call_region.size else np.zeros(0, np.int64)
+def _start_and_end(nodes: Nodes, found: EdgeCollector) -> None:
+    for role in (kernels.IS_INIT, kernels.IS_FINALIZE):
+        calls = nodes.with_role(role)
         # who calls it once more is refused by MPI, and waits for nobody
-        calls = calls[np.unique(nodes.location[nodes.call_enter[calls]], return_index=True)[1]]
+        calls = calls[np.unique(nodes.location_of(calls), return_index=True)[1]]
         if calls.size > 1:
             everybody = np.ones(calls.size, bool)
-            enter, leave = nodes.call_enter[calls], nodes.call_exit[calls]
-            found.all_to_all(np.zeros(calls.size, np.int64), enter, leave, everybody, everybody)
+            found.all_to_all(np.zeros(calls.size, np.int64), nodes.enter_of(calls), calls, everybody, everybody)
 
 
 def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
@@ -474,23 +545,23 @@ def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     n_members = np.bincount(w.operation, minlength=1)[w.operation] if len(w) else np.zeros(0, np.int64)
     at = np.flatnonzero((call >= 0) & (n_members > 1))
     everybody = np.ones(at.size, bool)
-    enter, leave = nodes.call_enter[call[at]], nodes.call_exit[call[at]]
-    found.all_to_all(w.operation[at], enter, leave, everybody, everybody, 0, _steps(n_members)[at])
+    steps = collective_steps(n_members)[at]
+    found.all_to_all(w.operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
 
 
-def _threads(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
-    teams = model.team_instances
+def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:
+    teams, nodes = model.team_instances, of_slice.nodes
     if teams.instance.size:
-        fork = nodes.at(np.where(model.teams.fork >= 0, model.teams.fork, -2))
-        found.add(fork[teams.instance], nodes.team_begins)
-        nodes.mark[nodes.team_begins[nodes.team_begins >= 0]] |= maxplus.BEGUN
+        fork, begins = nodes.at(model.teams.fork), of_slice.team_begins
+        found.add(fork[teams.instance], begins)
+        nodes.mark[begins[begins >= 0]] |= maxplus.BEGUN
     members = model.construct_members
     at = np.flatnonzero(np.isin(np.array(members.role, object), BARRIERS))
     group = members.construct[at]
     several = np.bincount(group, minlength=1)[group] > 1 if at.size else np.zeros(0, bool)
     at, group = at[several], group[several]
-    last = _last_nodes(nodes, members.location[at])
-    leave = np.where(members.exit[at] >= 0, nodes.at(members.exit[at]), last)
+    leave = nodes.at(members.exit[at])
+    leave = np.where(members.exit[at] >= 0, leave, nodes.last_of(members.location[at]))
     everybody = np.ones(at.size, bool)
     come, goes = with_tasks(model, nodes, group, nodes.at(members.enter[at]), leave)
     found.all_to_all(group, come, goes, everybody, everybody)
@@ -501,19 +572,14 @@ def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
     either."""
     c = model.created_threads
     # an event inside an MPI call is no node: the ENTER of the call creates the thread, its EXIT waits for it
-    create = np.where(
-        nodes.at(c.create) >= 0, nodes.at(c.create), _node(nodes.call_enter, nodes.calls_around(c.create))
-    )
-    join = np.where(nodes.at(c.join) >= 0, nodes.at(c.join), _node(nodes.call_exit, nodes.calls_around(c.join)))
+    create, join = nodes.at(c.create), nodes.at(c.join)
+    create = np.where(create >= 0, create, nodes.enter_of(nodes.calls_around(c.create)))
+    join = np.where(join >= 0, join, nodes.calls_around(c.join))
     begin = nodes.at(c.begin)
     nodes.mark[begin[begin >= 0]] |= maxplus.BEGUN
     found.add_in_order(create, begin, nodes.time)
     found.add_in_order(nodes.at(c.end), join, nodes.time)
     return {BEGIN_AS_RECORDED: int((create < 0).sum()), ENDLESS: int(((join >= 0) & (c.end < 0)).sum())}
-
-
-def _last_nodes(nodes: Nodes, location: NDArray[np.int32]) -> Rows:
-    return np.searchsorted(nodes.location, location, "right") - 1
 
 
 def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
@@ -522,21 +588,13 @@ def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     found.add_in_order(nodes.at(release), nodes.at(locks.acquire), nodes.time)
 
 
-_MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
-_NEVER_WAIT = ("mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get", "mpi_comm_set", "mpi_comm_compare", "mpi_comm_test", "mpi_comm_remote", "mpi_comm_delete", "mpi_comm_call")  # fmt: skip
-
-
-def _not_known(model: Model, nodes: Nodes, edges: Edges, starts: NDArray[np.bool_]) -> dict[str, int]:
-    """Count what has no edge though it may wait, but what only starts an operation; calls on windows that have one are
-    no longer kept as recorded."""
-    lower, region = model.regions.lower, nodes.call_region
-    reached = np.zeros(len(nodes), bool)
-    reached[edges.head[edges.head < len(nodes)]] = True
-    at_exit = nodes.call_exit
-    joined = reached[at_exit] & (nodes.kind[at_exit] == NodeClass.OPAQUE)
-    nodes.kind[at_exit[joined]] = NodeClass.COLLECTIVE
-    may = np.array([n.startswith(_MAY_WAIT) and not n.startswith(_NEVER_WAIT) for n in lower], bool)
-    locks, regions, profile = model.lock_acquisitions, model.regions, model.profile
+def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
+    """Count what has no edge though it may wait; calls on windows that have one are no longer kept as recorded."""
+    is_reached = np.zeros(len(nodes), bool)
+    is_reached[edges.head[edges.head < len(nodes)]] = True
+    is_call = nodes.role & kernels.IS_CALL > 0
+    nodes.kind[is_reached & is_call & (nodes.kind == NodeClass.OPAQUE)] = NodeClass.COLLECTIVE
+    regions, profile = model.regions, model.profile
     on_cpu = model.locations.is_cpu[profile.location]
     entered = model.call_paths.region[profile.call_path[on_cpu]]
 
@@ -544,10 +602,8 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges, starts: NDArray[np.bool
         return int(profile.visits[on_cpu][mask[entered]].sum())
 
     return {
-        UNKNOWN_PARTNERS: int((may[region] & ~reached[at_exit] & ~starts).sum()) if region.size else 0,
-        KEPT_AS_RECORDED: int((nodes.kind[at_exit] == NodeClass.OPAQUE).sum()),
-        CONDITIONS: int(is_in(model.facts, locks.call_path, CONDITION).sum()),
+        UNKNOWN_PARTNERS: int(((nodes.role & kernels.MAY_WAIT > 0) & ~is_reached).sum()),
+        KEPT_AS_RECORDED: int((is_call & (nodes.kind == NodeClass.OPAQUE)).sum()),
         DEVICE_CALLS: visits(regions.device_call >= 0),
         SHMEM_CALLS: visits(regions.paradigm == "shmem"),
-        **{k: n for k, n in model.messages.counts.items() if k in ("sends without receive", "receives without send")},
     }

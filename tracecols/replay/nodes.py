@@ -11,20 +11,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.mpi.waits import CONDITION
+from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import either, in_role, is_in, named
 from tracecols.enhance.scan.scan import ForkSpans, fork_spans
-from tracecols.enhance.scan.teams import IS_FORK, LATE, events_in_teams
+from tracecols.enhance.scan.teams import IS_FORK, LATE, ThreadEvents, events_in_teams
+from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGINS, ENDS
+from tracecols.kernels.ranks import Ranks, choose_rows, count_rows, ranks_of
+from tracecols.kernels.replay import FoundNodes
 from tracecols.model.model import Model
-from tracecols.replay.tasks import task_rows
+from tracecols.once import once
+from tracecols.replay.tasks import TaskRows, task_rows
 from tracecols.schema import EventKind
 
 BATCH = 1 << 20
@@ -92,172 +97,227 @@ def mpi_regions(regions: Regions) -> NDArray[np.bool_]:
     return np.asarray((regions.paradigm == "mpi") & (regions.lower != "parallel"), np.bool_)
 
 
+_NOT_WAITING = ("mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irsend", "mpi_test")
+"""Calls that complete sends without waiting for the receiver, or whose waiting has other reasons."""
+
+_MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
+_NEVER_WAIT = ("mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get", "mpi_comm_set", "mpi_comm_compare", "mpi_comm_test", "mpi_comm_remote", "mpi_comm_delete", "mpi_comm_call")  # fmt: skip
+
+
+def roles_of(regions: Regions) -> NDArray[np.uint8]:
+    """Return what the end of a call of each region is; (n_regions,) uint8: sums of `IS_IMPATIENT`, ... of
+    `kernels.replay`."""
+    lower = regions.lower
+    may_wait = [name.startswith(_MAY_WAIT) and not name.startswith(_NEVER_WAIT) for name in lower]
+    result = np.zeros(len(regions), np.uint8)
+    for role, which in (
+        (kernels.IS_IMPATIENT, [name.startswith(_NOT_WAITING) for name in lower]),
+        (kernels.IS_INIT, regions.is_init),
+        (kernels.IS_FINALIZE, regions.is_finalize),
+        (kernels.MAY_WAIT, may_wait),
+    ):
+        result[np.asarray(which, bool)] |= role
+    return result
+
+
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """The nodes of a trace, location by location in the order of their events.
+    """The nodes of some locations, one location after the other, in the order of their events.
+
+    A call is the node at which it ends; one that is open at the end of the recording ends with its location's last
+    event.
 
     Attributes
     ----------
-    row : (n,) int64
-        The event, ascending.
-    location : (n,) int32
+    first_row : int
+        First row of the range of events that `ranks` is of.
+    ranks : Ranks
+        Which events are nodes.
     time : (n,) int64
         Ticks; of late events those of the latest event before, so that they never decrease at a location.
     kind : (n,) int8
         `NodeClass` of the weight.
-    is_first : (n,) bool
-        First of its location.
-    call_region : (n_calls,) int32
-        Region of every outermost MPI call, in the order of their ENTERs.
-    call_enter, call_exit : (n_calls,) int64
-        Nodes where it begins and ends; a call that is open at the end of the recording ends with its location's last
-        event.
-    call_rows, call_stops : (n_calls,) int64
-        Rows of these nodes.
+    role : (n,) uint8
+        What a node is of an outermost MPI call (`kernels.replay.IS_CALL`, ...).
+    mark : (n,) uint8
+        Between which nodes the runtime extends, and which threads and tasks others begin (`kernels.maxplus.BEGINS`,
+        ...).
+    location_start : (n_locations + 1,) int64
+        First node of every location.
+    """
+
+    first_row: int
+    ranks: Ranks
+    time: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    role: NDArray[np.uint8]
+    mark: NDArray[np.uint8]
+    location_start: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.time.size
+
+    @once
+    def is_first(self) -> NDArray[np.bool_]:
+        """First of its location; (n,) bool."""
+        result = np.zeros(len(self), bool)
+        starts = self.location_start[:-1]
+        result[starts[starts < self.location_start[1:]]] = True
+        return result
+
+    @once
+    def row(self) -> NDArray[np.int64]:
+        """The events; (n,) int64, ascending."""
+        return self.rows_between(self.first_row, self.first_row + 64 * self.ranks.bits.size)
+
+    @once
+    def location(self) -> NDArray[np.int32]:
+        """The locations; (n,) int32."""
+        counts = np.diff(self.location_start)
+        return np.repeat(np.arange(counts.size, dtype=np.int32), counts)
+
+    @property
+    def is_between(self) -> bool:
+        """Whether the runtime extends between MPI_Init and MPI_Finalize."""
+        return bool((self.role & kernels.IS_INIT).any() and (self.role & kernels.IS_FINALIZE).any())
+
+    def rows_between(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Return the rows of the nodes with start <= row < stop."""
+        low, high = (start - self.first_row) >> 6, (stop - self.first_row + 63) >> 6
+        bits = np.unpackbits(self.ranks.bits[low:high].view(np.uint8), bitorder="little")
+        rows = np.flatnonzero(bits) + (self.first_row + 64 * low)
+        return rows[slice(*np.searchsorted(rows, [start, stop]))]
+
+    def at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the nodes of some events; -1 where an event is none."""
+        result = np.empty(rows.size, np.int64)
+        kernels.nodes_at(np.asarray(rows, np.int64), self.first_row, self.ranks, result)
+        return result
+
+    def calls_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the outermost MPI calls that events stand in, their ENTER and EXIT among them; -1 for none."""
+        result = np.empty(rows.size, np.int64)
+        kernels.calls_around(np.asarray(rows, np.int64), self.first_row, self.ranks, self.role, result)
+        return result
+
+    def enter_of(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the nodes at which calls begin; -1 for no call."""
+        if not len(self):
+            return calls
+        return np.where(calls >= 0, calls - 1 + (self.role[calls] & kernels.IS_OPEN > 0), -1)
+
+    def with_role(self, role: int) -> NDArray[np.int64]:
+        """Return the calls of some kind."""
+        return np.flatnonzero(self.role & role)
+
+    def last_of(self, location: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the last node of locations."""
+        return self.location_start[location + 1] - 1
+
+    def location_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the locations of some nodes."""
+        return np.searchsorted(self.location_start, nodes, "right") - 1
+
+
+class NodesOfSlice(NamedTuple):
+    """The nodes of a slice of a trace, and what its edges begin with.
+
+    Attributes
+    ----------
+    nodes : Nodes
     team_begins : (n_begins,) int64
         Node of each team begin (`Teams`), -1 for none.
     taskwaits : (n_taskwaits,) int64
         Nodes at which taskwaits end.
-    location_start : (n_locations + 1,) int64
-        First node of every location.
-    mark : (n,) uint8
-        Between which nodes the runtime extends (`kernels.maxplus.BEGINS`, `ENDS`).
-    is_between : bool
-        Whether these are those of MPI_Init and MPI_Finalize.
     """
 
-    row: NDArray[np.int64]
-    location: NDArray[np.int32]
-    time: NDArray[np.int64]
-    kind: NDArray[np.int8]
-    is_first: NDArray[np.bool_]
-    call_region: NDArray[np.int32]
-    call_enter: NDArray[np.int64]
-    call_exit: NDArray[np.int64]
-    call_rows: NDArray[np.int64]
-    call_stops: NDArray[np.int64]
+    nodes: Nodes
     team_begins: NDArray[np.int64]
     taskwaits: NDArray[np.int64]
-    location_start: NDArray[np.int64]
-    mark: NDArray[np.uint8]
-    is_between: bool
-
-    def __len__(self) -> int:
-        return self.row.size
-
-    def at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the nodes of some events; -1 where an event is none."""
-        if not self.row.size:
-            return np.full(rows.size, -1, np.int64)
-        at = np.minimum(np.searchsorted(self.row, rows), self.row.size - 1)
-        return np.where(self.row[at] == rows, at, -1)
-
-    def calls_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the outermost MPI calls that events stand in, their ENTER and EXIT among them; -1 for none."""
-        if not self.call_rows.size:
-            return np.full(rows.size, -1, np.int64)
-        at = np.searchsorted(self.call_rows, rows, "right") - 1
-        return np.where((at >= 0) & (rows >= 0) & (rows <= self.call_stops[np.maximum(at, 0)]), at, -1)
 
 
-def find_nodes(model: Model) -> Nodes:
-    """Find the nodes of a trace: one pass over its events, location by location; O(events), 8 B and less per event at a
-    time."""
+def find_nodes(model: Model) -> NodesOfSlice:
+    """Find the nodes of a slice of a trace: one more pass over its events, location by location."""
     facts, teams = model.facts, model.team_instances
-    store = facts.store
-    is_mpi, of_region = mpi_regions(facts.regions), classes_of(facts.regions)
-    is_management = THREAD_MANAGEMENT(facts.regions)
+    is_mpi, is_management = mpi_regions(facts.regions), THREAD_MANAGEMENT(facts.regions)
+    what = is_mpi * kernels.IS_MPI + is_management * kernels.IS_MANAGEMENT
+    of_region = np.stack([what.astype(np.int8), classes_of(facts.regions), roles_of(facts.regions).view(np.int8)])
     given = _given_nodes(model)
-    found: dict[str, list[NDArray[Any]]] = {
-        name: [np.zeros(0, np.int64)]
-        for name in ("row", "location", "time", "kind", "call_region", "call_row", "call_stop", "taskwait")
-    }
-    firsts: list[NDArray[np.bool_]] = [np.zeros(0, bool)]
+    members = [i for i in np.sort(model.members).tolist() if model.store.n_rows("events", i)]
     begin_rows = np.full(teams.location.size, -1, np.int64)
     spans = {
-        i: fork_spans([model.scans[i]], model.facts.order) for i in np.unique(teams.forker[teams.forker >= 0]).tolist()
+        i: fork_spans([model.scans[i]], model.facts.order)
+        for i in np.unique(teams.forker[members][teams.forker[members] >= 0]).tolist()
     }
-    for location in range(facts.n_locations):
-        n = store.n_rows("events", location)
-        if not n:
-            continue
-        first = int(facts.first_rows[location])
-        e = _read(model, location, n, first, is_mpi, is_management)
-        calls, managing = e.calls, e.managing
-
-        own = teams.events[location]
-        threads = own.row - first
-        is_team_end = ~(IS_FORK[own.kind] | own.is_begin)
-        begins = threads[own.is_begin]
-        forker, mine = int(teams.forker[location]), teams.begins_of(location)
-        if forker >= 0:
-            n_begins = mine.stop - mine.start
-            begins = _begins_with_the_team(spans[forker], n_begins, location == forker, e.time)
-        begin_rows[mine] = np.where(begins >= 0, begins + first, -1)
+    found, taskwaits, sizes = [], [np.zeros(0, np.int64)], np.zeros(facts.n_locations, np.int64)
+    for location in members:
+        first, n = int(facts.first_rows[location]), model.store.n_rows("events", location)
+        marks = np.full(n, -1, np.int8)
         tasks = task_rows(model, location, n, first)
-        # where several kinds name a row, the last counts
-        kinds = [
-            (np.array([0, n - 1]), NodeClass.COMPUTATION), (calls.enter, NodeClass.COMPUTATION),
-            (managing.enter, NodeClass.COMPUTATION), (managing.stop, NodeClass.COMPUTATION),
-            *((_of_location(r, first, n), NodeClass.COMPUTATION) for r in given[NodeClass.COMPUTATION]),
-            (threads[IS_FORK[own.kind]], NodeClass.COMPUTATION),
-            (tasks.row, NodeClass.COMPUTATION), (tasks.row[tasks.waits], NodeClass.OPENMP),
-            (threads[is_team_end], NodeClass.OPENMP), (begins[begins >= 0], NodeClass.OPENMP),
-            *((_of_location(r, first, n), what) for what in AFTER_WAITING for r in given[what]),
-        ]  # fmt: skip
-        rows = np.unique(np.concatenate([*(r for r, _ in kinds), calls.stop]))
-        # nothing inside a call
-        rows = rows[~(calls.hold(rows) & ~np.isin(rows, calls.stop))]
-        kind = np.zeros(rows.size, np.int64)
-        for some, what in kinds:
-            at = np.minimum(np.searchsorted(rows, some), rows.size - 1)
-            kind[at[rows[at] == some]] = what
-        # a call that the recording ends with has no time of its own
-        lasts = calls.stop > calls.enter
-        kind[np.searchsorted(rows, calls.stop[lasts])] = of_region[calls.region[lasts]]
-        kind[managing.hold(rows) & (kind == NodeClass.COMPUTATION)] = NodeClass.THREADS
-        is_first = np.zeros(rows.size, bool)
-        is_first[0] = True
-        firsts.append(is_first)
-        for name, values in (
-            ("row", rows + first),
-            ("location", np.full(rows.size, location, np.int64)),
-            ("time", e.time[rows]),
-            ("kind", kind),
-            ("call_region", calls.region),
-            ("call_row", calls.enter + first),
-            ("call_stop", calls.stop + first),
-            ("taskwait", tasks.taskwaits[np.isin(tasks.taskwaits, rows)] + first),
-        ):
-            found[name].append(values)
-    row, call_rows, call_stops = (np.concatenate(found[name]) for name in ("row", "call_row", "call_stop"))
-    at = np.minimum(np.searchsorted(row, begin_rows), max(row.size - 1, 0))
-    is_node = row[at] == begin_rows if row.size else np.zeros(begin_rows.size, bool)
-    of_node = np.concatenate(found["location"]).astype(np.int32)
-    call_region = np.concatenate(found["call_region"]).astype(np.int32)
-    call_enter, call_exit = np.searchsorted(row, call_rows), np.searchsorted(row, call_stops)
-    mark = np.zeros(row.size, np.uint8)
-    begins, ends = call_exit[facts.regions.is_init[call_region]], call_enter[facts.regions.is_finalize[call_region]]
-    is_between = bool(begins.size and ends.size)
-    mark[begins if is_between else slice(None)] |= BEGINS
-    mark[ends if is_between else slice(None)] |= ENDS
-    return Nodes(
-        row,
-        of_node,
-        np.concatenate(found["time"]),
-        np.concatenate(found["kind"]).astype(np.int8),
-        np.concatenate(firsts),
-        call_region,
-        call_enter,
-        call_exit,
-        call_rows,
-        call_stops,
-        np.where(is_node, at, -1),
-        np.searchsorted(row, np.concatenate(found["taskwait"])),
-        np.searchsorted(of_node, np.arange(facts.n_locations + 1)),
-        mark,
-        is_between,
+        begins = _team_begins(model, spans, location)
+        begin_rows[teams.begins_of(location)][begins[0]] = begins[1] + first
+        _mark(marks, teams.events[location], first, begins[1], tasks, given)
+        nodes = _find_at(model, location, marks, of_region)
+        taskwaits.append(tasks.taskwaits + first)
+        sizes[location] = nodes.event.size
+        found.append(nodes._replace(event=nodes.event + np.int64(first)))
+    return _together(model, members, sizes, found, begin_rows, np.concatenate(taskwaits))
+
+
+def _together(
+    model: Model,
+    members: list[int],
+    sizes: NDArray[np.int64],
+    found: list[FoundNodes],
+    begin_rows: NDArray[np.int64],
+    taskwaits: NDArray[np.int64],
+) -> NodesOfSlice:
+    """Put the nodes of locations together; `event` holds rows."""
+    facts = model.facts
+    row, time, kind, role = (
+        np.concatenate([np.zeros(0, t), *(getattr(of, name) for of in found)])
+        for name, t in (("event", np.int64), ("time", np.int64), ("kind", np.int8), ("role", np.uint8))
     )
+    low = int(facts.first_rows[members[0]]) if members else 0
+    high = int(facts.first_rows[members[-1]]) + model.store.n_rows("events", members[-1]) if members else 0
+    start = np.append(0, np.cumsum(sizes))
+    nodes = Nodes(low, ranks_of(row, low, high), time, kind, role, np.zeros(row.size, np.uint8), start)
+    waits = nodes.at(taskwaits)
+    return NodesOfSlice(nodes, nodes.at(begin_rows), waits[waits >= 0])
+
+
+def join_nodes(slices: list[Nodes], facts: Facts) -> Nodes:
+    """Put the nodes of all slices together.
+
+    Parameters
+    ----------
+    slices : list of Nodes
+        Of whole locations; they are emptied.
+    """
+    sizes = np.sum([np.diff(of.location_start) for of in slices], axis=0)
+    start = np.append(0, np.cumsum(sizes))
+    n, n_events = (
+        int(start[-1]),
+        int(facts.first_rows[-1] + facts.store.n_rows("events", facts.n_locations - 1)) if facts.n_locations else 0,
+    )
+    nodes = Nodes(
+        0, ranks_of(np.zeros(0, np.int64), 0, n_events),
+        np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n, np.uint8), np.empty(n, np.uint8), start,
+    )  # fmt: skip
+    while slices:
+        of = slices.pop()
+        choose_rows(of.row, 0, nodes.ranks)
+        for location in np.flatnonzero(np.diff(of.location_start)).tolist():
+            there = slice(int(of.location_start[location]), int(of.location_start[location + 1]))
+            here = slice(int(start[location]), int(start[location + 1]))
+            for name in ("time", "kind", "role", "mark"):
+                getattr(nodes, name)[here] = getattr(of, name)[there]
+    count_rows(nodes.ranks)
+    begins, ends = (nodes.with_role(role) for role in (kernels.IS_INIT, kernels.IS_FINALIZE))
+    everything = slice(None)
+    nodes.mark[begins if nodes.is_between else everything] |= BEGINS
+    nodes.mark[nodes.enter_of(ends) if nodes.is_between else everything] |= ENDS
+    return nodes
 
 
 AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK)
@@ -295,63 +355,61 @@ def _of_location(rows: NDArray[np.int64], first: int, n: int) -> NDArray[np.int6
     return rows[low:high] - first
 
 
-@dataclass(frozen=True, eq=False)
-class OutermostCalls:
-    """The outermost calls of some regions at one location: rows of ENTER and EXIT, of the last event if it is open, and
-    regions."""
-
-    enter: NDArray[np.int64]
-    stop: NDArray[np.int64]
-    region: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, mark: NDArray[np.uint8], region: NDArray[np.int32]) -> OutermostCalls:
-        """Take them from the marks of `kernels.replay.mark_calls`."""
-        enter, stop = np.flatnonzero(mark == 1), np.flatnonzero(mark == 2)
-        # only the last call may be open
-        stop = stop if stop.size == enter.size else np.append(stop, mark.size - 1)
-        return cls(enter, stop, region[enter].astype(np.int64))
-
-    def hold(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which rows are inside one of them: after its ENTER, up to its EXIT."""
-        if not self.enter.size:
-            return np.zeros(rows.size, bool)
-        around = np.searchsorted(self.enter, rows, "right") - 1
-        return (around >= 0) & (rows > self.enter[around]) & (rows <= self.stop[around])
+def _team_begins(
+    model: Model, spans: dict[int, ForkSpans], location: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the events at which a thread begins in teams: numbers of its begins that have one, and of the events."""
+    facts, teams = model.facts, model.team_instances
+    forker, mine = int(teams.forker[location]), teams.begins_of(location)
+    if forker < 0:
+        own = teams.events[location]
+        events = own.row[own.is_begin] - int(facts.first_rows[location])
+        return np.arange(events.size), events
+    time = facts.order.times_of(int(facts.first_rows[location]), model.store.read("events", location, ["time"])["time"])
+    events = _begins_with_the_team(spans[forker], mine.stop - mine.start, location == forker, time)
+    has = np.flatnonzero(events >= 0)
+    return has, events[has]
 
 
-class _LocationCalls(NamedTuple):
-    """Times of the events of one location, its outermost MPI calls, and its calls that create and join threads."""
+def _mark(
+    marks: NDArray[np.int8],
+    threads: ThreadEvents,
+    first: int,
+    begins: NDArray[np.int64],
+    tasks: TaskRows,
+    given: dict[NodeClass, list[NDArray[np.int64]]],
+) -> None:
+    """Mark the events of a location that are nodes whatever they are, with the class of the time before them; where
+    several kinds name an event, the last counts."""
+    n, is_fork = marks.size, IS_FORK[threads.kind]
+    for rows in given[NodeClass.COMPUTATION]:
+        marks[_of_location(rows, first, n)] = NodeClass.COMPUTATION
+    marks[threads.row[is_fork] - first] = NodeClass.COMPUTATION
+    marks[tasks.row] = NodeClass.COMPUTATION
+    marks[tasks.row[tasks.waits]] = NodeClass.OPENMP
+    marks[threads.row[~(is_fork | threads.is_begin)] - first] = NodeClass.OPENMP
+    marks[begins] = NodeClass.OPENMP
+    for what in AFTER_WAITING:
+        for rows in given[what]:
+            marks[_of_location(rows, first, n)] = what
 
-    time: NDArray[np.int64]
-    calls: OutermostCalls
-    managing: OutermostCalls
 
-
-def _read(
-    model: Model, location: int, n: int, first: int, is_mpi: NDArray[np.bool_], is_management: NDArray[np.bool_]
-) -> _LocationCalls:
-    """Read the times of a location, and find its outermost calls of MPI and of the management of threads."""
-    time, region = np.empty(n, np.int64), np.empty(n, np.int32)
-    marks = [(which, np.zeros(n, np.uint8)) for which in (is_mpi, is_management)]
-    depth = [0, 0]
+def _find_at(model: Model, location: int, marks: NDArray[np.int8], of_region: NDArray[np.int8]) -> FoundNodes:
+    """Find the nodes of one location."""
+    first, n = int(model.facts.first_rows[location]), marks.size
+    found: list[FoundNodes] = []
+    room, state = arrays.empty(FoundNodes, min(n, BATCH)), np.zeros(5, np.int64)
     for start in range(0, n, BATCH):
         stop = min(start + BATCH, n)
         events = model.store.read("events", location, ["time", "kind", "region"], start, stop)
-        time[start:stop], region[start:stop] = events["time"], events["region"]
-        for i, (which, mark) in enumerate(marks):
-            if which.any():
-                depth[i] = kernels.mark_calls(
-                    events["kind"],
-                    events["region"],
-                    which,
-                    int(EventKind.ENTER),
-                    int(EventKind.EXIT),
-                    depth[i],
-                    mark[start:stop],
-                )
-    calls, managing = (OutermostCalls.of(mark, region) for _, mark in marks)
-    return _LocationCalls(model.order.times_of(first, time), calls, managing)
+        time = model.order.times_of(first + start, events["time"])
+        state[4] = 0
+        kernels.find_nodes(
+            time, events["kind"], events["region"], marks[start:stop], of_region,
+            int(EventKind.ENTER), int(EventKind.EXIT), state, stop == n, room,
+        )  # fmt: skip
+        found.append(FoundNodes(*[a[: state[4]].copy() for a in room]))  # type: ignore[arg-type]
+    return found[0] if len(found) == 1 else FoundNodes(*map(np.concatenate, zip(*found, strict=True)))  # type: ignore[arg-type]
 
 
 def _begins_with_the_team(

@@ -9,8 +9,8 @@ from tracecols.kernels.maxplus import BEGINS, ENDS
 from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.events import Computation, find_computation
-from tracecols.replay.graph import Graph, build_graph, synchronised
-from tracecols.replay.nodes import find_nodes
+from tracecols.replay.graph import Graph, GraphBuilder, find_graph, synchronised
+from tracecols.replay.nodes import Nodes
 from tracecols.search.choice import choose
 
 Rows = NDArray[np.int64]
@@ -22,17 +22,22 @@ RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
 class Replayable:
     """A trace as a graph of what waits for what, to be swept with other weights.
 
-    Memory grows with nodes (MPI calls, barriers, forks, locks: about 100 B each with their edges), and during one pass
-    with the events of one location; it is not divided into partitions as an analysis is.
-
-    Attributes
-    ----------
-    nodes : Nodes
+    Memory grows with nodes (MPI calls, barriers, forks, locks): about 40 B for each, with its edges. They are found
+    partition by partition, as in an analysis.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.nodes = find_nodes(model)
+
+    @once
+    def _found(self) -> GraphBuilder:
+        """Nodes and edges."""
+        return find_graph(self.model)
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes of the graph."""
+        return self._found.nodes
 
     @property
     def is_between(self) -> bool:
@@ -45,7 +50,7 @@ class Replayable:
     @once
     def graph(self) -> Graph:
         """What waits for what, made when first needed."""
-        return build_graph(self.model, self.nodes)
+        return self._found.graph()
 
     @property
     def counts(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, numbe
 from tracecols.enhance.scan.tasks import COMPLETES, SWITCHES
 from tracecols.kernels.maxplus import BEGUN
 from tracecols.model.model import Model
-from tracecols.replay.nodes import NodeClass, Nodes
+from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice
 from tracecols.schema import EventKind
 
 CREATES = (EventKind.THREAD_TASK_CREATE, EventKind.OMP_TASK_CREATE)
@@ -47,7 +47,7 @@ class TaskEvents(NamedTuple):
 
 def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
     """Read the events that create, switch and complete tasks, without those inside of MPI calls."""
-    every = np.arange(model.n_locations)
+    every = np.sort(model.members)
     names = ["row", "kind", "team", "creator", "generation", "task"]
     columns, counts = model.store.read_together("tasks", every, names)
     location, node = np.repeat(every, counts), nodes.at(columns["row"])
@@ -77,18 +77,19 @@ def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
     return TaskEvents(node, location, kind.astype(np.uint8), task, runs)
 
 
-def add_task_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
+def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:
     """Let tasks begin after their creation, and taskwaits end after the tasks that their own task has created before.
 
     That tasks wait for others because of data they share is not recorded.
 
     Parameters
     ----------
-    nodes : Nodes
-        Those at which threads turn out to have waited become of the kind OPENMP.
+    of_slice : NodesOfSlice
+        Nodes at which threads turn out to have waited become of the kind OPENMP.
     """
     if "tasks" not in model.store.tables:
         return
+    nodes = of_slice.nodes
     e = read_task_events(model, nodes)
     creates, switches, completes = (e.some(kinds) for kinds in (CREATES, SWITCHES, COMPLETES))
     if not creates.size:
@@ -103,13 +104,14 @@ def add_task_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     nodes.kind[head[waited]] = NodeClass.OPENMP
     done = pick(completes, lookup(e.task[completes], e.task[creates]))
     done = pick(e.node, done)
-    wait = _next_taskwait(nodes, e, creates)
+    wait = _next_taskwait(nodes, of_slice.taskwaits, e, creates)
     _add(nodes, done, resumed(nodes, e, wait, pick(nodes.time, done)), found)
 
 
-def _next_taskwait(nodes: Nodes, e: TaskEvents, creates: NDArray[np.int64]) -> NDArray[np.int64]:
+def _next_taskwait(
+    nodes: Nodes, waits: NDArray[np.int64], e: TaskEvents, creates: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Find the end of the first taskwait after each creation, in the task that creates; a node, -1 for none."""
-    waits = nodes.taskwaits
     before = np.searchsorted(e.node, waits) - 1
     location = nodes.location[waits].astype(np.int64)
     running = np.where((before >= 0) & (pick(e.location, before) == location), pick(e.running, before), -1)

@@ -2,55 +2,71 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import number
+from tracecols.kernels import maxplus
 
 Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """Edges from node to node or hub.
+    """Edges from node to node or hub, by their tails.
 
     Attributes
     ----------
-    tail, head : (n,) int64
-        Nodes; hubs are n_nodes and more.
+    start : (n_all + 1,) int32
+        First edge out of every node or hub; hubs are n_nodes and more.
+    head : (n,) int32
     is_inferred : (n,) bool
         Whether it only was concluded that the head waited for the tail.
     length : (n,) int64
         Bytes that are transferred along it.
-    steps : (n,) int64
-        Latencies on the way, one for a message and ceil(log2 p) for a collective operation of p participants; 0 for
-        what is no transfer.
+    steps : (n,) int8
+        Latencies on the way (`replay.costs`); 0 for what is no transfer.
     """
 
-    tail: Rows
-    head: Rows
+    start: NDArray[np.int32]
+    head: NDArray[np.int32]
     is_inferred: NDArray[np.bool_]
     length: Rows
-    steps: Rows
+    steps: NDArray[np.int8]
 
     def __len__(self) -> int:
-        return self.tail.size
+        return self.head.size
 
-    def where(self, some: NDArray[np.bool_] | Rows) -> Edges:
-        """Return some of them: those of a mask, or by their numbers."""
-        return Edges(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
+    @property
+    def tail(self) -> NDArray[np.int32]:
+        """Where they come from; (n,) int32."""
+        return np.repeat(np.arange(self.start.size - 1, dtype=np.int32), np.diff(self.start))
+
+    def where(self, mask: NDArray[np.bool_]) -> Edges:
+        """Return some of them."""
+        start = np.append(0, np.cumsum(mask))[self.start].astype(np.int32)
+        return replace(
+            self,
+            start=start,
+            **{name: getattr(self, name)[mask] for name in ("head", "is_inferred", "length", "steps")},
+        )
 
 
 class EdgeCollector:
-    """Edges as they are found, and the hubs between them."""
+    """Edges as they are found, and the hubs between them.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Hubs are numbered from there on.
+    """
 
     def __init__(self, n_nodes: int) -> None:
-        self.n = n_nodes
-        self._found: dict[str, list[NDArray[np.int64]]] = {
-            name: [np.zeros(0, np.int64)] for name in Edges.__dataclass_fields__
-        }
+        self.n_nodes = self.n = n_nodes
+        self._found: list[maxplus.FoundEdges] = []
 
     def hubs(self, n: int) -> Rows:
         """Make hubs; return their numbers."""
@@ -60,11 +76,55 @@ class EdgeCollector:
     def add(
         self, tail: Rows, head: Rows, *, is_inferred: bool = False, length: Rows | int = 0, steps: Rows | int = 0
     ) -> None:
-        """Add edges; those from or to nothing (-1) are left out."""
-        kept = (tail >= 0) & (head >= 0)
-        columns = {"tail": tail, "head": head, "is_inferred": int(is_inferred), "length": length, "steps": steps}
-        for name, values in columns.items():
-            self._found[name].append(np.broadcast_to(np.asarray(values, np.int64), tail.shape)[kept])
+        """Add edges; those from or to nothing (-1) are left out. Lengths and steps are of all, or one of each."""
+        kept = np.flatnonzero((tail >= 0) & (head >= 0))
+        if not kept.size:
+            return
+        of_all = (np.asarray(values) for values in (length, steps))
+        bytes_, latencies = (values[kept] if values.ndim else values.reshape(1) for values in of_all)
+        self._found.append(
+            maxplus.FoundEdges(
+                tail[kept].astype(np.int32), head[kept].astype(np.int32), np.array([is_inferred]),
+                bytes_.astype(np.int64), latencies.astype(np.int8),
+            )
+        )  # fmt: skip
+
+    def add_edges(self, edges: Edges) -> None:
+        """Add edges of the same nodes."""
+        self._found.append(maxplus.FoundEdges(edges.tail, edges.head, edges.is_inferred, edges.length, edges.steps))
+
+    def take(self, other: EdgeCollector, node: Callable[[NDArray[np.int32]], NDArray[np.int64]] | None = None) -> None:
+        """Add the edges and hubs of another one, which is emptied.
+
+        Parameters
+        ----------
+        node : callable, optional
+            Returns the numbers that nodes of the other one have here; by default the same.
+        """
+        behind, n_nodes = self.n - other.n_nodes, other.n_nodes
+        self.n += other.n - n_nodes
+        while other._found:
+            e = other._found.pop(0)
+            for end in (e.tail, e.head):
+                is_hub = end >= n_nodes
+                if node is not None:
+                    end[~is_hub] = node(end[~is_hub])
+                end[is_hub] += behind
+            self._found.append(e)
+
+    def edges(self) -> Edges:
+        """Return all edges; the collector is empty then."""
+        found, self._found = self._found, []
+        start = np.zeros(self.n + 1, np.int32)
+        for e in found:
+            maxplus.count_tails(e.tail, start[1:])
+        np.cumsum(start, out=start)
+        n = int(start[-1])
+        result = Edges(start, np.empty(n, np.int32), np.empty(n, bool), np.empty(n, np.int64), np.empty(n, np.int8))
+        at = start[:-1].copy()
+        while found:
+            maxplus.place_edges(found.pop(0), at, result.head, result.is_inferred, result.length, result.steps)
+        return result
 
     def add_in_order(self, tail: Rows, head: Rows, time: Rows) -> None:
         """Add edges within processes. One that the recorded times contradict may close a cycle: it is the one to leave
@@ -152,8 +212,3 @@ class EdgeCollector:
         has_source = (last >= begin_of) & receives
         has_source[has_source] = has_time[last[has_source]]
         self.add(np.where(has_source, hub[np.maximum(last, 0)] if n else last, -1), leave, length=length, steps=steps)
-
-    def edges(self) -> Edges:
-        """Return all edges."""
-        c = {name: np.concatenate(parts) for name, parts in self._found.items()}
-        return Edges(c["tail"], c["head"], c["is_inferred"] > 0, c["length"], c["steps"])

@@ -1,0 +1,75 @@
+"""Which of many rows are chosen, and the how manieth of them each is: a bit for every row, and a count for 64 of
+them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.kernel import kernel, part
+
+
+class Ranks(NamedTuple):
+    """Chosen rows of a range; 1.5 bits per row.
+
+    Attributes
+    ----------
+    bits : (n_words,) uint64
+        Bit i of word k is row 64 k + i of the range.
+    before : (n_words,) int32
+        How many are chosen before each word.
+    """
+
+    bits: NDArray[np.uint64]
+    before: NDArray[np.int32]
+
+
+@part
+def n_set(word):
+    """Count the bits that are set."""
+    one, two, four = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+    word = word - ((word >> np.uint64(1)) & one)
+    word = (word & two) + ((word >> np.uint64(2)) & two)
+    word = (word + (word >> np.uint64(4))) & four
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@part
+def is_chosen(ranks, row):
+    """Say whether a row of the range is chosen."""
+    return (ranks.bits[row >> 6] >> np.uint64(row & 63)) & np.uint64(1) == np.uint64(1)
+
+
+@part
+def n_before(ranks, row):
+    """Count the chosen rows before a row of the range."""
+    below = (np.uint64(1) << np.uint64(row & 63)) - np.uint64(1)
+    return ranks.before[row >> 6] + n_set(ranks.bits[row >> 6] & below)
+
+
+@kernel
+def choose_rows(row, first, ranks):
+    """Choose some more rows of a range that begins with row `first`; `count_rows` comes after the last ones."""
+    for i in range(row.size):
+        at = row[i] - first
+        ranks.bits[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+
+
+@kernel
+def count_rows(ranks):
+    """Count the chosen rows before each word."""
+    n = 0
+    for k in range(ranks.bits.size):
+        ranks.before[k] = n
+        n += n_set(ranks.bits[k])
+
+
+def ranks_of(row: NDArray[np.int64], first: int, stop: int) -> Ranks:
+    """Choose some rows of the range first <= row < stop."""
+    n_words = (stop - first + 63) // 64
+    ranks = Ranks(np.zeros(n_words, np.uint64), np.zeros(n_words, np.int32))
+    choose_rows(row, first, ranks)
+    count_rows(ranks)
+    return ranks
