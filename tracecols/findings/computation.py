@@ -166,7 +166,32 @@ class Computing:
                 for c in below:
                     found.pop(c.call_path, None)
                 found[nest.call_path] = nest
-        return list(found.values())
+        return self._joined(list(found.values()))
+
+    def _joined(self, causes: list[Cause]) -> list[Cause]:
+        """Return causes in which a region that is the same cause on several call paths is one."""
+        region = self.scenarios.model.call_paths.region
+        alike: dict[tuple[object, ...], list[Cause]] = {}
+        for c in sorted(causes, key=lambda c: (-c.gain, c.call_path)):
+            alike.setdefault((c.kind, int(region[c.call_path]), *c.locations.tolist()), []).append(c)
+        result = []
+        for several in alike.values():
+            first = several[0]
+            if len(several) > 1:
+                node = np.concatenate([c.change.node for c in several])
+                less = np.bincount(node, np.concatenate([c.change.less for c in several]))
+                change = Change(np.unique(node), np.rint(less[np.unique(node)]).astype(np.int64))
+                first = Cause(
+                    first.kind,
+                    first.call_path,
+                    first.locations,
+                    change,
+                    self.scenarios.gain(change),
+                    first.is_process,
+                    {**first.evidence, "n_call_paths": len(several)},
+                )
+            result.append(first)
+        return result
 
     def _is_below(self, call_path: int, head: int) -> bool:
         parent = self.scenarios.model.call_paths.parent
@@ -177,8 +202,11 @@ class Computing:
     def _best(self, works: list[Work]) -> list[Cause]:
         """Return the causes in those of some call paths that have most to gain."""
         uneven = sorted((w for w in works if w.who.size > 1), key=lambda w: -max(w.excess, w.changing_excess))
-        single = sorted((w for w in works if w.who.size == 1), key=lambda w: -w.excess)
-        serial = sorted((w for w in works if self._is_serial(w)), key=lambda w: -int(w.total.max()))
+        # the own time of a program's root is its start and its end
+        parent = self.scenarios.model.call_paths.parent
+        inside = [w for w in works if parent[w.call_path] >= 0]
+        single = sorted((w for w in inside if w.who.size == 1), key=lambda w: -w.excess)
+        serial = sorted((w for w in inside if self._is_serial(w)), key=lambda w: -int(w.total.max()))
         found = [c for w in uneven[:N_TRIED] for c in self._uneven(w)]
         found += [c for w in single[:N_TRIED] if not self._is_serial(w) for c in self._single(w)]
         found += [c for w in serial[:N_TRIED] for c in self._serial(w)]

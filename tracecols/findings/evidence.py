@@ -18,6 +18,9 @@ from tracecols.once import once
 TOO_SMALL = 0.5
 """Part of its work that a parallel region may take besides without being too small."""
 
+SMALL = 1e-3
+"""Seconds of work of a thread up to which a parallel region may be too small."""
+
 STARTS = "mpi_(i(?!probe|nit|mprobe)[a-z_]+|start|startall|[a-z]+_init)"
 """Calls that only start an operation, by their names in lower case."""
 
@@ -163,7 +166,8 @@ class Evidence:
         others: list[Cause] = []
         for c in causes:
             e = self._regions(c) if c.kind == "regions" else {}
-            (small if e.get("lost_each", 0) > TOO_SMALL * e.get("work_each", 0) else others).append(c)
+            is_small = 0 < e.get("work_each", 0) < SMALL and e["lost_each"] > TOO_SMALL * e["work_each"]
+            (small if is_small else others).append(c)
         if len(small) < 2:
             return list(causes)
         small.sort(key=lambda c: -c.gain)

@@ -38,8 +38,6 @@ def of_overheads(s: Scenarios) -> list[Cause]:
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
     nodes = s.graph.nodes
     mine = np.flatnonzero(s.in_window & np.isin(nodes.kind, [int(c) for c in classes]))
-    if kind == "regions":
-        mine = np.union1d(mine, _constructs(s))
     for where, of in _largest(s, mine, s.weight[mine]):
         change = s.without_weight(of)
         gain = s.gain(change)
@@ -57,26 +55,6 @@ def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         n_others > 0 and by_location[most] > 2 * others / n_others and by_location[most] > ALONE * by_location.sum()
     )
     return np.array([most], np.int64) if is_one else NOBODY
-
-
-def _constructs(s: Scenarios) -> NDArray[np.int64]:
-    """Return the nodes in front of which a thread is in a construct of OpenMP itself, which is no work."""
-    regions, paths = s.model.regions, s.model.call_paths
-    working = (
-        "loop",
-        "sections",
-        "section",
-        "single",
-        "master",
-        "task",
-        "critical",
-        "ordered",
-        "workshare",
-        "parallel",
-    )
-    idle = (regions.paradigm == "openmp") & ~np.isin(regions.role, working)
-    inside = pick(idle[paths.region].astype(np.int64), s.call_path) == 1
-    return np.flatnonzero(s.in_window & inside)
 
 
 def _largest(

@@ -14,6 +14,7 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
 from tracecols.findings.conditions import queue_locks, signal_edges
 from tracecols.findings.polling import collapsed
+from tracecols.findings.windows import window_edges
 from tracecols.once import once
 from tracecols.replay.events import Computation, events_of, nodes_of
 from tracecols.replay.graph import Graph
@@ -83,7 +84,10 @@ class Scenarios:
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model = replay, replay.model
         self.call_path, signals = _call_paths(replay)
-        self.graph, self.lag = _with_edges(replay.graph, signal_edges(replay, signals), queue_locks(replay))
+        of_signals, of_windows = signal_edges(replay, signals), window_edges(replay)
+        without = queue_locks(replay) if of_signals[0].size else np.zeros(len(replay.graph.edges), bool)
+        more = tuple(np.concatenate(both) for both in zip(of_signals, of_windows, strict=True))
+        self.graph, self.lag = _with_edges(replay.graph, (more[0], more[1], more[2]), without)
         self.weight = collapsed(replay, self.graph, self.lag, self.call_path)
         nodes = self.graph.nodes
         begin, end = replay.window(nodes.time)

@@ -16,6 +16,9 @@ TINY = 4096
 MANY = 20
 """Messages that a region sends each time it is executed, from which on they are many."""
 
+SMALL = 1e-3
+"""Seconds of work up to which a parallel region may be too small."""
+
 LONG = 0.5
 """Part of the time of calls that lies in few long ones, from which on that is said."""
 
@@ -96,7 +99,7 @@ def has_tiny_messages(f: Facts) -> bool:
 def are_too_small(f: Facts) -> bool:
     """Say whether parallel regions take longer beyond their work than for it."""
     e = f["evidence"]
-    return bool(e.get("lost_each", 0) > 0.5 * e.get("work_each", 0))
+    return 0 < e.get("work_each", 0) < SMALL and e["lost_each"] > 0.5 * e["work_each"]
 
 
 # -- what ----------------------------------------------------------------------------------------------------------
@@ -221,7 +224,8 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
 
 def what(f: Facts, s: Subject) -> str:
     """Say in one line what the cause is."""
-    return WHAT[f["kind"]](f, s)
+    n = f["evidence"].get("n_call_paths", 1)
+    return WHAT[f["kind"]](f, s) + (f" (on {n:,} call paths)" if n > 1 else "")
 
 
 # -- what to do ----------------------------------------------------------------------------------------------------
@@ -254,15 +258,27 @@ def advice(f: Facts, s: Subject) -> str:
         return "Send less, send earlier without blocking, and compute while messages are on their way."
     if kind == "collectives" and has_large_share(f):
         return "Look whether more processes or threads run than there are cores; otherwise look at the network."
+    if kind == "calls":
+        return next((text for begin, text in CALLS.items() if s.where.lower().startswith(begin)), ADVICE[kind])
     return ADVICE[kind]
 
+
+CALLS = {
+    "mpi_file": "Read and write larger pieces, collectively; let several processes take part.",
+    "mpi_win_lock": "Hold locks of windows shorter, or access different targets at a time.",
+    "mpi_win": "Synchronise windows less often, and balance the work before.",
+    "mpi_comm": "Creating communicators synchronises their members; do it once and reuse them.",
+    "mpi_cart": "Creating communicators synchronises their members; do it once and reuse them.",
+    "mpi_probe": "Let the sender send earlier, or do something else until the message comes.",
+}
+"""What to do about other calls, by what their names begin with."""
 
 ADVICE = {
     "imbalance": "Distribute the work evenly; in loops of OpenMP try another schedule.",
     "changing": "Synchronise less often, so that differences average out, or distribute the work dynamically.",
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
     "collectives": "Join several operations into one, use a non-blocking one and compute meanwhile, or call it less often.",
-    "calls": "Access larger pieces, collectively; let several processes take part.",
+    "calls": "Call it less often, with more to do each time.",
     "lock": "Hold the lock shorter, divide what it protects, or use reductions and atomic operations.",
     "barrier": "Leave out barriers that no data depends on.",
     "overlap": "Compute what does not depend on the messages between posting and completing them.",

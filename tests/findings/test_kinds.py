@@ -1,0 +1,244 @@
+"""What is said of small programs, each with one thing wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from tracecols.findings.evidence import trend_of
+from tracecols.schema import EventKind as K
+from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.severity import wording
+from tracecols.testing import Program
+
+MS = 10**6
+"""Ticks: the clock of these programs ticks a thousand million times in what is called a second here."""
+
+
+class Run:
+    """Processes that execute the same steps; times of each."""
+
+    def __init__(self, ranks):
+        self.program = Program(processes=ranks)
+        self.ranks = range(ranks)
+        self.now = [0] * ranks
+        for r in self.ranks:
+            self.program.masters[r].enter(0, "program").enter(1, "main").enter(2, "MPI_Init").leave(9)
+            self.now[r] = 9
+
+    def at(self, r):
+        return self.program.masters[r]
+
+    def compute(self, r, region, ticks):
+        self.at(r).enter(self.now[r], region).leave(self.now[r] + ticks)
+        self.now[r] += ticks
+
+    def collective(self, name, op, region="solve", sent=8):
+        last = max(self.now)
+        for r in self.ranks:
+            one = self.at(r).enter(self.now[r], region).enter(self.now[r], name).begin_collective(self.now[r])
+            one.end_collective(last + 5, op, sent=sent, received=sent).leave(last + 5).leave(last + 5)
+            self.now[r] = last + 5
+
+    def send(self, source, to, region, length=8, cost=5):
+        t, u = self.now[source], self.now[to]
+        one = self.at(source).enter(t, region).enter(t, "MPI_Send").send(t, to=to, length=length)
+        one.leave(t + cost).leave(t + cost)
+        self.now[source] = t + cost
+        leaves = max(t, u) + cost
+        one = self.at(to).enter(u, region).enter(u, "MPI_Recv").receive(leaves, source=source, length=length)
+        one.leave(leaves).leave(leaves)
+        self.now[to] = leaves
+
+    def diagnosis(self):
+        for r in self.ranks:
+            self.at(r).enter(self.now[r], "MPI_Finalize")
+        end = max(self.now)
+        for r in self.ranks:
+            self.at(r).leave(end + 5).leave(end + 6).leave(end + 7)
+        with self.program.trace() as trace:
+            return trace.analyze().diagnosis()
+
+
+def late(ranks, work, iterations=10):
+    """A program whose processes compute and reduce; `work` says how long, by rank and iteration."""
+    run = Run(ranks)
+    for i in range(iterations):
+        for r in run.ranks:
+            run.compute(r, "assemble", work(r, i))
+        run.collective("MPI_Allreduce", "allreduce")
+    return run.diagnosis()
+
+
+def test_imbalance__names_rank_region_and_by_how_much():
+    first = late(4, lambda r, i: 3000 if r == 2 else 1000).findings[0]
+    assert first.what == "rank 2 computes 3.0 times as long as the others in assemble"
+    assert (first.kind, first.rank, first.thread, first.cause_region) == ("computation", 2, None, "assemble")
+    assert first.cause.location == "rank 2" and first.cause.call_path == "program/main/assemble"
+    assert first.property == "mpi_wait_nxn"
+    # 2,000 ticks in each of ten iterations, which three ranks wait
+    assert first.gain == 20_000 and first.seconds == pytest.approx(60_000, rel=0.01)
+    assert first.evidence["mine"] == 30_000 and first.evidence["others"] == 10_000
+
+
+def test_imbalance__that_happens_once_is_said_to():
+    first = late(4, lambda r, i: 9000 if (r, i) == (1, 6) else 1000).findings[0]
+    assert "longer than the others in assemble, once in 10 times" in first.what and first.rank == 1
+    assert first.evidence["trend"] == "once" and first.evidence["number"] == 7
+    assert "Find out what happened then" in first.advice
+
+
+def test_imbalance__every_third_time():
+    first = late(3, lambda r, i: 4000 if r == 1 and i % 3 == 2 else 1000, 18).findings[0]
+    assert first.what.endswith("every 3rd time") and first.rank == 1 and "every 3rd time" in first.advice
+
+
+def test_imbalance__that_grows():
+    first = late(3, lambda r, i: 1000 + 300 * i * (r == 2), 20).findings[0]
+    assert "ever longer" in first.what and first.rank == 2
+
+
+def test_imbalance__of_now_one_now_another_is_no_ranks_fault():
+    first = late(3, lambda r, i: 3000 if i % 3 == r else 1000, 12).findings[0]
+    assert first.kind == "changing" and first.rank is None and first.cause.location == ""
+
+
+def test_barriers__that_are_not_needed_are_named():
+    run = Run(3)
+    for i in range(12):
+        for r in run.ranks:
+            run.compute(r, "sweep", 3000 if i % 3 == r else 1000)
+        run.collective("MPI_Barrier", "barrier", "sync", sent=0)
+    first = run.diagnosis().findings[0]
+    assert first.kind == "barrier" and first.cause_region == "sync" and first.rank is None
+    assert "Leave out barriers" in first.advice
+
+
+def test_nothing__is_said_in_one_line():
+    found = late(4, lambda r, i: 100_000)
+    assert found.findings == ()
+    assert found.text().splitlines()[-1].startswith("Nothing costs as much as 0.5 %")
+
+
+def test_one_rank__that_alone_does_something():
+    run = Run(4)
+    for _ in range(5):
+        for r in run.ranks:
+            run.compute(r, "solve", 1000)
+        run.compute(0, "write_checkpoint", 4000)
+        run.collective("MPI_Barrier", "barrier", "sync", sent=0)
+    first = run.diagnosis().findings[0]
+    assert first.what == "only rank 0 executes write_checkpoint, and others wait for it"
+    assert first.gain == pytest.approx(20_000, rel=0.05)
+
+
+def test_tiny_messages__are_counted():
+    run = Run(2)
+    for _ in range(4):
+        for r in run.ranks:
+            run.compute(r, "move", 500)
+        for r in run.ranks:
+            run.at(r).enter(run.now[r], "exchange")
+        for _ in range(50):
+            run.send(0, 1, "exchange_one", cost=20)
+        for r in run.ranks:
+            run.at(r).leave(run.now[r])
+    first = run.diagnosis().findings[0]
+    assert first.kind == "messages" and "200 messages of 8 bytes" in first.what
+
+
+def test_polling__is_waiting_for_the_last_to_start():
+    op = COLLECTIVE_OPS.index("barrier")
+    run = Run(3)
+    for _ in range(6):
+        for r in run.ranks:
+            run.compute(r, "prepare", 5000 if r == 1 else 1000)
+        started = max(run.now)
+        for r in run.ranks:
+            t = run.now[r]
+            one = run.at(r).enter(t, "wait_for_all").enter(t, "MPI_Ibarrier")
+            one.record(t + 1, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": 1}).leave(t + 2)
+            t += 10
+            while t < started:
+                one.enter(t, "MPI_Test").leave(t + 2)
+                t += 100
+            one.enter(t, "MPI_Test")
+            side = {"op": op, "communicator": 0, "root": -1, "sent": 0, "received": 0, "request": 1}
+            one.record(t + 3, K.NON_BLOCKING_COLLECTIVE_COMPLETE, collectives=side).leave(t + 4).leave(t + 5)
+            run.now[r] = t + 5
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region) == ("computation", 1, "prepare")
+    assert first.gain == pytest.approx(6 * 4000, rel=0.1)
+
+
+def test_lock__names_where_it_is_held():
+    program = Program(threads=3)
+    main = program.masters[0].enter(0, "main").fork(1)
+    free, order = 0, 0
+    ends = []
+    now = {}
+    for i, one in enumerate(program.locations):
+        one.begin_team(2 + i).enter(2 + i, "!$omp parallel @a.c:1").enter(3 + i, "update")
+        now[i] = 3 + i
+    for _ in range(10):
+        for i, one in enumerate(program.locations):
+            one.enter(now[i], "!$omp critical @a.c:2")
+            free = max(free, now[i] + 1)
+            order += 1
+            one.acquire(free, 1, order).enter(free, "!$omp critical sblock @a.c:2").enter(free, "add")
+            one.leave(free + 100).leave(free + 100).release(free + 101, 1, order).leave(free + 101)
+            free += 102
+            now[i] = free
+    for i, one in enumerate(program.locations):
+        one.leave(now[i]).enter(now[i], "!$omp implicit barrier @a.c:3")
+        ends.append(now[i])
+    for one in program.locations:
+        one.leave(max(ends) + 2).leave(max(ends) + 3).end_team(max(ends) + 3)
+    main.join(max(ends) + 4).leave(max(ends) + 5)
+    with program.trace() as trace:
+        first = trace.analyze().diagnosis().findings[0]
+    assert first.kind == "lock" and first.cause_region == "add"
+    assert first.what.startswith("threads wait for each other at the lock in add")
+    assert first.rank is None and "lock" in first.advice.lower()
+
+
+@pytest.mark.parametrize(
+    ("excess", "trend"),
+    [
+        ([0, 0, 0, 50, 0, 0, 0, 0], "once"),
+        ([0, 0, 5, 0, 0, 5, 0, 0, 5], "every"),
+        ([0, 1, 2, 3, 4, 5, 6, 7, 8], "growing"),
+        ([8, 7, 6, 5, 4, 3, 2, 1, 0], "shrinking"),
+        ([5, 5, 5, 5, 5, 5], "steady"),
+        ([-1, -2, -1, -1], "steady"),
+        ([9, 0], "steady"),
+    ],
+)
+def test_trend__over_the_run(excess, trend):
+    import numpy as np
+
+    at = np.arange(len(excess), dtype=float)
+    assert trend_of(np.array(excess, float), at)["trend"] == trend
+
+
+@pytest.mark.parametrize(
+    ("region", "name"),
+    [
+        ("do_work", "do_work"),
+        ("int main(int, char**)", "main"),
+        ("void ExchangeHalo(const SparseMatrix&, Vector&)", "ExchangeHalo"),
+        ("!$omp for @a.c:12", "!$omp for @a.c:12"),
+        ("x" * 60, "x" * 20 + "..." + "x" * 17),
+    ],
+)
+def test_short__leaves_types_out(region, name):
+    assert wording.short(region) == name
+
+
+def test_advice__of_order_is_not_given_for_calls_that_complete_several():
+    facts = {"kind": "computation", "evidence": {"mine": 2.0, "others": 1.0}}
+    title = "MPI, Late Sender, Messages in Wrong Order, From Different Sources"
+    one = wording.Subject("work", "rank 1", title, "MPI_Recv")
+    assert "order" in wording.what(facts, one) and "order" in wording.advice(facts, one)
+    for call in ("MPI_Waitall", "MPI_Waitsome"):
+        several = one._replace(where=call)
+        assert "order" not in wording.what(facts, several) + wording.advice(facts, several)
