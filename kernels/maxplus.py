@@ -25,7 +25,7 @@ BEGINS, ENDS, BEGUN = 1, 2, 4
 """Marks of nodes: between the first two the runtime extends; where a thread or a task begins, which others begin, it has
 to wait for them."""
 
-WAITING = 9
+WAITING = 10
 """Column of `Changes.factor` that says whether what waits for others in a cell still does."""
 
 
@@ -94,7 +94,7 @@ class Changes(NamedTuple):
 
     Attributes
     ----------
-    factor : (k, n_cells, 10) float64
+    factor : (k, n_cells, 11) float64
         Factors of weights by cell and class; the last column is 0 where nothing is waited for.
     path_cell : (k, n_call_paths + 1) int32
         Part of the number of a cell; of what has no call path the last element. Empty where there is one cell.

@@ -15,12 +15,12 @@ THREADS = 8
 """Class of the time that creating and joining threads takes."""
 
 
-IS_MPI, IS_MANAGEMENT = 1, 2
-"""What a region is: an MPI call; a call that creates or joins threads."""
+IS_MPI, IS_MANAGEMENT, IS_SIGNAL = 1, 2, 4
+"""What a region is: an MPI call; a call that creates or joins threads; one that signals a condition."""
 
-IS_CALL, IS_ENTER, IS_OPEN, IS_IMPATIENT, IS_INIT, IS_FINALIZE, MAY_WAIT = 1, 2, 4, 8, 16, 32, 64
-"""What a node of an outermost MPI call is: its end, its beginning, or the last event of the recording that is both; and
-at its end, what kind of call it is (`replay.nodes.roles_of`)."""
+IS_CALL, IS_ENTER, IS_OPEN, IS_IMPATIENT, IS_INIT, IS_FINALIZE, MAY_WAIT, SIGNALS = 1, 2, 4, 8, 16, 32, 64, 128
+"""What a node of an outermost MPI call is: its end, its beginning, or the last event of the recording that is both; at
+its end, what kind of call it is (`replay.nodes.roles_of`). Or a node at which a condition is signalled."""
 
 
 class FoundNodes(NamedTuple):
@@ -46,8 +46,8 @@ class FoundNodes(NamedTuple):
 def find_nodes(time, kind, region, given, of_region, enter, leave, state, is_last, nodes):
     """Find the nodes among consecutive events of one location; O(n).
 
-    Nodes are the first and the last event, those that are given, and where outermost calls of MPI or of the management
-    of threads begin and end; but none inside an outermost MPI call.
+    Nodes are the first and the last event, those that are given, where outermost calls of MPI or of the management of
+    threads begin and end, and where conditions are signalled; but none inside an outermost MPI call.
 
     Parameters
     ----------
@@ -83,6 +83,8 @@ def find_nodes(time, kind, region, given, of_region, enter, leave, state, is_las
             elif kind[i] == leave and managing > 0:
                 managing -= 1
                 of = max(of, 0) if managing == 0 else of
+        if what & IS_SIGNAL and kind[i] == enter:
+            of, role = max(of, 0), SIGNALS
         if is_end and managing > 0:
             of = max(of, 0)
         if what & IS_MPI:

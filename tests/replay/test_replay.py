@@ -18,7 +18,7 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays, maxplus
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.ranks import ranks_of
-from tracecols.replay.graph import BEGIN_AS_RECORDED, CONDITIONS, ENDLESS, Graph, unchanged
+from tracecols.replay.graph import BEGUN_BY_PROCESS, CONDITIONS, ENDLESS, Graph, unchanged
 from tracecols.replay.nodes import TRANSFER, NodeClass, Nodes
 from tracecols.replay.replay import Changes, Replay
 from tracecols.replay.scenarios import (
@@ -707,7 +707,7 @@ def test_created_threads__of_which_nothing_is_known_are_counted():
     of_thread(second, 8, K.THREAD_BEGIN, 2).enter(8, "work").leave(70)
     replay = replayed(program)
     check_laws(replay)
-    assert replay.counts == {BEGIN_AS_RECORDED: 1, ENDLESS: 1}
+    assert replay.counts == {BEGUN_BY_PROCESS: 1, ENDLESS: 1}
 
 
 def test_created_threads__that_mpi_creates():
@@ -760,6 +760,43 @@ def test_conditions__keep_what_is_not_waiting_for_a_mutex():
     check_laws(replay)
     assert times(replay, replay.times(Changes(openmp=0)))[0, 60] == 60
     assert replay.counts == {CONDITIONS: 1}
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_conditions__end_with_a_signal(is_recorded):
+    """Who waits goes on when the other thread signals, or with the mutex that it has had meanwhile."""
+    program = Program(1, 2)
+    for region in ("pthread_cond_wait", "pthread_cond_signal", "pthread_mutex_lock"):
+        program.region(region, "pthread", "wrapper")
+    main, other = program.locations
+    main.enter(0, "main").acquire(0, 1, 1).enter(10, "pthread_cond_wait").release(10, 1, 1)
+    other.enter(0, "produce")
+    if is_recorded:
+        other.enter(80, "pthread_cond_signal").leave(82)
+    else:
+        other.enter(70, "pthread_mutex_lock").acquire(70, 1, 2).leave(70).release(80, 1, 2)
+    other.leave(100)
+    main.acquire(90, 1, 3).leave(90).release(120, 1, 3).leave(120)
+    replay = replayed(program)
+    check_laws(replay)
+    assert CONDITIONS not in replay.counts
+    # 80 s of production take 40, and what comes after the signal stays
+    assert times(replay, replay.times(Changes(scale={"produce": 0.5})))[0, 120] == 80
+
+
+def test_threads__that_nothing_creates_follow_the_master():
+    """A thread of which only the events are recorded begins 5 s after the return of MPI_Init, however long that
+    takes."""
+    program = Program(2, 2)
+    for process in range(2):
+        master, thread = program.locations[2 * process : 2 * process + 2]
+        master.enter(0, "main").enter(0, "MPI_Init").leave(100).enter(150, "MPI_Finalize").leave(160).leave(160)
+        thread.enter(105, "work").leave(140)
+    replay = replayed(program)
+    check_laws(replay)
+    assert replay.counts[BEGUN_BY_PROCESS] == 2
+    ideal = times(replay, replay.ideal)
+    assert (ideal[0, 100], ideal[1, 105], ideal[1, 140]) == (0, 5, 40)
 
 
 class CreatingRun:

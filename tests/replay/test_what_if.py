@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import DATA
 from support.efficiencies import check_identities
-from support.offload_program import small
+from support.offload_program import Offload, small
 
 import tracecols
 from tracecols.cli import group
@@ -338,19 +338,49 @@ def test_what_if__what_makes_no_sense_is_refused(steps, changes, words):
         steps.what_if(**changes)
 
 
-def test_what_if__of_a_trace_with_devices_is_refused_with_the_reason(archive, tmp_path):
-    small(archive)
+def offloading(archive, tmp_path, **given):
+    """A host that launches a kernel of 40, computes 10 and waits for the kernel, then 20 more; in units of 100 ticks."""
+    program = Offload(archive, **given)
+    main = archive.region("main", "function", "user")
+    program.host.enter(0, main)
+    program.call(100, 200, "cuLaunchKernel", program.streams[0], callsite=1)
+    program.kernel(300, 4300, callsite=1)
+    program.call(1200, 4400, "cuStreamSynchronize", program.streams[0])
+    program.host.leave(6400, main)
+    return tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+
+
+@pytest.mark.parametrize(
+    ("scale", "end"),
+    [
+        # the host comes at 1200, and returns 100 after the kernel
+        ({"kernel": 0.5}, 4400),
+        ({"kernel": 2}, 10400),
+        # the kernel ends at 700: what the host takes to return stays
+        ({"kernel": 0.1}, 3300),
+        # the launch comes 50 earlier, and with it the kernel; main takes half of 2000 after it
+        ({"main": 0.5}, 5350),
+    ],
+)
+def test_what_if__hosts_wait_for_devices_and_devices_for_hosts(archive, tmp_path, scale, end):
+    trace = offloading(archive, tmp_path)
+    resolution = trace.store.manifest["clock"]["resolution"]
+    assert trace.what_if().runtime * resolution == pytest.approx(6400)
+    assert trace.what_if(scale).runtime * resolution == pytest.approx(end)
+
+
+def test_what_if__of_kernels_without_launches_is_refused_with_the_reason(archive, tmp_path):
+    program = small(archive)
+    program.kernel(70, 80)
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     for changes in ({}, {"transfer": 0}, {"scale": {"*": 0.5}}):
         with pytest.raises(
-            AnalysisError, match="1 stream of a device executes work, and the replay knows only what CPUs execute"
+            AnalysisError, match=r"of 1 kernels and copies .* it is not recorded which calls launch them"
         ):
             trace.what_if(**changes)
     result = run("what-if", trace.path, "--scale", "*=0.1")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "the run cannot be predicted" in result.stderr
-    # efficiencies by replay keep calls for devices as they were recorded, and say so
-    assert any("manage devices" in note for note in trace.replay.counts)
 
 
 def test_efficiencies__an_unknown_ideal_is_refused(steps):

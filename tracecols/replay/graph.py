@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
 from tracecols.enhance.dataflow.grouping import Segments
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
@@ -30,6 +30,7 @@ from tracecols.kernels import replay as kernels
 from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.costs import MESSAGE_STEPS, collective_steps
+from tracecols.replay.device_edges import add_device_edges, add_starts
 from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
 from tracecols.replay.task_edges import add_task_edges, with_tasks
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -40,9 +41,13 @@ PAIRWISE = ("alltoallv", "alltoallw")
 
 UNKNOWN_PARTNERS = "calls that may wait for others, which the recording does not tell (MPI_Probe, communicators, non-blocking collectives)"
 KEPT_AS_RECORDED = "calls of one-sided communication and I/O that are kept as they were recorded"
-BEGIN_AS_RECORDED = "threads whose creation is not recorded, kept at their recorded begin"
+BEGUN_BY_PROCESS = (
+    "threads and streams that nothing is recorded to begin: begun as long after what their process did last"
+)
 ENDLESS = "joins of threads whose end is not recorded, kept as long as they were"
-CONDITIONS = "waits for condition variables whose signals are not recorded, kept as long as they were beyond waiting for the mutex"
+CONDITIONS = (
+    "waits for condition variables during which nobody else signals or holds the mutex, kept as long as they were"
+)
 DEVICE_CALLS = "calls that manage devices or wait for them, taken for computation"
 SHMEM_CALLS = "calls of SHMEM, taken for computation"
 DROPPED = "inferred waits of senders for receivers, or for locks, that contradict the order of other events, left out"
@@ -274,7 +279,10 @@ class GraphBuilder:
         """The nodes of all partitions."""
         slices = [nodes for nodes, _ in self._slices]
         self._starts = [nodes.location_start for nodes in slices]
-        return join_nodes(slices, self.model.facts)
+        n_calls = np.array([scan.n_calls for scan in self.model.scans], np.int64)
+        # in a trace without regions all count
+        idle = np.flatnonzero(n_calls == 0) if n_calls.any() else np.zeros(0, np.int64)
+        return join_nodes(slices, self.model.facts, idle)
 
     @once
     def _found(self) -> EdgeCollector:
@@ -336,8 +344,8 @@ class GraphBuilder:
 def find_graph(model: Model) -> GraphBuilder:
     """Find the nodes and edges of a trace, slice by slice."""
     builder = GraphBuilder(model)
-    with model.divided() as run, model.executor.pool() as pool:
-        for found in run.stages(builder.visit, STAGES, pool):
+    with model.divided() as run:
+        for found in run.stages(builder.visit, STAGES):
             builder.take(found)
     return builder
 
@@ -351,7 +359,8 @@ def _within(model: Model) -> Found:
     counts = _created_threads(model, nodes, found)
     add_task_edges(model, of_slice, found)
     _locks(model, nodes, found)
-    counts[CONDITIONS] = int(is_in(model.facts, model.lock_acquisitions.call_path, CONDITION).sum())
+    counts |= _conditions(model, nodes, found) | add_device_edges(model, nodes, found)
+    counts[BEGUN_BY_PROCESS] = add_starts(model, nodes, found, found.is_head())
     return Found(nodes, found, counts)
 
 
@@ -579,7 +588,28 @@ def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
     nodes.mark[begin[begin >= 0]] |= maxplus.BEGUN
     found.add_in_order(create, begin, nodes.time)
     found.add_in_order(nodes.at(c.end), join, nodes.time)
-    return {BEGIN_AS_RECORDED: int((create < 0).sum()), ENDLESS: int(((join >= 0) & (c.end < 0)).sum())}
+    return {ENDLESS: int(((join >= 0) & (c.end < 0)).sum())}
+
+
+def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
+    """Let who waits for a condition return after the last signal before, of any thread of the process: which condition
+    it is for is not recorded. Count those without."""
+    locks = model.lock_acquisitions
+    at = np.flatnonzero(is_in(model.facts, locks.call_path, CONDITION))
+    signals, tail = nodes.with_role(kernels.SIGNALS), np.full(at.size, -1, np.int64)
+    process, time = model.facts.process[nodes.location_of(signals)], nodes.time[signals]
+    for of in np.unique(locks.process[at]).tolist():
+        mine, waits = np.flatnonzero(process == of), np.flatnonzero(locks.process[at] == of)
+        mine = mine[np.argsort(time[mine], kind="stable")]
+        last = pick(mine, np.searchsorted(time[mine], locks.acquire_time[at[waits]], "right") - 1)
+        is_during = (last >= 0) & (pick(time, last) >= locks.enter_time[at[waits]])
+        tail[waits] = np.where(is_during, pick(signals, last), -1)
+    found.add(tail, nodes.at(locks.acquire[at]), is_inferred=True)
+    # who has released the mutex meanwhile is waited for, too (`_locks`)
+    release, release_time = (column[at] for column in lock_order(locks))
+    is_own = nodes.location_of(nodes.at(release)) == locks.location[at]
+    is_known = (tail >= 0) | ((release >= 0) & ~is_own & (release_time >= locks.enter_time[at]))
+    return {CONDITIONS: int((~is_known).sum())}
 
 
 def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:

@@ -25,7 +25,7 @@ from tracecols.enhance.scan.teams import IS_FORK, LATE, ThreadEvents, events_in_
 from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGINS, ENDS
-from tracecols.kernels.ranks import Ranks, choose_rows, count_rows, ranks_of
+from tracecols.kernels.ranks import Ranks, count_rows, ranks_of
 from tracecols.kernels.replay import FoundNodes
 from tracecols.model.model import Model
 from tracecols.once import once
@@ -42,8 +42,8 @@ BARRIERS = ("barrier", "implicit_barrier")
 class NodeClass(IntEnum):
     """What the weight of a node is: the time between the last thing it depends on and itself.
 
-    THREADS is what takes to create and join threads one by one, and waiting for conditions, whose signals are not
-    recorded.
+    THREADS is what it takes to create and join threads one by one, and to return from waiting for a condition; DEVICE
+    what calls that wait for devices take beyond that. Both are kept as they were recorded.
     """
 
     COMPUTATION = 0
@@ -55,6 +55,7 @@ class NodeClass(IntEnum):
     LOCK = 6
     OPAQUE = 7
     THREADS = 8
+    DEVICE = 9
 
 
 TRANSFER = (NodeClass.POINT_TO_POINT, NodeClass.COLLECTIVE, NodeClass.START, NodeClass.OTHER_MPI)
@@ -64,6 +65,9 @@ THREAD_MANAGEMENT = either(
     in_role(["thread_create", "thread_wait"]), named("pthread_(cancel|create|detach|exit|join)", "pthread")
 )
 """Which regions create and join threads one by one: no computation, and kept as recorded beyond waiting."""
+
+SIGNAL = named("pthread_cond_(broadcast|signal)", "pthread")
+"""Calls that end waiting for a condition."""
 
 _COLLECTIVE_ROLES = ("barrier", "coll_one2all", "coll_all2one", "coll_all2all", "coll_other")
 _ONE_SIDED = ("mpi_win_", "mpi_put", "mpi_get", "mpi_rput", "mpi_rget", "mpi_accumulate", "mpi_raccumulate", "mpi_fetch_and_op", "mpi_compare_and_swap", "mpi_file_")  # fmt: skip
@@ -100,7 +104,7 @@ def mpi_regions(regions: Regions) -> NDArray[np.bool_]:
 _NOT_WAITING = ("mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irsend", "mpi_test")
 """Calls that complete sends without waiting for the receiver, or whose waiting has other reasons."""
 
-_MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
+MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
 _NEVER_WAIT = ("mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get", "mpi_comm_set", "mpi_comm_compare", "mpi_comm_test", "mpi_comm_remote", "mpi_comm_delete", "mpi_comm_call")  # fmt: skip
 
 
@@ -108,7 +112,7 @@ def roles_of(regions: Regions) -> NDArray[np.uint8]:
     """Return what the end of a call of each region is; (n_regions,) uint8: sums of `IS_IMPATIENT`, ... of
     `kernels.replay`."""
     lower = regions.lower
-    may_wait = [name.startswith(_MAY_WAIT) and not name.startswith(_NEVER_WAIT) for name in lower]
+    may_wait = [name.startswith(MAY_WAIT) and not name.startswith(_NEVER_WAIT) for name in lower]
     result = np.zeros(len(regions), np.uint8)
     for role, which in (
         (kernels.IS_IMPATIENT, [name.startswith(_NOT_WAITING) for name in lower]),
@@ -178,8 +182,8 @@ class Nodes:
 
     @property
     def is_between(self) -> bool:
-        """Whether the runtime extends between MPI_Init and MPI_Finalize."""
-        return bool((self.role & kernels.IS_INIT).any() and (self.role & kernels.IS_FINALIZE).any())
+        """Whether the runtime begins with the first return of MPI_Init."""
+        return bool((self.role & kernels.IS_INIT).any())
 
     def rows_between(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return the rows of the nodes with start <= row < stop."""
@@ -240,9 +244,9 @@ def find_nodes(model: Model) -> NodesOfSlice:
     """Find the nodes of a slice of a trace: one more pass over its events, location by location."""
     facts, teams = model.facts, model.team_instances
     is_mpi, is_management = mpi_regions(facts.regions), THREAD_MANAGEMENT(facts.regions)
-    what = is_mpi * kernels.IS_MPI + is_management * kernels.IS_MANAGEMENT
+    what = is_mpi * kernels.IS_MPI + is_management * kernels.IS_MANAGEMENT + SIGNAL(facts.regions) * kernels.IS_SIGNAL
     of_region = np.stack([what.astype(np.int8), classes_of(facts.regions), roles_of(facts.regions).view(np.int8)])
-    given = _given_nodes(model)
+    given, is_device = _given_nodes(model), model.locations.is_device
     members = [i for i in np.sort(model.members).tolist() if model.store.n_rows("events", i)]
     begin_rows = np.full(teams.location.size, -1, np.int64)
     spans = {
@@ -252,7 +256,8 @@ def find_nodes(model: Model) -> NodesOfSlice:
     found, taskwaits, sizes = [], [np.zeros(0, np.int64)], np.zeros(facts.n_locations, np.int64)
     for location in members:
         first, n = int(facts.first_rows[location]), model.store.n_rows("events", location)
-        marks = np.full(n, -1, np.int8)
+        # all that happens on a stream
+        marks = np.full(n, NodeClass.COMPUTATION if is_device[location] else -1, np.int8)
         tasks = task_rows(model, location, n, first)
         begins = _team_begins(model, spans, location)
         begin_rows[teams.begins_of(location)][begins[0]] = begins[1] + first
@@ -278,7 +283,8 @@ def _together(
         np.concatenate([np.zeros(0, t), *(getattr(of, name) for of in found)])
         for name, t in (("event", np.int64), ("time", np.int64), ("kind", np.int8), ("role", np.uint8))
     )
-    low = int(facts.first_rows[members[0]]) if members else 0
+    # whole words, so that they can be put together
+    low = int(facts.first_rows[members[0]]) & ~63 if members else 0
     high = int(facts.first_rows[members[-1]]) + model.store.n_rows("events", members[-1]) if members else 0
     start = np.append(0, np.cumsum(sizes))
     nodes = Nodes(low, ranks_of(row, low, high), time, kind, role, np.zeros(row.size, np.uint8), start)
@@ -286,13 +292,15 @@ def _together(
     return NodesOfSlice(nodes, nodes.at(begin_rows), waits[waits >= 0])
 
 
-def join_nodes(slices: list[Nodes], facts: Facts) -> Nodes:
+def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> Nodes:
     """Put the nodes of all slices together.
 
     Parameters
     ----------
     slices : list of Nodes
         Of whole locations; they are emptied.
+    idle : (n,) int64
+        Locations that enter no region.
     """
     sizes = np.sum([np.diff(of.location_start) for of in slices], axis=0)
     start = np.append(0, np.cumsum(sizes))
@@ -306,7 +314,8 @@ def join_nodes(slices: list[Nodes], facts: Facts) -> Nodes:
     )  # fmt: skip
     while slices:
         of = slices.pop()
-        choose_rows(of.row, 0, nodes.ranks)
+        here_words = slice(of.first_row >> 6, (of.first_row >> 6) + of.ranks.bits.size)
+        nodes.ranks.bits[here_words] |= of.ranks.bits
         for location in np.flatnonzero(np.diff(of.location_start)).tolist():
             there = slice(int(of.location_start[location]), int(of.location_start[location + 1]))
             here = slice(int(start[location]), int(start[location + 1]))
@@ -316,11 +325,15 @@ def join_nodes(slices: list[Nodes], facts: Facts) -> Nodes:
     begins, ends = (nodes.with_role(role) for role in (kernels.IS_INIT, kernels.IS_FINALIZE))
     everything = slice(None)
     nodes.mark[begins if nodes.is_between else everything] |= BEGINS
-    nodes.mark[nodes.enter_of(ends) if nodes.is_between else everything] |= ENDS
+    # a recording may end before MPI_Finalize
+    nodes.mark[nodes.enter_of(ends) if nodes.is_between and ends.size else everything] |= ENDS
+    # threads that enter nothing only wait for the end of the run
+    for location in idle.tolist():
+        nodes.mark[start[location] : start[location + 1]] &= ~np.uint8(ENDS)
     return nodes
 
 
-AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK)
+AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK, NodeClass.DEVICE)
 """Classes of nodes before which a thread waits for others."""
 
 
@@ -328,6 +341,7 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     """Return the events that the tables name, by the class of the time before them: rows of the whole trace,
     ascending."""
     members, locks, created = model.construct_members, model.lock_acquisitions, model.created_threads
+    syncs = model.device_syncs
     in_barrier = np.isin(np.array(members.role, object), BARRIERS)
     waits_for_condition = is_in(model.facts, locks.call_path, CONDITION)
     # whatever comes before the wait for a thread, its end does not matter to
@@ -341,10 +355,14 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
             created.create,
             created.end,
             before_joins,
+            model.kernels.launch_enter,
+            model.copies.copy_enter,
+            syncs.enter,
         ],
         NodeClass.OPENMP: [members.exit[in_barrier]],
         NodeClass.THREADS: [created.begin, joins, locks.acquire[waits_for_condition]],
         NodeClass.LOCK: [locks.acquire[~waits_for_condition]],
+        NodeClass.DEVICE: [syncs.exit[syncs.exit >= 0]],
     }
     return {what: [np.sort(some) for some in parts] for what, parts in rows.items()}
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import AnalysisError
-from tracecols.model.model import Model
 from tracecols.once import once
+from tracecols.replay.device_edges import WITHOUT_LAUNCH
 from tracecols.replay.replay import Changes, Replay, notes
 from tracecols.replay.retimed import RetimedSource
 from tracecols.slices.rewritten import RewrittenTrace
@@ -34,7 +34,7 @@ class Prediction(RewrittenTrace):
     """
 
     def __init__(self, replay: Replay, changes: Changes, jobs: int) -> None:
-        check_devices(replay.model)
+        check_devices(replay)
         self.replay, self.changes, self._jobs = replay, changes, jobs
         resolution = replay.model.facts.resolution
         self.time: NDArray[np.int64] = replay.times(changes)
@@ -116,21 +116,18 @@ class Prediction(RewrittenTrace):
         )
 
 
-def check_devices(model: Model) -> None:
-    """Refuse a trace of which devices execute a part: the replay does not know what waits for them, and what they wait
-    for.
+def check_devices(replay: Replay) -> None:
+    """Refuse a trace of which devices execute a part that nothing is recorded to launch: they would not wait for hosts.
 
     Raises
     ------
     AnalysisError
-        If a stream of a device has events.
+        If the call that launches a kernel or a copy is not known.
     """
-    n_events = [model.store.n_rows("events", i) for i in np.flatnonzero(model.locations.is_device).tolist()]
-    n_streams = sum(n > 0 for n in n_events)
-    if n_streams:
-        streams = "1 stream of a device executes" if n_streams == 1 else f"{n_streams:,} streams of devices execute"
+    n_unknown = int(replay.counts.get(WITHOUT_LAUNCH, 0))
+    if n_unknown:
         raise AnalysisError(
-            f"the run cannot be predicted: {streams} work, and the replay knows only what CPUs execute\n"
-            "  neither hosts that wait for devices nor devices that wait for hosts would follow the changes\n"
+            f"the run cannot be predicted: of {n_unknown:,} kernels and copies on streams of devices it is not recorded which calls launch them\n"
+            "  devices that wait for hosts would not follow the changes\n"
             "  tracecols analyze shows how long devices idle and hosts wait for them"
         )

@@ -63,7 +63,7 @@ class Rule:
     is_waiting: bool = True
 
     def factors(self, location: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the factors by class at some locations, where the rule holds; (n, 10) float64."""
+        """Return the factors by class at some locations, where the rule holds; (n, 11) float64."""
         result = np.ones((location.size, maxplus.WAITING + 1))
         result[:, NodeClass.COMPUTATION] = np.asarray(self.computation)[location] if self.differs else self.computation
         result[:, TRANSFER] = self.transfer
@@ -132,20 +132,23 @@ def as_peers(replay: Replayable, call_paths: Mask, location: int) -> Rule:
 
 
 def balanced(replay: Replayable, rules: Sequence[Rule] = ()) -> Rule:
-    """Let every process compute as much as the mean of all, after some rules."""
+    """Let the threads of every process compute as much as the mean of all processes, after some rules."""
     c, process = replay.computation, replay.model.facts.process
-    ticks = c.ticks.astype(np.float64)
+    is_cpu = replay.model.locations.is_cpu
+    recorded = np.where(is_cpu[c.location], c.ticks, 0)
+    ticks = recorded.astype(np.float64)
     for rule in rules:
         factor = np.broadcast_to(np.asarray(rule.computation, np.float64), process.shape)[c.location]
         where = np.ones(ticks.size, bool) if rule.call_paths is None else rule.call_paths[c.call_path]
         where &= True if rule.locations is None else rule.locations[c.location]
         ticks[where] *= factor[where]
     of_process = np.bincount(process[c.location], ticks, int(process.max(initial=-1)) + 1)
-    computes = np.bincount(process[c.location], c.ticks, of_process.size) > 0
+    computes = np.bincount(process[c.location], recorded, of_process.size) > 0
     if not computes.any():
         return Rule()
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Rule(computation=np.where(of_process > 0, of_process[computes].mean() / of_process, 1.0)[process])
+        factor = np.where(of_process > 0, of_process[computes].mean() / of_process, 1.0)[process]
+    return Rule(computation=np.where(is_cpu, factor, 1.0))
 
 
 def without_transfer(call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:
@@ -241,7 +244,7 @@ def cells_of(
 
     Returns
     -------
-    factor : (n_cells, 10) float64
+    factor : (n_cells, 11) float64
     path_cell : (n_call_paths + 1,) int32
         The last one is for no call path.
     location_cell : (n_locations,) int32

@@ -89,6 +89,13 @@ class EdgeCollector:
             )
         )  # fmt: skip
 
+    def is_head(self) -> NDArray[np.bool_]:
+        """Return which nodes and hubs have an edge to them; (n_all,) bool."""
+        result = np.zeros(self.n, bool)
+        for e in self._found:
+            result[e.head] = True
+        return result
+
     def add_edges(self, edges: Edges) -> None:
         """Add edges of the same nodes."""
         self._found.append(maxplus.FoundEdges(edges.tail, edges.head, edges.is_inferred, edges.length, edges.steps))

@@ -1,0 +1,69 @@
+"""What waits for what where devices execute a part: an operation on a stream for the call that launches it, and calls
+that synchronise for the last operation before them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.edges import EdgeCollector
+from tracecols.kernels.maxplus import BEGUN
+from tracecols.model.model import Model
+from tracecols.replay.nodes import Nodes
+
+WITHOUT_LAUNCH = "kernels and copies whose launching calls are not recorded, begun as long after what comes before them on their stream"
+
+
+def add_device_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
+    """Add the edges between hosts and the streams of devices; count what has none.
+
+    That operations wait for others on other streams is not recorded.
+    """
+    n_unknown = 0
+    for table, launch, begin in ((model.kernels, "launch_enter", "enter"), (model.copies, "copy_enter", "event")):
+        tail = nodes.at(table[launch])
+        n_unknown += int((tail < 0).sum())
+        found.add_in_order(tail, nodes.at(table[begin]), nodes.time)
+    syncs = model.device_syncs
+    if len(syncs):
+        leave = nodes.at(syncs.exit)
+        for stream in np.flatnonzero(model.locations.is_device & (np.diff(nodes.location_start) > 0)).tolist():
+            process = model.facts.process
+            waits = (syncs.stream == stream) | ((syncs.stream < 0) & (process[syncs.location] == process[stream]))
+            at = np.flatnonzero(waits & (leave >= 0))
+            found.add(_last_before(nodes, stream, nodes.time[leave[at]]), leave[at], is_inferred=True)
+    return {WITHOUT_LAUNCH: n_unknown}
+
+
+def _last_before(nodes: Nodes, location: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the last node of a location that is not after some times; -1 for none."""
+    first, stop = (int(nodes.location_start[i]) for i in (location, location + 1))
+    at = np.searchsorted(nodes.time[first:stop], time, "right") - 1
+    return np.where(at >= 0, first + at, -1)
+
+
+def add_starts(model: Model, nodes: Nodes, found: EdgeCollector, is_begun: NDArray[np.bool_]) -> int:
+    """Let threads and streams that nothing else begins follow the master of their process: as long after what it did
+    last as they were recorded.
+
+    Parameters
+    ----------
+    is_begun : (n_nodes,) bool
+        What has an edge to it.
+
+    Returns
+    -------
+    int
+        How many there are.
+    """
+    has_nodes = np.diff(nodes.location_start) > 0
+    master = model.locations.master
+    n = 0
+    for location in np.flatnonzero(has_nodes).tolist():
+        first, of = nodes.location_start[location : location + 1], int(master[location])
+        if of in (location, -1) or not has_nodes[of] or is_begun[first[0]]:
+            continue
+        found.add(_last_before(nodes, of, nodes.time[first]), first)
+        nodes.mark[first] |= BEGUN
+        n += 1
+    return n
