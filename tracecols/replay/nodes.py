@@ -165,7 +165,8 @@ def find_nodes(model: Model) -> Nodes:
     firsts: list[NDArray[np.bool_]] = [np.zeros(0, bool)]
     begin_rows = np.full(teams.location.size, -1, np.int64)
     spans = {
-        i: fork_spans([model.scans[i]], model.facts.order) for i in np.unique(teams.forker[teams.forker >= 0]).tolist()
+        i: fork_spans([model.scans[i]], teams.events, model.facts.order)
+        for i in np.unique(teams.forker[teams.forker >= 0]).tolist()
     }
     for location in range(facts.n_locations):
         n = store.n_rows("events", location)
