@@ -17,13 +17,14 @@ from tracecols.causes.quirks import NONE, Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.partitions import EVERYTHING, Bucket, divide, undivided
 from tracecols.enhance.dataflow.spill import Spill
-from tracecols.enhance.dataflow.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, Input
+from tracecols.enhance.dataflow.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, WITHIN, Input
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.scan.facts import Definitions, Facts
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
 from tracecols.enhance.scan.scan import WAVE, LocationScan, plan_processes, scan_locations
+from tracecols.enhance.scan.windows import divide_into_windows, seen_in
 from tracecols.given.quantities import counted
 from tracecols.model.tables import STEP_OF, STEPS
 from tracecols.schema.causes import IN_SECONDS
@@ -173,9 +174,16 @@ class Model:
         facts = Facts.with_call_paths(self.facts, self.facts.call_paths.whole)
         return Model(self.jobs, {**{name: self._values[name] for name in GIVEN}, "facts": facts})
 
-    def divided(self) -> Run:
-        """Divide the trace for an analysis in bounded memory; use in a `with` statement."""
-        return Run(self)
+    def divided(self, in_windows: bool = False) -> Run:
+        """Divide the trace for an analysis in bounded memory; use in a `with` statement.
+
+        Parameters
+        ----------
+        in_windows : bool, optional
+            Let the steps within processes look at windows of long ones; values of their tables that concern whole
+            processes are then not complete, and those of the stages of root causes and clocks are not made.
+        """
+        return Run(self, in_windows)
 
 
 class Run:
@@ -195,16 +203,19 @@ class Run:
         What the slices keep for each other.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, in_windows: bool = False) -> None:
         self.facts, self.scans, self.jobs, self.quirks = model.facts, model.scans, model.jobs, model.get("quirks")
         self.executor = model.executor
         sizes = np.array([scan.n_calls + scan.n_attributed for scan in model.scans], np.int64)
         self.division = divide(model.facts.process, sizes, self.executor.slots, self.executor.memory)
-        self.whole = model if len(self.division) == 1 and self.executor.folder is None else None
+        if in_windows:
+            self.division = divide_into_windows(self.division, self.facts, self.scans)
+        self.whole = model if len(self.division.windows) == 1 and self.executor.folder is None else None
         self.spill = Spill.between(self.executor, "run", model.get("spill"))
         # so that none of the large ones begins last, while others have nothing left to do
         of_partition = [int(sizes[p.members].sum()) for p in self.division.partitions]
         self.largest_first = sorted(range(len(of_partition)), key=of_partition.__getitem__, reverse=True)
+        self.windows_first = [k for p in self.largest_first for k in self.division.windows_of(p)]
 
     def __reduce__(self) -> tuple[Callable[[Spill], Run], tuple[Spill]]:
         self.spill.get("run", -1, lambda: (self.facts, self.scans, self.division, self.quirks), always=True)
@@ -225,21 +236,28 @@ class Run:
         found.spill = spill
         return found
 
-    def model(self, stage: str, partition: int = -1, bucket: Bucket = EVERYTHING) -> Model:
-        """Return what a stage sees: a partition, a bucket or, in stage `global`, all calls that join processes; the
-        trace itself if it is not divided."""
+    def model(self, stage: str, partition: int = -1, bucket: Bucket = EVERYTHING, window: int = -1) -> Model:
+        """Return what a stage sees: a partition, a window, a bucket or, in stage `global`, all calls that join
+        processes; the trace itself if it is not divided."""
         if self.whole is not None:
             return self.whole
         members = self.division.partitions[partition].members if partition >= 0 else np.arange(0)
+        facts, scans = self.facts, self.scans
+        if window >= 0:
+            seen = self.division.windows[window]
+            partition, members = seen.partition, seen.members
+            facts, scans = seen_in(seen, facts, scans)
         given = {
-            "facts": self.facts, "scans": self.scans, "only_global": stage == GLOBAL, "partition": partition,
+            "facts": facts, "scans": scans, "only_global": stage == GLOBAL, "partition": partition,
             "members": np.arange(self.facts.n_locations) if stage == GLOBAL else members,
             "division": self.division, "bucket": bucket, "spill": self.spill, "quirks": self.quirks,
         }  # fmt: skip
         return Model(self.jobs, given, stage, self)
 
     def slice(self, stage: str, number: int) -> Model:
-        """Return the slice of a stage with a number: a partition, a bucket, or all (-1)."""
+        """Return the slice of a stage with a number: a partition, a window, a bucket, or all (-1)."""
+        if stage == WITHIN:
+            return self.model(stage, window=number)
         return self.model(stage, bucket=self.buckets[number]) if stage == BUCKET else self.model(stage, number)
 
     def value(self, name: str, partition: int, model: Model | None = None) -> Any:
@@ -253,9 +271,20 @@ class Run:
         return self.spill.get(name, partition, make, always=stage in ONCE)
 
     def every(self, name: str) -> list[Any]:
-        """Return a value of all partitions, or buckets, in the order of their numbers."""
-        n = len(self.buckets) if STEP_OF[name].stage == BUCKET else len(self.division)
+        """Return a value of all partitions, windows or buckets, in the order of their numbers."""
+        stage = STEP_OF[name].stage
+        n = len(
+            self.buckets if stage == BUCKET else self.division.windows if stage == WITHIN else self.division.partitions
+        )
         return [self.value(name, number) for number in range(n)]
+
+    def _numbers(self, stage: str) -> Sequence[int]:
+        """Return the numbers of the slices of a stage, in the order in which they are worked on."""
+        if stage in ONCE:
+            return [-1]
+        if stage == BUCKET:
+            return range(len(self.buckets))
+        return self.windows_first if stage == WITHIN else self.largest_first
 
     @property
     def buckets(self) -> list[Bucket]:
@@ -291,7 +320,7 @@ class Run:
         needed = [s for s in STAGES if s in chosen or keeps[s]]
         for i, stage in enumerate(needed):
             began = monotonic()
-            numbers = [-1] if stage in ONCE else range(len(self.buckets)) if stage == BUCKET else self.largest_first
+            numbers = self._numbers(stage)
             task = SliceTask(self, stage, tuple(keeps[stage]), visit if stage in chosen else None)
             for k, found in enumerate(self.executor.map(task, numbers), 1):
                 if progress is not None:

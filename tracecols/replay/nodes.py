@@ -250,7 +250,7 @@ def find_nodes(model: Model) -> NodesOfSlice:
     members = [i for i in np.sort(model.members).tolist() if model.store.n_rows("events", i)]
     begin_rows = np.full(teams.location.size, -1, np.int64)
     spans = {
-        i: fork_spans([model.scans[i]], model.facts.order)
+        i: fork_spans([model.scans[i]], teams.events, model.facts.order)
         for i in np.unique(teams.forker[members][teams.forker[members] >= 0]).tolist()
     }
     found, taskwaits, sizes = [], [np.zeros(0, np.int64)], np.zeros(facts.n_locations, np.int64)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tracecols.causes.points import ticks_per_unit
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
-from tracecols.enhance.dataflow.steps import WITHIN
+from tracecols.enhance.dataflow.steps import IN_WINDOWS, WITHIN
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
 from tracecols.model.model import Model, Progress
 from tracecols.model.tables import TABLES, tables_of
@@ -332,7 +332,7 @@ class Search:
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
         cells = self.findings.cells
-        with self.model.divided() as run:
+        with self.model.divided(in_windows=stages <= IN_WINDOWS) as run:
             for found in run.stages(self.of_slices, stages, progress):
                 self.findings.teams += found.teams
                 self.device_times += found.devices

@@ -6,6 +6,7 @@ import hashlib
 import re
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from collections.abc import Mapping
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock, local
@@ -145,6 +146,7 @@ class Store:
         what = checks.wrong_manifest(self.manifest)
         if what:
             raise self.damaged(f"{MANIFEST}: {what}")
+        self._seen: dict[str, Extents] | None = None
         self.tables: dict[str, Table] = {"events": EVENTS}
         try:
             stored = {
@@ -368,8 +370,36 @@ class Store:
             most += self._n_defined("topologies") * n_locations
         return f"there can be {most} at most" if n > most else ""
 
-    @once
+    def between(
+        self, locations: NDArray[np.int64], rows: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
+    ) -> Store:
+        """Return a view of the store in which locations have only some rows of side tables.
+
+        Parameters
+        ----------
+        locations : (n,) int64
+            Rows of locations.
+        rows : mapping
+            By table the first row of each of them, and one more than the last.
+        """
+        found = object.__new__(Store)
+        found.__dict__.update(self.__dict__)
+        found._seen = dict(self._extents)
+        for table in rows.keys() & self._extents.keys():
+            first, stop = rows[table]
+            part, offset, n = (values.copy() for values in self._extents[table])
+            offset[locations] += first
+            n[locations] = stop - first
+            found._seen[table] = Extents(part, offset, n)
+        return found
+
+    @property
     def _extents(self) -> dict[str, Extents]:
+        """Where the rows of locations are, of those that this view has."""
+        return self._recorded if self._seen is None else self._seen
+
+    @once
+    def _recorded(self) -> dict[str, Extents]:
         table = self.definition("segments")
         names = np.array(table.column("table").to_pylist(), object)
         location, *columns = (to_numpy(table.column(c)) for c in ("location", "part", "offset", "n_rows"))
@@ -429,7 +459,7 @@ class Store:
         if differs is None or (found.names != [name for name, _ in self._stored.get(table, [])] and table != "events"):
             raise StoreError(f"{path} has other columns than the manifest says\n  {DAMAGED}")
         starts = list(accumulate((meta.row_group(i).num_rows for i in range(meta.num_row_groups)), initial=0))
-        extents = self._extents[table]
+        extents = self._recorded[table]
         due = int(extents.n[extents.part == part].sum())
         if starts[-1] > due:
             raise self.damaged(f"{path.relative_to(self.path)} has {starts[-1]:,} rows, but its locations have {due:,}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, joined
 from tracecols.enhance.dataflow.spill import Spill
 
 
@@ -38,3 +38,21 @@ class OutgoingRows:
         """Find the rows of an ascending column with low <= value < high; the first, and one past the last."""
         start, stop = self._kept.search(name, [low, high])
         return int(start), int(stop)
+
+
+class JoinedRows:
+    """The rows of several windows, one after the other.
+
+    Parameters
+    ----------
+    parts : sequence of OutgoingRows
+        At least one.
+    """
+
+    def __init__(self, parts: Sequence[OutgoingRows]) -> None:
+        self._parts = parts
+        self.n = sum(part.n for part in parts)
+
+    def rows(self, name: str) -> NDArray[Any]:
+        """Return a column of all of them; (n,)."""
+        return joined([part.rows(name) for part in self._parts])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -44,6 +44,31 @@ class Partition:
     members: NDArray[np.int64]
 
 
+@dataclass(frozen=True, eq=False)
+class Window:
+    """What steps that look at the events within processes work on together: a partition, or a part of one.
+
+    Attributes
+    ----------
+    number, partition : int
+        From 0; the number of the partition.
+    members : (n,) int64
+        Locations.
+    first, stop : (n, n_counted) int64, optional
+        How much of what a location has is before and up to the end of the window (`enhance.scan.gaps`); None for a
+        whole partition.
+    numbers : (n, 7) int64
+        The numbers of its operations in the whole process (`enhance.scan.numbering.Numbering`).
+    """
+
+    number: int
+    partition: int
+    members: NDArray[np.int64]
+    first: NDArray[np.int64] | None = None
+    stop: NDArray[np.int64] | None = None
+    numbers: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 7), np.int64))
+
+
 @dataclass(frozen=True)
 class Bucket:
     """A range of collective operations.
@@ -74,13 +99,25 @@ class Division:
     partitions : tuple of Partition
     process : (n_locations,) int32
         Process of every location.
+    windows : tuple of Window
+        In the order of the partitions, and those of a partition in the order of time; by default the partitions.
     """
 
     partitions: tuple[Partition, ...]
     process: NDArray[np.int32]
+    windows: tuple[Window, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.windows:
+            windows = tuple(Window(p.number, p.number, p.members) for p in self.partitions)
+            object.__setattr__(self, "windows", windows)
 
     def __len__(self) -> int:
         return len(self.partitions)
+
+    def windows_of(self, partition: int) -> list[int]:
+        """Return the numbers of the windows of a partition, in the order of time."""
+        return [window.number for window in self.windows if window.partition == partition]
 
     @cached_property
     def of_process(self) -> NDArray[np.int64]:

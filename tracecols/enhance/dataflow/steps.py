@@ -4,7 +4,7 @@ A step is a function that the decorator `step` declares: its parameters are the 
 decorator says in which stage it runs and what the values are called that it returns. Within a stage every step works on
 one slice of the trace, independently of all others:
 
-* `within`: one partition, which holds whole processes. It makes the tables within processes, and the rows that leave the partition.
+* `within`: one partition, which holds whole processes, or a window of one process (`enhance.scan.windows`). It makes the tables within processes, and the rows that leave the partition.
 * `receive`: one partition and what was sent to it: the messages it receives.
 * `send`: one partition and what became of its sends: the messages it sends.
 * `bucket`: one range of collective operations, with their participants of all partitions.
@@ -42,6 +42,9 @@ ANY = ""
 
 ONCE = (GLOBAL, CLOCKS, CAUSES, SWEEP, RUN)
 """Those that run once, for the whole trace."""
+
+IN_WINDOWS = frozenset({WITHIN, RECEIVE, SEND, BUCKET, GLOBAL})
+"""Those whose values are the same if the steps within processes look at windows of long ones."""
 
 GIVEN = {
     "facts": "`Facts`: what is known of the whole trace: definitions, call paths, communicators.",

@@ -100,7 +100,7 @@ class OutgoingMembers:
             k = occurrence(of_process)
         k = facts.numbering.number(Numbered.COLLECTIVE, k, process, communicator)
         key = channel << _K | k
-        if len(division) > 1:
+        if len(division.windows) > 1:
             order = np.argsort(key, kind="stable")
             key, end, call, begin_row, begin_time, end_time = (
                 column[order] for column in (key, end, call, begin_row, begin_time, end_time)

@@ -25,11 +25,12 @@ from tracecols.enhance.dataflow.grouping import (
     occurrence,
     pair_with_previous,
 )
-from tracecols.enhance.dataflow.outgoing import OutgoingRows
+from tracecols.enhance.dataflow.outgoing import JoinedRows, OutgoingRows
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import RECEIVE, SEND, WITHIN, step
 from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.gaps import ENDS, STARTS
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.numbering import Numbered
 from tracecols.enhance.scan.scan import LocationScan
@@ -40,8 +41,6 @@ from tracecols.schema.compound import SENDS as SENDS_TABLE
 
 SENDS = mask_of((K.MPI_SEND, K.MPI_ISEND))
 RECEIVES = mask_of((K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV))
-STARTS = mask_of((K.MPI_ISEND, K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
-ENDS = mask_of((K.MPI_ISEND_COMPLETE, K.MPI_IRECV, K.MPI_IMRECV, K.MPI_REQUEST_CANCELLED))
 PROBES = mask_of((K.MPI_PROBE,))
 POSTS = mask_of((K.MPI_MRECV, K.MPI_IMRECV_REQUEST))
 REQUESTED = mask_of((K.MPI_IRECV, K.MPI_IMRECV))
@@ -233,6 +232,11 @@ class OutgoingMessages:
     receives: OutgoingRows
     n_cancelled: int
 
+    @property
+    def n_nowhere(self) -> int:
+        """How many sends nobody gets."""
+        return self.sends.n - int(self.start[-1])
+
 
 @step(WITHIN, "outgoing_messages", keeps=("outgoing_messages",))
 def outgoing_messages(
@@ -305,14 +309,14 @@ class MatchResult:
     ----------
     matched : (n,) int64
         For each send its receive, -1 if it was never received.
-    start : (n_partitions + 1,) int64
-        First of the sends of each partition.
+    start : (n_windows + 1,) int64
+        First of the sends of each window.
     spill : Spill, optional
         Keeps the columns, for senders that ask when the receives are no longer there.
     """
 
     def __init__(
-        self, receives: OutgoingRows, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None
+        self, receives: JoinedRows, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None
     ) -> None:
         def column(name: str) -> NDArray[Any]:
             return pick(receives.rows(name), matched)
@@ -322,7 +326,7 @@ class MatchResult:
         self._kept: ColumnSource = columns if spill is None else spill.keep(columns, RELATIVE)
 
     def column(self, name: str, sender: int) -> NDArray[Any]:
-        """Return a column of the receives of what a partition sent; null where there is none."""
+        """Return a column of the receives of what was sent in a window; null where there is none."""
         return self._kept.rows(name, int(self._start[sender]), int(self._start[sender + 1]))
 
 
@@ -376,12 +380,16 @@ def _one_before_is_lacking(
 
 @step(RECEIVE, "messages", "receives", "match_result", keeps=("match_result",))
 def match_messages(
-    facts: Facts, partition: int, every_outgoing_messages: Sequence[OutgoingMessages], spill: Spill | None
+    facts: Facts,
+    division: Division,
+    partition: int,
+    every_outgoing_messages: Sequence[OutgoingMessages],
+    spill: Spill | None,
 ) -> tuple[CompoundTable, CompoundTable, MatchResult]:
     """Build the tables of the messages a partition receives and of all its receives, and find what every send
     matched."""
-    own = every_outgoing_messages[partition]
-    receives = own.receives
+    own = [every_outgoing_messages[k] for k in division.windows_of(partition)]
+    receives = JoinedRows([o.receives for o in own])
     spans = [(int(o.start[partition]), int(o.start[partition + 1])) for o in every_outgoing_messages]
 
     def sent(name: str) -> NDArray[Any]:
@@ -418,9 +426,9 @@ def match_messages(
     }
     table = CompoundTable(MESSAGES, r.size, made)
     table.counts = {
-        "sends without receive": n - r.size + own.sends.n - int(own.start[-1]),
+        "sends without receive": n - r.size + sum(o.n_nowhere for o in own),
         "receives without send": int(receives.n - r.size),
-        "cancelled requests": own.n_cancelled,
+        "cancelled requests": sum(o.n_cancelled for o in own),
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
     bounds = np.concatenate([[0], np.cumsum([stop - start for start, stop in spans])])
@@ -445,7 +453,7 @@ def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any
 
 
 def all_receives(
-    facts: Facts, messages: CompoundTable, receives: OutgoingRows, unmatched: NDArray[np.int64]
+    facts: Facts, messages: CompoundTable, receives: JoinedRows, unmatched: NDArray[np.int64]
 ) -> CompoundTable:
     """Build the table of the receives of a partition: those of its messages, and those that found no send.
 
@@ -496,33 +504,41 @@ def all_receives(
 @step(SEND, "sent_messages")
 def gather_sent(
     facts: Facts,
+    division: Division,
     partition: int,
-    outgoing_messages: OutgoingMessages,
+    every_outgoing_messages: Sequence[OutgoingMessages],
     every_match_result: Sequence[MatchResult],
     late_calls: LateCalls,
 ) -> CompoundTable:
     """Build the table of the messages a partition sends, from its sends and what they matched elsewhere."""
-    sends = outgoing_messages.sends
-    n_nowhere = sends.n - int(outgoing_messages.start[-1])
+    windows = division.windows_of(partition)
+    own = [every_outgoing_messages[k] for k in windows]
 
     def matched(name: str) -> NDArray[Any]:
-        return joined([result.column(name, partition) for result in every_match_result])
+        return joined([result.column(name, k) for k in windows for result in every_match_result])
+
+    def sends(name: str) -> NDArray[Any]:
+        return joined([o.sends.rows(name, 0, int(o.start[-1])) for o in own])
+
+    def every_send(name: str) -> NDArray[Any]:
+        nowhere = [o.sends.rows(name, int(o.start[-1])) for o in own]
+        return joined([sends(name), *nowhere])
 
     recv = matched("recv")
-    send = sends.rows("send", 0, recv.size)
+    send = sends("send")
     s = np.flatnonzero(recv >= 0)
     s = s[np.argsort(send[s], kind="stable")]
 
     def sent(name: str) -> NDArray[Any]:
-        return sends.rows(name, 0, recv.size)[s]
+        return sends(name)[s]
 
     def received(name: str) -> NDArray[Any]:
         return matched(name)[s]
 
     def unreceived_before() -> NDArray[np.bool_]:
-        lacks = np.concatenate([recv < 0, np.ones(n_nowhere, bool)])
+        lacks = np.concatenate([recv < 0, np.ones(sum(o.n_nowhere for o in own), bool)])
         return _one_before_is_lacking(
-            facts, sends.rows("send_location"), sends.rows("send"), sends.rows("send_time"), lacks
+            facts, every_send("send_location"), every_send("send"), every_send("send_time"), lacks
         )[s]
 
     columns: dict[str, Column] = {

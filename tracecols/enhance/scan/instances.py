@@ -70,6 +70,10 @@ class CallInstances:
         counts = np.zeros(len(scans), np.int64)
         counts[members] = [len(rows) for rows in slices]
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        # what stands before the window of each location is not here
+        self._first, first_begin = np.zeros((2, len(scans)), np.int64)
+        self._first[members] = [scans[i].first_call for i in chosen]
+        first_begin[members] = [scans[i].first_begin for i in chosen]
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
         # of those that concern the whole trace: location and number there, ascending
         self._global: NDArray[np.int64] | None = None
@@ -83,7 +87,7 @@ class CallInstances:
         sizes[members] = [numbers[i].size for i in chosen]
         self.call_path = own[(np.cumsum(sizes) - sizes)[self.location] + column("node", np.int32)]
         team = column("team", np.int64)
-        self.begin = np.where(team >= 0, team + teams.begin_start[self.location], -1)
+        self.begin = np.where(team >= 0, team + (teams.begin_start[:-1] - first_begin)[self.location], -1)
         self.enter, self.exit = column("enter", np.int64), column("exit", np.int64)
         self.enter_time, self.exit_time = column("enter_time", np.int64), column("exit_time", np.int64)
         self.tasks: NDArray[np.int64] = np.broadcast_to(np.int64(0), self.enter.shape)
@@ -95,7 +99,7 @@ class CallInstances:
     def number(self, location: NDArray[np.int32], call: NDArray[np.int64]) -> NDArray[np.int64]:
         """Turn locations' own numbers of call instances into numbers here; -1 stays; (n,) int64."""
         if self._global is None:
-            own = self.start[location] + call
+            own = (self.start[:-1] - self._first)[location] + call
         else:
             own = np.searchsorted(self._global, (location.astype(np.int64) << 32) | call)
         return np.where(call >= 0, own, -1)
@@ -126,9 +130,13 @@ class CallInstances:
 
 
 @step(ANY, "team_instances")
-def find_teams(facts: Facts, members: NDArray[np.int64], only_global: bool) -> Teams:
+def find_teams(facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool) -> Teams:
     """Find the team instances of some locations; none where only calls count that concern the whole trace."""
-    return Teams(facts.store, facts.locations, np.zeros(0, np.int64) if only_global else members)
+    if only_global:
+        return Teams(facts.store, facts.locations, np.zeros(0, np.int64))
+    forker = np.full(len(scans), -1, np.int64)
+    forker[members] = [scans[i].forker for i in members.tolist()]
+    return Teams(facts.store, facts.locations, members, forker)
 
 
 @step(ANY, "call_instances")

@@ -23,9 +23,10 @@ from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.scan.gaps import Gaps, find_gaps, sample_times
 from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.tasks import TaskEvents
-from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams
+from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams, ThreadEvents
 from tracecols.errors import StoreError
 from tracecols.kernels import actions, arrays, stacks
 from tracecols.kernels.actions import action_table
@@ -85,6 +86,9 @@ ATTRIBUTED: NDArray[np.bool_] = mask_of(
     )
 )  # fmt: skip
 """Kinds of attributed events; (256,) bool."""
+
+IS_TEAM_BEGIN: NDArray[np.bool_] = mask_of(actions.kinds_that(actions.TEAM_BEGIN))
+"""Kinds of events with which threads begin in teams; (256,) bool."""
 
 IS_OF_TEAM = IS_FORK | IS_JOIN
 """Kinds of events that begin and end teams; (256,) bool."""
@@ -273,8 +277,8 @@ def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[n
 
 RESULTS = (
     "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "paths", "n_calls",
-    "n_attributed", "calls", "events", "global_numbers", "global_calls", "bad_exits", "open", "disordered", "thread_events", "divider",
-    "phase_begin", "phase_end", "nested",
+    "n_attributed", "calls", "events", "global_numbers", "global_calls", "bad_exits", "open", "disordered", "divider",
+    "phase_begin", "phase_end", "nested", "forker", "gaps", "first_call", "first_begin",
 )  # fmt: skip
 """Attributes of a `LocationScan` that later steps read."""
 
@@ -297,8 +301,6 @@ class LocationScan:
         The call instances that join all processes at once: one-sided communication, files, start and end of MPI.
     global_calls : ColumnSlice
         These.
-    thread_events : ThreadEvents
-        Its rows of the side table of threads that concern teams.
     fork_rows : (n_forks,) int64
         Those of FORKs, as long as it is not `done`.
     n_calls, n_attributed : int
@@ -315,6 +317,10 @@ class LocationScan:
         Ticks of the phases of the location.
     nested : int
         Instances that would begin a phase, but are in one.
+    gaps : Gaps or None
+        Moments at which nothing is open on it, after some times of long processes.
+    first_call, first_begin : int
+        Number of the first call instance, and begin in a team, of `calls`; 0 but in windows of processes.
     """
 
     def __init__(
@@ -328,15 +334,20 @@ class LocationScan:
         flush_stops: NDArray[np.int64] | None = None,
         is_device: bool = False,
         divider: Divider = WHOLE,
+        samples: NDArray[np.int64] = NOTHING,
     ) -> None:
-        self.divider = divider
+        self.divider, self.samples = divider, samples
+        is_marked = samples.size and teams.forker[location] < 0
+        self.marks = teams.marks_of(location) if is_marked else NOTHING
+        self.gaps: Gaps | None = None
+        self.first_call = self.first_begin = 0
         self.store, self.regions, self.order, self.location = store, regions, order, location
-        self.thread_events, self.fork_rows = teams.events[location], teams.fork_rows_of(location)
+        self._events_of_teams, self.fork_rows = teams.events, teams.fork_rows_of(location)
         self.n = store.n_rows("events", location)
         self.done = False
         self.at = 0
         self._master, self._fork = teams.masters_of(location)
-        self._forker = int(teams.forker[location])
+        self.forker = int(teams.forker[location])
         self._spans: ForkSpans | None = None
         self._interval_start = self._interval_stop = self._last_join = NOTHING
         self._n_over = 0
@@ -400,9 +411,19 @@ class LocationScan:
         return self.at + self._known + self.done
 
     @property
+    def begins(self) -> NDArray[np.bool_]:
+        """Kinds of its events that begin teams; (256,) bool."""
+        return IS_FORK if self.forks_teams else IS_TEAM_BEGIN
+
+    @property
+    def n_thread_events(self) -> int:
+        """How many events of teams its side table has, as long as it is not `done`."""
+        return self._events_of_teams[self.location].row.size
+
+    @property
     def forks_teams(self) -> bool:
         """Whether its FORKs begin teams, where no other events do."""
-        return self._forker == self.location
+        return self.forker == self.location
 
     def meanings(self) -> stacks.Meanings:
         """Return what its events mean, which is the same for all locations that fork teams, or do not, and are devices,
@@ -476,20 +497,20 @@ class LocationScan:
     def inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> bool:
         """Look up the call paths of teams whose masters have come far enough by now; return whether the location can go
         on."""
-        if self._forker not in (-1, self.location):
-            if self._spans is None and others[self._forker].done:
-                self._spans = fork_spans([others[self._forker]], self.order)
+        if self.forker not in (-1, self.location):
+            if self._spans is None and others[self.forker].done:
+                self._spans = fork_spans([others[self.forker]], self._events_of_teams, self.order)
                 self._last_join = np.maximum.accumulate(self._spans.join_time)
                 n = self._spans.fork_row.size
                 self._interval_start, self._interval_stop = (np.full(n, np.iinfo(np.int64).max) for _ in range(2))
                 self._n_over = 0
                 at = self._spans.node.astype(np.int64)
-                inherited = FOREIGN - (self._forker << 32 | np.maximum(at, 0))
+                inherited = FOREIGN - (self.forker << 32 | np.maximum(at, 0))
                 self._parents = np.where(at >= 0, inherited, stacks.ROOT_IN_TEAM)
                 self._programs = np.full(self._parents.size, stacks.NO_PARENT, np.int64)
                 self._team_periods = np.full(self._parents.size, -1, np.int64)
                 if not self.divider.by_time:
-                    self._team_periods = pick(others[self._forker].node_period, at).astype(np.int64)
+                    self._team_periods = pick(others[self.forker].node_period, at).astype(np.int64)
                 self._known = self._parents.size
             return self._spans is not None or give_up
         if self._known == self._master.size:
@@ -533,7 +554,7 @@ class LocationScan:
     def expected(self) -> tuple[int, int, int, int]:
         """How many buffer flushes, switches of tasks, begins in teams and forks its side tables have; -1 where they do
         not say."""
-        n_begins = self._parents.size if self._forker in (-1, self.location) else -1
+        n_begins = self._parents.size if self.forker in (-1, self.location) else -1
         return self._stop_times.size, self._task_slots.size, n_begins, self.fork_rows.size
 
     @property
@@ -584,7 +605,7 @@ class LocationScan:
         self.global_calls, self.global_numbers = global_calls, global_numbers
         self.done = True
         del self.tasks, self._master, self._fork, self._parents, self._programs, self._team_periods, self.fork_rows
-        del self._stop_times, self._task_slots, self.state
+        del self._stop_times, self._task_slots, self.state, self.marks, self.samples, self._events_of_teams
         self.buffers = None
         self._spans = None
         self._interval_start = self._interval_stop = self._last_join = NOTHING
@@ -665,7 +686,7 @@ def compare_with_sides(
     for k, what in np.argwhere((found != expected) & (expected >= 0)).tolist():
         name = ("buffer flushes", "switches of tasks", "begins in teams", "forks")[what]
         raise scans[k].damaged(f"{found[k, what]} {name} among its events, {expected[k, what]} in their side table")
-    of_threads = np.array([scan.thread_events.row.size for scan in scans]) + expected[:, 1]
+    of_threads = np.array([scan.n_thread_events for scan in scans]) + expected[:, 1]
     noted = n_attributed - of_threads - sum(store.counts(family)[location] for family in SIDE_FAMILIES)
     metrics = [store.counts(table)[location] for table in store.tables if table.startswith("metrics_")]
     values = sum(metrics, np.zeros(len(scans), np.int64))
@@ -724,6 +745,12 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
     bounds = zip(*(pairwise(first.tolist()) for first in firsts), strict=True)
     numbers -= np.repeat(first_call[:-1], np.diff(first_global))
     for scan, rows, of_phases in zip(scans, bounds, pairwise(first_phase.tolist()), strict=True):
+        if scan.samples.size:
+            own_calls = arrays.first(arrays.behind(buffers.calls, rows[1][0]), rows[1][1] - rows[1][0])
+            own_events = arrays.first(arrays.behind(attributed, rows[2][0]), rows[2][1] - rows[2][0])
+            scan.gaps = find_gaps(
+                scan.store, scan.location, scan.samples, own_calls, own_events, scan.begins, scan.marks
+            )
         if n_phases.any():
             scan.phase_begin, scan.phase_end = (edges[slice(*of_phases)] for edges in phases)
         slices = (ColumnSlice(source, *of_location) for source, of_location in zip(kept, rows, strict=True))
@@ -970,11 +997,13 @@ def _sides(
     return stacks.LocationSides(n_known, *map(joined, values)), bounds, stacks.Tasks(*map(joined, tasks))
 
 
-def fork_spans(scans: Sequence[LocationScan], order: EventOrder) -> ForkSpans:
+def fork_spans(scans: Sequence[LocationScan], events_of_teams: Sequence[ThreadEvents], order: EventOrder) -> ForkSpans:
     """Return the FORKs of some locations and their JOINs, after the pass.
 
     Parameters
     ----------
+    events_of_teams : sequence of ThreadEvents
+        By location (`Teams.events`).
     order : EventOrder
         Order of events across locations.
 
@@ -988,7 +1017,7 @@ def fork_spans(scans: Sequence[LocationScan], order: EventOrder) -> ForkSpans:
     mine = np.flatnonzero(IS_OF_TEAM[kind])
     of = np.searchsorted(np.cumsum([scan.n_attributed for scan in scans]), mine, "right")
     is_fork = IS_FORK[kind[mine]]
-    sides = [scan.thread_events for scan in scans]
+    sides = [events_of_teams[scan.location] for scan in scans]
     side_kind, side_row = (np.concatenate([getattr(side, name) for side in sides]) for name in ("kind", "row"))
     of_team = np.flatnonzero(IS_OF_TEAM[side_kind])
     side_of = np.repeat(np.arange(len(scans)), [side.row.size for side in sides])[of_team]
@@ -1121,9 +1150,20 @@ def scan_locations(
 
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members)
+        of_process = np.bincount(locations.process[members], n_events[members])
+        samples = {p: sample_times(store, int(of_process[p])) for p in set(locations.process[members].tolist())}
         scans = {
             i: LocationScan(
-                store, regions, teams, order, i, int(first_rows[i]), stops, bool(locations.is_device[i]), divider
+                store,
+                regions,
+                teams,
+                order,
+                i,
+                int(first_rows[i]),
+                stops,
+                bool(locations.is_device[i]),
+                divider,
+                samples[int(locations.process[i])],
             )
             for i, stops in zip(members.tolist(), flush_stops_of(store, members), strict=True)
         }

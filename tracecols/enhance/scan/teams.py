@@ -11,6 +11,7 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import mask_of, number, occurrence
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.kernels.actions import FORK, JOIN, TEAM_BEGIN, TEAM_END, kinds_that
+from tracecols.once import once
 from tracecols.schema import EventKind
 from tracecols.store import Store
 
@@ -73,7 +74,13 @@ class Teams:
         Where teams are not begun by events of their own: the location whose FORKs begin them, -1 elsewhere.
     """
 
-    def __init__(self, store: Store, locations: Locations, members: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        locations: Locations,
+        members: NDArray[np.int64] | None = None,
+        forker: NDArray[np.int64] | None = None,
+    ) -> None:
         process, n_locations = locations.process, len(locations)
         chosen = np.arange(n_locations) if members is None else np.sort(members)
         columns, counts = store.read_together("threads", chosen, ["row", "kind", "team"])
@@ -86,7 +93,7 @@ class Teams:
         for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), of.size], strict=False):
             self.events[of[start]] = ThreadEvents(row[start:stop], kind[start:stop], team[start:stop])
         is_fork, is_begin = IS_FORK[kind], kind == EventKind.THREAD_TEAM_BEGIN
-        self.forker = self._forkers(locations, of[is_fork], of[is_begin])
+        self.forker = self._forkers(locations, of[is_fork], of[is_begin]) if forker is None else forker
         self._n_defined = int(team.max(initial=-1)) + 1
         # defined teams, one of each process, and an unknown one of each location
         first_unknown = self._n_defined + int(process.max(initial=-1)) + 1
@@ -158,6 +165,19 @@ class Teams:
         itself."""
         mine = self.begins_of(location)
         return self._forked_by[mine], self._fork_of_begin[mine]
+
+    def marks_of(self, location: int) -> NDArray[np.int64]:
+        """Return a number for each begin of a location; those of an instance add up to 0, and those of some of its
+        threads do not."""
+        return self._marks[self.begins_of(location)]
+
+    @once
+    def _marks(self) -> NDArray[np.int64]:
+        mark = (self.instance + 1) * np.int64(-7046029254386353131)
+        last = np.empty(self.n_instances, np.int64)
+        last[self.instance] = np.arange(self.instance.size)
+        mark[last] *= 1 - np.bincount(self.instance, minlength=self.n_instances)
+        return mark
 
     def fork_rows_of(self, location: int) -> NDArray[np.int64]:
         """Return the rows of the FORKs of a location, in order."""

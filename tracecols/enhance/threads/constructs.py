@@ -34,7 +34,7 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], team_instances: Tea
     sizes = np.array([scans[i].n_attributed for i in masters.tolist()], np.int64)
     for some in bounded(sizes, GROUP):
         locations = masters[some]
-        spans = fork_spans([scans[i] for i in locations.tolist()], facts.order)
+        spans = fork_spans([scans[i] for i in locations.tolist()], team_instances.events, facts.order)
         of = by_master[first[some.start] : first[some.stop]]
         k = np.searchsorted(locations, master[of])
         fork = spans.start[k] + team_instances.fork[of]

@@ -1,0 +1,182 @@
+"""Windows of processes: what happens between two moments at which nothing is open on any of their threads.
+
+Steps that look at the events within processes see one window at a time, as if it were a trace of its own: the rows of its
+side tables, its call instances, and the numbers that its operations have in the whole process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import ColumnSlice
+from tracecols.enhance.dataflow.grouping import Segments, number
+from tracecols.enhance.dataflow.partitions import Division, Partition, Window
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.gaps import BEGINS, CALLS, EVENTS, SAMPLES, TABLES
+from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.schema import EventKind
+
+
+@dataclass(frozen=True)
+class WindowScans(Sequence[LocationScan]):
+    """The scans of all locations, of some of them what lies in a window.
+
+    Attributes
+    ----------
+    scans : sequence of LocationScan
+    own : mapping of int to LocationScan
+        By location.
+    """
+
+    scans: Sequence[LocationScan]
+    own: Mapping[int, LocationScan]
+
+    def __len__(self) -> int:
+        return len(self.scans)
+
+    @overload
+    def __getitem__(self, location: int) -> LocationScan: ...
+
+    @overload
+    def __getitem__(self, location: slice) -> Sequence[LocationScan]: ...
+
+    def __getitem__(self, location: int | slice) -> LocationScan | Sequence[LocationScan]:
+        if isinstance(location, slice):
+            return [self[i] for i in range(*location.indices(len(self)))]
+        return self.own.get(int(location)) or self.scans[location]
+
+    def __iter__(self) -> Iterator[LocationScan]:
+        for location in range(len(self)):
+            yield self[location]
+
+
+def seen_in(window: Window, facts: Facts, scans: Sequence[LocationScan]) -> tuple[Facts, Sequence[LocationScan]]:
+    """Return what steps see of a trace that work on a window."""
+    if window.first is None or window.stop is None:
+        return facts, scans
+    first, stop = window.first, window.stop
+    store = facts.store.between(window.members, rows_of(window))
+    seen = replace(facts, store=store, numbering=Numbering(window.numbers))
+    seen.__dict__["memo"] = facts.memo
+    own = {i: _between(scans[i], *of) for i, *of in zip(window.members.tolist(), first, stop, strict=True)}
+    return seen, WindowScans(scans, own)
+
+
+def rows_of(window: Window) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Return which rows of side tables lie in a window (`Store.between`)."""
+    assert window.first is not None and window.stop is not None
+    return {table: (window.first[:, k], window.stop[:, k]) for table, k in TABLES.items()}
+
+
+def _between(scan: LocationScan, first: NDArray[np.int64], stop: NDArray[np.int64]) -> LocationScan:
+    """Return the scan of a location with what lies in a window."""
+    found = copy(scan)
+    for name, k in (("calls", CALLS), ("events", EVENTS)):
+        whole: ColumnSlice = getattr(scan, name)
+        setattr(found, name, ColumnSlice(whole.source, whole.start + int(first[k]), whole.start + int(stop[k])))
+    found.n_calls, found.n_attributed = len(found.calls), len(found.events)
+    found.first_call, found.first_begin = int(first[CALLS]), int(first[BEGINS])
+    return found
+
+
+def divide_into_windows(division: Division, facts: Facts, scans: Sequence[LocationScan]) -> Division:
+    """Divide the partitions of a trace that are one process into windows, as far as its threads allow."""
+    if facts.numbering:
+        return division
+    windows: list[Window] = []
+    for partition in division.partitions:
+        cuts = _cuts_of(facts, scans, partition)
+        counted = CountedWindows(facts, partition.members)
+        parts = [counted.window(len(windows) + k, partition.number, *of) for k, of in enumerate(pairwise(cuts))]
+        whole = Window(len(windows), partition.number, partition.members)
+        windows += parts if parts and counted.are_separate else [whole]
+    return replace(division, windows=tuple(windows))
+
+
+def _cuts_of(facts: Facts, scans: Sequence[LocationScan], partition: Partition) -> list[NDArray[np.int64]]:
+    """Return what the threads of a process have before each of its windows, and in all; nothing if there is one window.
+
+    Returns
+    -------
+    list of (n_locations, 7) int64
+    """
+    members, process = partition.members, facts.process[partition.members]
+    own = [scans[i] for i in members.tolist()]
+    gaps = [scan.gaps for scan in own if scan.gaps is not None]
+    if len(gaps) < len(own) or not gaps or (process != process[0]).any():
+        return []
+    begin, end = np.max([g.begin for g in gaps], axis=0), np.min([g.end for g in gaps], axis=0)
+    valid = np.flatnonzero((begin < end) & (np.sum([g.teams for g in gaps], axis=0) == 0))
+    counted = np.stack([g.counted[valid] for g in gaps], axis=1)
+    # where FORKs begin teams, all threads of the process begin with each
+    forker = np.searchsorted(members, [scan.forker for scan in own])
+    begun = np.flatnonzero([scan.forker >= 0 for scan in own])
+    counted[:, begun, BEGINS] = counted[:, forker[begun], BEGINS]
+    rows = counted[:, :, [CALLS, EVENTS]].sum(axis=(1, 2)).tolist()
+    total = sum(scan.n_calls + scan.n_attributed for scan in own)
+    size = total * SAMPLES // (begin.size + 1)
+    chosen, last = [], 0
+    for k, (n, following) in enumerate(pairwise([*rows, total])):
+        if last < n < total and following - last > size:
+            chosen.append(counted[k])
+            last = n
+    if not chosen:
+        return []
+    in_all = np.zeros_like(chosen[0])
+    in_all[:, CALLS], in_all[:, EVENTS] = [scan.n_calls for scan in own], [scan.n_attributed for scan in own]
+    for table, k in TABLES.items():
+        in_all[:, k] = facts.store.counts(table)[members]
+    return [np.zeros_like(in_all), *chosen, in_all]
+
+
+class CountedWindows:
+    """The windows of a process, made in the order of time: the operations before each of them are counted.
+
+    Attributes
+    ----------
+    are_separate : bool
+        Whether the numbers of acquisitions of each lock are greater in each window than in those before.
+    """
+
+    def __init__(self, facts: Facts, members: NDArray[np.int64]) -> None:
+        self._store, self._members = facts.store, members
+        self._process = int(facts.process[members[0]]) if members.size else -1
+        self._collectives: Counter[int] = Counter()
+        self._acquisitions: dict[int, int] = {}
+        self.are_separate = True
+
+    def window(self, turn: int, partition: int, first: NDArray[np.int64], stop: NDArray[np.int64]) -> Window:
+        """Return the next window."""
+        before = [[Numbered.COLLECTIVE, self._process, c, 0, 0, 0, n] for c, n in self._collectives.items()]
+        window = Window(turn, partition, self._members, first, stop, np.array(before, np.int64).reshape(-1, N_COLUMNS))
+        rows = self._read(window, "collectives", ["kind", "communicator"])
+        is_end = rows["kind"] == EventKind.MPI_COLLECTIVE_END
+        found, n = np.unique(rows["communicator"][is_end], return_counts=True)
+        self._collectives.update(dict(zip(found.tolist(), n.tolist(), strict=True)))
+        self._compare_locks(self._read(window, "locks", ["lock", "acquisition"]))
+        return window
+
+    def _read(self, window: Window, table: str, columns: list[str]) -> dict[str, NDArray[Any]]:
+        """Read the rows of a side table in a window."""
+        return self._store.between(window.members, rows_of(window)).read_together(table, window.members, columns)[0]
+
+    def _compare_locks(self, rows: Mapping[str, NDArray[Any]]) -> None:
+        """Compare the numbers of acquisitions with those in the windows before."""
+        is_counted = rows["acquisition"] >= 0
+        lock, acquisition = rows["lock"][is_counted], rows["acquisition"][is_counted]
+        group, first = number(lock.astype(np.int64))
+        of = Segments(group, first.size)
+        for name, low, high in zip(
+            lock[first].tolist(), of.min(acquisition).tolist(), of.max(acquisition).tolist(), strict=True
+        ):
+            self.are_separate &= low > self._acquisitions.get(name, -1)
+            self._acquisitions[name] = high
