@@ -86,8 +86,8 @@ for id, parent, title, what, regions, recorded in (
         else {"found": InRegions(recorded), "title": f"SHMEM {title}"}
     )
     declare(
-        id, parent, title, f"Time spent in {what}.",
-        InRegions(regions), scalasca=ours, expert={"needs": "shmem"} if is_root else {},
+        id, parent, title, f"Time spent in {what}.", InRegions(regions), scalasca=ours,
+        expert={"needs": "shmem"} if is_root else {},
     )  # fmt: skip
 
 
@@ -108,21 +108,15 @@ for id, parent, title, what, ops in (
     ("shmem_wait_nxn", "shmem_collective", "Wait at SHMEM N x N", "an n-to-n operation", N_TO_N),
 ):
     declare(
-        id,
-        parent,
-        title,
-        f"Time in {what} of SHMEM until the last process of the active set has reached it.",
-        Pattern("window_members", since="enter_time"),
-        scalasca={"ops": ops},
-        expert={"ops": ops},
+        id, parent, title, f"Time in {what} of SHMEM until the last process of the active set has reached it.",
+        Pattern("window_members", since="enter_time"), scalasca={"ops": ops}, expert={"ops": ops},
         advice="Balance the work in front of it.",
-    )(wait_for_last)
+    )(wait_for_last)  # fmt: skip
 
 
 @declare(
     "shmem_latebroadcast", "shmem_collective", "Late SHMEM Broadcast",
-    "Time in a broadcast of SHMEM until its root has reached it.",
-    Pattern("window_members", since="enter_time"),
+    "Time in a broadcast of SHMEM until its root has reached it.", Pattern("window_members", since="enter_time"),
     expert={}, advice="Let the root begin earlier, or choose the process that is ready first.",
 )  # fmt: skip
 def late_broadcast(model: Model, m: CompoundTable, parent: Matches) -> Matches:

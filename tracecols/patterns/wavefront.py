@@ -226,9 +226,8 @@ for number, (corner, title) in enumerate(CORNERS.items()):
     @declare(
         f"mpi_latesender_wavefront_{corner}", "mpi_latesender", f"Wavefront from {title}",
         f"Late Sender time while the pipeline of a sweep from the {title} is filled again after one from elsewhere.",
-        Pattern("messages"),
-        advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.", confidence=0.8,
-        needs="grid", overlaps=True, expert={},
+        Pattern("messages"), advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.",
+        confidence=0.8, needs="grid", overlaps=True, expert={},
     )  # fmt: skip
     def refill(model: Model, m: CompoundTable, parent: Matches, number: int = number) -> Matches:
         """Late senders whose message starts a sweep from this corner."""
