@@ -14,7 +14,8 @@ from tracecols.cli import group
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.errors import AnalysisError
 from tracecols.model.tables import TABLES
-from tracecols.patterns.base import Pattern, Property, SumOf
+from tracecols.patterns.base import Property
+from tracecols.patterns.found_by import Pattern, SumOf
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.schema import DEFINITIONS, FAMILIES, KINDS, SIDE_TABLES
 

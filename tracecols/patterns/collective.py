@@ -28,8 +28,11 @@ from tracecols.enhance.mpi.waits import (
     of_operations,
     synchronised,
 )
+from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
-from tracecols.patterns.base import Causes, Family, Matches, Pattern, RegionRule, called, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import Pattern
+from tracecols.patterns.matches import Causes, Matches
 from tracecols.patterns.mpi import BARRIERS
 from tracecols.schema.enums import COLLECTIVE_OPS
 

@@ -12,8 +12,11 @@ import numpy as np
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
 from tracecols.enhance.devices import COPYING, IDLE, KERNEL, TO_DEVICE, TO_HOST, WITHIN_DEVICES
+from tracecols.enhance.scan.region_rules import RegionRule
 from tracecols.model.model import Model
-from tracecols.patterns.base import Computed, Family, Findings, InRegions, Matches, Pattern, RegionRule, SumOf
+from tracecols.patterns.base import Family, Findings
+from tracecols.patterns.found_by import Computed, InRegions, Pattern, SumOf
+from tracecols.patterns.matches import Matches
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("devices")

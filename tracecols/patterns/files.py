@@ -10,7 +10,9 @@ import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, Matches, Pattern, SumOf
+from tracecols.patterns.base import Family
+from tracecols.patterns.found_by import Pattern, SumOf
+from tracecols.patterns.matches import Matches
 
 FAMILY = Family("file I/O")
 declare = FAMILY.declare

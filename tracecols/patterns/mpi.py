@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tracecols.patterns.base import Family, InRegions, RegionRule, SumOf, called, either, in_role, named
+from tracecols.enhance.scan.region_rules import RegionRule, called, either, in_role, named
+from tracecols.patterns.base import Family
+from tracecols.patterns.found_by import InRegions, SumOf
 
 FAMILY = Family("MPI groups")
 declare = FAMILY.declare

@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.mpi.waits import MPI, TEST, WAIT_FOR_SEVERAL, wait_for_receivers, wait_for_senders
+from tracecols.enhance.scan.region_rules import RegionRule, called, either
 from tracecols.kernels.orders import first_smaller
 from tracecols.model.model import Model
-from tracecols.patterns.base import Cause, Family, Matches, Pattern, RegionRule, called, either, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import Pattern
+from tracecols.patterns.matches import Cause, Matches
 from tracecols.patterns.mpi import API
 
 FAMILY = Family("point-to-point")

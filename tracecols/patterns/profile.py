@@ -12,9 +12,11 @@ from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.definitions.locations import PIECE
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.call_paths import outermost_openmp
+from tracecols.enhance.scan.region_rules import named
 from tracecols.kernels.replay import index_edges
 from tracecols.model.model import Model
-from tracecols.patterns.base import Computed, Conventions, Family, Findings, InRegions, Rest, named
+from tracecols.patterns.base import Conventions, Family, Findings
+from tracecols.patterns.found_by import Computed, InRegions, Rest
 from tracecols.patterns.periods import divide_like
 from tracecols.severity.cells import Cells
 

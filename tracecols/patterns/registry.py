@@ -22,7 +22,8 @@ from tracecols.patterns import (
     wavefront,
     windows,
 )
-from tracecols.patterns.base import Computed, Conventions, Family, InRegions, Pattern, Property, Rest, SumOf
+from tracecols.patterns.base import Conventions, Family, Property
+from tracecols.patterns.found_by import Computed, InRegions, Pattern, Rest, SumOf
 from tracecols.schema.properties import VISITS
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property, find_several, fitting

@@ -16,7 +16,8 @@ from tracecols.causes.pairs import has_openmp
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.kernels import imbalance as kernels
 from tracecols.model.model import Model
-from tracecols.patterns.base import Charged, Computed, Derived, Family, Findings, Property, SumOf
+from tracecols.patterns.base import Family, Findings, Property
+from tracecols.patterns.found_by import Charged, Computed, Derived, SumOf
 from tracecols.patterns.periods import divide_like
 from tracecols.patterns.profile import of_all_periods
 from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.mpi.waits import BARRIER as BARRIERS
 from tracecols.enhance.mpi.waits import N_TO_N, ONE_TO_N
+from tracecols.enhance.scan.region_rules import RegionRule, called, either, named
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, InRegions, Matches, Pattern, RegionRule, called, either, named, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import InRegions, Pattern
+from tracecols.patterns.matches import Matches
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 FAMILY = Family("SHMEM")

@@ -7,23 +7,11 @@ import numpy as np
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import CONSTRUCTS
 from tracecols.enhance.mpi.waits import CONDITION, CRITICAL, MUTEX, OPENMP, wait_for_locks, wait_for_threads
+from tracecols.enhance.scan.region_rules import called, either, in_role, named
 from tracecols.model.model import Model
-from tracecols.patterns.base import (
-    Cause,
-    Causes,
-    Computed,
-    Family,
-    Findings,
-    InRegions,
-    Matches,
-    Pattern,
-    SumOf,
-    called,
-    either,
-    in_role,
-    named,
-    region_of,
-)
+from tracecols.patterns.base import Family, Findings, region_of
+from tracecols.patterns.found_by import Computed, InRegions, Pattern, SumOf
+from tracecols.patterns.matches import Cause, Causes, Matches
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("threads")

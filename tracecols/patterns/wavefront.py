@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.definitions.topologies import Topology
+from tracecols.enhance.scan.region_rules import named
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, Matches, Pattern, named, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import Pattern
+from tracecols.patterns.matches import Matches
 
 FAMILY = Family("wavefronts")
 declare = FAMILY.declare

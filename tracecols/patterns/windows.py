@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, InRegions, Matches, Pattern, RegionRule, SumOf, called, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import InRegions, Pattern, SumOf
+from tracecols.patterns.matches import Matches
 from tracecols.patterns.mpi import ACTIVE, FENCE, PASSIVE, mpi
 
 FAMILY = Family("one-sided communication")
