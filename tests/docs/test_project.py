@@ -52,6 +52,7 @@ def test_properties__parents_come_before_children(conventions):
         ([Property("x", "nowhere", "X", "X.", SumOf())], "stands below 'nowhere'"),
         ([Property("x", "y", "X", "X.", SumOf()), Property("y", "x", "Y", "Y.", SumOf())], "their own ancestors"),
         ([Property("x", "time", "X", "X.", Pattern("messages"))], "without the function that finds it"),
+        ([Property("x", "time", "X", "X.", SumOf(), part="oi")], "count as 'oi', which nothing does"),
     ],
 )
 def test_properties__contradictions_are_errors(more, words):
