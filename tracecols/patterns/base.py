@@ -76,8 +76,7 @@ class Property:
         Whether the reference analyser, too, takes its time for no work where it compares the work of all locations
         (`critical_path_imbalance`, under the conventions of Scalasca).
     delay : str
-        Of a wait: id of the property whose costs say who causes it. What is below has the same unless it says
-        otherwise.
+        Id of the property whose costs say who causes it. What is below a wait has the same unless it says otherwise.
     part : str
         As what its time, and that of what is below, counts in efficiencies and in the diagnosis, one of
         `schema.properties.PARTS`; empty: as what is above it.
