@@ -74,16 +74,7 @@ def test_members__that_disagree_are_counted(archive, enhance):
 
 def test_members__of_an_inter_communicator_are_both_groups(archive, enhance):
     mpi = archive.mpi(3)
-    groups = [archive.group("comm_group", ranks) for ranks in ([0], [1, 2])]
-    inter = archive.define(
-        "InterComm",
-        self=archive.new_id("Comm"),
-        name=archive.string("inter"),
-        group_a=groups[0],
-        group_b=groups[1],
-        common_communicator=mpi.world,
-        flags=0,
-    )
+    inter = archive.inter_comm([0], [1, 2], mpi.world)
     for rank in mpi.ranks:
         rank.collective(10, 20, inter, "barrier")
     for rank in mpi.ranks[1:]:

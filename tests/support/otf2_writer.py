@@ -466,6 +466,12 @@ class Archive:
         """Define MPI_COMM_SELF."""
         return self.define("Comm", name=self.string(name), group=self.group("comm_self", []), parent=parent, flags=0)
 
+    def inter_comm(self, a: Sequence[int], b: Sequence[int], common: int) -> int:
+        """Define an inter-communicator between two groups of ranks."""
+        groups = {f"group_{x}": self.group("comm_group", ranks) for x, ranks in (("a", a), ("b", b))}
+        given = {"self": self.new_id("Comm"), "name": self.string("inter"), **groups}
+        return self.define("InterComm", **given, common_communicator=common, flags=0)
+
     def attribute(self, name: str, of: str) -> int:
         """Define an event attribute with a type of `enums.VALUE_TYPES`."""
         return self.define(
