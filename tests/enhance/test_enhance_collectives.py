@@ -38,9 +38,7 @@ def test_begin__is_the_begin_event_or_the_enter_of_the_call(archive, enhance):
     mpi = archive.mpi(2)
     end = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0}
     a, b = mpi.ranks
-    a.enter(10, "MPI_Barrier").record(12, "MpiCollectiveBegin").record(20, "MpiCollectiveEnd", **end).leave(
-        21, "MPI_Barrier"
-    )
+    a.enter(10, "MPI_Barrier").record(12, "MpiCollectiveBegin").record(20, "MpiCollectiveEnd", **end).leave(21)
     # a begin without end, in another call, is not this operation's
     b.enter(1, "MPI_Bcast").record(2, "MpiCollectiveBegin").leave(3, "MPI_Bcast")
     b.enter(11, "MPI_Barrier").record(20, "MpiCollectiveEnd", **end).leave(22, "MPI_Barrier")

@@ -158,9 +158,7 @@ def test_probes__know_the_envelope_of_what_is_received_later(archive, enhance, b
 def test_sendrecv__is_one_call_for_both_sides(archive, enhance):
     mpi = archive.mpi(2)
     for i, rank in enumerate(mpi.ranks):
-        rank.enter(10 + i, "MPI_Sendrecv").send(12, 1 - i, mpi.world).receive(14, 1 - i, mpi.world).leave(
-            15, "MPI_Sendrecv"
-        )
+        rank.enter(10 + i, "MPI_Sendrecv").send(12, 1 - i, mpi.world).receive(14, 1 - i, mpi.world).leave(15)
     m = enhance(archive).messages
     assert times(m, "send_location", "recv_location", "send_enter_time", "recv_enter_time") == [
         (1, 0, 11, 10),

@@ -207,7 +207,7 @@ class Location(Recorder):
         if kind == EventKind.ENTER:
             self.entered.append(region)
         elif kind == EventKind.EXIT:
-            innermost = self.entered.pop() if self.entered else None
+            innermost = self.entered.pop() if self.entered else region
             region = innermost if region is None else region
         given = {"region": region, **{name: value for side in sides.values() for name, value in side.items()}}
         return self.record(time, record.name, **{f.name: given.get(f.name) for f in record.fields})
