@@ -608,13 +608,13 @@ class Location(Recorder):
         elif kind == K.EXIT:
             if not self._open:
                 raise TracecolsError(f"{where}: nothing is open at {time}")
-            innermost = self._open.pop()
+            innermost = self._open[-1]
             if region is not None and number != innermost:
                 name = self._program.definitions["regions"]["name"]
                 raise TracecolsError(
                     f"{where}: {name[number]!r} is left at {time}, but {name[innermost]!r} was entered last"
                 )
-            number = innermost
+            number = self._open.pop()
         self.events.append((time, kind, number, sides))
         return self
 
