@@ -92,6 +92,15 @@ _FAMILIES = {kind.number: kind.family for kind in KINDS}
 Events = list[tuple[int, K, int, dict[str, Mapping[str, int]]]]
 
 
+def _operation(
+    op: int | str, root: int | None = None, sent: int = 0, received: int = 0, communicator: int = WORLD
+) -> dict[str, int]:
+    """Return what is recorded of a collective operation."""
+    number = COLLECTIVE_OPS.index(op) if isinstance(op, str) else op
+    rank = -1 if root is None else root
+    return {"op": number, "communicator": communicator, "root": rank, "sent": sent, "received": received}
+
+
 class Recorder:
     """The verbs in which the events of a location are written down; every one returns the location, so that calls can
     be chained.
@@ -305,14 +314,37 @@ class Recorder:
         communicator : int, optional
             Number of the communicator (`Program.communicator`); by default all processes.
         """
-        side = {
-            "op": COLLECTIVE_OPS.index(op) if isinstance(op, str) else op,
-            "communicator": communicator,
-            "root": -1 if root is None else root,
-            "sent": sent,
-            "received": received,
-        }
+        side = _operation(op, root, sent, received, communicator)
         return self.add(time, K.MPI_COLLECTIVE_END, collectives=side)
+
+    def start_collective(self, time: int, request: int = 0) -> Self:
+        """Start a collective operation that `complete_collective` with the same request completes.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        request : int, optional
+            Number of the request; may be used again when it is complete.
+        """
+        return self.add(time, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": request})
+
+    def complete_collective(self, time: int, op: int | str, request: int = 0, **given: Any) -> Self:
+        """Complete a collective operation that was started.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        op
+            As for `end_collective`.
+        request : int, optional
+            Number of the request.
+        **given
+            Root, bytes sent and received, communicator, as for `end_collective`.
+        """
+        side = {**_operation(op, **given), "request": request}
+        return self.add(time, K.NON_BLOCKING_COLLECTIVE_COMPLETE, collectives=side)
 
     def collective(
         self,
@@ -576,13 +608,13 @@ class Location(Recorder):
         elif kind == K.EXIT:
             if not self._open:
                 raise TracecolsError(f"{where}: nothing is open at {time}")
-            innermost = self._open.pop()
+            innermost = self._open[-1]
             if region is not None and number != innermost:
                 name = self._program.definitions["regions"]["name"]
                 raise TracecolsError(
                     f"{where}: {name[number]!r} is left at {time}, but {name[innermost]!r} was entered last"
                 )
-            number = innermost
+            number = self._open.pop()
         self.events.append((time, kind, number, sides))
         return self
 

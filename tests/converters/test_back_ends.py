@@ -9,7 +9,9 @@ from support.otf2_back_end import write_otf2
 import tracecols
 from tracecols.converters.otf2.write import write_archive
 from tracecols.docs.site.examples import EXAMPLES
-from tracecols.testing import severities
+from tracecols.errors import TracecolsError
+from tracecols.schema import SIDE_TABLES, EventKind
+from tracecols.testing import Program, severities
 
 EPILOG = (
     "mpi_latesender", "mpi_lswo_same", "mpi_lswo_different", "mpi_latereceiver", "mpi_barrier_wait", "mpi_latebroadcast",
@@ -49,3 +51,58 @@ def test_epilog__has_what_the_store_has(name, tmp_path):
     assert all(expected)
     trace = converted(write_epilog(program, tmp_path / "epik.elg"), tmp_path)
     assert found(trace, [name], CLOCK_RATE) == expected
+
+
+def every_verb():
+    """Two processes of two threads that do everything there is a verb for."""
+    program = Program(processes=2, threads=2)
+    pair = program.communicator("pair", [1, 0])
+    pool = program.define("communicators", kind="group", paradigm="pthread", flags=0, members=[0, 1, 2, 3])
+    for rank, one in enumerate(program.masters):
+        one.enter(0, "main").call(1, 2, "f").collective(3, 9, pair, "bcast", 1, 8, 8)
+        if rank == 0:
+            one.enter(10, "MPI_Isend").send(11, 1, tag=3).start_send(12, 0, pair, 5, 2, 64).leave(13)
+            one.enter(14, "MPI_Wait").complete_send(15, 5).leave(16)
+        else:
+            one.enter(10, "MPI_Irecv").post_receive(10, 6).receive(12, 0, tag=3).leave(13)
+            one.enter(14, "MPI_Wait").complete_receive(15, 1, pair, 6, 2, 64).leave(16, "MPI_Wait")
+        one.enter(17, "MPI_Iscan").start_collective(18, 7).complete_collective(19, "scan", 7, sent=4).leave(19)
+        one.fork(20, 2).begin_team(21).create_task(22, (0, 1)).switch_task(23, (0, 1)).complete_task(24, (0, 1))
+        one.acquire(25, 4, 1).release(26, 4, 1).end_team(27).join(28)
+        one.create_thread(30, 9, pool).wait_for_thread(40, 9, pool).leave(50)
+        program.locations[2 * rank + 1].begin_team(21).end_team(26).begin_thread(31, 9, pool).end_thread(39, 9, pool)
+    return program
+
+
+def content(store):
+    """Return events with the names of their regions, and the values of all side tables."""
+    names = [*store.definitions["regions"].column("name").to_pylist(), ""]
+    tables = {}
+    for location in range(store.manifest["n_locations"]):
+        events = store.read("events", location)
+        rows = zip(events["time"].tolist(), events["kind"].tolist(), events["region"].tolist(), strict=True)
+        tables["events", location] = [(time, kind, names[region]) for time, kind, region in rows]
+        for name in SIDE_TABLES:
+            tables[name, location] = {c: v.tolist() for c, v in store.read(name, location).items()}
+    return tables
+
+
+def test_verbs__mean_the_same_in_every_back_end(tmp_path):
+    program = every_verb()
+    with program.trace() as trace:
+        expected = content(trace.store)
+    assert {kind for (name, _), rows in expected.items() if name == "events" for _, kind, _ in rows} >= {
+        *range(EventKind.MPI_SEND, EventKind.MPI_IRECV + 1), *range(EventKind.THREAD_FORK, EventKind.THREAD_END + 1)
+    }  # fmt: skip
+    assert content(converted(write_otf2(program, tmp_path / "a.otf2"), tmp_path).store) == expected
+    assert content(converted(write_archive(program, tmp_path / "b.otf2", jobs=1), tmp_path).store) == expected
+
+
+def test_program__refuses_what_no_thread_does():
+    one = Program().masters[0].enter(5, "main")
+    with pytest.raises(TracecolsError, match="EXIT at 4 comes after an event at 5"):
+        one.leave(4)
+    with pytest.raises(TracecolsError, match="'f' is left at 6, but 'main' was entered last"):
+        one.leave(6, "f")
+    with pytest.raises(TracecolsError, match="nothing is open at 8"):
+        Program().masters[0].enter(7, "main").leave(8).leave(8)

@@ -22,6 +22,7 @@ from support.earl_events import compare as compare_states
 from support.epilog_compare import compare
 from support.epilog_writer import EpilogWriter, merged
 from support.expert_cells import cells, differences
+from support.flushed import late_event
 from support.otf2_writer import Archive
 from support.random_epilog import random_recording, with_late_events
 
@@ -37,17 +38,7 @@ DECREASES = "events earlier than the one before them"
 
 @pytest.fixture
 def small(tmp_path):
-    """Two processes; the buffer of the first is written out from 4 to 6 in front of the ENTER of `work`, which has the
-    time 3."""
-    w = EpilogWriter()
-    (first,), (second,) = w.process(), w.process()
-    w.comm([0, 1])
-    w.enter(first, 0.0, "main").enter(second, 0.0, "main")
-    w.enter(first, 4.0, "TRACING").exit(first, 6.0).enter(first, 3.0, "work")
-    w.enter(second, 7.0, "work").exit(second, 8.0)
-    w.exit(first, 9.0).exit(first, 10.0).exit(second, 10.0)
-    w.write(tmp_path / "x.elg")
-    return tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
+    return tracecols.open(tracecols.convert(late_event(tmp_path), tmp_path / "x.trace"))
 
 
 def seconds(cube, name):

@@ -1007,7 +1007,7 @@ def test_events__whose_time_decreases_between_locations(path):
 def test_events__exit_without_enter(path):
     w = make(0)
     w.exit(0, 0.1).enter(0, 0.2, "work").exit(0, 0.3).exit(0, 0.4).collexit(0, 0.5).enter(0, 0.6, "work").exit(0, 0.7)
-    w.omp_collexit(1, 0.5).measurement("LOG_ON", 1, 0.6).measurement("EXIT_TRACING", 1, 0.7)
+    w.omp_collexit(1, 0.5).event("LOG_ON", 1, 0.6).event("EXIT_TRACING", 1, 0.7)
     w.write(path)
     store = accepted(path)
     assert store.manifest["n_events"] == 11
@@ -1018,7 +1018,7 @@ def test_events__exit_without_enter(path):
 def test_events__regions_that_are_never_left(path):
     w = make(0)
     w.enter(0, 0.1, "work").enter(0, 0.2, "work").enter(0, 0.3, "MPI_Barrier").enter(1, 0.1, "!$omp parallel")
-    w.measurement("LOG_OFF", 1, 0.5).measurement("ENTER_TRACING", 1, 0.6).fork(1, 0.7)
+    w.event("LOG_OFF", 1, 0.5).event("ENTER_TRACING", 1, 0.6).fork(1, 0.7)
     w.write(path)
     store = accepted(path)
     for cube in analyzed(store):
@@ -1042,11 +1042,11 @@ def test_events__that_fit_nothing_around_them(path):
     w.winexit(0, 0.1, window, 0, True).wincollexit(0, 0.1, window).win_unlock(0, 0.2, 1, window)
     w.put_end(0, 0.2, 1, window, 3).get_end(0, 0.2, 1, window, 4).get_origin(0, 0.2, 9)
     w.put_end_remote(0, 0.2, 1, window, 3).get_start_remote(0, 0.2, 1, window, 5).get_start(0, 0.2, 1, window, 5)
-    w.shmem_start("PUT_1TS", 0, 0.3, 1, 1).shmem_end("GET_1TE", 0, 0.3, 1, 1)
+    w.event("PUT_1TS", 0, 0.3, dest=1, rma=1, length=8).event("GET_1TE", 0, 0.3, src=1, rma=1)
     w.join(0, 0.4).release(0, 0.4, 1).acquire(0, 0.4, 1).acquire(0, 0.4, 1).fork(0, 0.4).fork(0, 0.4)
     w.recv(0, 0.5, 0).recv(0, 0.5, 1).send(0, 0.5, 0).collexit(0, 0.6, 0, 1).enter_cs(0, 0.7, site)
-    w.request("MPI_SEND_COMPLETE", 0, 0.8, 4).request("MPI_CANCELLED", 0, 0.8, NONE)
-    w.measurement("LOG_ON", 0, 0.9).win_lock(0, 0.9, 0, window).put_start(1, 0.9, 0, window, NONE)
+    w.event("MPI_SEND_COMPLETE", 0, 0.8, request=4).event("MPI_CANCELLED", 0, 0.8, request=NONE)
+    w.event("LOG_ON", 0, 0.9).win_lock(0, 0.9, 0, window).put_start(1, 0.9, 0, window, NONE)
     w.write(path)
     accepted(path)
 

@@ -29,6 +29,18 @@ def test_kinds__every_record_has_a_kind_and_every_family_a_table():
     assert set(FAMILIES) - {"metrics"} <= set(SIDE_TABLES)
 
 
+def test_tests__import_no_test_module():
+    """What several of them need is in `tests/support`, so that each runs alone, and pytest's path has no folder of
+    them."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.match(r"\s*(from|import) ([\w.]+\.)?test_", line)
+    ]
+    assert not wrong
+
+
 def test_tables__targets_exist():
     tables = {"events", "call_paths", *SIDE_TABLES, *DEFINITIONS, *TABLES}
     for table in [*SIDE_TABLES.values(), *DEFINITIONS.values(), *(spec.schema for spec in TABLES.values())]:

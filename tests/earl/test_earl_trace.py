@@ -43,9 +43,7 @@ def messages(archive, opened):
     a.enter(0, "main").enter(10, "MPI_Send").send(11, 1, mpi.world, 7, 64).leave(12, "MPI_Send")
     a.enter(20, "MPI_Send").send(21, 1, mpi.world, 8, 100).send(22, 1, mpi.world, 9, 1).leave(23, "MPI_Send")
     a.collective(50, 60, mpi.world, "allreduce", None, 8, 16).leave(100, "main")
-    b.enter(1, "main").enter(5, "MPI_Recv").receive(30, 0, mpi.world, 8, 100).receive(31, 0, mpi.world, 7, 64).leave(
-        32, "MPI_Recv"
-    )
+    b.enter(1, "main").enter(5, "MPI_Recv").receive(30, 0, mpi.world, 8, 100).receive(31, 0, mpi.world, 7, 64).leave(32)
     b.collective(51, 61, mpi.world, "allreduce", None, 8, 16).leave(99, "main")
     return opened(archive)
 
@@ -107,9 +105,7 @@ def test_event__root_and_ranks_go_through_the_communicator(archive, opened):
     turned = archive.comm("turned", [2, 0], mpi.world)
     a, _, c = mpi.ranks
     a.collective(0, 9, turned, "bcast", 0, 0, 8).enter(10, "MPI_Send").send(11, 0, turned, 1, 4).leave(12, "MPI_Send")
-    c.collective(0, 8, turned, "bcast", 0, 8, 8).enter(10, "MPI_Recv").receive(19, 1, turned, 1, 4).leave(
-        20, "MPI_Recv"
-    )
+    c.collective(0, 8, turned, "bcast", 0, 8, 8).enter(10, "MPI_Recv").receive(19, 1, turned, 1, 4).leave(20)
     t = opened(archive)
     assert at(t, 9, 0, "MPICEXIT").root is t.locs[2]
     assert (at(t, 11, 0).dest_id, at(t, 19, 2).src_id) == (2, 0)

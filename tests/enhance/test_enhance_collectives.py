@@ -38,9 +38,7 @@ def test_begin__is_the_begin_event_or_the_enter_of_the_call(archive, enhance):
     mpi = archive.mpi(2)
     end = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0}
     a, b = mpi.ranks
-    a.enter(10, "MPI_Barrier").record(12, "MpiCollectiveBegin").record(20, "MpiCollectiveEnd", **end).leave(
-        21, "MPI_Barrier"
-    )
+    a.enter(10, "MPI_Barrier").record(12, "MpiCollectiveBegin").record(20, "MpiCollectiveEnd", **end).leave(21)
     # a begin without end, in another call, is not this operation's
     b.enter(1, "MPI_Bcast").record(2, "MpiCollectiveBegin").leave(3, "MPI_Bcast")
     b.enter(11, "MPI_Barrier").record(20, "MpiCollectiveEnd", **end).leave(22, "MPI_Barrier")
@@ -74,16 +72,7 @@ def test_members__that_disagree_are_counted(archive, enhance):
 
 def test_members__of_an_inter_communicator_are_both_groups(archive, enhance):
     mpi = archive.mpi(3)
-    groups = [archive.group("comm_group", ranks) for ranks in ([0], [1, 2])]
-    inter = archive.define(
-        "InterComm",
-        self=archive.new_id("Comm"),
-        name=archive.string("inter"),
-        group_a=groups[0],
-        group_b=groups[1],
-        common_communicator=mpi.world,
-        flags=0,
-    )
+    inter = archive.inter_comm([0], [1, 2], mpi.world)
     for rank in mpi.ranks:
         rank.collective(10, 20, inter, "barrier")
     for rank in mpi.ranks[1:]:

@@ -158,9 +158,7 @@ def test_probes__know_the_envelope_of_what_is_received_later(archive, enhance, b
 def test_sendrecv__is_one_call_for_both_sides(archive, enhance):
     mpi = archive.mpi(2)
     for i, rank in enumerate(mpi.ranks):
-        rank.enter(10 + i, "MPI_Sendrecv").send(12, 1 - i, mpi.world).receive(14, 1 - i, mpi.world).leave(
-            15, "MPI_Sendrecv"
-        )
+        rank.enter(10 + i, "MPI_Sendrecv").send(12, 1 - i, mpi.world).receive(14, 1 - i, mpi.world).leave(15)
     m = enhance(archive).messages
     assert times(m, "send_location", "recv_location", "send_enter_time", "recv_enter_time") == [
         (1, 0, 11, 10),
@@ -199,22 +197,9 @@ def test_communicators__ranks_are_those_of_the_communicator(archive, enhance):
     assert not any(m.counts.values())
 
 
-def inter_communicator(archive, mpi, a, b):
-    groups = [archive.group("comm_group", ranks) for ranks in (a, b)]
-    return archive.define(
-        "InterComm",
-        self=archive.new_id("Comm"),
-        name=archive.string("inter"),
-        group_a=groups[0],
-        group_b=groups[1],
-        common_communicator=mpi.world,
-        flags=0,
-    )
-
-
 def test_communicators__ranks_of_an_inter_communicator_are_of_the_other_group(archive, enhance):
     mpi = archive.mpi(4)
-    inter = inter_communicator(archive, mpi, [0, 1], [3, 2])
+    inter = archive.inter_comm([0, 1], [3, 2], mpi.world)
     # process 0 (rank 0 of the first group) to rank 1 of the second, process 2; and process 3 to rank 1 of the first
     mpi.ranks[0].enter(10, "MPI_Send").send(11, 1, inter).leave(12, "MPI_Send")
     mpi.ranks[2].enter(13, "MPI_Recv").receive(14, 0, inter).leave(15, "MPI_Recv")

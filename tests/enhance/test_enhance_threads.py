@@ -79,9 +79,7 @@ def test_inheritance__a_nested_team_hangs_below_the_thread_that_forked_it(archiv
     a.enter(0, "main").fork(1, 2).begin_team(2, outer).enter(3, PARALLEL).leave(50, PARALLEL).end_team(50, outer).join(
         51
     ).leave(52, "main")
-    b.begin_team(2, outer).enter(3, PARALLEL).enter(4, "f").fork(5, 2).begin_team(6, inner).enter(7, region).leave(
-        20, region
-    )
+    b.begin_team(2, outer).enter(3, PARALLEL).enter(4, "f").fork(5, 2).begin_team(6, inner).enter(7, region).leave(20)
     b.end_team(20, inner).join(21).leave(22, "f").leave(49, PARALLEL).end_team(50, outer)
     worker(c, inner, 8, 19, region)
     model = enhance(archive)
@@ -99,9 +97,7 @@ def test_inheritance__a_master_is_not_needed_to_begin_with(archive, enhance):
     # the worker's location stands in front of its master's
     threads, _ = archive.openmp(3)
     team = archive.comm("", [2, 0], paradigm="openmp")
-    threads[2].enter(0, "main").fork(1, 2).begin_team(2, team).call(3, 9, PARALLEL).end_team(9, team).join(10).leave(
-        11, "main"
-    )
+    threads[2].enter(0, "main").fork(1, 2).begin_team(2, team).call(3, 9, PARALLEL).end_team(9, team).join(10).leave(11)
     worker(threads[0], team, 4, 8)
     assert profile(enhance(archive))[f"main/{PARALLEL}", 0] == (2, 1)
 
@@ -121,9 +117,7 @@ def test_inheritance__ends_with_the_team(archive, enhance):
     # after JOIN a worker's inherited stack is empty (3.20)
     threads, team = archive.openmp(2)
     master, other = threads
-    master.enter(0, "main").fork(1, 2).begin_team(2, team).call(3, 9, PARALLEL).end_team(9, team).join(10).leave(
-        30, "main"
-    )
+    master.enter(0, "main").fork(1, 2).begin_team(2, team).call(3, 9, PARALLEL).end_team(9, team).join(10).leave(30)
     worker(other, team, 4, 8)
     other.call(20, 25, "f")
     assert profile(enhance(archive))["f", 1] == (5, 1)
@@ -555,16 +549,12 @@ def test_scan__that_waits_in_buffers_of_others_finds_the_same_as_alone(archive, 
     threads, outer = archive.openmp(4)
     inner = archive.comm("", [3, 2], paradigm="openmp")
     a, b, c, d = threads
-    a.enter(0, "main").fork(1, 4).begin_team(2, outer).call(3, 20, PARALLEL).end_team(20, outer).join(21).leave(
-        90, "main"
-    )
+    a.enter(0, "main").fork(1, 4).begin_team(2, outer).call(3, 20, PARALLEL).end_team(20, outer).join(21).leave(90)
     worker(b, outer, 3, 19)
     worker(c, outer, 4, 18)
     worker(c, inner, 33, 44)
     worker(d, outer, 5, 17)
-    d.enter(30, "f").fork(31, 2).begin_team(32, inner).call(33, 43, PARALLEL).end_team(44, inner).join(45).leave(
-        46, "f"
-    )
+    d.enter(30, "f").fork(31, 2).begin_team(32, inner).call(33, 43, PARALLEL).end_team(44, inner).join(45).leave(46)
     model = enhance(archive)
     together = found(model)
     assert profile(model)[f"f/{PARALLEL}", 2] == (9, 1)

@@ -194,16 +194,16 @@ def test_inclusive__of_sums_beyond_64_bits():
         inclusive(Cells(cells.key, np.array([large, large, large])), axis)
 
 
+def recursion(n):
+    """Call paths of a function that calls itself."""
+    parent, depth, end, name = np.arange(-1, n - 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.full(n, n), "f"
+    texts = [np.full(n, name, object)] * 4
+    return CallAxis(parent, depth, end, *texts, np.zeros(n, np.int64), np.full(n, "", object))
+
+
 def test_inclusive__takes_time_in_the_number_of_cells_not_of_levels():
     n, begin = 300_000, time.process_time()
-    axis = CallAxis(
-        np.arange(-1, n - 1, dtype=np.int32),
-        np.arange(n, dtype=np.int32),
-        np.full(n, n),
-        *[np.full(n, "f", object)] * 4,
-        np.zeros(n, np.int64),
-        np.full(n, "", object),
-    )
+    axis = recursion(n)
     cells = inclusive(Cells(np.arange(n) << 32, np.ones(n, np.int64)), axis)
     assert cells.value.tolist() == list(range(n, 0, -1))
     # level by level it took 15 s
@@ -241,14 +241,7 @@ def test_recursion__takes_time_in_its_events_however_deep_it_is(tmp_path):
 @pytest.mark.slow
 def test_unfolded__of_a_deep_recursion_takes_time_in_its_call_paths():
     n, begin = 100_000, time.process_time()
-    axis = CallAxis(
-        np.arange(-1, n - 1, dtype=np.int32),
-        np.arange(n, dtype=np.int32),
-        np.full(n, n),
-        *[np.full(n, "f", object)] * 4,
-        np.zeros(n, np.int64),
-        np.full(n, "", object),
-    )
+    axis = recursion(n)
     # a value at the deepest one only
     cells = PeriodCells(*(np.array([at], np.int32) for at in (n - 1, 0, 0)), np.ones(1, np.int64))
     periods = PeriodAxis("bin", "1 bin", np.zeros(1, np.int64), np.ones(1, np.int64), np.ones(1, np.int32))

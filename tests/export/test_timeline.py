@@ -283,13 +283,9 @@ def test_waits__add_up_to_the_cube_and_lie_in_the_calls_that_wait(source, tmp_pa
 
 def test_waits__stand_below_their_location_at_the_time_they_waste(archive, tmp_path):
     mpi = archive.mpi(2)
-    mpi.ranks[0].enter(0, "main").call(10, 40, "work").enter(50, "MPI_Send").send(51, 1, mpi.world).leave(
-        60, "MPI_Send"
-    )
+    mpi.ranks[0].enter(0, "main").call(10, 40, "work").enter(50, "MPI_Send").send(51, 1, mpi.world).leave(60)
     mpi.ranks[0].leave(99, "main")
-    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").receive(55, 0, mpi.world).leave(56, "MPI_Recv").leave(
-        99, "main"
-    )
+    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").receive(55, 0, mpi.world).leave(56, "MPI_Recv").leave(99)
     trace = convert(archive.write(), tmp_path)
     timeline = export(trace, tmp_path / "x.pftrace", waits=["mpi_latesender"])
     (track,) = [u for u, t in timeline.tracks.items() if t.name == "Late Sender"]
@@ -316,13 +312,9 @@ def test_waits__of_no_such_property_are_refused(archive, tmp_path):
 def late(archive):
     """The longer rank 1 waits from 20 to 50 for rank 0, which works from 10 to 40."""
     mpi = archive.mpi(2)
-    mpi.ranks[0].enter(0, "main").call(10, 40, "work").enter(50, "MPI_Send").send(51, 1, mpi.world).leave(
-        60, "MPI_Send"
-    )
+    mpi.ranks[0].enter(0, "main").call(10, 40, "work").enter(50, "MPI_Send").send(51, 1, mpi.world).leave(60)
     mpi.ranks[0].leave(99, "main")
-    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").receive(55, 0, mpi.world).leave(56, "MPI_Recv").leave(
-        199, "main"
-    )
+    mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").receive(55, 0, mpi.world).leave(56, "MPI_Recv").leave(199)
 
 
 @pytest.mark.parametrize("name", ["x.pftrace", "x.trace.json"])

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 
-import pandas as pd
-
 from oracles.epilog import ENTER_CODES, EXIT_CODES, Event, Recording, Region
 
 Cell = tuple[str, str, int, int]
@@ -640,10 +638,3 @@ def severities(recording: Recording) -> dict[Cell, float]:
         if is_enabled(name, analysis):
             result[name, node.path, analysis.process[location], analysis.thread[location]] += value
     return {k: v for k, v in result.items() if v}
-
-
-def severity_table(recording: Recording) -> pd.DataFrame:
-    """Return the severities as a table: property, call_path, rank, thread, value."""
-    cells = severities(recording)
-    columns = ["property", "call_path", "rank", "thread", "value"]
-    return pd.DataFrame([(*k, v) for k, v in sorted(cells.items())], columns=columns)

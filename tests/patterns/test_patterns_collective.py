@@ -6,7 +6,6 @@ import pytest
 from support.severities import cells
 
 import tracecols
-from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.search.cube import analyze_model
 
 WAITS = (
@@ -366,16 +365,8 @@ def started(archive, op, root=None, requests=(3, 3, 3), starts=(10, 40, 70), las
         rank.leave(start + 2, "MPI_Istart").enter(start + 10, "MPI_Wait")
         end = (75, 76, 90)[p]
         if p <= last:
-            rank.record(
-                end - 1,
-                "NonBlockingCollectiveComplete",
-                op=COLLECTIVE_OPS.index(op),
-                communicator=mpi.world,
-                root=root,
-                sent=8 * (p == 1),
-                received=8,
-                request=request,
-            )
+            given = {"root": root, "sent": 8 * (p == 1), "received": 8, "communicator": mpi.world}
+            rank.complete_collective(end - 1, op, request, **given)
         rank.leave(end, "MPI_Wait").leave(100, "main")
     return mpi
 
@@ -411,16 +402,7 @@ def test_nonblocking__of_several_in_one_call_the_longest_counts(archive, analyze
         rank.enter(starts[1] + 5, "MPI_Waitall")
         # completed in another order than they were started in
         for request in (1, 0):
-            rank.record(
-                80,
-                "NonBlockingCollectiveComplete",
-                op=0,
-                communicator=mpi.world,
-                root=None,
-                sent=0,
-                received=0,
-                request=request,
-            )
+            rank.complete_collective(80, "barrier", request, communicator=mpi.world)
         rank.leave(81, "MPI_Waitall").leave(100, "main")
     found = analyze(archive).cells["mpi_nonblocking_collective_wait"]
     # process 0 waits from 17 for the second operation, to 60

@@ -98,9 +98,7 @@ def test_late_sender__of_several_messages_in_one_call(archive, enhance, call, ex
     send(mpi.ranks[1], 35, 50, 2, mpi.world)
     irecv(mpi.ranks[2], 5, 0)
     irecv(mpi.ranks[2], 10, 1)
-    mpi.ranks[2].enter(20, call).complete_receive(56, 0, mpi.world, 0).complete_receive(57, 1, mpi.world, 1).leave(
-        60, call
-    )
+    mpi.ranks[2].enter(20, call).complete_receive(56, 0, mpi.world, 0).complete_receive(57, 1, mpi.world, 1).leave(60)
     assert cells(analyze_model(enhance(archive)), "mpi_latesender") == expected
 
 
@@ -111,9 +109,7 @@ def test_late_sender__two_calls_that_wait_for_several_wait_once_each(archive, an
     for request in (0, 1):
         irecv(mpi.ranks[1], 5 + 3 * request, request)
     for t, request in ((20, 0), (60, 1)):
-        mpi.ranks[1].enter(t, "MPI_Waitall").complete_receive(t + 15, 0, mpi.world, request).leave(
-            t + 16, "MPI_Waitall"
-        )
+        mpi.ranks[1].enter(t, "MPI_Waitall").complete_receive(t + 15, 0, mpi.world, request).leave(t + 16)
     assert cells(analyze(archive), "mpi_latesender") == {("MPI_Waitall", 1): 10 + 10}
 
 
@@ -123,9 +119,7 @@ def test_late_sender__of_sendrecv_and_probed_messages(archive, analyze):
     a.enter(10, "MPI_Sendrecv").send(11, 1, mpi.world).receive(28, 1, mpi.world).leave(30, "MPI_Sendrecv")
     b.enter(16, "MPI_Sendrecv").send(17, 0, mpi.world).receive(18, 0, mpi.world).leave(19, "MPI_Sendrecv")
     # time in the probe is no wait state: 40 - 50; the message is there when it is received
-    b.enter(40, "MPI_Mprobe").record(55, "MpiProbe", peer=0, communicator=mpi.world, tag=5, message=1).leave(
-        56, "MPI_Mprobe"
-    )
+    b.enter(40, "MPI_Mprobe").record(55, "MpiProbe", peer=0, communicator=mpi.world, tag=5, message=1).leave(56)
     b.enter(57, "MPI_Mrecv").record(58, "MpiMrecv", message=1, length=0).leave(59, "MPI_Mrecv")
     send(a, 50, 52, 1, mpi.world, 5)
     assert cells(analyze(archive), "mpi_latesender") == {("MPI_Sendrecv", 0): 6}
@@ -390,9 +384,7 @@ def waitall_of_two_sends(mpi, *, late_sender):
     isend(a, 3, 1, mpi.world, 0)
     isend(a, 6, 2, mpi.world, 1)
     irecv(a, 9, 2)
-    a.enter(20, "MPI_Waitall").complete_send(47, 0).complete_send(48, 1).complete_receive(49, 1, mpi.world, 2).leave(
-        50, "MPI_Waitall"
-    )
+    a.enter(20, "MPI_Waitall").complete_send(47, 0).complete_send(48, 1).complete_receive(49, 1, mpi.world, 2).leave(50)
     send(b, 25 if late_sender else 15, 27, 0, mpi.world)
     recv(b, 30, 38, 39, 0, mpi.world)
     recv(c, 45, 46, 47, 0, mpi.world)

@@ -313,18 +313,14 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
     (main, a, b, c), team = pool(archive, 4)
     main.enter(0, "main")
     for i, at in enumerate((1, 3, 5), 1):
-        main.enter(at, "pthread_create").record(at, "ThreadCreate", team=team, sequence=i).leave(
-            at + 1, "pthread_create"
-        )
+        main.enter(at, "pthread_create").record(at, "ThreadCreate", team=team, sequence=i).leave(at + 1)
     a.record(4, "ThreadBegin", team=team, sequence=1).call(5, 29, "work").record(30, "ThreadEnd", team=team, sequence=1)
     b.record(4, "ThreadBegin", team=team, sequence=2).call(5, 15, "work").record(16, "ThreadEnd", team=team, sequence=2)
     # by its clock it ends after the join; and it is the third
     c.record(6, "ThreadBegin", team=team, sequence=3).call(7, 70, "work").record(71, "ThreadEnd", team=team, sequence=3)
     # the first from 20 to 30, the second had ended, the third for all of the call
     for i, (enter, leave) in enumerate(((20, 33), (40, 42), (50, 60)), 1):
-        main.enter(enter, "pthread_join").record(leave - 1, "ThreadWait", team=team, sequence=i).leave(
-            leave, "pthread_join"
-        )
+        main.enter(enter, "pthread_join").record(leave - 1, "ThreadWait", team=team, sequence=i).leave(leave)
     main.leave(100, "main")
     model = enhance(archive)
     table = model.created_threads
@@ -352,15 +348,11 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
 def test_join_wait__of_what_is_not_recorded_is_none(archive, enhance):
     # a thread that nobody created or waited for, one that never ends, one of a contingent that is not defined
     (main, a, b, c), team = pool(archive, 4)
-    main.enter(0, "main").enter(1, "pthread_create").record(1, "ThreadCreate", team=team, sequence=9).leave(
-        2, "pthread_create"
-    )
+    main.enter(0, "main").enter(1, "pthread_create").record(1, "ThreadCreate", team=team, sequence=9).leave(2)
     a.record(4, "ThreadBegin", team=team, sequence=1).record(30, "ThreadEnd", team=team, sequence=1)
     b.record(4, "ThreadBegin", team=team, sequence=2)
     c.record(4, "ThreadBegin", team=None, sequence=1).record(90, "ThreadEnd", team=None, sequence=1)
-    main.enter(10, "pthread_join").record(20, "ThreadWait", team=team, sequence=2).leave(20, "pthread_join").leave(
-        100, "main"
-    )
+    main.enter(10, "pthread_join").record(20, "ThreadWait", team=team, sequence=2).leave(20, "pthread_join").leave(100)
     model = enhance(archive)
     assert model.created_threads.end.tolist()[1] == -1
     assert model.created_threads.counts == {"created threads that never begin": 1, "threads that nobody created": 2}
@@ -494,9 +486,7 @@ def test_contention__order_zero_is_no_acquisition(archive, analyze):
     # the reference drops records of order 0, so acquisition 1 has none before it
     region = Region(archive, 2)
     for i, (enter, acquire, release) in enumerate(((20, 21, 30), (22, 31, 40))):
-        region.begin(i, 15).enter(enter, CRITICAL).acquire(acquire, 1, i).release(release, 1, i).leave(
-            release + 1, CRITICAL
-        )
+        region.begin(i, 15).enter(enter, CRITICAL).acquire(acquire, 1, i).release(release, 1, i).leave(release + 1)
     region.end(80, 80)
     assert cells(analyze(archive), "omp_lock_contention_critical") == {}
 

@@ -413,16 +413,9 @@ def test_waits_in_non_blocking_collectives__are_not_shortened_by_an_ideal_networ
     mpi = archive.mpi(2)
     for rank, start, done in zip(mpi.ranks, (10, 70), (75, 90), strict=True):
         rank.enter(0, "main").enter(start, "MPI_Iallreduce").record(start, "NonBlockingCollectiveRequest", request=1)
-        rank.leave(start + 2, "MPI_Iallreduce").enter(start + 10, "MPI_Wait").record(
-            done,
-            "NonBlockingCollectiveComplete",
-            op=COLLECTIVE_OPS.index("allreduce"),
-            communicator=mpi.world,
-            root=None,
-            sent=8,
-            received=8,
-            request=1,
-        ).leave(done, "MPI_Wait").leave(100, "main")
+        rank.leave(start + 2, "MPI_Iallreduce").enter(start + 10, "MPI_Wait")
+        rank.complete_collective(done, "allreduce", 1, sent=8, received=8, communicator=mpi.world)
+        rank.leave(done, "MPI_Wait").leave(100, "main")
     cube = analyze(archive)
     assert cube.cells["mpi_nonblocking_collective_wait"].value.tolist() == [50]
     table = cube.efficiencies().set_index(["model", "metric"])["value"]
@@ -443,16 +436,7 @@ def test_waits_that_overlap__count_no_more_than_the_call(archive, analyze):
     first.enter(20, "MPI_Waitall").complete_receive(80, 1, mpi.world, 1)
     second.enter(71, "MPI_Wait")
     for rank, call in zip(mpi.ranks, ("MPI_Waitall", "MPI_Wait"), strict=True):
-        rank.record(
-            80,
-            "NonBlockingCollectiveComplete",
-            op=COLLECTIVE_OPS.index("barrier"),
-            communicator=mpi.world,
-            root=None,
-            sent=0,
-            received=0,
-            request=2,
-        ).leave(80, call).leave(100, "main")
+        rank.complete_collective(80, "barrier", 2, communicator=mpi.world).leave(80, call).leave(100, "main")
     cube = analyze(archive)
     for name in ("mpi_latesender", "mpi_nonblocking_collective_wait"):
         assert cube.cells[name].value.tolist() == [50]

@@ -366,9 +366,7 @@ def test_piece__knows_non_blocking_collectives_that_straddle_its_start(archive, 
 
     def complete(rank, enter, time, request):
         fields = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0, "request": request}
-        rank.enter(enter, "MPI_Wait").record(time, "NonBlockingCollectiveComplete", **fields).leave(
-            time + 1, "MPI_Wait"
-        )
+        rank.enter(enter, "MPI_Wait").record(time, "NonBlockingCollectiveComplete", **fields).leave(time + 1)
 
     # started before 20 by one, after 30 by the other; then process 0 waits from 55 to 70 for process 1
     for rank, starts in zip(mpi.ranks, ((10, 50, 55), (30, 70, 75)), strict=True):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import gzip
 import random
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -30,6 +30,21 @@ from oracles.epilog import CODE, EVENTS, MAGIC, NONE, Event, Recording
 FUNCTION = 1
 CALL_SITE, LOCATION, REGION, COMM, WINDOW, GROUP, CALL_PATH = 15, 7, 9, 11, 18, 27, 20
 WORLD, SELF = 1, 2
+ONE_SIDED = {
+    "put_start": "MPI_PUT_1TS dest window rma length",
+    "put_end": "MPI_PUT_1TE src window rma",
+    "put_end_remote": "MPI_PUT_1TE_REMOTE dest window rma",
+    "get_start": "MPI_GET_1TS dest window rma length",
+    "get_start_remote": "MPI_GET_1TS_REMOTE dest window rma length",
+    "get_end": "MPI_GET_1TE src window rma",
+    "get_origin": "MPI_GET_1TO rma",
+    "winexit": "MPI_WINEXIT window comm synex",
+    "wincollexit": "MPI_WINCOLLEXIT window",
+    "win_lock": "MPI_WIN_LOCK target window exclusive",
+    "win_unlock": "MPI_WIN_UNLOCK target window",
+}
+"""Methods that record one-sided communication: kind of event, and its fields in order."""
+DEFAULTS = {"length": 8, "exclusive": 1}
 
 
 def region_type(name: str) -> int:
@@ -300,10 +315,6 @@ class EpilogWriter:
         """Say which types of events there are."""
         self.define(21, self.u4(len(types)) + bytes(types))
 
-    def event_counts(self, counts: Sequence[int]) -> None:
-        """Say how many events of these types there are."""
-        self.define(22, self.u4(len(counts), *counts))
-
     def offset(self, local: float, offset: float) -> None:
         """Say what a clock differs by at a local time."""
         self.define(12, self.d8(local, offset))
@@ -311,10 +322,6 @@ class EpilogWriter:
     def map_section(self, rank: int) -> None:
         """Begin the part of a process."""
         self.define(23, self.u4(rank))
-
-    def map_offset(self, rank: int, offset: int) -> None:
-        """Say where in the file the part of a process begins."""
-        self.define(24, self.u4(rank, offset))
 
     def idmap(self, record: int, ids: Mapping[int, int], sparse: bool = False) -> None:
         """Map local to global ids."""
@@ -417,72 +424,17 @@ class EpilogWriter:
         """Record OMP_COLLEXIT."""
         return self.event("OMP_COLLEXIT", location, time, metrics)
 
-    def put_start(self, location: int | None, time: float, dest: int, window: int, rma: int, length: int = 8) -> Self:
-        """Record MPI_PUT_1TS, at the origin."""
-        return self.event("MPI_PUT_1TS", location, time, dest=dest, window=window, rma=rma, length=length)
+    def __getattr__(self, verb: str) -> Callable[..., Self]:
+        """Return what records an event of `ONE_SIDED`: from location, time, and fields in order or by name."""
+        if verb not in ONE_SIDED:
+            raise AttributeError(verb)
+        kind, *names = ONE_SIDED[verb].split()
 
-    def put_end(self, location: int | None, time: float, src: int, window: int, rma: int) -> Self:
-        """Record MPI_PUT_1TE, at the target."""
-        return self.event("MPI_PUT_1TE", location, time, src=src, window=window, rma=rma)
+        def record(location: int | None, time: float, *values: int, metrics: Sequence[int] = (), **fields: int) -> Self:
+            given = {**DEFAULTS, **dict(zip(names, values, strict=False)), **fields}
+            return self.event(kind, location, time, metrics, **{name: int(given[name]) for name in names})
 
-    def put_end_remote(self, location: int | None, time: float, dest: int, window: int, rma: int) -> Self:
-        """Record MPI_PUT_1TE_REMOTE, at the origin."""
-        return self.event("MPI_PUT_1TE_REMOTE", location, time, dest=dest, window=window, rma=rma)
-
-    def get_start(self, location: int | None, time: float, dest: int, window: int, rma: int, length: int = 8) -> Self:
-        """Record MPI_GET_1TS, at the target."""
-        return self.event("MPI_GET_1TS", location, time, dest=dest, window=window, rma=rma, length=length)
-
-    def get_start_remote(
-        self, location: int | None, time: float, dest: int, window: int, rma: int, length: int = 8
-    ) -> Self:
-        """Record MPI_GET_1TS_REMOTE, at the origin."""
-        return self.event("MPI_GET_1TS_REMOTE", location, time, dest=dest, window=window, rma=rma, length=length)
-
-    def get_end(self, location: int | None, time: float, src: int, window: int, rma: int) -> Self:
-        """Record MPI_GET_1TE, at the origin."""
-        return self.event("MPI_GET_1TE", location, time, src=src, window=window, rma=rma)
-
-    def get_origin(self, location: int | None, time: float, rma: int) -> Self:
-        """Record MPI_GET_1TO, at the origin."""
-        return self.event("MPI_GET_1TO", location, time, rma=rma)
-
-    def winexit(
-        self, location: int | None, time: float, window: int, comm: int, synex: bool, metrics: Sequence[int] = ()
-    ) -> Self:
-        """Record MPI_WINEXIT."""
-        return self.event("MPI_WINEXIT", location, time, metrics, window=window, comm=comm, synex=int(synex))
-
-    def wincollexit(self, location: int | None, time: float, window: int, metrics: Sequence[int] = ()) -> Self:
-        """Record MPI_WINCOLLEXIT."""
-        return self.event("MPI_WINCOLLEXIT", location, time, metrics, window=window)
-
-    def win_lock(self, location: int | None, time: float, target: int, window: int, is_exclusive: bool = True) -> Self:
-        """Record MPI_WIN_LOCK."""
-        fields = {"target": target, "window": window, "exclusive": int(is_exclusive)}
-        return self.event("MPI_WIN_LOCK", location, time, **fields)
-
-    def win_unlock(self, location: int | None, time: float, target: int, window: int) -> Self:
-        """Record MPI_WIN_UNLOCK."""
-        return self.event("MPI_WIN_UNLOCK", location, time, target=target, window=window)
-
-    def shmem_start(self, kind: str, location: int | None, time: float, dest: int, rma: int, length: int = 8) -> Self:
-        """Record PUT_1TS, GET_1TS or GET_1TS_REMOTE."""
-        return self.event(kind, location, time, dest=dest, rma=rma, length=length)
-
-    def shmem_end(self, kind: str, location: int | None, time: float, peer: int, rma: int) -> Self:
-        """Record PUT_1TE, GET_1TE or PUT_1TE_REMOTE."""
-        if kind == "PUT_1TE_REMOTE":
-            return self.event(kind, location, time, dest=peer, rma=rma)
-        return self.event(kind, location, time, src=peer, rma=rma)
-
-    def request(self, kind: str, location: int | None, time: float, request: int) -> Self:
-        """Record MPI_SEND_COMPLETE, MPI_RECV_REQUEST, MPI_REQUEST_TESTED or MPI_CANCELLED."""
-        return self.event(kind, location, time, request=request)
-
-    def measurement(self, kind: str, location: int | None, time: float, metrics: Sequence[int] = ()) -> Self:
-        """Record LOG_OFF, LOG_ON, ENTER_TRACING or EXIT_TRACING."""
-        return self.event(kind, location, time, metrics)
+        return record
 
 
 # -- recordings --------------------------------------------------------------------------------------------------------
@@ -719,7 +671,8 @@ def write_archive(
             else:
                 _record(w, e, lid, at, **changed)
             if requests and is_message and rng.random() < 0.3:
-                w.request(rng.choice(("MPI_SEND_COMPLETE", "MPI_RECV_REQUEST", "MPI_REQUEST_TESTED")), lid, at, 5)
+                kind = rng.choice(("MPI_SEND_COMPLETE", "MPI_RECV_REQUEST", "MPI_REQUEST_TESTED"))
+                w.event(kind, lid, at, request=5)
         if definitions_in_files:
             for x in mine:
                 w.location(0, 0, process, r.locations[x].thread, ids[LOCATION].get(x, x))

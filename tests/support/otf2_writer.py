@@ -207,7 +207,7 @@ class Location(Recorder):
         if kind == EventKind.ENTER:
             self.entered.append(region)
         elif kind == EventKind.EXIT:
-            innermost = self.entered.pop() if self.entered else None
+            innermost = self.entered.pop() if self.entered else region
             region = innermost if region is None else region
         given = {"region": region, **{name: value for side in sides.values() for name, value in side.items()}}
         return self.record(time, record.name, **{f.name: given.get(f.name) for f in record.fields})
@@ -465,6 +465,12 @@ class Archive:
     def comm_self(self, name: str = "MPI_COMM_SELF", parent: int | None = None) -> int:
         """Define MPI_COMM_SELF."""
         return self.define("Comm", name=self.string(name), group=self.group("comm_self", []), parent=parent, flags=0)
+
+    def inter_comm(self, a: Sequence[int], b: Sequence[int], common: int) -> int:
+        """Define an inter-communicator between two groups of ranks."""
+        groups = {f"group_{x}": self.group("comm_group", ranks) for x, ranks in (("a", a), ("b", b))}
+        given = {"self": self.new_id("Comm"), "name": self.string("inter"), **groups}
+        return self.define("InterComm", **given, common_communicator=common, flags=0)
 
     def attribute(self, name: str, of: str) -> int:
         """Define an event attribute with a type of `enums.VALUE_TYPES`."""

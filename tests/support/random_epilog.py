@@ -14,6 +14,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from oracles.epilog import (
     CODE,
@@ -128,24 +129,56 @@ class Team:
 
 
 class RandomEpilog:
-    """Run a program; see `random_recording` for the parameters."""
+    """Run a program.
+
+    Parameters
+    ----------
+    n_processes, n_threads : int
+        Every process has as many threads.
+    n_rounds : int
+        What all processes do one after another; some 10 to 20 events per location each.
+    n_metrics : int
+        Counters; they never decrease.
+    tick : float, optional
+        Resolution of the clock in seconds; work takes some milliseconds, calls some microseconds. Ties are in causal
+        order, which is seldom that of locations.
+    big_endian : bool
+        Byte order when it is written.
+    rma : bool
+        One-sided communication too: fences, locks, and epochs of groups.
+    mergeable : bool
+        Ties between processes are in their order, times slightly changed to that end, so that merging the files of
+        processes gives this recording.
+    overlapping_locks : bool
+        Let some releases be recorded late, as the measurement system does: after the next thread has the lock.
+    pseudo_regions : bool
+        Add LOG_OFF / LOG_ON and ENTER_TRACING / EXIT_TRACING.
+    violations : bool
+        Let some leave collective operations and barriers before all have entered, as clocks that differ show it, and
+        some call another collective operation than the others.
+    spelling : str, optional
+        Of MPI's names: c, lower or upper; drawn if it is left out, C if there is one-sided communication.
+    topologies : bool
+        Add Cartesian topologies, one in the form of old versions.
+    """
 
     def __init__(
         self,
         seed: int,
-        n_processes: int,
-        n_threads: int,
-        n_rounds: int,
-        n_metrics: int,
-        tick: float | None,
-        big_endian: bool,
-        rma: bool,
-        mergeable: bool,
-        overlapping_locks: bool,
-        pseudo_regions: bool,
-        violations: bool,
-        spelling: str | None,
-        topologies: bool,
+        n_processes: int = 4,
+        n_threads: int = 1,
+        n_rounds: int = 30,
+        n_metrics: int = 0,
+        tick: float | None = None,
+        *,
+        big_endian: bool = False,
+        rma: bool = False,
+        mergeable: bool = False,
+        overlapping_locks: bool = False,
+        pseudo_regions: bool = False,
+        violations: bool = False,
+        spelling: str | None = None,
+        topologies: bool = True,
     ) -> None:
         self.rng = rng = random.Random(seed)
         self.n_processes, self.n_threads, self.n_rounds = n_processes, n_threads, n_rounds
@@ -973,73 +1006,9 @@ class RandomEpilog:
                     e.fields["comm"] = final[drawn]
 
 
-def random_recording(
-    seed: int,
-    n_processes: int = 4,
-    n_threads: int = 1,
-    n_rounds: int = 30,
-    n_metrics: int = 0,
-    tick: float | None = None,
-    *,
-    big_endian: bool = False,
-    rma: bool = False,
-    mergeable: bool = False,
-    overlapping_locks: bool = False,
-    pseudo_regions: bool = False,
-    violations: bool = False,
-    spelling: str | None = None,
-    topologies: bool = True,
-) -> Recording:
-    """Return what a random program recorded, merged.
-
-    Parameters
-    ----------
-    seed : int
-        The same seed and sizes give the same recording.
-    n_processes, n_threads : int
-        Every process has as many threads.
-    n_rounds : int
-        What all processes do one after another; some 10 to 20 events per location each.
-    n_metrics : int
-        Counters; they never decrease.
-    tick : float, optional
-        Resolution of the clock in seconds; work takes some milliseconds, calls some microseconds. Ties are in causal
-        order, which is seldom that of locations.
-    big_endian : bool
-        Byte order when it is written.
-    rma : bool
-        One-sided communication too: fences, locks, and epochs of groups.
-    mergeable : bool
-        Ties between processes are in their order, times slightly changed to that end, so that merging the files of
-        processes gives this recording.
-    overlapping_locks : bool
-        Let some releases be recorded late, as the measurement system does: after the next thread has the lock.
-    pseudo_regions : bool
-        Add LOG_OFF / LOG_ON and ENTER_TRACING / EXIT_TRACING.
-    violations : bool
-        Let some leave collective operations and barriers before all have entered, as clocks that differ show it, and
-        some call another collective operation than the others.
-    spelling : str, optional
-        Of MPI's names: c, lower or upper; drawn if it is left out, C if there is one-sided communication.
-    topologies : bool
-        Add Cartesian topologies, one in the form of old versions.
-    """
-    return RandomEpilog(
-        seed,
-        n_processes,
-        n_threads,
-        n_rounds,
-        n_metrics,
-        tick,
-        big_endian,
-        rma,
-        mergeable,
-        overlapping_locks,
-        pseudo_regions,
-        violations,
-        spelling,
-        topologies,
-    ).recording
+def random_recording(seed: int, *sizes: int, **options: Any) -> Recording:
+    """Return what a random program recorded, merged; the same seed, sizes and options give the same recording."""
+    return RandomEpilog(seed, *sizes, **options).recording
 
 
 def with_late_events(recording: Recording, seed: int, share: float = 0.1) -> Recording:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA, SHARED
-from support.epilog_writer import EpilogWriter
+from support.flushed import late_event, program
 
 import tracecols
 from tracecols.enhance.dataflow import partitions
@@ -269,27 +269,10 @@ def test_time_profile__equals_a_stack_in_python(trace):
         )
 
 
-def late(tmp_path):
-    """A flush of the trace buffer, and an event recorded with an earlier time behind it."""
-    w = EpilogWriter()
-    (first,), (second,) = w.process(), w.process()
-    w.comm([0, 1])
-    w.enter(first, 0.0, "main").enter(second, 0.0, "main")
-    w.enter(first, 4.0, "TRACING").exit(first, 6.0).enter(first, 3.0, "work")
-    w.enter(second, 7.0, "work").exit(second, 8.0)
-    w.exit(first, 9.0).exit(first, 10.0).exit(second, 10.0)
-    w.write(tmp_path / "x.elg")
-    return tmp_path / "x.elg"
-
-
-def flushed(tmp_path, pending=39):
-    from support.flushed import program
-
-    return program(tmp_path, pending=pending)
-
-
 @pytest.mark.parametrize(
-    "make", [late, flushed, partial(flushed, pending=60)], ids=["late", "flushed 39", "flushed 60"]
+    "make",
+    [late_event, partial(program, pending=39), partial(program, pending=60)],
+    ids=["late", "flushed 39", "flushed 60"],
 )
 @pytest.mark.parametrize("bins", [1, 2, 10])
 def test_time_profile__adds_up_to_the_profile_with_flushes_and_decreasing_times(make, bins, tmp_path):

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracecols.docs.site.programs import PTHREAD, OffloadProgram, PosixProgram, WindowProgram
-from tracecols.schema import EventKind as K
-from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Location, Program
 
 PARALLEL = "!$omp parallel @a.c:1"
@@ -353,20 +351,8 @@ def nonblocking_wait() -> Example:
     program = Program(processes=2)
     first, last = program.masters
     for one, start, complete, end in ((first, 4, 18, 60), (last, 40, 52, 62)):
-        one.enter(0, "main").enter(start, "MPI_Iallreduce").record(
-            start, K.NON_BLOCKING_COLLECTIVE_REQUEST, collectives={"request": 1}
-        )
-        side = {
-            "request": 1,
-            "op": COLLECTIVE_OPS.index("allreduce"),
-            "root": -1,
-            "sent": 8,
-            "received": 8,
-            "communicator": 0,
-        }
-        one.leave(start + 10).enter(complete, "MPI_Wait").record(
-            end - 1, K.NON_BLOCKING_COLLECTIVE_COMPLETE, collectives=side
-        )
+        one.enter(0, "main").enter(start, "MPI_Iallreduce").start_collective(start, 1).leave(start + 10)
+        one.enter(complete, "MPI_Wait").complete_collective(end - 1, "allreduce", 1, sent=8, received=8)
         one.leave(end).leave(70)
     return Example(program, (Interval(first, 18, 40),), Cause(last, 40, "rank 1 enters MPI_Iallreduce"))
 
