@@ -25,6 +25,10 @@ N_P2P_KINDS = 2
 """Kinds of delays below this are point-to-point."""
 
 
+ROOM = 1 << 12
+"""Items of lists of amounts, at first."""
+
+
 @dataclass(frozen=True, eq=False)
 class Amounts:
     """What few of many rows have; all others have nothing.
@@ -213,7 +217,7 @@ class _Pool:
     """
 
     def __init__(self, n: int, dtype: DTypeLike) -> None:
-        room = max(1 << 12, n // 4)
+        room = max(ROOM, n // 4)
         number = number_type(max(n, room) * len(DELAYS))
         below = np.arange(1, room + 1, dtype=number)
         below[-1] = -1
