@@ -261,14 +261,14 @@ def divide(amount, weight, start, n, share, remainder, spare):
 
 
 @kernel
-def divide_amounts(amount, first, stop, weight, share, scratch, remainder, spare):
+def divide_amounts(amount, first, size, weight, share, scratch, remainder, spare):
     """Divide whole amounts into whole shares in proportion to weights, each by the largest remainder.
 
     Parameters
     ----------
     amount : (n,) int64
-    first, stop : (n,) int64
-        The weights of each; an amount without any is one share.
+    first, size : (n,) int64
+        The weights of each; a single one may be missing.
     weight : (n_weights,) int64
         Not negative; where all are 0 the first gets everything.
     share : (n_shares,) int64, written
@@ -278,10 +278,12 @@ def divide_amounts(amount, first, stop, weight, share, scratch, remainder, spare
     """
     filled = np.int64(0)
     for i in range(amount.size):
-        n = stop[i] - first[i]
-        if n <= 1:
+        n = size[i]
+        if n == 1:
             share[filled] = amount[i]
             filled += 1
+            continue
+        if n == 0:
             continue
         divide(amount[i], weight, first[i], n, scratch, remainder, spare)
         for j in range(n):
@@ -366,93 +368,154 @@ def charge_call_paths(location, pair, lost, time, sums, is_met, met, charged):
     return n_charged
 
 
+class Stops(NamedTuple):
+    """Points, and at which of them the critical path may go on elsewhere.
+
+    Attributes
+    ----------
+    start, first_row : (n_locations + 1,), (n_locations,) int64
+        First point and first row of each location.
+    location, kind, event, wait, set : (n_points,)
+        Columns of points.
+    pair_of, cause : (n_points,), (n_pairs,) int32 or int64
+        Pair of each waiting point (-1 none), and the causing point of each pair.
+    ends, always, if_waits, if_forked : (n_kinds,) bool
+        Kinds of points at which the path ends, which it stops at always, where they wait for others, or where another
+        location forked theirs.
+    forks : (n_kinds,) bool
+        Kinds of points at which the path goes on with the location that forked.
+    team_set, team_member : (n,) int64
+        Sets of the points of barriers from which the path goes on with all that do not wait, ascending, and the points.
+    """
+
+    start: NDArray[np.int64]
+    first_row: NDArray[np.int64]
+    location: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    event: NDArray[np.int64]
+    wait: NDArray[Any]
+    set: NDArray[np.int64]
+    pair_of: NDArray[np.signedinteger[Any]]
+    cause: NDArray[np.signedinteger[Any]]
+    ends: NDArray[np.bool_]
+    always: NDArray[np.bool_]
+    if_waits: NDArray[np.bool_]
+    if_forked: NDArray[np.bool_]
+    forks: NDArray[np.bool_]
+    team_set: NDArray[np.int64]
+    team_member: NDArray[np.int64]
+
+
+@part
+def _first_from(value, low, high, values):
+    """Return where ascending values are no less than one, between two places."""
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def _point_at(row, stops):
+    """Return the point at a row of an event; -1 if there is none."""
+    here = _first_from(row + 1, 0, stops.first_row.size, stops.first_row) - 1
+    if row < 0 or here < 0:
+        return np.int64(-1)
+    p = _first_from(row, stops.start[here], stops.start[here + 1], stops.event)
+    return p if p < stops.start[here + 1] and stops.event[p] == row else np.int64(-1)
+
+
+@part
+def _origin_of(s, stops):
+    """Return the point at which the path goes on from another one: the cause of its wait, or the fork; -1 none."""
+    if stops.forks[stops.kind[s]]:
+        return _point_at(stops.set[s], stops)
+    p = stops.pair_of[s]
+    return np.int64(stops.cause[p]) if p >= 0 else np.int64(-1)
+
+
+@part
+def _stops_at(s, stops):
+    """Whether the path stops at a point."""
+    kind = stops.kind[s]
+    if stops.always[kind] or (stops.if_waits[kind] and stops.wait[s] > 0 and stops.pair_of[s] >= 0):
+        return True
+    if not stops.if_forked[kind]:
+        return False
+    other = _origin_of(s, stops)
+    return other >= 0 and other != s
+
+
 @kernel
-def walk_critical_path(
-    start,
-    stop_before,
-    goes_on,
-    is_end,
-    team_start,
-    team_member,
-    wait,
-    seen,
-    work,
-    until,
-    is_single,
-    lets_go,
-    resumes,
-    reached,
-    left,
-):
-    """Walk the critical path back through time, from stop to stop.
+def walk_critical_path(begin, is_single, stops, seen, work, until, path):
+    """Walk the critical path back through time, from stop to stop; only what lies on it is looked at.
 
     Parameters
     ----------
-    start : int
+    begin : int
         The point it starts from.
-    stop_before : (n_points,) int64
-        The last point before each at which the walk stops; -1 none.
-    goes_on : (n_points,) int64
-        The point from which the path goes on; of barriers of threads -2 minus the number of the barrier.
-    is_end : (n_points,) bool
-        Where it ends.
-    team_start, team_member : (n_barriers + 1,), (any,) int64
-        The points of every barrier of threads: the path goes on from all that do not wait.
-    wait : (n_points,) as `lets_go`
+    is_single : bool
+        Whether the path is one, which never goes on at one place at several times.
+    stops : Stops
     seen, work : (n_points,) bool, int64
         Scratch; false.
-    until : (n_points,) int64, written
+    until : (n_points,) int32 or int64, written
         Of stops on the path, which are -1 before, the point up to which their location is on it.
-    is_single : bool
-        Whether the path is one, which never goes on at one place at several times, and never forward in time.
-    lets_go, resumes : (n_points,) float64 or int64
-        When a cause comes; when a waiting point has waited long enough.
-    reached, left : (n_points + 1,) as `lets_go`, written
-        Of one path: from when, and until when, the location of a stop is on it; in the last place from the beginning of
-        a location.
+    path : (3, n_points + 1) int64, written
+        In the order of the walk: stops (-1 is the beginning of a location), up to which point their location is on the
+        path, and the points at which it goes on (-1 none).
 
     Returns
     -------
     int
-        The point up to which the location is on the path from its beginning; -1 if the path ends elsewhere.
+        How many stops there are.
     """
-    beginning = np.int64(-1)
-    n = 1
-    work[0] = start
-    now, nothing = lets_go[start], lets_go.dtype.type(0)
+    n_found, n = 0, 1
+    work[0] = begin
     while n > 0:
         n -= 1
         i = work[n]
-        s = stop_before[i]
-        if is_single:
-            # what contradicts itself may come back: the path has left this location there already
-            while s >= 0 and until[s] >= 0:
-                s = stop_before[s]
-            at = s if s >= 0 else until.size
-            left[at] = now
-            now = min(now, max(resumes[s], nothing) if s >= 0 else nothing)
-            reached[at] = now
-        if s < 0:
-            beginning = i
-            continue
-        if until[s] >= 0:
+        first = stops.start[stops.location[i]]
+        s = i - 1
+        # what contradicts itself may come back to where a single path has left the location already
+        while s >= first and ((is_single and until[s] >= 0) or not _stops_at(s, stops)):
+            s -= 1
+        if s >= first and until[s] >= 0:
             # two paths become one
             until[s] = min(until[s], i)
             continue
-        until[s] = i
-        if is_end[s]:
+        path[0, n_found], path[1, n_found], path[2, n_found] = s if s >= first else np.int64(-1), i, -1
+        n_found += 1
+        if s < first:
             continue
-        if goes_on[s] >= 0:
-            if is_single or not seen[goes_on[s]]:
-                seen[goes_on[s]] = True
-                work[n] = goes_on[s]
-                n += 1
-        else:
-            team = -2 - goes_on[s]
-            for j in range(team_start[team], team_start[team + 1]):
-                m = team_member[j]
-                if wait[m] == 0 and not seen[m]:
+        until[s] = i
+        kind = stops.kind[s]
+        if stops.ends[kind]:
+            continue
+        if stops.always[kind] and not stops.forks[kind]:
+            team, k = stops.set[s], 0
+            if _point_at(team, stops) < 0:
+                if stops.wait[s] == 0 and not seen[s]:
+                    seen[s] = True
+                    work[n] = s
+                    n += 1
+                continue
+            k = _first_from(team, 0, stops.team_set.size, stops.team_set)
+            while k < stops.team_set.size and stops.team_set[k] == team:
+                m = stops.team_member[k]
+                if stops.wait[m] == 0 and not seen[m]:
                     seen[m] = True
                     work[n] = m
                     n += 1
-    return beginning
+                k += 1
+            continue
+        other = _origin_of(s, stops)
+        path[2, n_found - 1] = other
+        if other >= 0 and (is_single or not seen[other]):
+            seen[other] = True
+            work[n] = other
+            n += 1
+    return n_found

@@ -116,6 +116,53 @@ class Nested(NamedTuple):
     at: NDArray[Any]
 
 
+class Calls(NamedTuple):
+    """Calls of points, by location ascending: (n,) each. Row of the point, the times when the call begins and when it
+    has waited long enough, and whether it waits."""
+
+    row: NDArray[np.int64]
+    begin: NDArray[Any]
+    resumes: NDArray[Any]
+    waits: NDArray[np.bool_]
+
+
+@kernel
+def list_nested(bounds, calls, nested, of_call, is_resume, ends):
+    """List the times inside of calls in order; of the same ones first those when calls begin.
+
+    They nearly are in order: calls follow each other, but for those that others are executed in.
+
+    Parameters
+    ----------
+    bounds : (n_locations + 1,) int64
+        Calls of each location.
+    calls : Calls
+    nested : Nested, written
+        `row` and `time`, with room for two times of each call.
+    of_call, is_resume : (any,) int64, bool; written
+        The call of each, and whether it has waited long enough then.
+    ends : (n_locations + 1,) int64, written
+        Where those of each location end, after a 0.
+    """
+    n = np.int64(0)
+    ends[0] = 0
+    for here in range(bounds.size - 1):
+        first = n
+        for k in range(bounds[here], bounds[here + 1]):
+            for resumes in range(2 if calls.waits[k] else 1):
+                t, j = calls.resumes[k] if resumes else calls.begin[k], n
+                while j > first and (
+                    nested.time[j - 1] > t or (nested.time[j - 1] == t and is_resume[j - 1] > resumes)
+                ):
+                    nested.row[j], nested.time[j] = nested.row[j - 1], nested.time[j - 1]
+                    of_call[j], is_resume[j] = of_call[j - 1], is_resume[j - 1]
+                    j -= 1
+                nested.row[j], nested.time[j] = calls.row[k], t
+                of_call[j], is_resume[j] = k, resumes == 1
+                n += 1
+        ends[here + 1] = n
+
+
 class TaskPaths(NamedTuple):
     """Call paths of explicit tasks.
 

@@ -11,19 +11,24 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import DATA
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
 from support.otf2_writer import Archive
 
 import tracecols
+from tracecols.causes import near, sweep
 from tracecols.causes import points as of_points
-from tracecols.causes import sweep
 from tracecols.causes.quirks import OF_SCALASCA
-from tracecols.causes.segments import LIMIT, open_map
+from tracecols.causes.segments import LIMIT
 from tracecols.causes.sweep import Amounts
+from tracecols.enhance.dataflow import partitions, spill
+from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.dataflow.spill import SpilledColumns
 from tracecols.errors import TracecolsError
-from tracecols.kernels import causes, segments
+from tracecols.kernels import causes, costs, segments
+from tracecols.kernels import intervals as intervals_of
+from tracecols.kernels import points as ranking
 from tracecols.patterns.found_by import Charged
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind as K
@@ -439,31 +444,29 @@ def test_sums_of_intervals__are_those_of_each_by_itself(parts, waits, intervals,
     """Intervals that begin where the one before begins go on with its sums: that changes nothing, and waits are taken
     off each."""
     entries = [sorted(part.items()) for part in parts]
-    spent = segments.Maps(
-        np.cumsum([len(part) for part in entries]),
+    begin = np.cumsum([0, *map(len, entries)])
+    spent = intervals_of.Entries(
         np.array([c for part in entries for c, _ in part], np.int32),
         np.array([x for part in entries for _, x in part], float),
     )
-    wait_path, wait = np.array([c for c, _ in waits], np.int32), np.array([x for _, x in waits], float)
+    waiting = intervals_of.Entries(np.array([c for c, _ in waits], np.int32), np.array([x for _, x in waits], float))
 
     def sums(chosen, kernel):
         n = len(chosen)
         at = np.array(chosen, float).reshape(n, 6)
-        first, stop = np.sort(np.minimum(at[:, :2], len(entries)).astype(np.int64), axis=1).T
+        first, stop = begin[np.sort(np.minimum(at[:, :2], len(entries)).astype(np.int64), axis=1)].T
         wait_first, wait_stop = np.sort(np.minimum(at[:, 2:4], len(waits)).astype(np.int64), axis=1).T
-        inside = segments.Inside(wait_first, wait_stop, at[:, 4].astype(np.int32), at[:, 5].copy(), wait_path, wait)
+        spans = intervals_of.Spans(first, stop, wait_first, wait_stop, at[:, 4].astype(np.int32), at[:, 5].copy())
         out = segments.Maps(np.zeros(n, np.int64), np.zeros(400, np.int32), np.zeros(400))
-        waited, filling = np.zeros(9), open_map(np.float64, 9, limit)
-        assert kernel(0, first, stop, inside, prune, spent, filling, waited, out) == n
-        assert not waited.any() and (filling.slot == -1).all()  # as it was found
+        assert kernel(0, spans, spent, waiting, prune, empty_sum(9, limit), out) == n
         bounds = zip(np.append(0, out.end[:-1]), out.end, strict=True)
         return [list(zip(out.path[a:b].tolist(), out.value[a:b].tolist(), strict=True)) for a, b in bounds]
 
     # those that begin together in the order in which they end, and in any
     for chosen in (intervals, sorted(intervals, key=lambda i: (min(i[:2]), min(i[2:4]), max(i[:2]), max(i[2:4])))):
-        alone = [sums([interval], segments.sum_intervals)[0] for interval in chosen]
-        assert sums(chosen, segments.sum_intervals) == alone
-        assert sums(chosen, segments.sum_intervals.py_func) == alone
+        alone = [sums([interval], intervals_of.sum_intervals)[0] for interval in chosen]
+        assert sums(chosen, intervals_of.sum_intervals) == alone
+        assert sums(chosen, intervals_of.sum_intervals.py_func) == alone
     if limit == 9:
         # the sums themselves, of call paths without waits
         interval = (*intervals[0][:2], 0, 0, -1, 0.0)
@@ -472,7 +475,101 @@ def test_sums_of_intervals__are_those_of_each_by_itself(parts, waits, intervals,
         for part in entries[low:high]:
             for c, x in part:
                 expected[c] = expected.get(c, 0.0) + x
-        assert sums([interval], segments.sum_intervals)[0] == sorted(expected.items())
+        assert sums([interval], intervals_of.sum_intervals)[0] == sorted(expected.items())
+
+
+def empty_sum(n, limit):
+    """Make scratch for the sum of an interval of n call paths, of which it holds so many."""
+    state = np.zeros(intervals_of.N_STATE, np.int64)
+    state[intervals_of.FIRST] = -1
+    scratch = np.zeros(1), state, np.zeros(n // 64 + 1, np.int64), np.zeros(n // 4096 + 1, np.int64)
+    return intervals_of.Sum(np.zeros(n, np.int32), np.empty(n), np.zeros(n), np.empty(limit, np.int32), *scratch)
+
+
+@given(st.lists(st.lists(st.integers(0, 9000), unique=True, max_size=60), min_size=1, max_size=4))
+@settings(deadline=None, max_examples=50)
+def test_sums_of_intervals__are_in_the_order_of_call_paths(parts):
+    """Many call paths are sorted by bits, few one by one."""
+    spent = intervals_of.Entries(np.array([c for part in parts for c in part], np.int32), np.ones(sum(map(len, parts))))
+    nothing = np.zeros(1, np.int64)
+    spans = intervals_of.Spans(
+        nothing, np.array([spent.path.size]), nothing, nothing, np.full(1, -1, np.int32), np.zeros(1)
+    )
+    no_waits = intervals_of.Entries(np.zeros(0, np.int32), np.zeros(0))
+    paths, counts = np.unique(spent.path, return_counts=True)
+    for kernel in (intervals_of.sum_intervals, intervals_of.sum_intervals.py_func):
+        out = segments.Maps(np.zeros(1, np.int64), np.zeros(300, np.int32), np.zeros(300))
+        assert kernel(0, spans, spent, no_waits, False, empty_sum(9001, 9001), out) == 1
+        assert out.path[: out.end[0]].tolist() == paths.tolist()
+        assert out.value[: out.end[0]].tolist() == counts.tolist()
+
+
+@given(
+    st.lists(st.sets(st.integers(0, 130)), min_size=1, max_size=4),
+    st.lists(st.integers(-1, 140), max_size=12),
+    st.integers(0, 15),
+)
+@settings(deadline=None)
+def test_points__are_numbered_by_rank(rows, wanted, ends):
+    """Points of locations of 131 rows each, some of which have one more at their end."""
+    n = len(rows)
+    first_row, has_end = np.arange(n + 1) * 131, np.array([ends >> i & 1 for i in range(n)])
+    row = np.array([131 * i + r for i, of in enumerate(rows) for r in sorted(of, reverse=True)], np.int64)
+    all_points = [
+        (i, r) for i, of in enumerate(rows) for r in [*sorted(131 * i + r for r in of), *["end"] * has_end[i]]
+    ]
+    real = [k for k, (_, r) in enumerate(all_points) if r != "end"]
+    wanted = np.array([w if w < 0 else w % (131 * n) for w in wanted], np.int64)
+    for kernel in (lambda f: f, lambda f: f.py_func):
+        word, before = np.zeros((131 * n >> 6) + 1, np.int64), np.zeros((131 * n >> 6) + 1, np.int32)
+        kernel(ranking.mark_rows)(row, np.zeros(row.size, np.int32), word)
+        assert kernel(ranking.count_rows)(word, before) == row.size
+        of = ranking.Rows(word, before, first_row, np.append(0, np.cumsum(has_end)))
+        start, found, last = np.zeros(n + 1, np.int64), np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.int64)
+        kernel(ranking.start_locations)(of, start)
+        assert start.tolist() == [sum(i < k for i, _ in all_points) for k in range(n + 1)]
+        kernel(ranking.number_rows)(wanted, of, found)
+        by_row = {r: k for k, (_, r) in enumerate(all_points) if r != "end"}
+        assert found.tolist() == [by_row.get(w, -1) for w in wanted.tolist()]
+        kernel(ranking.number_rows_before)(wanted, of, start, last)
+        assert last.tolist() == [
+            max((k for k in real if w >= 0 and all_points[k][1] < w), default=-1) for w in wanted.tolist()
+        ]
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 9)), max_size=20), st.integers(0, 12))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, gap):
+    columns = Columns(110, {"x": np.arange(110) ** 3, "y": np.arange(110.0)})
+    (tmp_path / "columns").unlink(missing_ok=True)
+    monkeypatch.setattr(near, "GAP", gap)
+    first = np.array([a for a, _ in ranges], np.int64)
+    stop = first + np.array([n for _, n in ranges], np.int64)
+    for source in (columns, SpilledColumns(columns, {}, tmp_path / "columns")):
+        of = near.Near(source, first, stop)
+        x, y, at = of.column("x"), of.column("y"), of.place(first)
+        for a, (begin, n) in zip(at.tolist(), ranges, strict=True):
+            if n:
+                assert x[a : a + n].tolist() == columns.x[begin : begin + n].tolist()
+                assert y[a : a + n].tolist() == columns.y[begin : begin + n].tolist()
+        rows = np.append(first, -1)
+        assert near.picked(source, "x", rows).tolist() == [*columns.x[first].tolist(), -1]
+        if source is not columns and stop.size:
+            assert x.size <= min(110, (stop - first).sum() + gap * first.size)
+
+
+@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
+def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
+    """What other partitions have kept is read where it is needed."""
+    monkeypatch.setattr(partitions, "PARTITION_ROWS", 200)
+    trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"), jobs=1)
+    held = trace.analyze(conventions, properties=["delay", "performance_impact"])
+    monkeypatch.setattr(spill, "BUDGET", 0)
+    monkeypatch.setattr(near, "GAP", 3)
+    spilled = trace.analyze(conventions, properties=["delay", "performance_impact"])
+    for name in held.properties.id:
+        assert np.array_equal(held.cells[name].key, spilled.cells[name].key), name
+        assert np.array_equal(held.cells[name].value, spilled.cells[name].value), name
 
 
 POINT = st.one_of(
@@ -535,11 +632,11 @@ def test_amounts__are_those_of_all_rows(dtype):
 
 
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
-def test_costs__are_the_same_however_many_kinds_are_carried_back_at_a_time(conventions, tmp_path, monkeypatch):
+def test_costs__are_the_same_however_little_room_there_is_at_first(conventions, tmp_path, monkeypatch):
     chosen = ["delay", "waitstates_direct_vs_indirect", "waitstates_propagating_vs_terminal"]
     trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"))
     once = trace.analyze(conventions, properties=chosen)
-    monkeypatch.setattr(sweep, "COSTS", 1)
+    monkeypatch.setattr(sweep, "ROOM", 1)
     singly = trace.analyze(conventions, properties=chosen)
     for name in once.properties.id:
         assert np.array_equal(once.cells[name].key, singly.cells[name].key), name
@@ -582,9 +679,11 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
     chosen = ["delay", "critical_path", "performance_impact"]
     compiled = tracecols.open(store).analyze(conventions, properties=chosen)
     for module, names in (
-        (segments, ("collect_segments", "sum_intervals")),
-        (causes, ("find_last_synchronisations", "subtract_maps", "order_nodes", "scale_costs", "walk_critical_path")),
-        (causes, ("divide_costs", "divide_amounts", "charge_call_paths")),
+        (segments, ("collect_segments",)),
+        (intervals_of, ("sum_intervals", "compare_sides")),
+        (ranking, ("mark_rows", "count_rows", "number_rows", "start_locations", "place_points", "sort_by_cause")),
+        (costs, ("order_pairs", "scale_costs", "divide_costs", "settle_costs", "count_kinds", "list_by_kind")),
+        (causes, ("find_last_synchronisations", "divide_amounts", "charge_call_paths", "walk_critical_path")),
     ):
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)

@@ -107,7 +107,7 @@ def _delay_costs(
         if quirks.rounds_seconds:
             value = np.repeat(amount, n) * time[ranges(first[chosen], n)]
         else:
-            value = divide_some_ticks(amount, first[chosen], stop[chosen], time)
+            value = divide_some_ticks(amount, first[chosen], n, time)
         if parts is not None:
             weights.append(parts.weigh(CHARGED.index(name), ranges(begin[chosen], n), value, np.repeat(here, n)))
         room = min(value.size, (1 + int(np.count_nonzero(np.diff(here)))) * n_sums)

@@ -34,6 +34,8 @@ class PointIndex:
         How long each waits.
     cause_start : (n_locations + 1,) int64
         First pair by the location of its cause; pairs are in the order of their causes.
+    pair_of : (n_points,) int32 or int64
+        Pair of each waiting point, the last of several; -1 none.
     """
 
     start: NDArray[np.int64]
@@ -42,6 +44,7 @@ class PointIndex:
     wait_path: NDArray[np.int32]
     wait: Times
     cause_start: NDArray[np.int64]
+    pair_of: NDArray[np.signedinteger[Any]]
 
     def points_of(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the points of some locations, one location after the other; (n,) int64."""
@@ -71,6 +74,9 @@ def index_points(facts: Facts, sync_points: CompoundTable, delay_pairs: Compound
     waits_before: NDArray[np.signedinteger[Any]] = np.zeros(len(sync_points) + 1, number)
     np.cumsum(is_wait, dtype=number, out=waits_before[1:])
     start = location_starts(facts, sync_points.location)
+    pair_of = np.full(len(sync_points), -1, number_type(len(delay_pairs)))
+    pairs = np.flatnonzero(delay_pairs.waiting >= 0)
+    pair_of[delay_pairs.waiting[pairs]] = pairs
     return PointIndex(
         start=start,
         waits_before=waits_before,
@@ -78,4 +84,5 @@ def index_points(facts: Facts, sync_points: CompoundTable, delay_pairs: Compound
         wait_path=pick(facts.call_paths.whole.met, sync_points.call_path[waits]),
         wait=sync_points.wait[waits],
         cause_start=np.searchsorted(delay_pairs.cause, start.astype(delay_pairs.cause.dtype)),
+        pair_of=pair_of,
     )

@@ -32,7 +32,8 @@ class Near:
             order = wanted[np.argsort(first[wanted], kind="stable")]
             first, reached = first[order], np.maximum.accumulate(stop[order])
             new = np.flatnonzero(np.append(True, first[1:] > reached[:-1] + GAP)[: first.size])
-            self._begin, self._end = first[new], reached[np.append(new[1:], first.size)[: new.size] - 1]
+            last = np.append(new[1:], first.size)[: new.size] - 1
+            self._begin, self._end = first[new], reached[last]
         self._before = np.cumsum(self._end - self._begin) - (self._end - self._begin)
 
     def place(self, row: NDArray[np.int64]) -> NDArray[np.int64]:

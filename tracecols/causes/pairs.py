@@ -274,21 +274,6 @@ def _idle_threads(
     return idle[known], since
 
 
-def find_points(points: Columns, row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the points at rows of events; (n,) int64, -1 where there is none.
-
-    Parameters
-    ----------
-    points : Columns
-        In the order of locations and rows.
-    row : (n,) int64
-        Rows of events.
-    """
-    # rows are numbered location by location, as points are; only ends of locations are beyond all rows
-    real = np.flatnonzero(points.event != AT_END)
-    return pick(real, lookup(points.event[real], row))
-
-
 def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return the first point of each location; (n_locations + 1,) int64.
 

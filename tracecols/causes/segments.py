@@ -27,6 +27,7 @@ from tracecols.kernels import intervals
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.schema import EventKind as K
+from tracecols.schema.causes import POINTS
 
 LIMIT = 128
 """Call paths that the reference's maps of times hold."""
@@ -265,10 +266,7 @@ def segments(
     collector = _Collector(dtype, len(tree), limit, n_joins)
     marks, of_point = _marks(facts, quirks, scans, mine, is_worker, sync_points, point_index, thread_points)
     mark_start = np.searchsorted(marks.row, facts.first_rows[mine])
-    nested, nested_point, is_resume = _nested(facts, quirks, mine, sync_points, point_index, thread_points)
-    nested_at = np.stack(
-        [np.searchsorted(sync_points.location[nested_point], mine, side) for side in ("left", "right")], 1
-    )
+    nested, nested_point, is_resume, nested_ends = _nested(facts, quirks, mine, sync_points, point_index, thread_points)
     # a thread that a process forks or creates is not there from the start of the run on
     late = is_worker & (not quirks.counts_unexecuted)
     first_times = times(np.array([scans[i].first_time for i in mine.tolist()], np.int64))
@@ -285,7 +283,7 @@ def segments(
             if first[i] < 0:
                 first[i] = collector.n_segments
                 edges_of = EdgeCollector.of(facts, quirks, scans[i])
-                collector.begin(int(mark_start[k]), nested_at[k], since[k], times(flush_stops[k]), edges_of)
+                collector.begin(int(mark_start[k]), nested_ends[k : k + 2], since[k], times(flush_stops[k]), edges_of)
             _collect(
                 facts, events, at, time, collector, tree_of, forgets, fills and not bool(is_worker[k]), marks, nested
             )
@@ -391,7 +389,7 @@ def _nested(
     points: CompoundTable,
     index: PointIndex,
     threads: ThreadPoints,
-) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """Find the times inside of the calls of points where a cut is made if the calls execute something else.
 
     Returns
@@ -402,24 +400,27 @@ def _nested(
         The point of each.
     is_resume : (n,) bool
         Whether it is the time when the point has waited long enough, and not the begin of its call.
+    ends : (n_own_locations + 1,) int64
+        Where those of each location end, after a 0.
     """
-    dtype, nothing = time_type(quirks), np.zeros(0, np.int64)
-    if quirks.cuts_behind_nested:
-        return kernels.Nested(nothing, nothing.astype(dtype), nothing, nothing.astype(dtype)), nothing, nothing > 0
     of = index.points_of(mine)
     # a thread begins in a parallel region, and one that is created begins, with its point
-    of = of[~np.isin(points.kind[of], (FORK, CREATED, END))]
-    begin = clock(facts, quirks)(points.begin_time[of])
-    waits = np.flatnonzero(points.wait[of] > 0)
-    resumes = begin[waits] + points.wait[of[waits]]
-    with_tasks = lookup(threads.with_tasks.column("exit"), points.event[of[waits]])
-    resumes = np.where(with_tasks >= 0, pick(threads.with_tasks.column("latest"), with_tasks), resumes)
-    point, time = np.concatenate([of, of[waits]]), np.concatenate([begin, resumes])
-    is_resume = np.arange(point.size) >= of.size
-    order = np.lexsort((time, points.location[point]))
-    point, time, is_resume = point[order], time[order], is_resume[order]
-    cut, at = np.full(point.size, -1, np.int64), np.zeros(point.size, dtype)
-    return kernels.Nested(points.event[point], time, cut, at), point, is_resume
+    has_call = np.full(len(POINTS), not quirks.cuts_behind_nested)
+    has_call[[FORK, CREATED, END]] = False
+    of = of[has_call[points.kind[of]]]
+    row, begin, wait = points.event[of], clock(facts, quirks)(points.begin_time[of]), points.wait[of]
+    waits, resumes = wait > 0, begin + wait
+    if len(threads.with_tasks):
+        with_tasks = lookup(threads.with_tasks.column("exit"), row)
+        resumes = np.where(with_tasks >= 0, pick(threads.with_tasks.column("latest"), with_tasks), resumes)
+    n = of.size + int(waits.sum())
+    nested = kernels.Nested(
+        np.empty(n, np.int64), np.empty(n, begin.dtype), np.full(n, -1, np.int64), np.zeros(n, begin.dtype)
+    )
+    of_call, is_resume, ends = np.empty(n, np.int64), np.empty(n, bool), np.empty(mine.size + 1, np.int64)
+    bounds = np.append(np.searchsorted(of, index.start[mine]), of.size)
+    kernels.list_nested(bounds, kernels.Calls(row, begin, resumes, waits), nested, of_call, is_resume, ends)
+    return nested, of[of_call], is_resume, ends
 
 
 def _found(nested: kernels.Nested, point: NDArray[np.int64], of: NDArray[np.bool_]) -> NestedCuts:

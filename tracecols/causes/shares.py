@@ -20,11 +20,12 @@ def divide_ticks(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDAr
     weight : (n_weights,) int64
         Not negative.
     """
-    return divide_some_ticks(amount, np.append(0, end[:-1])[: end.size], end, weight)
+    size = np.diff(end, prepend=0)
+    return divide_some_ticks(amount, end - size, size, weight)
 
 
 def divide_some_ticks(
-    amount: NDArray[np.int64], first: NDArray[np.int64], stop: NDArray[np.int64], weight: NDArray[np.int64]
+    amount: NDArray[np.int64], first: NDArray[np.int64], size: NDArray[np.int64], weight: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Divide whole amounts in proportion to some of the weights each; the shares of one amount after the other; int64.
 
@@ -32,15 +33,14 @@ def divide_some_ticks(
     ----------
     amount : (n,) int64
         Not negative.
-    first, stop : (n,) int64
-        Its weights; an amount without any is one share.
+    first, size : (n,) int64
+        Its weights; a single one may be missing.
     weight : (n_weights,) int64
         Not negative.
     """
-    size = stop - first
-    share = np.empty(int(np.maximum(size, 1).sum()), np.int64)
+    share = np.empty(int(size.sum()), np.int64)
     scratch = np.zeros((3, int(size.max(initial=1))), np.int64)
-    kernels.divide_amounts(amount, first, stop, weight, share, *scratch)
+    kernels.divide_amounts(amount, first, size, weight, share, *scratch)
     return share
 
 

@@ -11,20 +11,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.delays import Delays
 from tracecols.causes.index import PointIndex
-from tracecols.causes.pairs import (
-    CREATED,
-    END,
-    FORK,
-    IDLE,
-    THREAD_BARRIER,
-    find_points,
-    has_mpi,
-    has_openmp,
-    location_starts,
-)
+from tracecols.causes.pairs import CREATED, END, FORK, IDLE, THREAD_BARRIER, has_mpi, has_openmp
 from tracecols.causes.points import Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
-from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes
@@ -33,6 +23,10 @@ from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 
 N_P2P_KINDS = 2
 """Kinds of delays below this are point-to-point."""
+
+
+ROOM = 1 << 12
+"""Items of lists of amounts, at first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +217,7 @@ class _Pool:
     """
 
     def __init__(self, n: int, dtype: DTypeLike) -> None:
-        room = max(1 << 12, n // 4)
+        room = max(ROOM, n // 4)
         number = number_type(max(n, room) * len(DELAYS))
         below = np.arange(1, room + 1, dtype=number)
         below[-1] = -1
@@ -266,23 +260,12 @@ def _ordered(
 ) -> tuple[NDArray[np.signedinteger[Any]], int]:
     """Order pairs from the end to the beginning; return as well how many points come before what they depend on."""
     n_locations = index.start.size - 1
-    has_waiting = np.flatnonzero(pairs.waiting >= 0)
-    pair_of = np.full(len(points), -1, number_type(len(pairs)))
-    pair_of[pairs.waiting[has_waiting]] = has_waiting
-    n_open = np.bincount(pairs.cause[has_waiting], minlength=len(points)).astype(np.int32)
-    order = np.empty(len(pairs), pair_of.dtype)
+    n_open = np.bincount(pairs.cause[pairs.waiting >= 0], minlength=len(points)).astype(np.int32)
+    order = np.empty(len(pairs), index.pair_of.dtype)
     scratch, is_blocked = np.empty((3, n_locations), np.int64), np.zeros(n_locations, bool)
-    given = index.cause_start, index.start, points.location, pairs.cause, pair_of, n_open
+    given = index.cause_start, index.start, points.location, pairs.cause, index.pair_of, n_open
     n_forced = kernels.order_pairs(*given, scratch, is_blocked, order)
     return order, int(n_forced)
-
-
-def _causes_of(n_points: int, pairs: CompoundTable) -> NDArray[np.signedinteger[Any]]:
-    """Return of every point the one that lets it wait; -1 none."""
-    cause_of = np.full(n_points, -1, pairs.cause.dtype)
-    waits = pairs.waiting >= 0
-    cause_of[pairs.waiting[waits]] = pairs.cause[waits]
-    return cause_of
 
 
 def _sums(values: Times, start: NDArray[np.int64], stop: NDArray[np.int64]) -> Times:
@@ -315,77 +298,81 @@ class Path:
 
 
 @step(SWEEP, "path", keeps=("path",))
-def find_critical_path(facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable) -> Path:
+def find_critical_path(
+    facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex
+) -> Path:
     """Walk back from what ended last to what it waited for, until the start of MPI or the beginning of the trace."""
-    n = len(sync_points)
-    kind, location, wait = sync_points.kind, sync_points.location, sync_points.wait
-    is_init, is_finalize = kind == POINTS.index("MPI_Init"), kind == POINTS.index("MPI_Finalize")
-    cause_of = _causes_of(n, delay_pairs)
-    is_team = (kind == FORK) | (kind == THREAD_BARRIER)
-    waits_for_others = (wait > 0) & (cause_of >= 0)
-    if quirks.splits_path:
-        stops = (is_init & quirks.leaves_out_startup) | is_team | ((kind < N_MPI) & waits_for_others)
-    else:
-        stops = waits_for_others
-    # barriers of threads go on with all who did not wait, forks with the thread that forked
-    goes_on = cause_of.astype(np.int64)
-    barriers = np.flatnonzero((kind == THREAD_BARRIER) & quirks.splits_path)
-    # the set of a barrier is numbered by one of its rows
-    team = find_points(sync_points, sync_points.set[barriers])
-    team = np.where(team >= 0, team, barriers)
-    goes_on[barriers] = -2 - team
-    by_team = np.argsort(team, kind="stable")
-    forks = np.flatnonzero((kind == FORK) | (kind == CREATED))
-    goes_on[forks] = find_points(sync_points, sync_points.set[forks])
-    if not quirks.splits_path:
-        stops[forks] = (goes_on[forks] >= 0) & (goes_on[forks] != forks)
-    # a thread is in a parallel region from the FORK on; the launch of one that is created is the matter of who creates
-    # it
-    time = clock(facts, quirks)(sync_points.begin_time) - np.where(kind == FORK, sync_points.total, 0)
-    resumes = time + np.where(waits_for_others, sync_points.total, 0)
-    resumes = np.where(goes_on >= 0, np.minimum(resumes, pick(time, np.maximum(goes_on, -1))), resumes)
-    resumes[forks] = np.where(kind[forks] == CREATED, time[forks], pick(time, goes_on[forks]))
-    team_start = np.concatenate([[0], np.cumsum(np.bincount(team, minlength=n))]).astype(np.int64)
-    at = np.maximum.accumulate(np.where(stops, np.arange(n), -1)) if n else np.zeros(0, np.int64)
-    before = np.append(-1, at[:-1])
-    start_of = location_starts(facts, location)
-    before = np.where(before >= start_of[location], before, -1) if n else before[:0]
-    begin = _start(facts, quirks, sync_points, is_finalize)
-    dtype = time_type(quirks)
-    nothing, no_times = np.zeros(0, np.int64), np.zeros(0, dtype)
+    nothing, no_times = np.zeros(0, np.int64), np.zeros(0, time_type(quirks))
+    begin, n = _start(facts, quirks, sync_points), len(sync_points)
     if begin < 0:
         return Path(nothing, nothing, no_times, no_times)
-    until = np.full(n, -1, np.int64)
-    reached, left = np.zeros(n + 1, dtype), np.zeros(n + 1, dtype)
-    beginning = int(
-        causes.walk_critical_path(
-            begin,
-            before,
-            goes_on,
-            is_init & quirks.leaves_out_startup,
-            team_start,
-            barriers[by_team],
-            wait,
-            np.zeros(n, bool),
-            np.zeros(n + 1, np.int64),
-            until,
-            not quirks.splits_path,
-            time,
-            resumes,
-            reached,
-            left,
-        )
-    )
-    since = np.flatnonzero(until >= 0)
-    until = until[since]
-    if beginning >= 0:
-        since, until = np.append(-1, since), np.append(beginning, until)
+    until_of = np.full(n, -1, delay_pairs.cause.dtype)
+    seen, work, path = np.zeros(n, bool), np.empty(n, np.int64), np.empty((3, n + 1), np.int64)
+    stops = _stops(facts, quirks, sync_points, delay_pairs, point_index)
+    n_found = causes.walk_critical_path(begin, not quirks.splits_path, stops, seen, work, until_of, path)
+    since, until, other = path[:, :n_found]
     if quirks.splits_path:
-        return Path(since, until, no_times, no_times)
-    return Path(since, until, reached[since], left[since])
+        # of several paths that reach the beginning the last one
+        beginning = until[since < 0][-1:]
+        since = np.flatnonzero(until_of >= 0)
+        until = np.append(beginning, until_of[since]).astype(np.int64)
+        return Path(np.append(np.full(beginning.size, -1), since), until, no_times, no_times)
+    left = _times_on_path(facts, quirks, sync_points, begin, since, other)
+    order = np.argsort(since)
+    return Path(since[order], until[order], left[1:][order], left[:-1][order])
 
 
-def _start(facts: Facts, quirks: Quirks, points: CompoundTable, is_finalize: NDArray[np.bool_]) -> int:
+def _stops(
+    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, index: PointIndex
+) -> causes.Stops:
+    """Say at which points the critical path may go on elsewhere."""
+    kinds = np.arange(len(POINTS))
+    is_fork = np.isin(kinds, (FORK, CREATED))
+    ends = (kinds == POINTS.index("MPI_Init")) & quirks.leaves_out_startup
+    team_set, team_member = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if quirks.splits_path:
+        # barriers of threads go on with all who did not wait, forks with the thread that forked
+        always = ends | (kinds == FORK) | (kinds == THREAD_BARRIER)
+        if_waits, if_forked = kinds < N_MPI, np.zeros(kinds.size, bool)
+        barriers = np.flatnonzero(points.kind == THREAD_BARRIER)
+        team_member = barriers[np.argsort(points.set[barriers], kind="stable")]
+        team_set = points.set[team_member]
+    else:
+        always, if_waits, if_forked = np.zeros(kinds.size, bool), ~is_fork, is_fork
+    of_points = points.location, points.kind, points.event, points.wait, points.set
+    of_kinds = ends, always, if_waits, if_forked, is_fork
+    of_pairs = index.pair_of, pairs.cause
+    return causes.Stops(index.start, facts.first_rows, *of_points, *of_pairs, *of_kinds, team_set, team_member)
+
+
+def _times_on_path(
+    facts: Facts, quirks: Quirks, points: CompoundTable, begin: int, since: NDArray[np.int64], other: NDArray[np.int64]
+) -> Times:
+    """Return when the critical path starts, and when it reaches each stop, never forward in time; (n_stops + 1,).
+
+    Parameters
+    ----------
+    since, other : (n_stops,) int64
+        Stops in the order of the walk, -1 the beginning of a location, and where the path goes on.
+    """
+    times = clock(facts, quirks)
+
+    def begins(at: NDArray[np.int64]) -> Times:
+        # a thread is in a parallel region from the FORK on; the launch of one that is created is the matter of who
+        # creates it
+        return times(points.begin_time[at]) - np.where(points.kind[at] == FORK, points.total[at], 0)
+
+    stops = np.flatnonzero(since >= 0)
+    at, origin = since[stops], other[stops]
+    kind, of_origin = points.kind[at], begins(origin)
+    waited = np.minimum(begins(at) + points.total[at], of_origin)
+    resumes = np.where(kind == CREATED, begins(at), np.where(kind == FORK, of_origin, waited))
+    reached = np.zeros(since.size, resumes.dtype)
+    reached[stops] = np.maximum(resumes, 0)
+    return np.minimum.accumulate(np.append(begins(np.array([begin])), reached))
+
+
+def _start(facts: Facts, quirks: Quirks, points: CompoundTable) -> int:
     """Return the point from which the critical path is walked back: of who enters MPI_Finalize last, else of who ends
     last."""
     if not quirks.leaves_out_startup:
@@ -393,7 +380,7 @@ def _start(facts: Facts, quirks: Quirks, points: CompoundTable, is_finalize: NDA
         return int(chosen[np.argmax(points.begin_time[chosen])]) if chosen.size else -1
     if not (has_mpi(facts) or has_openmp(facts)):
         return -1
-    chosen = np.flatnonzero(is_finalize)
+    chosen = np.flatnonzero(points.kind == POINTS.index("MPI_Finalize"))
     if not chosen.size:
         chosen = np.flatnonzero((points.kind == END) & (facts.locations.master[points.location] == points.location))
     return int(chosen[np.argmax(points.begin_time[chosen])]) if chosen.size else -1
