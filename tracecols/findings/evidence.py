@@ -128,7 +128,7 @@ class Evidence:
         nodes = self.s.graph.nodes
         names = [re.fullmatch(STARTS, name) is not None for name in self.s.model.regions.lower]
         result = np.zeros(len(nodes), bool)
-        result[nodes.call_exit[np.array(names, bool)[nodes.call_region]]] = True
+        result[self.s.calls[np.append(names, False).astype(bool)[self.s.call_region]]] = True
         return result
 
     def _in_region(self, call_path: int) -> NDArray[np.bool_]:
@@ -184,8 +184,7 @@ class Evidence:
     def _lock(self, c: Cause) -> dict[str, Any]:
         """Say who holds the lock how long, and what is executed meanwhile."""
         s = self.s
-        g = s.graph
-        tails = np.unique(g.edges.tail[c.change.cut])
+        tails = np.unique(s.tail[c.change.cut])
         comp = s.computation
         mine = np.isin(comp.node, tails)
         found = self._calls(c)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.findings.cause import Cause
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
 
 N_TRIED = 12
@@ -77,7 +78,7 @@ def of_locks(s: Scenarios) -> list[Cause]:
     """Return what would be gained if nobody waited for locks, by where they are taken."""
     g, nodes = s.graph, s.graph.nodes
     n = len(nodes)
-    edge = np.flatnonzero((g.edges.head < n) & (g.edges.tail < n))
+    edge = np.flatnonzero((g.edges.head < n) & (s.tail < n))
     edge = edge[nodes.kind[g.edges.head[edge]] == NodeClass.LOCK]
     if not edge.size:
         return []
@@ -93,10 +94,9 @@ def of_locks(s: Scenarios) -> list[Cause]:
 
 def of_barriers(s: Scenarios) -> list[Cause]:
     """Return what would be gained if nobody waited at barriers of MPI: by where they are."""
-    nodes = s.graph.nodes
     barrier = np.array([name.startswith(("mpi_barrier", "mpi_ibarrier")) for name in s.model.regions.lower], bool)
     at_barrier = np.zeros(s.graph.time.size, bool)
-    at_barrier[nodes.call_exit[barrier[nodes.call_region]]] = True
+    at_barrier[s.calls[np.append(barrier, False)[s.call_region]]] = True
     return _without_edges(s, "barrier", np.flatnonzero(at_barrier[s.graph.edges.head]), ())
 
 
@@ -107,7 +107,7 @@ def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:
 
 def _message_edges(s: Scenarios) -> NDArray[np.int64]:
     e, n = s.graph.edges, len(s.graph.nodes)
-    return np.flatnonzero((e.head < n) & (e.tail < n) & (e.steps == 1))
+    return np.flatnonzero((e.head < n) & (s.tail < n) & (e.steps == MESSAGE_STEPS))
 
 
 def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:
@@ -140,7 +140,7 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     call = nodes.calls_around(m.recv_enter)
     kept = np.flatnonzero((call >= 0) & (m.recv_post_enter >= 0) & (m.recv_post_enter != m.recv_enter))
     call = call[kept]
-    head = nodes.call_exit[call]
+    head = call
     wait = np.maximum(s.losses()[head], 0)
     gap = (m.recv_enter_time - m.recv_post_enter_time)[kept]
     mutual = _mutual(m.send_location[kept], m.send_enter_time[kept], m.recv_location[kept], m.recv_enter_time[kept])

@@ -6,8 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels import replay as kernels
+from tracecols.kernels.maxplus import NEVER
+from tracecols.model.model import Model
+from tracecols.replay.events import Computation
 from tracecols.replay.graph import Graph
-from tracecols.replay.replay import Replay
+
+Rows = NDArray[np.int64]
 
 POLLING = ("mpi_test", "mpi_iprobe", "mpi_improbe")
 """What the names of calls begin with that ask whether something has come, in lower case."""
@@ -18,7 +22,9 @@ def is_polling(lower: list[str]) -> NDArray[np.bool_]:
     return np.array([name.startswith(POLLING) and name != "mpi_test_cancelled" for name in lower], bool)
 
 
-def collapsed(replay: Replay, graph: Graph, lag: NDArray[np.int64], call_path: NDArray[np.int64]) -> NDArray[np.int64]:
+def collapsed(
+    model: Model, graph: Graph, computation: Computation, call_path: Rows, leave: Rows, region: NDArray[np.int32]
+) -> Rows:
     """Return the weights of a graph in which what is between the calls of a loop that polls takes no time, so that its
     last call waits for what it completes.
 
@@ -27,26 +33,28 @@ def collapsed(replay: Replay, graph: Graph, lag: NDArray[np.int64], call_path: N
 
     Parameters
     ----------
-    lag : (n_edges,) int64
-        Lags of the edges of the graph.
     call_path : (n_nodes,) int64
         Call path before each node.
+    leave : (n_calls,) int64
+        Nodes at which outermost MPI calls end.
+    region : (n_calls,) int32
+        Their regions; -1 unknown.
     """
     nodes = graph.nodes
     weight = graph.weight.copy()
-    polls = is_polling(list(replay.model.regions.lower))
-    if not polls.any() or nodes.call_region.size < 2:
+    polls = is_polling(list(model.regions.lower))
+    if not polls.any() or leave.size < 2:
         return weight
-    region, enter, leave = nodes.call_region, nodes.call_enter, nodes.call_exit
+    enter, is_poll = nodes.enter_of(leave), np.append(polls, False)[region]
     # a loop goes on from one call to the next of the same location and call path
-    goes_on = polls[region[1:]] & polls[region[:-1]]
+    goes_on = is_poll[1:] & is_poll[:-1]
     goes_on &= nodes.location[enter[1:]] == nodes.location[enter[:-1]]
     goes_on &= call_path[leave[1:]] == call_path[leave[:-1]]
     # nothing but the call path around it is between the two: no other node
     goes_on &= enter[1:] == leave[:-1] + 1
     # time in regions of their own is computation on another call path
-    c = replay.computation
-    parent = replay.model.call_paths.parent.astype(np.int64)
+    c = computation
+    parent = model.call_paths.parent.astype(np.int64)
     around = parent[call_path[leave[:-1]]]
     at = np.full(len(nodes), -1, np.int64)
     at[enter[1:]] = around
@@ -72,8 +80,10 @@ def collapsed(replay: Replay, graph: Graph, lag: NDArray[np.int64], call_path: N
     inside[leave[joins]] = inside[enter[joins + 1]] = True
     # times in a loop are those it has without waiting; the last call makes up for it
     kernels.catch_up(nodes.is_first, inside, weight, time)
-    base = np.empty(time.size, np.int64)
-    kernels.find_bases(nodes.is_first, graph.edges.tail, graph.edges.head, lag, time, base)
+    base = np.empty(n, np.int64)
+    base[0], base[1:] = NEVER, np.where(nodes.is_first[1:], NEVER, time[: n - 1])
+    into = np.flatnonzero(graph.edges.head < n)
+    np.maximum.at(base, graph.edges.head[into], (time[graph.edges.tail] + graph.lags)[into])
     ends = np.setdiff1d(leave[joins + 1], leave[joins])
     weight[ends] = np.maximum(graph.time[ends] - base[ends], 0)
     return weight

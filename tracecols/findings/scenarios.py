@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
-from tracecols.findings.conditions import queue_locks, signal_edges
+from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.findings.polling import collapsed
+from tracecols.findings.queues import queue_locks
 from tracecols.findings.windows import window_edges
+from tracecols.kernels.maxplus import BEGUN
+from tracecols.kernels.replay import IS_CALL
 from tracecols.once import once
-from tracecols.replay.events import Computation, events_of, nodes_of
+from tracecols.replay.events import Computation
 from tracecols.replay.graph import Graph
-from tracecols.replay.nodes import NodeClass
+from tracecols.replay.nodes import NodeClass, mpi_regions
 from tracecols.replay.replay import Replay
 
 Rows = NDArray[np.int64]
@@ -66,7 +68,7 @@ class Change:
 class Scenarios:
     """A replay, prepared for many small changes.
 
-    Waits for conditions have edges from the thread that signals, and loops of MPI_Test are one wait each.
+    Calls of one-sided communication wait for others, and loops of MPI_Test are one wait each.
 
     Attributes
     ----------
@@ -83,12 +85,10 @@ class Scenarios:
 
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model = replay, replay.model
-        self.call_path, signals = _call_paths(replay)
-        of_signals, of_windows = signal_edges(replay, signals), window_edges(replay)
-        without = queue_locks(replay) if of_signals[0].size else np.zeros(len(replay.graph.edges), bool)
-        more = tuple(np.concatenate(both) for both in zip(of_signals, of_windows, strict=True))
-        self.graph, self.lag = _with_edges(replay.graph, (more[0], more[1], more[2]), without)
-        self.weight = collapsed(replay, self.graph, self.lag, self.call_path)
+        self.call_path = _call_paths(replay)
+        self.graph = _with_edges(replay.graph, *window_edges(replay), queue_locks(replay))
+        self.lag = self.graph.lags
+        self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
         nodes = self.graph.nodes
         begin, end = replay.window(nodes.time)
         self.in_window = (nodes.time > begin) & (nodes.time <= end) & (nodes.kind != NodeClass.START)
@@ -117,6 +117,27 @@ class Scenarios:
     def user_of_node(self) -> Rows:
         """The same of the call path before each node; (n_nodes,) int64, -1 for none."""
         return pick(self.user_call_path, self.call_path)
+
+    @once
+    def calls(self) -> Rows:
+        """The nodes at which outermost MPI calls end; (n_calls,) int64."""
+        return self.graph.nodes.with_role(IS_CALL)
+
+    @once
+    def call_region(self) -> NDArray[np.int32]:
+        """The regions of these calls; (n_calls,) int32, -1 unknown."""
+        paths = self.model.call_paths
+        is_mpi = mpi_regions(self.model.regions)[paths.region] if len(paths) else np.zeros(0, bool)
+        outermost, at = np.full(len(paths), -1), np.arange(len(paths))
+        while (at >= 0).any():
+            outermost = np.where((at >= 0) & is_mpi[at], at, outermost)
+            at = np.where(at >= 0, paths.parent.astype(np.int64)[at], -1)
+        return pick(paths.region, pick(outermost, self.call_path[self.calls])).astype(np.int32)
+
+    @once
+    def tail(self) -> NDArray[np.int32]:
+        """Where edges come from; (n_edges,) int32."""
+        return self.graph.edges.tail
 
     def sweep(self, changes: Iterable[Change] = ()) -> Rows:
         """Return the times of the nodes after some changes together; (n_nodes,) int64."""
@@ -168,8 +189,7 @@ class Scenarios:
     def begins_in_team(self) -> NDArray[np.bool_]:
         """Select the nodes at which threads other than the forking one begin in a team; (n_nodes,) bool."""
         nodes = self.graph.nodes
-        result = np.zeros(len(nodes), bool)
-        result[nodes.team_begins[nodes.team_begins >= 0]] = True
+        result = (nodes.mark & BEGUN > 0) & (nodes.kind == NodeClass.OPENMP)
         master = self.model.locations.master
         return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
 
@@ -185,60 +205,22 @@ class Scenarios:
         return Change(nodes, self.weight[nodes])
 
 
-def _with_edges(graph: Graph, more: tuple[Rows, Rows, Rows], without: NDArray[np.bool_]) -> tuple[Graph, Rows]:
-    """Return a graph with further edges (tails, heads, lags) and without some others, and the lags of all; unchanged if
-    the further ones contradict others."""
-    tail, head, lag = more
-    if not tail.size:
-        return graph, graph.lag
-    original, graph = graph, Graph(graph.nodes, graph.edges.where(~without), graph.n_hubs, graph.time, graph.counts)
-    found = EdgeCollector(graph.time.size)
+def _with_edges(graph: Graph, tail: Rows, head: Rows, without: NDArray[np.bool_]) -> Graph:
+    """Return a graph with further edges and without some others; unchanged if the further ones contradict others."""
+    if not tail.size and not without.any():
+        return graph
+    found = EdgeCollector(len(graph.nodes))
+    found.hubs(graph.n_hubs)
+    found.add_edges(graph.edges.where(~without))
     found.add(tail, head, is_inferred=True)
-    both = Edges(
-        *(
-            np.concatenate([getattr(e, name) for e in (graph.edges, found.edges())])
-            for name in Edges.__dataclass_fields__
-        )
-    )
-    result = Graph(graph.nodes, both, graph.n_hubs, graph.time, graph.counts)
-    lags = np.concatenate([graph.lag, lag])
-    result.lag = lags
-    result.weight = weights_of(result, lags)
-    if (result._swept(result.weight, lags)[1] >= 0).any():
-        return original, original.lag
-    return result, lags
+    result = Graph(graph.nodes, found.edges(), graph.n_hubs, graph.time, graph.counts)
+    return graph if result.stuck.any() else result
 
 
-def weights_of(graph: Graph, lag: Rows, time: Rows | None = None) -> Rows:
-    """Return the weights with which a sweep gives the recorded times again; (n_all,) int64."""
-    from tracecols.kernels import replay as kernels
-
-    time = graph.time if time is None else time
-    base = np.empty(time.size, np.int64)
-    kernels.find_bases(graph.nodes.is_first, graph.edges.tail, graph.edges.head, lag, time, base)
-    return time - base
-
-
-def _call_paths(replay: Replay) -> tuple[Rows, list[tuple[int, Rows, Rows]]]:
-    """Return the call path before each node, and the calls that signal conditions: location, row counted from its
-    first event, and time; one pass over all events."""
-    model, nodes = replay.model, replay.graph.nodes
-    result = np.full(len(nodes), -1, np.int64)
-    signals: list[tuple[int, Rows, Rows]] = []
-    lower = model.regions.lower
-    names = ("pthread_cond_signal", "pthread_cond_broadcast")
-    signalling = np.array([name in names for name in lower], bool)[model.call_paths.region]
-    for location in np.unique(nodes.location).tolist():
-        e = events_of(model, nodes, location)
-        low, high = nodes_of(nodes, location)
-        before = np.maximum(e.node - 1, 0)
-        result[low:high] = np.where(e.node > 0, e.call_path[before], -1)
-        # a thread that begins in a team was nowhere: what that takes belongs to what it does next
-        mine = result[low:high]
-        nowhere = np.flatnonzero(mine[:-1] < 0)
-        mine[nowhere] = mine[nowhere + 1]
-        if signalling.any():
-            inside = np.append(signalling, False)[e.call_path]
-            at = np.flatnonzero(inside & ~np.append(False, inside[:-1]))
-            signals.append((location, at.astype(np.int64), e.time[at]))
-    return result, signals
+def _call_paths(replay: Replay) -> Rows:
+    """Return the call path before each node; (n_nodes,) int64. A thread that begins in a team was nowhere: what that
+    takes belongs to what it does next."""
+    nodes, result = replay.nodes, replay.computation.before_node.astype(np.int64)
+    nowhere = np.flatnonzero((result[:-1] < 0) & ~nodes.is_first[1:])
+    result[nowhere] = result[nowhere + 1]
+    return result

@@ -76,6 +76,8 @@ class Computation:
     ticks : (n,) int64
     of_node : (n_nodes,) int32
         Call path of every node, of what is entered or left there; -1 none.
+    before_node : (n_nodes,) int32
+        Call path that the location is in before every node; -1 none.
     """
 
     start: NDArray[np.int32]
@@ -83,6 +85,7 @@ class Computation:
     location: NDArray[np.int32]
     ticks: NDArray[np.int64]
     of_node: NDArray[np.int32]
+    before_node: NDArray[np.int32]
 
     @property
     def node(self) -> NDArray[np.int64]:
@@ -99,11 +102,13 @@ def find_computation(model: Model, nodes: Nodes) -> Computation:
     it."""
     found: list[tuple[NDArray[Any], ...]] = []
     is_computation = nodes.kind == NodeClass.COMPUTATION
-    n_rows, of_node = np.zeros(len(nodes), np.int64), np.full(len(nodes), -1, np.int32)
+    n_rows = np.zeros(len(nodes), np.int64)
+    of_node, before_node = np.full(len(nodes), -1, np.int32), np.full(len(nodes), -1, np.int32)
     for location in np.flatnonzero(np.diff(nodes.location_start)).tolist():
         e = events_of(model, nodes, location)
         mine = slice(e.first_node, e.first_node + e.node.size)
         of_node[mine] = e.call_path[e.node]
+        before_node[mine] = np.where(e.node > 0, e.call_path[np.maximum(e.node - 1, 0)], -1)
         at, call_path, ticks = kernels.list_computation(e.time, e.call_path, e.node, is_computation[mine])
         if not at.size:
             continue
@@ -114,7 +119,7 @@ def find_computation(model: Model, nodes: Nodes) -> Computation:
     nothing = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))
     start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
     call_path, location_of_row, ticks = (np.concatenate(parts) for parts in zip(nothing, *found, strict=True))
-    return Computation(start, call_path, location_of_row, ticks, of_node)
+    return Computation(start, call_path, location_of_row, ticks, of_node, before_node)
 
 
 def new_times(
