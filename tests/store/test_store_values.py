@@ -310,9 +310,10 @@ def test_own_ancestor__is_found_at_any_depth():
 @pytest.mark.slow
 def test_any_value__is_used_or_refused(tmp_path):
     """Values changed at random, in a process of its own, with the bounds of all indices in kernels checked."""
-    program = Path(__file__).parents[1].joinpath("support", "store_mutations.py")
+    tests = Path(__file__).parents[1]
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    arguments = [sys.executable, str(program), str(tmp_path / "stores"), "10000", "150"]
+    environment["PYTHONPATH"] = os.pathsep.join([str(tests.parent), str(tests)])
+    arguments = [sys.executable, "-m", "support.store_mutations", str(tmp_path / "stores"), "10000", "150"]
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     used, refused = map(int, done.stdout.split())

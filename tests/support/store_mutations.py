@@ -1,7 +1,7 @@
 """Change values of a store, make all checksums right again, and see that using it ends well or with an error of ours.
 
-Also a program, to be run with the kernels' bounds checked: ``python store_mutations.py FOLDER FIRST_SEED COUNT`` writes
-a store into FOLDER and prints how many changed ones could be used, and how many were refused.
+Also a program, to be started in `tests` with the kernels' bounds checked: ``python -m support.store_mutations FOLDER
+FIRST_SEED COUNT`` writes a store into FOLDER and prints how many changed ones could be used, and how many were refused.
 """
 
 from __future__ import annotations
