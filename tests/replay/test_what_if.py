@@ -270,6 +270,28 @@ def test_command__json(tmp_path):
     assert plain["savings"][0]["saving"] >= plain["savings"][-1]["saving"]
 
 
+def test_gains__what_helps_most_is_first(steps):
+    gains = steps.what_if().gains
+    assert set(gains["option"]) == {"--transfer 0", "--balanced", "--openmp 0"}
+    assert gains["saving"].is_monotonic_decreasing
+    given = {"--transfer 0": {"transfer": 0}, "--balanced": {"balanced": True}, "--openmp 0": {"openmp": 0}}
+    for row in gains.to_dict("records"):
+        alone = steps.what_if(**given[row["option"]])
+        assert row["runtime"] == alone.runtime
+        assert row["saving"] == pytest.approx(alone.saving)
+        assert row["share"] == pytest.approx(alone.saving / alone.recorded_runtime)
+
+
+def test_command__begins_with_what_helps_most(tmp_path):
+    store = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace")
+    shown = run("what-if", store).stdout
+    assert shown.index("What helps most") < shown.index("Gain if one more call path")
+    plain = json.loads(run("what-if", store, "--json").stdout)
+    assert [row["option"] in shown for row in plain["gains"]] == [True] * 3
+    assert "What helps most" not in run("what-if", store, "--balanced").stdout
+    assert "gains" not in json.loads(run("what-if", store, "--balanced", "--json").stdout)
+
+
 def test_command__slack_says_until_when_another_path_takes_over():
     """Rank 0 works for 30 s, 20 of them in f, rank 1 for 24, before both meet: what is 6 s shorter is not on the path
     any more."""

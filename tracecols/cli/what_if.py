@@ -98,7 +98,8 @@ def what_if(
     """Predict the runtime of a recorded run with faster code, another network or balanced processes, by replay.
 
     \b
-    Without options: where to begin. The table says what would be gained by making one call path twice as fast.
+    Without options: where to begin. One table says what an ideal network, balanced processes and threads without
+    overhead would save, the other what would be gained by making one call path twice as fast.
     The re-timed trace can be analyzed like any other, for the wait states it would have.
 
     \b

@@ -89,6 +89,13 @@ class Prediction(RewrittenTrace):
         return self.replay.slack(self.changes, n)
 
     @once
+    def gains(self) -> pd.DataFrame:
+        """What an ideal network, balanced processes, and threads without overhead would save of the recorded run, each
+        alone: option of `tracecols what-if`, change, runtime (s), saving (s) and share (of the recorded runtime), the
+        largest saving first."""
+        return self.replay.gains()
+
+    @once
     def shortest(self) -> float:
         """Seconds the runtime would be with the same changes on an ideal network."""
         c = self.changes

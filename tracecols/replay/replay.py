@@ -27,6 +27,7 @@ from tracecols.replay.scenarios import (
     cells_of,
     changes_of,
     predict,
+    recorded_runtime,
     scaled,
     times_of,
     without_transfer,
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.int64]
 
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--transfer 0": {"transfer": 0.0},
+    "--balanced": {"balanced": True},
+    "--openmp 0": {"openmp": 0.0},
+}
+"""Changes of a whole run that are tried first, by the option of `tracecols what-if` that asks for them."""
 
 STRAIGHT = 2.0**-20
 """By how much of itself a saving may differ from a straight line: what rounding makes of it."""
@@ -187,6 +195,24 @@ class Replay(Replayable):
     def times(self, changes: Changes) -> Rows:
         """Return the times of the nodes after changes; (n_nodes,) int64."""
         return times_of(self, self.scenario(changes))
+
+    def gains(self) -> pd.DataFrame:
+        """Return by how much the runtime would shrink with each of `OPTIONS` alone, in one sweep.
+
+        Returns
+        -------
+        DataFrame
+            option, change, runtime (s), saving (s) and share (of the runtime), the largest saving first.
+        """
+        import pandas as pd
+
+        tried = [Changes(**given) for given in OPTIONS.values()]
+        runtime = predict(self, [self.scenario(changes) for changes in tried]) / self.model.facts.resolution
+        recorded = recorded_runtime(self) / self.model.facts.resolution
+        frame = pd.DataFrame({"option": list(OPTIONS), "change": [str(c) for c in tried], "runtime": runtime})
+        frame["saving"] = recorded - frame["runtime"]
+        frame["share"] = frame["saving"] / recorded if recorded > 0 else math.nan
+        return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
     def savings(self, changes: Changes, factor: float = 0.5, n: int = 20) -> pd.DataFrame:
         """Return by how much the runtime would shrink if a call path took less time, for the `n` with most computation.

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tracecols.enhance.scan.paths import shortened
+from tracecols.replay.replay import Changes
 from tracecols.report.comparison import TextTable
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 def render(prediction: Prediction, savings: pd.DataFrame, factor: float, width: int = 160) -> Iterator[RenderableType]:
     """Yield the runtimes, and a table of what would be gained besides by making single call paths faster."""
     yield _runtimes(prediction)
+    if prediction.changes == Changes():
+        yield ""
+        yield Text("What helps most", "bold")
+        yield _gains(prediction)
     if savings.empty:
         return
     yield ""
@@ -57,6 +62,15 @@ def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) 
     yield made
 
 
+def _gains(prediction: Prediction) -> TextTable:
+    """Return what changes of the whole run would save."""
+    made = TextTable("gain", "of runtime", "<option", "<change")
+    for row in prediction.gains.to_dict("records"):
+        share = f"{row['share']:.1%}" if math.isfinite(row["share"]) else "-"
+        made.add(f"{row['saving']:,.6f} s", share, row["option"], row["change"])
+    return made
+
+
 def _runtimes(prediction: Prediction) -> TextTable:
     """Return the recorded runtime, the predicted one, and that on an ideal network."""
     p = prediction
@@ -70,9 +84,16 @@ def _runtimes(prediction: Prediction) -> TextTable:
 
 def plain(prediction: Prediction, table: pd.DataFrame, factor: float | None) -> dict[str, Any]:
     """Return all numbers for JSON; what is not defined is null. Without a factor the table is that of slack."""
-    rows = [
+    rows = _rows(table)
+    found: dict[str, Any] = {"slack": rows} if factor is None else {"factor": factor, "savings": rows}
+    if prediction.changes == Changes():
+        found = {"gains": _rows(prediction.gains), **found}
+    return {**prediction.plain(), "on_an_ideal_network": prediction.shortest, **found}
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table for JSON; what is not defined is null."""
+    return [
         {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
         for row in table.to_dict("records")
     ]
-    found: dict[str, Any] = {"slack": rows} if factor is None else {"factor": factor, "savings": rows}
-    return {**prediction.plain(), "on_an_ideal_network": prediction.shortest, **found}
