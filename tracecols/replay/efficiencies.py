@@ -4,18 +4,19 @@ replay."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from tracecols.errors import AnalysisError
 from tracecols.model.model import Model, enhance
 from tracecols.replay.events import events_of, new_times
-from tracecols.replay.replay import Replay
+from tracecols.replay.replay import AS_DIMEMAS, Replay
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import choose, declared_for
 from tracecols.search.cube import analyze_model
 from tracecols.severity import SeverityCube
-from tracecols.severity.efficiencies import CYCLES, INSTRUCTIONS, IO, REPLAY, RunTimes, times_of
+from tracecols.severity.efficiencies import CYCLES, DIMEMAS, INSTRUCTIONS, IO, REPLAY, RunTimes, times_of
 from tracecols.slices.opened import open_slice
 
 NEEDED = frozenset(("time", "execution", "comp", IO, *INSTRUCTIONS, *CYCLES))
@@ -62,11 +63,15 @@ def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, c
         If nothing is called so, or the trace cannot be replayed.
     """
     model = replay.model
+    if ideal == DIMEMAS:
+        if within is not None:
+            raise AnalysisError(
+                "the ideal network as of Dimemas is that of the whole run, not of a region\n  leave out the region, or take the replay"
+            )
+        return _as_dimemas(replay, analyze_model(model, conventions, choice=choose(_names(model, conventions), None, None, None)))
 
     def cube_of(of: Model, region: str | None) -> SeverityCube:
-        # what times are made of: neither root causes nor counts
-        names = [p.id for p in declared_for(of, conventions, ()) if p.id in NEEDED or p.is_wait]
-        return analyze_model(of, conventions, choice=choose(names, None, region, None))
+        return analyze_model(of, conventions, choice=choose(_names(of, conventions), None, region, None))
 
     if within is None and replay.is_between:
         begin, end = replay.window(replay.nodes.time)
@@ -76,6 +81,41 @@ def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, c
             with open_slice(model.store, start, stop, jobs) as store:
                 return run_times(replay, cube_of(enhance(store, jobs), None), None, ideal)
     return run_times(replay, cube_of(model, within), within, ideal)
+
+
+def _names(model: Model, conventions: str) -> list[str]:
+    """Return what times are made of: neither root causes nor counts."""
+    return [p.id for p in declared_for(model, conventions, ()) if p.id in NEEDED or p.is_wait]
+
+
+def _as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
+    """Find the times of the whole run as BSC's tools have them, from the start of the recording on.
+
+    They know no computation on the ideal network but the time outside MPI, which includes that before a process was
+    created and that in which the recorder wrote its buffer.
+    """
+    nodes, model = replay.nodes, replay.model
+    resolution = model.facts.resolution
+    origin = int(model.store.manifest["clock"]["origin"])
+    times = replay.times(AS_DIMEMAS)
+    in_mpi = np.bincount(
+        nodes.location[nodes.call_enter],
+        nodes.time[nodes.call_exit] - nodes.time[nodes.call_enter],
+        model.n_locations,
+    )
+    ends = np.append(nodes.is_first[1:], True) if len(nodes) else nodes.is_first
+    last = np.full(model.n_locations, origin)
+    last[nodes.location[ends]] = nodes.time[ends]
+    masters = np.unique(model.locations.master[model.locations.is_cpu])
+    outside = (last - origin - in_mpi)[masters]
+    times_of_run = times_of(
+        cube,
+        is_window=True,
+        runtime=(int(nodes.time.max(initial=origin)) - origin) / resolution,
+        ideal=(int(times.max(initial=origin)) - origin) / resolution,
+        window="whole run",
+    )
+    return replace(times_of_run, ideal_by=DIMEMAS, ideal_useful=float(outside.max(initial=0.0)) / resolution)
 
 
 def _ideal_within(replay: Replay, within: str) -> int:

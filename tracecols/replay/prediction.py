@@ -38,8 +38,8 @@ class Prediction(RewrittenTrace):
         self.replay, self.changes, self._jobs = replay, changes, jobs
         resolution = replay.model.facts.resolution
         self.time: NDArray[np.int64] = replay.times(changes)
-        self.recorded_runtime = replay.runtime(replay.nodes.time) / resolution
-        self.runtime = replay.runtime(self.time) / resolution
+        self.recorded_runtime = replay.runtime(replay.nodes.time, changes.whole_run) / resolution
+        self.runtime = replay.runtime(self.time, changes.whole_run) / resolution
 
     @property
     def saving(self) -> float:

@@ -20,7 +20,8 @@ from tracecols.given.arguments import show
 from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.events import Computation, find_computation
-from tracecols.replay.graph import Graph, build_graph, synchronised
+from tracecols.replay.conventions import simulated
+from tracecols.replay.graph import Graph, build_graph
 from tracecols.replay.nodes import TRANSFER, NodeClass, find_nodes, mpi_regions
 from tracecols.search.choice import choose
 
@@ -59,7 +60,12 @@ class Changes:
         Factor for the time that OpenMP and locks take beyond waiting.
     collectives : str
         `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but
-        Reduce.
+        Reduce, and nobody in MPI_Finalize and in calls that manage communicators.
+    eager : int, optional
+        With an ideal network: bytes from which on a message waits for its receive to be posted. By default senders wait
+        where the recorded times tell that they did.
+    whole_run : bool
+        The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize.
     """
 
     scale: Mapping[str, float] = field(default_factory=dict)
@@ -69,6 +75,8 @@ class Changes:
     balanced: bool = False
     openmp: float | None = None
     collectives: str = "recorded"
+    eager: int | None = None
+    whole_run: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.scale, Mapping):
@@ -86,12 +94,17 @@ class Changes:
         check_number(self.latency, "latency", "seconds, not negative", least=0.0)
         check_number(self.bandwidth, "bandwidth", "bytes per second, more than 0", least=math.ulp(0.0))
 
-        if self.collectives == DIMEMAS and (
-            self.transfer_factor or self.latency is not None or self.bandwidth is not None
-        ):
+        check_number(self.eager, "limit of eager messages", "bytes, not negative", least=0.0)
+        if self.is_simulated and (self.transfer_factor or self.latency is not None or self.bandwidth is not None):
+            what = "collectives as Dimemas has them are" if self.collectives == DIMEMAS else "limits of eager messages are"
             raise AnalysisError(
-                "collectives as Dimemas has them are for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth"
+                f"{what} for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth"
             )
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether waits follow the rules of a simulator, not those that were recorded."""
+        return self.collectives == DIMEMAS or self.eager is not None
 
     @property
     def transfer_factor(self) -> float:
@@ -111,6 +124,8 @@ class Changes:
         words += [f"bandwidth {self.bandwidth:g} B/s"] if self.bandwidth is not None else []
         words += [f"OpenMP x {self.openmp:g}"] if self.openmp is not None else []
         words += ["collectives as of Dimemas"] if self.collectives == DIMEMAS else []
+        words += [f"messages of {self.eager:,} bytes wait for receives"] if self.eager is not None else []
+        words += ["whole run"] if self.whole_run else []
         return ", ".join(words) or "as recorded"
 
 
@@ -120,6 +135,10 @@ def check_number(value: object, what: str, expected: str, least: float) -> None:
     number = float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
     if not least <= number < math.inf:
         raise AnalysisError(f"the {what} is {show(value)}\n  give {expected}")
+
+
+AS_DIMEMAS = Changes(transfer=0, collectives=DIMEMAS, eager=32 << 10, whole_run=True)
+"""The ideal network as BSC's tools have it: Dimemas with its default limit of eager messages, and the whole run."""
 
 
 class Replay:
@@ -172,15 +191,16 @@ class Replay:
         """Times of the nodes on an ideal network; (n_nodes,) int64."""
         return self.graph.sweep(self.weights(Changes(transfer=0)))
 
-    def window(self, time: Rows) -> tuple[int, int]:
+    def window(self, time: Rows, whole_run: bool = False) -> tuple[int, int]:
         """Return the ticks between which the runtime extends."""
-        if not self.first.size:
+        first, last = (slice(None), slice(None)) if whole_run else (self.first, self.last)
+        if not time[first].size:
             return 0, 0
-        return int(time[self.first].min()), int(time[self.last].max())
+        return int(time[first].min()), int(time[last].max())
 
-    def runtime(self, time: Rows) -> int:
+    def runtime(self, time: Rows, whole_run: bool = False) -> int:
         """Return the runtime of some times of the nodes, in ticks."""
-        begin, end = self.window(time)
+        begin, end = self.window(time, whole_run)
         return end - begin
 
     def call_paths_of(self, region: str) -> NDArray[np.bool_]:
@@ -253,13 +273,18 @@ class Replay:
         np.maximum(weight, 0, out=weight)
 
     @once
-    def synchronised(self) -> Graph:
-        """The graph in which collective operations synchronise."""
-        return synchronised(self.model, self.graph)
+    def _simulated(self) -> dict[tuple[bool, int | None], Graph]:
+        """The graphs with rules of simulators that were needed so far."""
+        return {}
 
     def graph_of(self, changes: Changes) -> Graph:
         """Return the graph to be swept for some changes."""
-        return self.synchronised if changes.collectives == DIMEMAS else self.graph
+        if not changes.is_simulated:
+            return self.graph
+        rules = changes.collectives == DIMEMAS, changes.eager
+        if rules not in self._simulated:
+            self._simulated[rules] = simulated(self.model, self.graph, *rules)
+        return self._simulated[rules]
 
     def lags(self, changes: Changes) -> Rows:
         """Return the lags of edges after changes; (n_edges,) int64."""
@@ -293,7 +318,7 @@ class Replay:
         c, resolution = self.computation, self.model.facts.resolution
         graph, weight, lag = self.graph_of(changes), self.weights(changes), self.lags(changes)
         ones = self._scales(changes)
-        before = self.runtime(graph.sweep(weight, lag))
+        before = self.runtime(graph.sweep(weight, lag), changes.whole_run)
         rows = []
         for call_path, total in self._largest(ones, n):
             mine = c.call_path == call_path
@@ -301,7 +326,7 @@ class Replay:
             less = np.bincount(c.node[mine], (factor - 1) * ones[mine] * c.ticks[mine], len(self.graph.nodes))
             changed[: less.size] += np.rint(less).astype(np.int64)
             np.maximum(changed, 0, out=changed)
-            saved = before - self.runtime(graph.sweep(changed, lag))
+            saved = before - self.runtime(graph.sweep(changed, lag), changes.whole_run)
             largest = np.bincount(c.location[mine], ones[mine] * c.ticks[mine]).max()
             rows.append((call_path, total / resolution, largest / resolution, saved / resolution))
         frame = pd.DataFrame(rows, columns=["call_path", "computation", "largest", "saving"])
@@ -353,7 +378,7 @@ class Replay:
         span = int(max(start.max(initial=1), weight.max(initial=1), lag.max(initial=1)))
         fine = max(1, (1 << 58) // max(span, 1))
         weight, lag, start = weight * fine, lag * fine, start * fine
-        before = self.runtime(graph.sweep(weight, lag, start))
+        before = self.runtime(graph.sweep(weight, lag, start), changes.whole_run)
         scales = self._scales(changes)
         rows = []
         for call_path, _ in self._largest(scales, n):
@@ -364,7 +389,7 @@ class Replay:
 
             def saved(part: float, ticks: NDArray[np.float64] = ticks) -> float:
                 less = np.maximum(weight - np.rint(part * ticks).astype(np.int64), 0)
-                return float(before - self.runtime(graph.sweep(less, lag, start)))
+                return float(before - self.runtime(graph.sweep(less, lag, start), changes.whole_run))
 
             low, high = 2.0**-16, 1.0
             critical = saved(low) / low
