@@ -111,11 +111,17 @@ def _as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
     times_of_run = times_of(
         cube,
         is_window=True,
-        runtime=(int(nodes.time.max(initial=origin)) - origin) / resolution,
-        ideal=(int(times.max(initial=origin)) - origin) / resolution,
+        runtime=_in_hundredths(int(nodes.time.max(initial=origin)) - origin, resolution),
+        ideal=_in_hundredths(int(times.max(initial=origin)) - origin, resolution),
         window="whole run",
     )
-    return replace(times_of_run, ideal_by=DIMEMAS, ideal_useful=float(outside.max(initial=0.0)) / resolution)
+    useful = _in_hundredths(int(outside.max(initial=0)), resolution)
+    return replace(times_of_run, ideal_by=DIMEMAS, ideal_useful=useful)
+
+
+def _in_hundredths(ticks: int, resolution: int) -> float:
+    """Return seconds, rounded to hundredths of microseconds: BSC's tools have runtimes and simulations in these."""
+    return round(ticks / (resolution / 1e6), 2) / 1e6
 
 
 def _ideal_within(replay: Replay, within: str) -> int:
