@@ -68,7 +68,7 @@ def check_against_oracle(path):
         assert source.definitions["locations"]["n_events"][location] == len(events)
 
 
-@pytest.mark.parametrize(("seed", "tasks", "threads"), [(1, 1, 1), (2, 3, 1), (3, 2, 3), *slow(*((s, 1 + s % 5, 1 + s % 4) for s in range(10, 60)))])  # fmt: skip
+@pytest.mark.parametrize(("seed", "tasks", "threads"), [(1, 1, 1), (2, 3, 1), (3, 2, 3), *slow([(s, 1 + s % 5, 1 + s % 4) for s in range(10, 60)])])  # fmt: skip
 def test_events__are_those_of_a_slow_reader(tmp_path, seed, tasks, threads):
     check_against_oracle(write(tmp_path / "x.prv", random_program(seed, tasks, threads, 12)))
 

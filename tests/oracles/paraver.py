@@ -191,10 +191,16 @@ class Decoded:
         starts = self.runs if states else something
         if starts and not self.is_worker and not self.stack:
             self._enter("program", "program")
-        self._counters(pairs)
+        # a call that takes no time is between two readings of one time
+        cuts = [
+            i for i, (t, v) in enumerate(pairs) if t in CALLS and not v and any(u in CALLS and x for u, x in pairs[:i])
+        ]
+        self._counters(pairs[: cuts[0] if cuts else len(pairs)])
         if self.barrier_until == time:
             self._end_function()
         for i, (t, v) in enumerate(pairs):
+            if i in cuts:
+                self._counters(pairs[i : next((c for c in cuts if c > i), len(pairs))])
             self._pair(i, t, v, pairs)
         self._send()
         self._receive()

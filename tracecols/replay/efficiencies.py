@@ -68,7 +68,9 @@ def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, c
             raise AnalysisError(
                 "the ideal network as of Dimemas is that of the whole run, not of a region\n  leave out the region, or take the replay"
             )
-        return _as_dimemas(replay, analyze_model(model, conventions, choice=choose(_names(model, conventions), None, None, None)))
+        return _as_dimemas(
+            replay, analyze_model(model, conventions, choice=choose(_names(model, conventions), None, None, None))
+        )
 
     def cube_of(of: Model, region: str | None) -> SeverityCube:
         return analyze_model(of, conventions, choice=choose(_names(of, conventions), None, region, None))
@@ -99,9 +101,7 @@ def _as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
     origin = int(model.store.manifest["clock"]["origin"])
     times = replay.times(AS_DIMEMAS)
     in_mpi = np.bincount(
-        nodes.location[nodes.call_enter],
-        nodes.time[nodes.call_exit] - nodes.time[nodes.call_enter],
-        model.n_locations,
+        nodes.location[nodes.call_enter], nodes.time[nodes.call_exit] - nodes.time[nodes.call_enter], model.n_locations
     )
     ends = np.append(nodes.is_first[1:], True) if len(nodes) else nodes.is_first
     last = np.full(model.n_locations, origin)

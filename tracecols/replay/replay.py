@@ -96,7 +96,9 @@ class Changes:
 
         check_number(self.eager, "limit of eager messages", "bytes, not negative", least=0.0)
         if self.is_simulated and (self.transfer_factor or self.latency is not None or self.bandwidth is not None):
-            what = "collectives as Dimemas has them are" if self.collectives == DIMEMAS else "limits of eager messages are"
+            what = (
+                "collectives as Dimemas has them are" if self.collectives == DIMEMAS else "limits of eager messages are"
+            )
             raise AnalysisError(
                 f"{what} for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth"
             )
