@@ -1,7 +1,7 @@
 """A fuzz campaign over both converters, stores and severity cubes: `python -m benchmarks.fuzz --mutations 100000`.
 
-Small traces are damaged at random, one file at a time (tests/otf2_mutations.py, tests/epilog_mutations.py), then
-converted and analyzed by worker processes. `--only "values*"` changes values of stores with all their checksums made
+Small traces are damaged at random, one file at a time (tests/otf2_mutations.py, tests/epilog_mutations.py,
+tests/paraver_mutations.py), then converted and analyzed by worker processes. `--only "values*"` changes values of stores with all their checksums made
 right again (tests/store_mutations.py), `--only "*cube*"` those of cubes (tests/cube_mutations.py), which all commands
 that read cubes refuse in words or take; `--bounds` checks every index of the kernels. A worker that dies, hangs or
 wants more memory than it may is a failure, like any error that is not one of tracecols'. What is read nevertheless is
@@ -116,6 +116,8 @@ def targets(folder: Path) -> dict[str, Damaged | CubeValues]:
     import cube_mutations
     import epilog_mutations
     import otf2_mutations
+    import paraver_mutations
+    import paraver_writer
     from otf2_workload import everything, leave_out_large_numbers
 
     import tracecols
@@ -130,6 +132,10 @@ def targets(folder: Path) -> dict[str, Damaged | CubeValues]:
     }
     for anchor in epilog_mutations.write_all(folder / "epilog"):
         result[f"EPILOG, {anchor.parent.name}"] = epilog_mutations.Damage(anchor)
+    (folder / "paraver").mkdir()
+    for name in ("text.prv", "packed.prv.gz"):
+        written = paraver_writer.write(folder / "paraver" / name, paraver_writer.random_program(4, 3, 2, 12))
+        result[f"Paraver, {name}"] = paraver_mutations.Damage(written)
     for name, source in (("OTF2", tiny), ("EPILOG", folder / "epilog" / "hybrid")):
         result[f"store of {name}"] = StoreDamage(tracecols.convert(source, folder / f"{name}.trace", jobs=1))
         copy = shutil.copytree(folder / f"{name}.trace", folder / "values" / f"{name}.trace")

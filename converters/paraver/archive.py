@@ -136,10 +136,12 @@ class Archive:
         self.capabilities: frozenset[str] = frozenset()
         self._local = threading.local()
         self._survey()
-        self.properties = self._facts(header.recorded, names.missing)
+        of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
+        has_functions = any(number in of_user for number, _ in index.named)
+        self.properties = self._facts(header.recorded, names.missing, with_mpi and not has_functions)
         self._labels = names.labels
 
-    def _facts(self, recorded: str, missing: list[str]) -> dict[str, Any]:
+    def _facts(self, recorded: str, missing: list[str], without_functions: bool) -> dict[str, Any]:
         """Return what the manifest is to say."""
         stem = self.path.name.removesuffix(".gz").removesuffix(".prv")
         notes = [
@@ -149,6 +151,10 @@ class Archive:
             }[ending]
             for ending in missing
         ]  # fmt: skip
+        if without_functions:
+            notes.append(
+                "functions of the program are known at calls of MPI only: computation between them has no call path"
+            )
         facts = {
             "recorded": recorded,
             "records": self._index.n_records,
@@ -186,7 +192,8 @@ class Archive:
             decode.find_thread_events(words, self._types, *arrays)
             for rows, array in zip(found, arrays, strict=True):
                 rows.append(array)
-        return ThreadEvents(*(np.concatenate(rows) for rows in found), self.clock.length)
+        time, action, value = (np.concatenate(rows) for rows in found)
+        return ThreadEvents(time, action, value, self.clock.length)
 
     def _survey(self) -> None:
         """Read every location once: number of events, collective operations, faults."""

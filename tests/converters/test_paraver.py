@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import slow
 from oracles import paraver as oracle
+from paraver_mutations import Damage
 from paraver_writer import PCF, header, random_program, write
 
 import tracecols
@@ -264,6 +265,17 @@ def test_truncated_files__are_refused_or_salvaged(tmp_path):
     assert trace.store.n_rows("events") > 1000
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "n"), [("x.prv", 0, 60), *slow([("x.prv", 1000, 1500), ("x.prv.gz", 5000, 500)])]
+)
+def test_damaged_files__are_read_or_refused_in_words(tmp_path, name, first, n):
+    damage = Damage(write(tmp_path / name, random_program(4, 2, 2, 8)))
+    for seed in range(first, first + n):
+        damage.one(seed, tmp_path / "made.trace")
+    assert damage.seen["refused"] > n / 10
+    assert damage.seen["analyzed"] > n / 20
+
+
 def test_types_without_meaning__are_counted(tmp_path):
     text = HEAD + "2:1:1:1:1:5:77000001:1:77000001:2:30000001:9\n1:1:1:1:1:5:10:1\n"
     store = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "x.trace")).store
@@ -273,14 +285,15 @@ def test_types_without_meaning__are_counted(tmp_path):
 def test_files_beside__may_be_missing(tmp_path):
     text = random_program(3, 2, 1)
     source = registry.open_source(write(tmp_path / "x.prv", text, pcf=None))
-    assert [note.split(" is missing")[0] for note in source.properties["notes"]] == ["x.pcf", "x.row"]
+    assert [note.split(" is missing")[0] for note in source.properties["notes"]][:2] == ["x.pcf", "x.row"]
     assert "50000003:31" in source.definitions["regions"]["name"]
     row = "LEVEL CPU SIZE 2\n1.n\n2.n\n\nLEVEL NODE SIZE 1\nbox\n\nLEVEL THREAD SIZE 2\nTHREAD 1.1.1\nCUDA-D1.S1-box\n"
     source = registry.open_source(write(tmp_path / "y.prv", text, PCF, row))
     assert source.definitions["locations"]["name"] == ["THREAD 1.1.1", "CUDA-D1.S1-box"]
     assert source.definitions["locations"]["type"] == ["cpu_thread", "gpu"]
     assert source.definitions["system_tree_nodes"]["name"] == ["machine", "box"]
-    assert "notes" not in source.properties
+    # functions of the program are not recorded
+    assert [note.split(" are known at")[0] for note in source.properties["notes"]] == ["functions of the program"]
 
 
 def test_formats__are_recognised_by_what_files_hold(tmp_path):

@@ -19,8 +19,8 @@ from tracecols.errors import AnalysisError
 from tracecols.given.arguments import show
 from tracecols.model.model import Model
 from tracecols.once import once
-from tracecols.replay.events import Computation, find_computation
 from tracecols.replay.conventions import simulated
+from tracecols.replay.events import Computation, find_computation
 from tracecols.replay.graph import Graph, build_graph
 from tracecols.replay.nodes import TRANSFER, NodeClass, find_nodes, mpi_regions
 from tracecols.search.choice import choose
