@@ -95,7 +95,9 @@ class Surveyed:
 
 @dataclass
 class _Reading:
-    """How far a location has been read."""
+    """How far a location has been read, and which side tables of it are wanted."""
+
+    families: tuple[str, ...] = (*SIDE_COLUMNS, "metrics_0")
 
     state: NDArray[np.int64] = field(default_factory=lambda: np.zeros(decode.DECODE_STATE, np.int64))
     n_operations: int = 0
@@ -210,7 +212,7 @@ class Archive:
 
     def _survey_location(self, location: int) -> Surveyed:
         n, calls, fault = 0, Calls(), ""
-        reading = _Reading()
+        reading = _Reading(("collectives",))
         try:
             for batch in self._batches(location, reading):
                 n += batch.events["time"].size
@@ -372,9 +374,9 @@ class Archive:
         event, kind, values = first(buffers.sides, n_sides)
         counts = np.bincount(kind, minlength=256)
         for family, (is_member, position, columns) in SIDE_COLUMNS.items():
-            if counts[is_member.astype(bool)].any():
+            if family in reading.families and counts[is_member.astype(bool)].any():
                 batch.sides[family] = sides.family_columns(event, kind, values, is_member, position, columns)
-        if counts[K.METRIC]:
+        if counts[K.METRIC] and "metrics_0" in reading.families:
             rows = np.flatnonzero(kind == K.METRIC)
             start = values[rows, 2]
             batch.sides["metrics_0"] = {"row": event[rows], "source": np.zeros(rows.size, np.int32)}
