@@ -17,7 +17,7 @@ from tracecols.converters.base import Batch, Clock, Loss, Report
 from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.paraver import decode, scan, types
 from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
-from tracecols.converters.paraver.files import DAMAGED, read_header, read_names
+from tracecols.converters.paraver.files import DAMAGED, line_of, read_header, read_names
 from tracecols.converters.paraver.index import Index, type_table
 from tracecols.converters.paraver.operations import Calls, Operations
 from tracecols.converters.paraver.teams import ThreadEvents, find_teams
@@ -360,11 +360,13 @@ class Archive:
 
     def _error(self, why: int, location: int, state: NDArray[np.int64]) -> SourceError:
         """Make the error about the events of a location."""
-        name = self.definitions["locations"]["name"][location]
+        locations = self.definitions["locations"]
+        task, thread, time = (
+            locations["process"][location] + 1, locations["thread"][location] + 1, int(state[decode.TIME])
+        )  # fmt: skip
+        line = line_of(self.path, task, thread, time)
         what = WHAT_IS_WRONG.get(why, f"decoding stopped ({why})").format(int(state[decode.WHAT]))
-        return SourceError(
-            f"{self.path}: {name} (location {location}) at time {int(state[decode.TIME])}: {what}\n  {DAMAGED}"
-        )
+        return SourceError(f"{self.path}: line {line}: thread 1.{task}.{thread} at time {time}: {what}\n  {DAMAGED}")
 
     def _batch(self, buffers: Buffers, reading: _Reading, location: int) -> Batch:
         """Turn filled buffers into columns, and empty them."""

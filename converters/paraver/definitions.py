@@ -174,7 +174,9 @@ class Definitions:
         self.first: list[int] = []
         self.is_device: list[bool] = []
         for task, (n, node) in enumerate(header.threads):
-            self.add("processes", name=f"MPI Rank {task}", type="process", node=node + 1, rank=task)
+            self.add(
+                "processes", name=f"MPI Rank {task}", type="process", node=node + 1 if header.cpus else 0, rank=task
+            )
             self.first.append(len(self.is_device))
             for thread in range(n):
                 number = len(self.is_device)

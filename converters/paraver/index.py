@@ -234,7 +234,7 @@ class Index:
         scan.group_by_location(found.record, found.location[:n_records], found.words, start[:-1].copy(), grouped)
         with self._lock:
             base = self._size
-            write(self._file, grouped.tobytes())
+            write(self._file, grouped.view(np.uint8).data)
             self._size += n_words
         strange = found.strange[: state[scan.N_STRANGE]]
         result = Scanned(

@@ -208,6 +208,40 @@ def test_computation__is_the_time_in_state_running(shared_traces, tmp_path):
         assert round(cube.total("comp") * 1e9) == running
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_openmp_factors__are_those_of_the_states(shared_traces, tmp_path, n):
+    """Worked out from states and forks: PyPOP's OpenMP region, serial (Amdahl's) and parallel efficiency."""
+    path = shared_traces / f"paraver/omp/omp{n}.prv.gz"
+    running: dict[str, list[tuple[int, int]]] = {}
+    forks: list[int] = []
+    duration = 0
+    for line in oracle.lines_of(path):
+        f = line.strip().split(":")
+        if line.startswith("#"):
+            duration = int(line.split("):")[1].split("_")[0])
+        elif f[0] == "1" and f[7] == "1":
+            running.setdefault(f[4], []).append((int(f[5]), int(f[6])))
+        elif f[0] == "2" and "60000001" in f[6::2]:
+            forks.append(int(f[5]))
+    regions = list(zip(forks[::2], forks[1::2], strict=True))
+
+    def useful(thread, begin, end):
+        return sum(max(0, min(end, b) - max(begin, a)) for a, b in running[thread])
+
+    inside = sum(useful(t, *region) for t in running for region in regions) / n
+    serial = useful("1", 0, duration) - sum(useful("1", *region) for region in regions)
+    expected = {
+        "openmp_region_efficiency": 1 - (sum(b - a for a, b in regions) - inside) / duration,
+        "amdahl_efficiency": 1 - (n - 1) / n * serial / duration,
+        "parallel_efficiency": sum(useful(t, 0, duration) for t in running) / n / duration,
+    }
+    table = tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).efficiencies()
+    found = table[table.model == "hybrid additive"].set_index("metric").value
+    for metric, value in expected.items():
+        assert f"{found[metric]:.6f}" == f"{value:.6f}", metric
+
+
 # -- what is refused
 # -----------------------------------------------------------------------------------------------------
 
@@ -238,8 +272,8 @@ HEAD = header(100, [2, 1], [[0, 1]])
         (HEAD + "1:1:1:1:1:10:5:1\n", "ends before it begins"),
         (HEAD + "1:1:1:1:1:0:99999999999999999999999:1\n", "fields"),
         (HEAD + "1:1:1:1:1:0:9999999999999999999:1\n", "impossibly large"),
-        (HEAD + "1:1:1:1:1:0:10:1\n1:1:1:1:1:5:15:1\n", "begins before the one before it ends"),
-        (HEAD + "2:1:1:1:1:5:50000001:0\n", "type 50000001 ends what has not begun"),
+        (HEAD + "1:1:1:1:1:0:10:1\n1:1:1:1:1:5:15:1\n", "line 4: thread 1.1.1 at time 5: a state begins before the one before it ends"),
+        (HEAD + "2:1:1:1:1:5:50000001:0\n", "line 3: thread 1.1.1 at time 5: an event of type 50000001 ends what has not begun"),
         (HEAD + "2:1:1:1:1:5:50000002:8:50100004:1\n2:1:1:1:1:6:50000002:0\n", "1 collective operations in one and 0"),
     ],
 )  # fmt: skip
