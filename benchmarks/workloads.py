@@ -61,6 +61,7 @@ RECORDED = (
     ("hybrid_2x3", ROOT / "tests/data/hybrid_2x3/traces.otf2", "recorded, MPI and OpenMP, small"),
     ("bt-mz", SHARED / "otf2/bt-mz_S_4x2/traces.otf2", "recorded, NPB-MZ bt-mz, 4 x 2"),
     ("hpcg", SHARED / "otf2/hpcg_2x2/traces.otf2", "recorded, HPCG, 2 x 2"),
+    ("imagemagick-paraver", SHARED / "paraver/omp/omp4.prv.gz", "recorded, ImageMagick, 1 x 4, Paraver"),
     ("sweep3d-epilog", SHARED / "epilog/sweep3d_2x3_50/epik.elg", "recorded, SWEEP3D, 2 x 3, EPILOG"),
 )
 
@@ -119,7 +120,7 @@ def choose(names: list[str], large: bool, n_events: int = 10_000_000) -> list[Wo
 
 
 def is_otf2(archive: Path) -> bool:
-    """Whether an archive is of the format OTF2; the others are EPILOG."""
+    """Whether an archive is of the format OTF2; the others are EPILOG and Paraver."""
     return archive.suffix == ".otf2"
 
 

@@ -68,7 +68,7 @@ def no_room(error: OSError) -> SourceError:
     )
 
 
-def write(file: BinaryIO, data: bytes) -> None:
+def write(file: BinaryIO, data: bytes | memoryview) -> None:
     """Append to a temporary file."""
     view = memoryview(data)
     try:

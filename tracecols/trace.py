@@ -34,10 +34,10 @@ from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
 from tracecols.patterns.plugins import load_all
 from tracecols.patterns.registry import CONVENTIONS
+from tracecols.replay.conventions import RECORDED
 from tracecols.replay.efficiencies import check_ideal, times_of_window
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import as_changes
-from tracecols.replay.replayable import RECORDED
 from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
 from tracecols.schema.causes import POINTS, WAITS
 from tracecols.schema.compound import EVENTS_WITH_POINTERS
@@ -1026,6 +1026,8 @@ class Trace(OpenedTrace):
         transfer: float | None = None,
         openmp: float | None = None,
         collectives: str = RECORDED,
+        eager: int | None = None,
+        whole_run: bool = False,
     ) -> RetimedTrace:
         """Predict the run with other times for what it consists of, by replay (docs/what-if.md).
 
@@ -1043,7 +1045,12 @@ class Trace(OpenedTrace):
             Factor for the time OpenMP and locks take beyond waiting.
         collectives : str
             `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations
-            but Reduce, as that simulator has it.
+            but Reduce, and nobody in MPI_Finalize and in calls that manage communicators, as that simulator has it.
+        eager : int, optional
+            With an ideal network: bytes from which on a message waits for its receive to be posted; by default senders
+            wait where the recorded times tell that they did.
+        whole_run : bool, optional
+            The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize.
 
         Raises
         ------
@@ -1066,6 +1073,8 @@ class Trace(OpenedTrace):
             transfer=transfer,
             openmp=openmp,
             collectives=collectives,
+            eager=eager,
+            whole_run=whole_run,
         )
         for region in changes.scale:
             check_region(region, self.definition("regions").name.tolist())

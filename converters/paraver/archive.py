@@ -17,7 +17,7 @@ from tracecols.converters.base import Batch, Clock, Loss, Report
 from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.paraver import decode, scan, types
 from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
-from tracecols.converters.paraver.files import DAMAGED, read_header, read_names
+from tracecols.converters.paraver.files import DAMAGED, line_of, read_header, read_names
 from tracecols.converters.paraver.index import Index, type_table
 from tracecols.converters.paraver.operations import Calls, Operations
 from tracecols.converters.paraver.teams import ThreadEvents, find_teams
@@ -95,7 +95,9 @@ class Surveyed:
 
 @dataclass
 class _Reading:
-    """How far a location has been read."""
+    """How far a location has been read, and which side tables of it are wanted."""
+
+    families: tuple[str, ...] = (*SIDE_COLUMNS, "metrics_0")
 
     state: NDArray[np.int64] = field(default_factory=lambda: np.zeros(decode.DECODE_STATE, np.int64))
     n_operations: int = 0
@@ -136,10 +138,12 @@ class Archive:
         self.capabilities: frozenset[str] = frozenset()
         self._local = threading.local()
         self._survey()
-        self.properties = self._facts(header.recorded, names.missing)
+        of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
+        has_functions = any(number in of_user for number, _ in index.named)
+        self.properties = self._facts(header.recorded, names.missing, with_mpi and not has_functions)
         self._labels = names.labels
 
-    def _facts(self, recorded: str, missing: list[str]) -> dict[str, Any]:
+    def _facts(self, recorded: str, missing: list[str], without_functions: bool) -> dict[str, Any]:
         """Return what the manifest is to say."""
         stem = self.path.name.removesuffix(".gz").removesuffix(".prv")
         notes = [
@@ -149,6 +153,10 @@ class Archive:
             }[ending]
             for ending in missing
         ]  # fmt: skip
+        if without_functions:
+            notes.append(
+                "functions of the program are known at calls of MPI only: computation between them has no call path"
+            )
         facts = {
             "recorded": recorded,
             "records": self._index.n_records,
@@ -186,7 +194,8 @@ class Archive:
             decode.find_thread_events(words, self._types, *arrays)
             for rows, array in zip(found, arrays, strict=True):
                 rows.append(array)
-        return ThreadEvents(*(np.concatenate(rows) for rows in found), self.clock.length)
+        time, action, value = (np.concatenate(rows) for rows in found)
+        return ThreadEvents(time, action, value, self.clock.length)
 
     def _survey(self) -> None:
         """Read every location once: number of events, collective operations, faults."""
@@ -203,7 +212,7 @@ class Archive:
 
     def _survey_location(self, location: int) -> Surveyed:
         n, calls, fault = 0, Calls(), ""
-        reading = _Reading()
+        reading = _Reading(("collectives",))
         try:
             for batch in self._batches(location, reading):
                 n += batch.events["time"].size
@@ -351,11 +360,13 @@ class Archive:
 
     def _error(self, why: int, location: int, state: NDArray[np.int64]) -> SourceError:
         """Make the error about the events of a location."""
-        name = self.definitions["locations"]["name"][location]
+        locations = self.definitions["locations"]
+        task, thread, time = (
+            locations["process"][location] + 1, locations["thread"][location] + 1, int(state[decode.TIME])
+        )  # fmt: skip
+        line = line_of(self.path, task, thread, time)
         what = WHAT_IS_WRONG.get(why, f"decoding stopped ({why})").format(int(state[decode.WHAT]))
-        return SourceError(
-            f"{self.path}: {name} (location {location}) at time {int(state[decode.TIME])}: {what}\n  {DAMAGED}"
-        )
+        return SourceError(f"{self.path}: line {line}: thread 1.{task}.{thread} at time {time}: {what}\n  {DAMAGED}")
 
     def _batch(self, buffers: Buffers, reading: _Reading, location: int) -> Batch:
         """Turn filled buffers into columns, and empty them."""
@@ -365,9 +376,9 @@ class Archive:
         event, kind, values = first(buffers.sides, n_sides)
         counts = np.bincount(kind, minlength=256)
         for family, (is_member, position, columns) in SIDE_COLUMNS.items():
-            if counts[is_member.astype(bool)].any():
+            if family in reading.families and counts[is_member.astype(bool)].any():
                 batch.sides[family] = sides.family_columns(event, kind, values, is_member, position, columns)
-        if counts[K.METRIC]:
+        if counts[K.METRIC] and "metrics_0" in reading.families:
             rows = np.flatnonzero(kind == K.METRIC)
             start = values[rows, 2]
             batch.sides["metrics_0"] = {"row": event[rows], "source": np.zeros(rows.size, np.int32)}

@@ -550,13 +550,27 @@ def take_state(words, w, n, end_of_trace, state):
 
 
 @part
-def put_counters(n, group, types_table, tables, extra, events, sides, state):
-    """Put what the counters of a group say, if there are any: since they were read before."""
+def next_reading(i, n, group, types_table):
+    """Return the event of a group from i on before which counters are read once more: the end of a call that begins and
+    ends at this time."""
+    opened = False
+    for k in range(i, n):
+        if types_table.action[group.kind[k]] == types.CALL:
+            if group.value[k] != 0:
+                opened = True
+            elif opened:
+                return k
+    return n
+
+
+@part
+def put_counters(i, n, group, types_table, tables, extra, events, sides, state):
+    """Put what the counters of events i to n of a group say, if there are any: since they were read before."""
     x = state[EXTRAS]
     found = False
     limit = IMPOSSIBLE_PER_NS * np.float64(state[TIME] - state[READ_AT]) * tables.nanoseconds
     is_flushed = False
-    for k in range(n):
+    for k in range(i, n):
         action = types_table.action[group.kind[k]]
         if action == types.FLUSH and group.value[k] == 0:
             is_flushed = True
@@ -713,7 +727,7 @@ def decode_words(
         if (
             state[EVENTS] + room > events.time.size
             or state[SIDES] + room > sides.event.size
-            or state[EXTRAS] + tables.n_counters > extra.size
+            or state[EXTRAS] + tables.n_counters * (1 + n // 2) > extra.size
             or max(state[DEPTH], state[N_HELD]) + 2 * n + PER_GROUP > stack.tag.size
         ):
             return BUFFERS_FULL
@@ -735,10 +749,14 @@ def decode_words(
         if (runs == 1 or (runs == -2 and is_created)) and regions.program >= 0 and not state[PROGRAM]:
             enter(regions.program, TAG_PROGRAM, -1, stack, events, state)
             state[PROGRAM] = 1
-        put_counters(n, group, types_table, tables, extra, events, sides, state)
+        reading = next_reading(0, n, group, types_table)
+        put_counters(0, reading, group, types_table, tables, extra, events, sides, state)
         if state[BARRIER_END] == time:
             end_function(time, teams, stack, events, sides, state)
         for i in range(n):
+            if i == reading:
+                reading = next_reading(i, n, group, types_table)
+                put_counters(i, reading, group, types_table, tables, extra, events, sides, state)
             why = take_event(i, n, group, types_table, tables, regions, mail, teams, stack, events, sides, state)
             if why != END:
                 state[WHAT] = group.type[i]

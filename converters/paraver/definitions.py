@@ -39,16 +39,18 @@ class Regions:
         Name, role, paradigm, file and line of each.
     """
 
-    def __init__(self, names: Names, named: Iterable[tuple[int, int]], is_worker: bool) -> None:
+    def __init__(self, names: Names, named: Iterable[tuple[int, int]], numbers: Iterable[int]) -> None:
         self._names = names
         self.rows: dict[tuple[str, str, str, str, int], int] = {}
         self._pairs: list[tuple[int, int, int]] = []
         self._patterns = [(re.compile(pattern), role, paradigm) for pattern, role, paradigm in REGION_NAMES]
         self.program = self._row(PROGRAM, "function", "user")
-        self.flush = self._row(FLUSH, "artificial", "measurement_system")
-        self.barrier = self._row("!$omp implicit barrier", "implicit_barrier", "openmp")
-        self.critical = self._row("!$omp critical", "critical", "openmp")
-        self.critical_end = self._row("!$omp end critical", "critical", "openmp")
+        known = {found.action for n in numbers if (found := types.types_of(n)) is not None}
+        self.flush = self._row(FLUSH, "artificial", "measurement_system") if types.FLUSH in known else -1
+        in_openmp = types.FUNCTION in known, types.CRITICAL in known
+        self.barrier = self._row("!$omp implicit barrier", "implicit_barrier", "openmp") if in_openmp[0] else -1
+        self.critical = self._row("!$omp critical", "critical", "openmp") if in_openmp[1] else -1
+        self.critical_end = self._row("!$omp end critical", "critical", "openmp") if in_openmp[1] else -1
         for number, value in named:
             self._add(number, value)
 
@@ -93,16 +95,16 @@ class Regions:
             while slots[at] >= 0:
                 at = (at + 1) % size
             slots[at] = k
-        number, value, region = (
+        numbers, values, regions = (
             np.array(v, np.int64) for v in (zip(*self._pairs, strict=True) if self._pairs else [[]] * 3)
         )
         lower = [name.lower().rstrip("_") if of == "mpi" else "" for name, _, of, *_ in self.rows]
         found = [None if name.startswith("mpi_i") else re.fullmatch(COLLECTIVE_NAMES, name) for name in lower]
         return decode.Regions(
             slots,
-            number,
-            value,
-            region.astype(np.int32),
+            numbers,
+            values,
+            regions.astype(np.int32),
             np.array([*(COLLECTIVE_OPS.index(f[1]) if f else -1 for f in found), -1], np.int64),
             np.array([*(_POSTS.fullmatch(name) is not None for name in lower), False], np.uint8),
             np.array([*(_STARTS.fullmatch(name) is not None for name in lower), False], np.uint8),
@@ -136,12 +138,12 @@ class Definitions:
         names: Names,
         named: Iterable[tuple[int, int]],
         counters: list[int],
-        fixed: Iterable[int],
+        numbers: list[int],
         with_mpi: bool,
     ) -> None:
         self.tables: dict[str, dict[str, list[Any]]] = {name: {c: [] for c in t.names} for name, t in TABLES.items()}
-        self.regions = Regions(names, named, False)
-        for number in fixed:
+        self.regions = Regions(names, named, numbers)
+        for number in numbers:
             self.regions.fixed(number)
         self._machine(header, names)
         self._locations(header, names)
@@ -169,9 +171,12 @@ class Definitions:
     def _locations(self, header: Header, names: Names) -> None:
         total = sum(n for n, _ in header.threads)
         given = names.rows.get("THREAD", [])
-        self.first, self.is_device = [], []
+        self.first: list[int] = []
+        self.is_device: list[bool] = []
         for task, (n, node) in enumerate(header.threads):
-            self.add("processes", name=f"MPI Rank {task}", type="process", node=node + 1, rank=task)
+            self.add(
+                "processes", name=f"MPI Rank {task}", type="process", node=node + 1 if header.cpus else 0, rank=task
+            )
             self.first.append(len(self.is_device))
             for thread in range(n):
                 number = len(self.is_device)

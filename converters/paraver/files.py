@@ -114,6 +114,18 @@ class Lines:
         return b"".join(pieces)
 
 
+def line_of(path: Path, task: int, thread: int, time: int) -> int:
+    """Return the number of the first line about a thread at a time, counted from 1; 0 if there is none."""
+    wanted = re.compile(rb"^[12]:\d+:1:%d:%d:%d:" % (task, thread, time), re.MULTILINE)
+    n = 0
+    for block in Lines(path).blocks():
+        text = block.data.tobytes()
+        if found := wanted.search(text):
+            return n + text.count(NEWLINE, 0, found.start()) + 1
+        n += text.count(NEWLINE)
+    return 0
+
+
 @dataclass
 class Header:
     """The first lines of a trace.

@@ -209,7 +209,10 @@ class Index:
                 np.empty((size // 28 + 2, scan.MESSAGE_FIELDS), np.int64),
                 np.empty((size // 4 + 2, 2), np.int64),
                 np.empty(size // 4 + 2, np.int64),
-                *(np.empty(n, t) for t in (np.int64, np.uint8, np.int64, np.int64)),
+                np.empty(n, np.int64),
+                np.empty(n, np.uint8),
+                np.empty(n, np.int64),
+                np.empty(n, np.int64),
             )
             self._local.workspace = _Workspace(found, np.empty((scan.CACHE, 2), np.int64))
             self._local.size = size
@@ -231,7 +234,7 @@ class Index:
         scan.group_by_location(found.record, found.location[:n_records], found.words, start[:-1].copy(), grouped)
         with self._lock:
             base = self._size
-            write(self._file, grouped.data.cast("B") if n_words else b"")
+            write(self._file, grouped.view(np.uint8).data)
             self._size += n_words
         strange = found.strange[: state[scan.N_STRANGE]]
         result = Scanned(

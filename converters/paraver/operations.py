@@ -38,7 +38,7 @@ class Calls:
     def joined(self) -> tuple[NDArray[Any], ...]:
         """Return the columns as one array each."""
         kinds = (np.int16, np.int32, bool, np.int64)
-        columns = (self.op, self.communicator, self.is_root, self.time)
+        columns: tuple[list[Any], ...] = (self.op, self.communicator, self.is_root, self.time)
         return tuple(np.concatenate([np.zeros(0, t), *c]) for t, c in zip(kinds, columns, strict=True))
 
 

@@ -49,7 +49,7 @@ def test_formats__of_installed_packages_are_found(plugin, tmp_path):
         store = tracecols.convert(source, tmp_path / "x.trace")
         assert CALLED[-1] == archive
     assert Store(store).n_rows("events") > 0
-    with pytest.raises(SourceError, match=r"\.otf2, \.elg, \.elg\.gz, \.esd, \.written"):
+    with pytest.raises(SourceError, match=r"\.otf2, \.elg, \.elg\.gz, \.esd, \.prv, \.prv\.gz, \.written"):
         registry.find_anchor(DATA / "late_sender" / "traces.def")
 
 

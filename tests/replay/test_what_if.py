@@ -406,5 +406,5 @@ def test_what_if__of_kernels_without_launches_is_refused_with_the_reason(archive
 
 
 def test_efficiencies__an_unknown_ideal_is_refused(steps):
-    with pytest.raises(AnalysisError, match="there are approximation, replay"):
-        steps.efficiencies(ideal="dimemas")
+    with pytest.raises(AnalysisError, match="there are approximation, replay, dimemas"):
+        steps.efficiencies(ideal="perfect")

@@ -53,8 +53,8 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 )
 @click.option(
     "--ideal",
-    type=click.Choice(["replay", "approximation"]),
-    help="How the runtime on an ideal network is found; a cube has the replay if analyze was given --ideal-network.  [default: replay where it can be had]",
+    type=click.Choice(["replay", "approximation", "dimemas"]),
+    help="How the runtime on an ideal network is found; a cube has the replay if analyze was given --ideal-network; dimemas: as BSC's tools, of the whole run.  [default: replay where it can be had]",
 )
 @click.option(
     "--weak", is_flag=True, help="The problem grows with the number of threads: compare computation per thread."

@@ -77,6 +77,16 @@ def bandwidth(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     return _with_unit(value and value.strip().removesuffix("/s"), "bytes", ("10GB/s", "MB/s"))
 
 
+def size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """Return a size, 32KiB or 32768, in bytes."""
+    if value is None:
+        return None
+    found = quantity(value, UNITS["bytes"])
+    if not math.isfinite(found) or found < 0 or re.search(r"[kKmMgG]i?b\s*$", value):
+        raise click.BadParameter(f"{value!r} is no size such as 32768 or 32KiB, with a capital B")
+    return round(found)
+
+
 def _with_unit(value: str | None, counts: str, examples: tuple[str, str]) -> float | None:
     """Return a quantity that is not negative and has a unit; 0 needs none."""
     if value is None:

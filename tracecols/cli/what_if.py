@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from tracecols.cli.options import bandwidth, finite, latency
+from tracecols.cli.options import bandwidth, finite, latency, size
 from tracecols.cli.output import echo
 from tracecols.given.quantities import UNITS, quantity
 
@@ -49,6 +49,11 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     "--collectives", type=click.Choice(["recorded", "dimemas"]), default="recorded", show_default=True,
     help="Who waits in collective operations; with --transfer 0, dimemas: everybody for all.",
 )  # fmt: skip
+@click.option(
+    "--eager", callback=size, metavar="SIZE",
+    help="With --transfer 0: messages of this size and more wait for their receives, smaller ones do not; such as 32KiB.",
+)  # fmt: skip
+@click.option("--whole-run", is_flag=True, help="Also what precedes MPI_Init and follows MPI_Finalize.")
 @click.option("--balanced", is_flag=True, help="Every process computes as much as the mean of all.")
 @click.option(
     "--faster",
@@ -86,6 +91,8 @@ def what_if(
     transfer: float | None,
     openmp: float | None,
     collectives: str,
+    eager: int | None,
+    whole_run: bool,
     balanced: bool,
     faster: float,
     rows: int,
@@ -127,6 +134,8 @@ def what_if(
             balanced=balanced,
             openmp=openmp,
             collectives=collectives,
+            eager=eager,
+            whole_run=whole_run,
         )
         table = predicted.slack(rows) if slack else predicted.savings(faster, rows)
         if output is not None:

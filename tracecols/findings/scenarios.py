@@ -18,9 +18,9 @@ from tracecols.findings.windows import window_edges
 from tracecols.kernels.maxplus import BEGUN
 from tracecols.kernels.replay import IS_CALL
 from tracecols.once import once
-from tracecols.replay.events import Computation
+from tracecols.replay.events import Computation, regions_of_calls
 from tracecols.replay.graph import Graph
-from tracecols.replay.nodes import NodeClass, mpi_regions
+from tracecols.replay.nodes import NodeClass
 from tracecols.replay.replay import Replay
 
 Rows = NDArray[np.int64]
@@ -126,13 +126,7 @@ class Scenarios:
     @once
     def call_region(self) -> NDArray[np.int32]:
         """The regions of these calls; (n_calls,) int32, -1 unknown."""
-        paths = self.model.call_paths
-        is_mpi = mpi_regions(self.model.regions)[paths.region] if len(paths) else np.zeros(0, bool)
-        outermost, at = np.full(len(paths), -1), np.arange(len(paths))
-        while (at >= 0).any():
-            outermost = np.where((at >= 0) & is_mpi[at], at, outermost)
-            at = np.where(at >= 0, paths.parent.astype(np.int64)[at], -1)
-        return pick(paths.region, pick(outermost, self.call_path[self.calls])).astype(np.int32)
+        return regions_of_calls(self.model, self.calls, self.computation)
 
     @once
     def tail(self) -> NDArray[np.int32]:

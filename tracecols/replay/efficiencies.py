@@ -4,19 +4,21 @@ replay."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from tracecols.errors import AnalysisError
+from tracecols.kernels.replay import IS_CALL
 from tracecols.model.model import Model, enhance
 from tracecols.replay.events import events_of, new_times
-from tracecols.replay.replay import Replay
+from tracecols.replay.replay import AS_DIMEMAS, Replay
 from tracecols.schema.properties import COMPUTATION, EXECUTION, TIME
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import choose, declared_for
 from tracecols.search.cube import analyze_model
 from tracecols.severity import SeverityCube
-from tracecols.severity.efficiencies import CYCLES, INSTRUCTIONS, REPLAY, RunTimes, times_of
+from tracecols.severity.efficiencies import CYCLES, DIMEMAS, INSTRUCTIONS, REPLAY, RunTimes, times_of
 from tracecols.slices.opened import open_slice
 
 NEEDED = frozenset((TIME, EXECUTION, COMPUTATION, *INSTRUCTIONS, *CYCLES))
@@ -69,6 +71,13 @@ def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, c
         names = [p.id for p in declared_for(of, conventions, ()) if p.id in NEEDED or p.is_wait or p.part == "io"]
         return analyze_model(of, conventions, choice=choose(names, None, region, None))
 
+    if ideal == DIMEMAS:
+        if within is not None:
+            raise AnalysisError(
+                "the ideal network as of Dimemas is that of the whole run, not of a region\n  leave out the region, or take the replay"
+            )
+        return _as_dimemas(replay, cube_of(model, None))
+
     if within is None and replay.is_between:
         begin, end = replay.window(replay.nodes.time)
         if begin < end:
@@ -77,6 +86,41 @@ def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, c
             with open_slice(model.store, start, stop, jobs) as store:
                 return run_times(replay, cube_of(enhance(store, jobs), None), None, ideal)
     return run_times(replay, cube_of(model, within), within, ideal)
+
+
+def _as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
+    """Find the times of the whole run as BSC's tools have them, from the start of the recording on.
+
+    They know no computation on the ideal network but the time outside MPI, which includes that before a process was
+    created and that in which the recorder wrote its buffer.
+    """
+    nodes, model = replay.nodes, replay.model
+    resolution = model.facts.resolution
+    origin = int(model.store.manifest["clock"]["origin"])
+    times = replay.times(AS_DIMEMAS)
+    calls = nodes.with_role(IS_CALL)
+    in_mpi = np.bincount(
+        nodes.location[calls], nodes.time[calls] - nodes.time[nodes.enter_of(calls)], model.n_locations
+    )
+    last = np.full(model.n_locations, origin)
+    some = np.flatnonzero(np.diff(nodes.location_start))
+    last[some] = nodes.time[nodes.location_start[some + 1] - 1]
+    masters = np.unique(model.locations.master[model.locations.is_cpu])
+    outside = (last - origin - in_mpi)[masters]
+    times_of_run = times_of(
+        cube,
+        is_window=True,
+        runtime=_in_hundredths(int(nodes.time.max(initial=origin)) - origin, resolution),
+        ideal=_in_hundredths(int(times.max(initial=origin)) - origin, resolution),
+        window="whole run",
+    )
+    useful = _in_hundredths(int(outside.max(initial=0)), resolution)
+    return replace(times_of_run, ideal_by=DIMEMAS, ideal_useful=useful)
+
+
+def _in_hundredths(ticks: int, resolution: int) -> float:
+    """Return seconds, rounded to hundredths of microseconds: BSC's tools have runtimes and simulations in these."""
+    return round(ticks / (resolution / 1e6), 2) / 1e6
 
 
 def _ideal_within(replay: Replay, within: str) -> int:

@@ -15,7 +15,7 @@ from tracecols.enhance.scan.scan import ACTION
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP
 from tracecols.model.model import Model
-from tracecols.replay.nodes import NodeClass, Nodes
+from tracecols.replay.nodes import NodeClass, Nodes, mpi_regions
 from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 
 
@@ -95,6 +95,24 @@ class Computation:
     def rows(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
         """Return the rows as the sweep takes them."""
         return self.start, self.call_path, self.ticks
+
+
+def regions_of_calls(model: Model, calls: NDArray[np.int64], computation: Computation) -> NDArray[np.int32]:
+    """Return the regions of outermost MPI calls; (n_calls,) int32, -1 unknown.
+
+    Parameters
+    ----------
+    calls : (n_calls,) int64
+        The nodes at which they end.
+    """
+    paths = model.call_paths
+    is_mpi = mpi_regions(model.regions)[paths.region] if len(paths) else np.zeros(0, bool)
+    outermost, at = np.full(len(paths), -1), np.arange(len(paths))
+    while (at >= 0).any():
+        outermost = np.where((at >= 0) & is_mpi[at], at, outermost)
+        at = np.where(at >= 0, paths.parent.astype(np.int64)[at], -1)
+    found: NDArray[np.int32] = pick(paths.region, pick(outermost, computation.before_node[calls])).astype(np.int32)
+    return found
 
 
 def find_computation(model: Model, nodes: Nodes) -> Computation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,8 +39,8 @@ class Prediction(RewrittenTrace):
         self.replay, self.changes, self._jobs = replay, changes, jobs
         resolution = replay.model.facts.resolution
         self.time: NDArray[np.int64] = replay.times(changes)
-        self.recorded_runtime = replay.runtime(replay.nodes.time) / resolution
-        self.runtime = replay.runtime(self.time) / resolution
+        self.recorded_runtime = replay.runtime(replay.nodes.time, changes.whole_run) / resolution
+        self.runtime = replay.runtime(self.time, changes.whole_run) / resolution
 
     @property
     def saving(self) -> float:
@@ -99,8 +100,8 @@ class Prediction(RewrittenTrace):
     def shortest(self) -> float:
         """Seconds the runtime would be with the same changes on an ideal network."""
         c = self.changes
-        ideal = Changes(scale=c.scale, balanced=c.balanced, openmp=c.openmp, collectives=c.collectives, transfer=0)
-        return self.replay.runtime(self.replay.times(ideal)) / self.replay.model.facts.resolution
+        ideal = replace(c, transfer=0, latency=None, bandwidth=None)
+        return self.replay.runtime(self.replay.times(ideal), c.whole_run) / self.replay.model.facts.resolution
 
     def source(self) -> StoreSource:
         """Return the events with their new times."""

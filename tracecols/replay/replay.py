@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import show
 from tracecols.once import once
+from tracecols.replay.conventions import COLLECTIVES, DIMEMAS, RECORDED, Conventions
 from tracecols.replay.nodes import NodeClass, mpi_regions
-from tracecols.replay.replayable import COLLECTIVES, DIMEMAS, RECORDED, Replayable
+from tracecols.replay.replayable import Replayable
 from tracecols.replay.scenarios import (
     Rule,
     Scenario,
@@ -72,7 +73,12 @@ class Changes:
         Factor for the time that OpenMP and locks take beyond waiting.
     collectives : str
         `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but
-        Reduce.
+        Reduce, and nobody in MPI_Finalize and in calls that manage communicators.
+    eager : int, optional
+        With an ideal network: bytes from which on a message waits for its receive to be posted. By default senders wait
+        where the recorded times show that they did.
+    whole_run : bool
+        The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize.
     """
 
     scale: Mapping[str, float] = field(default_factory=dict)
@@ -82,6 +88,8 @@ class Changes:
     balanced: bool = False
     openmp: float | None = None
     collectives: str = RECORDED
+    eager: int | None = None
+    whole_run: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.scale, Mapping):
@@ -98,13 +106,20 @@ class Changes:
             raise AnalysisError(f"collectives are {show(self.collectives)}\n  there are {', '.join(COLLECTIVES)}")
         check_number(self.latency, "latency", "seconds, not negative", least=0.0)
         check_number(self.bandwidth, "bandwidth", "bytes per second, more than 0", least=math.ulp(0.0))
-
-        if self.collectives == DIMEMAS and (
-            self.transfer_factor or self.latency is not None or self.bandwidth is not None
-        ):
-            raise AnalysisError(
-                "collectives as Dimemas has them are for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth"
+        check_number(self.eager, "limit of eager messages", "bytes, not negative", least=0.0)
+        has_network = self.transfer_factor or self.latency is not None or self.bandwidth is not None
+        if self.conventions.is_simulated and has_network:
+            what = (
+                "collectives as Dimemas has them are" if self.collectives == DIMEMAS else "limits of eager messages are"
             )
+            raise AnalysisError(
+                f"{what} for an ideal network\n  give transfer=0 besides, and neither latency nor bandwidth"
+            )
+
+    @property
+    def conventions(self) -> Conventions:
+        """Whose rules are followed."""
+        return Conventions(self.collectives, self.eager, self.whole_run)
 
     @property
     def transfer_factor(self) -> float:
@@ -124,6 +139,8 @@ class Changes:
         words += [f"bandwidth {self.bandwidth:g} B/s"] if self.bandwidth is not None else []
         words += [f"OpenMP x {self.openmp:g}"] if self.openmp is not None else []
         words += ["collectives as of Dimemas"] if self.collectives == DIMEMAS else []
+        words += [f"messages of {self.eager:,} bytes wait for receives"] if self.eager is not None else []
+        words += ["whole run"] if self.whole_run else []
         return ", ".join(words) or "as recorded"
 
 
@@ -133,6 +150,10 @@ def check_number(value: object, what: str, expected: str, least: float) -> None:
     number = float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
     if not least <= number < math.inf:
         raise AnalysisError(f"the {what} is {show(value)}\n  give {expected}")
+
+
+AS_DIMEMAS = Changes(transfer=0, collectives=DIMEMAS, eager=32 << 10, whole_run=True)
+"""The ideal network as BSC's tools have it: Dimemas with its default limit of eager messages, and the whole run."""
 
 
 class Replay(Replayable):
@@ -190,7 +211,7 @@ class Replay(Replayable):
         """
         bandwidth = math.inf if changes.bandwidth is None else changes.bandwidth
         rules = (*self.rules(changes), *more)
-        return Scenario(rules, changes.latency or 0.0, bandwidth, changes.collectives, name or str(changes))
+        return Scenario(rules, changes.latency or 0.0, bandwidth, changes.conventions, name or str(changes))
 
     def times(self, changes: Changes) -> Rows:
         """Return the times of the nodes after changes; (n_nodes,) int64."""
@@ -284,7 +305,7 @@ class Replay(Replayable):
         """
         import pandas as pd
 
-        graph = self.graph_of(changes.collectives)
+        graph = self.graph_of(changes.conventions)
         given = self.scenario(changes)
         span = int(max((graph.time - graph.time.min(initial=0)).max(initial=1), graph.weight.max(initial=1)))
         fine = max(1, (1 << 58) // max(span, 1))

@@ -8,15 +8,13 @@ from numpy.typing import NDArray
 from tracecols.kernels.maxplus import BEGINS, ENDS
 from tracecols.model.model import Model
 from tracecols.once import once
+from tracecols.replay.conventions import AS_RECORDED, Conventions, with_conventions
 from tracecols.replay.events import Computation, find_computation
-from tracecols.replay.graph import Graph, GraphBuilder, find_graph, synchronised
+from tracecols.replay.graph import Graph, GraphBuilder, find_graph
 from tracecols.replay.nodes import Nodes
 from tracecols.search.choice import choose
 
 Rows = NDArray[np.int64]
-
-RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
-"""Who waits for whom in collective operations."""
 
 
 class Replayable:
@@ -69,16 +67,18 @@ class Replayable:
         some = call_paths[c.call_path]
         return np.bincount(c.location[some], c.ticks[some], self.model.n_locations).astype(np.float64)
 
-    def window(self, time: Rows) -> tuple[int, int]:
+    def window(self, time: Rows, whole_run: bool = False) -> tuple[int, int]:
         """Return the ticks between which the runtime extends."""
         mark = self.nodes.mark
         if not mark.size:
             return 0, 0
+        if whole_run:
+            return int(time.min()), int(time.max())
         return int(time[mark & BEGINS > 0].min()), int(time[mark & ENDS > 0].max())
 
-    def runtime(self, time: Rows) -> int:
+    def runtime(self, time: Rows, whole_run: bool = False) -> int:
         """Return the runtime of some times of the nodes, in ticks."""
-        begin, end = self.window(time)
+        begin, end = self.window(time, whole_run)
         return end - begin
 
     def call_paths_of(self, region: str) -> NDArray[np.bool_]:
@@ -94,10 +94,14 @@ class Replayable:
         return choice.mask(self.model, np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
 
     @once
-    def synchronised(self) -> Graph:
-        """The graph in which collective operations synchronise."""
-        return synchronised(self.model, self.graph)
+    def _graphs(self) -> dict[Conventions, Graph]:
+        """The graphs by the rules of conventions, as far as they were needed."""
+        return {}
 
-    def graph_of(self, collectives: str) -> Graph:
-        """Return the graph in which collective operations wait as they were recorded, or as Dimemas has them."""
-        return self.synchronised if collectives == DIMEMAS else self.graph
+    def graph_of(self, conventions: Conventions) -> Graph:
+        """Return the graph by the rules of some conventions."""
+        if conventions == AS_RECORDED:
+            return self.graph
+        if conventions not in self._graphs:
+            self._graphs[conventions] = with_conventions(self.model, self.graph, self.computation, conventions)
+        return self._graphs[conventions]

@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels import maxplus
+from tracecols.replay.conventions import AS_RECORDED, Conventions
 from tracecols.replay.costs import delays
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import TRANSFER, NodeClass
-from tracecols.replay.replayable import COLLECTIVES, RECORDED, Replayable
+from tracecols.replay.replayable import Replayable
 
 Mask = NDArray[np.bool_]
 
@@ -98,8 +99,8 @@ class Scenario:
         Seconds that every message takes besides, and every step of a collective operation.
     bandwidth : float
         Bytes of a message per second.
-    collectives : str
-        `recorded` or `dimemas`: who waits for whom in collective operations.
+    conventions : Conventions
+        Whose rules are followed.
     name : str
         What it is called, for people.
     """
@@ -107,7 +108,7 @@ class Scenario:
     rules: tuple[Rule, ...] = ()
     latency: float = 0.0
     bandwidth: float = np.inf
-    collectives: str = RECORDED
+    conventions: Conventions = AS_RECORDED
     name: str = ""
 
 
@@ -186,12 +187,11 @@ def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int
         If the trace cannot be replayed.
     """
     result = np.zeros(len(scenarios), np.int64)
-    for collectives in COLLECTIVES:
-        some = [i for i, scenario in enumerate(scenarios) if scenario.collectives == collectives]
-        if some:
-            changes = changes_of(replay, [scenarios[i] for i in some])
-            begin, end, _ = replay.graph_of(collectives).run(changes)
-            result[some] = end - begin
+    for conventions in dict.fromkeys(scenario.conventions for scenario in scenarios):
+        some = [i for i, scenario in enumerate(scenarios) if scenario.conventions == conventions]
+        changes = changes_of(replay, [scenarios[i] for i in some])
+        begin, end, _ = replay.graph_of(conventions).run(changes)
+        result[some] = end - begin
     return result
 
 
@@ -202,7 +202,7 @@ def recorded_runtime(replay: Replayable) -> int:
 
 def times_of(replay: Replayable, scenario: Scenario) -> NDArray[np.int64]:
     """Return the times of all nodes in a scenario; (n_nodes,) int64 ticks."""
-    graph: Graph = replay.graph_of(scenario.collectives)
+    graph: Graph = replay.graph_of(scenario.conventions)
     return graph.run(changes_of(replay, [scenario]), is_whole=True)[2][: len(graph.nodes)]
 
 

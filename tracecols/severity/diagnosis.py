@@ -278,7 +278,9 @@ def name_of_source(path: str) -> str:
     """Return what people call a trace, by the file it was converted from: its folder if all traces of a recorder are
     called alike."""
     source = Path(path)
-    return source.parent.name if source.name in ("traces.otf2", "epik.elg", "epik.esd") else source.stem
+    if source.name in ("traces.otf2", "epik.elg", "epik.esd"):
+        return source.parent.name
+    return source.stem.removesuffix(".prv")
 
 
 def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bool = False) -> Diagnosis:

@@ -41,9 +41,9 @@ MODEL_TITLES = {
     COMPUTATION: "Computation",
 }
 
-APPROXIMATION, REPLAY = IDEALS = ("approximation", "replay")
-"""How the runtime on an ideal network is found: as what remains of the time without transfer, or by replay of the
-trace."""
+APPROXIMATION, REPLAY, DIMEMAS = IDEALS = ("approximation", "replay", "dimemas")
+"""How the runtime on an ideal network is found: as what remains of the time without transfer, by replay of the trace, or
+by replay of the whole run with the rules of the simulator Dimemas, which is how BSC's tools define factors."""
 
 INSTRUCTIONS = ("PAPI_TOT_INS", "instructions", "perf::INSTRUCTIONS")
 CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")
@@ -74,6 +74,8 @@ class RunTimes:
         What the runtime extends over.
     instructions, cycles : float
         Counted in computation; nan if they are not.
+    ideal_useful : float
+        The largest computation of a process on the ideal network where that is not the recorded one; else nan.
     """
 
     runtime: float
@@ -87,6 +89,7 @@ class RunTimes:
     window: str
     instructions: float = math.nan
     cycles: float = math.nan
+    ideal_useful: float = math.nan
 
     @property
     def n_threads(self) -> int:
@@ -156,14 +159,16 @@ def metrics(times: RunTimes) -> Iterator[Metric]:
     parallel = ratio(useful, runtime)
     balance, communication = ratio(useful, most_useful), ratio(most_useful, runtime)
     transfer = ratio(t.ideal, runtime)
+    serialisation, remaining = ratio(most_useful, t.ideal), transfer
+    if math.isfinite(t.ideal_useful):
+        serialisation = ratio(t.ideal_useful, t.ideal)
+        remaining = ratio(communication, serialisation)
     yield factor(MPI, "parallel_efficiency", "", "Parallel efficiency", parallel)
     yield factor(MPI, "load_balance", "parallel_efficiency", "Load balance", balance)
     yield factor(MPI, "communication_efficiency", "parallel_efficiency", "Communication efficiency", communication)
     name = "communication_efficiency"
-    yield factor(
-        MPI, "serialisation_efficiency", name, "Serialisation efficiency", ratio(most_useful, t.ideal), t.ideal_by
-    )
-    yield factor(MPI, "transfer_efficiency", name, "Transfer efficiency", transfer, t.ideal_by)
+    yield factor(MPI, "serialisation_efficiency", name, "Serialisation efficiency", serialisation, t.ideal_by)
+    yield factor(MPI, "transfer_efficiency", name, "Transfer efficiency", remaining, t.ideal_by)
 
     mpi = ratio(outside, runtime)
     mpi_balance, mpi_communication = ratio(outside, most_outside), ratio(most_outside, runtime)
@@ -323,6 +328,8 @@ def efficiencies(cube: Severities, within: str | None = None, *, ideal: str | No
     """
     if ideal not in (None, *IDEALS):
         raise SeverityError(f"the ideal network cannot be found by {show(ideal)}\n  there are {', '.join(IDEALS)}")
+    if ideal == DIMEMAS:
+        raise SeverityError("a cube cannot be replayed with the rules of Dimemas\n  give the trace")
     replayed = None if within is not None or ideal == APPROXIMATION else by_replay(cube)
     if replayed is None and ideal == REPLAY:
         what = "has no replay of a part of it" if within is not None else "was made without a replay"

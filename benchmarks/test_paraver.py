@@ -1,0 +1,84 @@
+"""How fast the text of Paraver traces is read: `pytest benchmarks/test_paraver.py -s`; MB of text per second of processor
+time of one core.
+
+`scan` finds all records and their values; `open` also puts them together by location in a temporary file, decodes them
+once, and joins teams and collective operations; `pandas` is its reader of CSV, which turns the same lines into columns
+and knows nothing of what they mean.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.paraver_writer import random_program, write
+
+from tracecols.converters.paraver import files, index, scan
+from tracecols.converters.registry import open_source
+
+TEXT = 1 << 25
+"""Bytes of text that are read."""
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """A generated trace of about `TEXT` bytes, its events repeated at later times."""
+    path = tmp_path_factory.mktemp("paraver") / "generated.prv"
+    lines = random_program(1, 8, 2, 1)
+    per_step = len(random_program(1, 8, 2, 401)) - len(lines)
+    return write(path, random_program(1, 8, 2, TEXT * 400 // per_step))
+
+
+def _scan(path):
+    header, names = files.read_header(path), files.read_names(path)
+    table = index.type_table(names.labels)
+    threads = scan.Threads(np.cumsum([0, *(n for n, _ in header.threads)]))
+    whole = index.Index.__new__(index.Index)
+    whole.n_locations = int(threads.first[-1])
+    whole._local = type("Local", (), {})()
+
+    def run():
+        for block in files.Lines(path).blocks():
+            space = whole._workspace(block.data.size)
+            state = np.zeros(scan.SCAN_STATE, np.int64)
+            state[scan.AT] = header.size if not block.at else 0
+            assert scan.scan_lines(block.data, threads, table, space.cache, state, space.found) == scan.END
+
+    return run
+
+
+def _pandas(path):
+    import pandas as pd
+
+    text = path.read_bytes()
+    text = text[files.read_header(path).size :]
+    widest = max(line.count(b":") for line in text[: 1 << 20].splitlines()) + 20
+    return lambda: pd.read_csv(io.BytesIO(text), sep=":", header=None, names=range(widest), low_memory=False)
+
+
+WAYS = {"scan": _scan, "open": lambda path: lambda: open_source(path), "pandas": _pandas}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_text(benchmark, trace, way, monkeypatch):
+    monkeypatch.setattr(index, "n_jobs", lambda _: 1)
+    run = WAYS[way](trace)
+    run()
+    seconds = []
+
+    def timed():
+        begin = time.process_time()
+        run()
+        seconds.append(time.process_time() - begin)
+
+    benchmark.pedantic(timed, rounds=3)
+    speed = trace.stat().st_size / 1e6 / min(seconds)
+    benchmark.extra_info["MB/s"] = round(speed)
+    print(f"\n{way}: {speed:.0f} MB/s, {trace.stat().st_size / 1e6:.0f} MB")

@@ -1,0 +1,357 @@
+"""Paraver traces: every event against a slow reader, BSC's own numbers, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+
+import numpy as np
+import pytest
+from conftest import slow
+from oracles import paraver as oracle
+from support.paraver_mutations import Damage
+from support.paraver_writer import PCF, header, random_program, write
+
+import tracecols
+from tracecols.converters import registry
+from tracecols.converters.paraver import archive, index
+from tracecols.errors import SourceError
+from tracecols.schema import NAMES
+from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.severity.efficiencies import scaling
+
+KEPT = {
+    "p2p": ("peer", "tag", "length"), "collectives": ("op", "root", "sent", "received"), "locks": ("lock",),
+    "control": ("stop_time",),
+}  # fmt: skip
+"""Attributes that are compared, by family."""
+
+
+def events_of(source, location):
+    """Return the events of a location as the oracle has them."""
+    regions = source.definitions["regions"]["name"]
+    counters = source.definitions["metric_members"]["id"]
+    found, base = [], 0
+    for batch in source.read(location, archive.Report()):
+        kinds = [NAMES[k] for k in batch.events["kind"].tolist()]
+        said = [{} for _ in kinds]
+        for family, table in batch.sides.items():
+            rows = (table["row"] - base).tolist()
+            if family == "metrics_0":
+                for i, row in enumerate(rows):
+                    values = [(t, int(table[f"value_{c}"][i])) for c, t in enumerate(counters)]
+                    said[row] = {"values": tuple((t, v) for t, v in values if v)}
+                continue
+            for name in KEPT.get(family, ()):
+                for row, value in zip(rows, table[name].tolist(), strict=True):
+                    said[row][name] = value
+        for time, kind, region, values in zip(
+            batch.events["time"].tolist(), kinds, batch.events["region"].tolist(), said, strict=True
+        ):
+            if kind == "MPI_COLLECTIVE_BEGIN":
+                values = {}
+            if "op" in values:
+                values["op"] = COLLECTIVE_OPS[values["op"]]
+            if "lock" in values:
+                values["lock"] %= 1 << 64
+            found.append((time, kind, regions[region] if region >= 0 else "", tuple(sorted(values.items()))))
+        base += len(kinds)
+    return found
+
+
+def check_against_oracle(path):
+    source = registry.open_source(path)
+    expected = list(oracle.read_all(path))
+    assert len(expected) == len(source.definitions["locations"]["id"])
+    for location, events in enumerate(expected):
+        found = events_of(source, location)
+        assert found == events
+        assert source.definitions["locations"]["n_events"][location] == len(events)
+
+
+@pytest.mark.parametrize(("seed", "tasks", "threads"), [(1, 1, 1), (2, 3, 1), (3, 2, 3), *slow([(s, 1 + s % 5, 1 + s % 4) for s in range(10, 60)])])  # fmt: skip
+def test_events__are_those_of_a_slow_reader(tmp_path, seed, tasks, threads):
+    check_against_oracle(write(tmp_path / "x.prv", random_program(seed, tasks, threads, 12)))
+
+
+def test_events__do_not_depend_on_windows_compression_or_line_ends(tmp_path, monkeypatch):
+    text = random_program(5, 3, 2, 20)
+    expected = list(oracle.read_all(write(tmp_path / "x.prv", text)))
+    monkeypatch.setattr(archive, "ROWS", 64)
+    monkeypatch.setattr(index, "WORDS_AT_ONCE", 8)
+    for block in (100, 1000, 1 << 20):
+        monkeypatch.setattr(index, "BLOCK", block)
+        for name, written in (("x.prv", text), ("y.prv.gz", text), ("z.prv", text.replace("\n", "\r\n"))):
+            source = registry.open_source(write(tmp_path / name, written))
+            assert [events_of(source, i) for i in range(6)] == expected
+
+
+def test_events__out_of_order_are_sorted(tmp_path):
+    text = random_program(6, 2, 1, 12)
+    head, body = text.split("c:1:1:2:1:2\n")
+    lines = body.splitlines(keepends=True)
+    # records of one thread and time stay in order
+    groups: dict[tuple[str, str], list[str]] = {}
+    for line in lines:
+        fields = line.split(":")
+        groups.setdefault((fields[3], fields[5]), []).append(line)
+    shuffled = list(groups.values())
+    np.random.default_rng(0).shuffle(shuffled)
+    path = write(tmp_path / "x.prv", head + "c:1:1:2:1:2\n" + "".join(line for group in shuffled for line in group))
+    expected = list(oracle.read_all(write(tmp_path / "y.prv", text)))
+    source = registry.open_source(path)
+    assert [events_of(source, i) for i in range(2)] == expected
+    assert source.properties["threads with records out of order"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["epoch/epoch_2proc", "epoch/epoch_8proc", "omp/omp1", "omp/omp4"])
+def test_recorded_events__are_those_of_a_slow_reader(shared_traces, name):
+    check_against_oracle(shared_traces / "paraver" / f"{name}.prv.gz")
+
+
+def test_nonblocking_messages__are_posted_and_completed(tmp_path):
+    text = header(100, [1, 1], [[0, 1]]) + (
+        "2:1:1:1:1:10:50000001:3\n2:1:1:1:1:12:50000001:0\n"
+        "3:1:1:1:1:10:12:2:1:2:1:7:30:64:5\n"
+        "2:2:1:2:1:5:50000001:4\n2:2:1:2:1:7:50000001:0\n2:2:1:2:1:20:50000001:5\n2:2:1:2:1:30:50000001:0\n"
+    )
+    source = registry.open_source(write(tmp_path / "x.prv", text))
+    sender, receiver = (events_of(source, i) for i in range(2))
+    assert [(t, k) for t, k, *_ in sender if "MPI" in k] == [(10, "MPI_ISEND")]
+    assert [(t, k) for t, k, *_ in receiver if "MPI" in k] == [(7, "MPI_IRECV_REQUEST"), (30, "MPI_IRECV")]
+    model = tracecols.open(tracecols.convert(tmp_path / "x.prv", tmp_path / "x.trace")).model
+    assert len(model.messages) == 1
+
+
+# -- what is found in recordings
+# -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def epoch(shared_traces, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("epoch")
+    return {
+        n: tracecols.open(
+            tracecols.convert(shared_traces / f"paraver/epoch/epoch_{n}proc.prv.gz", folder / f"{n}.trace")
+        )
+        for n in (1, 2, 4, 8)
+    }
+
+
+@pytest.mark.slow
+def test_late_sender__is_that_of_the_raw_records(epoch):
+    found = [trace.analyze(properties=["mpi_latesender"]).total("mpi_latesender") for trace in epoch.values()]
+    assert [round(seconds, 9) for seconds in found] == [0, 0.072870765, 0.222627961, 0.785443065]
+
+
+def _percent(value):
+    return f"{100 * value:.6f}"
+
+
+def _microseconds(value):
+    return f"{1e6 * value:.2f}"
+
+
+MODELFACTORS = {
+    "Parallel efficiency": ("parallel_efficiency", _percent),
+    "Load balance": ("load_balance", _percent),
+    "Communication efficiency": ("communication_efficiency", _percent),
+    "Serialization efficiency": ("serialisation_efficiency", _percent),
+    "Transfer efficiency": ("transfer_efficiency", _percent),
+    "Computation scalability": ("computation_scalability", _percent),
+    "Global efficiency": ("global_efficiency", _percent),
+    "IPC scalability": ("ipc_scalability", _percent),
+    "Instruction scalability": ("instruction_scalability", _percent),
+    "Frequency scalability": ("frequency_scalability", _percent),
+    "Speedup": ("speedup", lambda v: f"{v:.6f}"),
+    "Average IPC": ("ipc", lambda v: f"{v:.6f}"),
+    "Average frequency (GHz)": ("frequency", lambda v: f"{v / 1e9:.6f}"),
+    "#Runtime (us)": ("runtime", _microseconds),
+    "#Runtime (ideal)": ("ideal_runtime", _microseconds),
+    "#Useful duration (average)": ("useful_mean", _microseconds),
+    "#Useful duration (maximum)": ("useful_max", _microseconds),
+    "#Useful duration (total)": ("useful_total", _microseconds),
+    "#Useful duration (ideal, max)": ("useful_ideal", _microseconds),
+    "#Useful instructions (total)": ("instructions", lambda v: f"{v:.2f}"),
+    "#Useful cycles (total)": ("cycles", lambda v: f"{v:.2f}"),
+}
+"""By row of BSC's table: metric, and how its values are printed."""
+
+
+@pytest.mark.slow
+def test_factors__are_those_of_bsc_in_every_printed_digit(shared_traces, epoch):
+    tables = [trace.efficiencies(ideal="dimemas") for trace in epoch.values()]
+    series = scaling(tables, [str(n) for n in epoch])
+    found = []
+    for k, table in enumerate(tables):
+        values = {**series.iloc[k].to_dict(), **table[~table.model.str.startswith("hybrid")].set_index("metric").value}
+        values["useful_ideal"] = values["serialisation_efficiency"] * values["ideal_runtime"]
+        found.append(values)
+    with open(shared_traces / "paraver/epoch/modelfactors.csv") as file:
+        printed = {row[0]: row[1:5] for row in csv.reader(file, delimiter=";") if len(row) > 1}
+    assert len(MODELFACTORS) == 21
+    for title, (metric, how) in MODELFACTORS.items():
+        assert [how(values[metric]) for values in found] == printed[title], title
+
+
+@pytest.mark.slow
+def test_computation__is_the_time_in_state_running(shared_traces, tmp_path):
+    for name in ("omp/omp1", "omp/omp4", "epoch/epoch_4proc"):
+        path = shared_traces / f"paraver/{name}.prv.gz"
+        running = sum(
+            int(f[6]) - int(f[5])
+            for line in oracle.lines_of(path)
+            if line.startswith("1:") and (f := line.strip().split(":"))[7] == "1"
+        )
+        cube = tracecols.open(tracecols.convert(path, tmp_path / "x.trace", force=True)).analyze(properties=["comp"])
+        assert round(cube.total("comp") * 1e9) == running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_openmp_factors__are_those_of_the_states(shared_traces, tmp_path, n):
+    """Worked out from states and forks: PyPOP's OpenMP region, serial (Amdahl's) and parallel efficiency."""
+    path = shared_traces / f"paraver/omp/omp{n}.prv.gz"
+    running: dict[str, list[tuple[int, int]]] = {}
+    forks: list[int] = []
+    duration = 0
+    for line in oracle.lines_of(path):
+        f = line.strip().split(":")
+        if line.startswith("#"):
+            duration = int(line.split("):")[1].split("_")[0])
+        elif f[0] == "1" and f[7] == "1":
+            running.setdefault(f[4], []).append((int(f[5]), int(f[6])))
+        elif f[0] == "2" and "60000001" in f[6::2]:
+            forks.append(int(f[5]))
+    regions = list(zip(forks[::2], forks[1::2], strict=True))
+
+    def useful(thread, begin, end):
+        return sum(max(0, min(end, b) - max(begin, a)) for a, b in running[thread])
+
+    inside = sum(useful(t, *region) for t in running for region in regions) / n
+    serial = useful("1", 0, duration) - sum(useful("1", *region) for region in regions)
+    expected = {
+        "openmp_region_efficiency": 1 - (sum(b - a for a, b in regions) - inside) / duration,
+        "amdahl_efficiency": 1 - (n - 1) / n * serial / duration,
+        "parallel_efficiency": sum(useful(t, 0, duration) for t in running) / n / duration,
+    }
+    table = tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).efficiencies()
+    found = table[table.model == "hybrid additive"].set_index("metric").value
+    for metric, value in expected.items():
+        assert f"{found[metric]:.6f}" == f"{value:.6f}", metric
+
+
+# -- what is refused
+# -----------------------------------------------------------------------------------------------------
+
+
+HEAD = header(100, [2, 1], [[0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("#Otf 1\n", "is not a Paraver trace"),
+        ("#Paraver (x):100_ns:1(1):1\n", "line 1: the header does not say"),
+        ("#Paraver (x):100_s:1(1):1:1(1:1)\n", "times in 's'"),
+        ("#Paraver (x):100_ns:1(1):2:1(1:1):1(1:1)\n", "2 applications"),
+        ("#Paraver (x):100_ns:1(1):1:3(1:1)\n", "says 3 tasks, and lists 1"),
+        ("#Paraver (x):100_ns:1(1):1:1(0:1)\n", "task 1 no threads"),
+        ("#Paraver (x):100_ns:1(1):1:1(1:2)\n", "node 2 of 1"),
+        ("#Paraver (x):100_ns:1(1):1:1(1:1),2\nc:1:1:1:1\n", "expected communicator 2 of 2"),
+        ("#Paraver (x):100_ns:1(1):1:1(1:1),1\nc:1:1:1:2\n", "communicator 1 of 1 tasks lists others"),
+        (HEAD + "9:1:1:1:1:0:1\n", "line 3: byte .*no state"),
+        (HEAD + "1:1:1:1:1:0:10\n", "line 3: byte .*fields"),
+        (HEAD + "2:1:1:1:1:5\n", "fields"),
+        (HEAD + "2:1:1:1:1:5:7\n", "fields"),
+        (HEAD + "2:1:1:1:1:x:7:1\n", "fields"),
+        (HEAD + "1:1:2:1:1:0:10:1\n", "another application"),
+        (HEAD + "1:1:1:3:1:0:10:1\n", "task or thread that the header does not define"),
+        (HEAD + "1:1:1:2:2:0:10:1\n", "task or thread"),
+        (HEAD + "1:1:1:1:1:10:5:1\n", "ends before it begins"),
+        (HEAD + "1:1:1:1:1:0:99999999999999999999999:1\n", "fields"),
+        (HEAD + "1:1:1:1:1:0:9999999999999999999:1\n", "impossibly large"),
+        (HEAD + "1:1:1:1:1:0:10:1\n1:1:1:1:1:5:15:1\n", "line 4: thread 1.1.1 at time 5: a state begins before the one before it ends"),
+        (HEAD + "2:1:1:1:1:5:50000001:0\n", "line 3: thread 1.1.1 at time 5: an event of type 50000001 ends what has not begun"),
+        (HEAD + "2:1:1:1:1:5:50000002:8:50100004:1\n2:1:1:1:1:6:50000002:0\n", "1 collective operations in one and 0"),
+    ],
+)  # fmt: skip
+def test_bad_input__is_refused_with_what_is_wrong(tmp_path, text, words):
+    path = write(tmp_path / "bad.prv", text)
+    with pytest.raises(SourceError, match=words) as error:
+        tracecols.convert(path, tmp_path / "x.trace")
+    assert "\n  " in str(error.value)
+    assert str(path) in str(error.value)
+    assert not (tmp_path / "x.trace").exists()
+
+
+def test_truncated_files__are_refused_or_salvaged(tmp_path):
+    text = random_program(8, 2, 1, 2000)
+    packed = gzip.compress(text.encode())
+    path = write(tmp_path / "x.prv.gz", "")
+    path.write_bytes(packed[: len(packed) * 3 // 4])
+    with pytest.raises(SourceError, match=r"x\.prv\.gz: line \d+: unpacking stops"):
+        tracecols.convert(path, tmp_path / "x.trace")
+    tracecols.convert(path, tmp_path / "x.trace", salvage=True)
+    trace = tracecols.open(tmp_path / "x.trace")
+    assert len(trace.store.manifest["lost"]) == 2
+    assert trace.store.n_rows("events") > 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "n"), [("x.prv", 0, 60), *slow([("x.prv", 1000, 1500), ("x.prv.gz", 5000, 500)])]
+)
+def test_damaged_files__are_read_or_refused_in_words(tmp_path, name, first, n):
+    damage = Damage(write(tmp_path / name, random_program(4, 2, 2, 8)))
+    for seed in range(first, first + n):
+        damage.one(seed, tmp_path / "made.trace")
+    assert damage.seen["refused"] > n / 10
+    assert damage.seen["analyzed"] > n / 20
+
+
+def test_types_without_meaning__are_counted(tmp_path):
+    text = HEAD + "2:1:1:1:1:5:77000001:1:77000001:2:30000001:9\n1:1:1:1:1:5:10:1\n"
+    store = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "x.trace")).store
+    assert store.manifest["not_understood"] == {"type 30000001": 1, "type 77000001 (Iteration)": 2}
+
+
+def test_files_beside__may_be_missing(tmp_path):
+    text = random_program(3, 2, 1)
+    source = registry.open_source(write(tmp_path / "x.prv", text, pcf=None))
+    assert [note.split(" is missing")[0] for note in source.properties["notes"]][:2] == ["x.pcf", "x.row"]
+    assert "50000003:31" in source.definitions["regions"]["name"]
+    row = "LEVEL CPU SIZE 2\n1.n\n2.n\n\nLEVEL NODE SIZE 1\nbox\n\nLEVEL THREAD SIZE 2\nTHREAD 1.1.1\nCUDA-D1.S1-box\n"
+    source = registry.open_source(write(tmp_path / "y.prv", text, PCF, row))
+    assert source.definitions["locations"]["name"] == ["THREAD 1.1.1", "CUDA-D1.S1-box"]
+    assert source.definitions["locations"]["type"] == ["cpu_thread", "gpu"]
+    assert source.definitions["system_tree_nodes"]["name"] == ["machine", "box"]
+    # functions of the program are not recorded
+    assert [note.split(" are known at")[0] for note in source.properties["notes"]] == ["functions of the program"]
+
+
+def test_formats__are_recognised_by_what_files_hold(tmp_path):
+    text = random_program(3, 2, 1)
+    odd = write(tmp_path / "trace.txt", text, pcf=None)
+    assert registry.open_source(odd).format == "Paraver"
+    packed = tmp_path / "noname"
+    packed.write_bytes(gzip.compress(text.encode()))
+    assert registry.open_source(packed).format == "Paraver"
+    other = tmp_path / "other.prv"
+    other.write_text("hello\n")
+    with pytest.raises(SourceError, match="is not a Paraver trace"):
+        registry.open_source(other)
+
+
+def test_a_trace_without_records__is_empty(tmp_path):
+    for unit, resolution in (("_ns", 10**9), ("_us", 10**6), ("_ms", 10**3), ("", 10**6)):
+        path = write(tmp_path / "x.prv", header(100, [2, 1], unit=unit) + "# nothing\n\n")
+        store = tracecols.open(tracecols.convert(path, tmp_path / "x.trace", force=True)).store
+        assert store.n_rows("events") == 0
+        assert store.manifest["clock"]["resolution"] == resolution
+
+
+def test_open_states__end_with_the_trace(tmp_path):
+    path = write(tmp_path / "x.prv", header(100, [1]) + "1:1:1:1:1:0:-1:1\n")
+    source = registry.open_source(path)
+    assert events_of(source, 0) == [(0, "ENTER", "program", ()), (100, "EXIT", "program", ())]

@@ -1,0 +1,130 @@
+"""Whose rules a replay follows: those that were recorded, or those of a simulator for who waits in collective
+operations, in calls that manage communicators, at the end of MPI, and for the receivers of large messages.
+
+The rules of a simulator are for an ideal network: the waits were none in the recorded run, so that they have no part in
+weights, and no lag.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.edges import EdgeCollector
+from tracecols.errors import AnalysisError
+from tracecols.kernels.maxplus import BEGINS, ENDS
+from tracecols.kernels.replay import IS_CALL
+from tracecols.model.model import Model
+from tracecols.replay.events import Computation, regions_of_calls
+from tracecols.replay.graph import Graph, synchronised
+from tracecols.replay.nodes import NodeClass
+
+WAITS_FOR_NOBODY = ("mpi_finalize", "mpi_comm_", "mpi_cart_")
+"""Calls of MPI that wait for nobody in Dimemas, by how their names begin."""
+
+RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
+"""Who waits for whom in collective operations."""
+
+
+class Conventions(NamedTuple):
+    """Whose rules a replay follows.
+
+    Attributes
+    ----------
+    collectives : str
+        `dimemas`: everybody waits for all in blocking collective operations but Reduce, and nobody in
+        `WAITS_FOR_NOBODY`; or `recorded`.
+    eager : int, optional
+        Bytes from which on a message waits for its receive to be posted, that of MPI_Sendrecv, too; smaller ones do not.
+        By default senders wait where the recorded times show that they did.
+    whole_run : bool
+        The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize.
+    """
+
+    collectives: str = RECORDED
+    eager: int | None = None
+    whole_run: bool = False
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether waits follow the rules of a simulator."""
+        return self.collectives == DIMEMAS or self.eager is not None
+
+
+AS_RECORDED = Conventions()
+
+
+def with_conventions(model: Model, graph: Graph, computation: Computation, conventions: Conventions) -> Graph:
+    """Return the graph with the rules of some conventions.
+
+    Raises
+    ------
+    AnalysisError
+        If the program relies on operations that do not wait.
+    """
+    if conventions.collectives == DIMEMAS:
+        graph = synchronised(model, graph)
+        graph = _without(graph, _touches(graph, _silent_nodes(model, graph, computation)))
+    if conventions.eager is not None:
+        graph = _with_rendezvous(model, _without(graph, _late_receivers(graph)), conventions.eager)
+    if conventions.whole_run:
+        nodes = replace(graph.nodes, mark=graph.nodes.mark | np.uint8(BEGINS | ENDS))
+        graph = Graph(nodes, graph.edges, graph.n_hubs, graph.time, graph.counts, graph.weight, graph.lags)
+    return graph
+
+
+def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> NDArray[np.bool_]:
+    """Say which nodes and hubs are begin or end of a call that waits for nobody; (n_all,) bool."""
+    nodes, result = graph.nodes, np.zeros(graph.time.size, bool)
+    silent = np.array([*(name.startswith(WAITS_FOR_NOBODY) for name in model.regions.lower), False], bool)
+    calls = nodes.with_role(IS_CALL)
+    calls = calls[silent[regions_of_calls(model, calls, computation)]]
+    result[calls] = result[nodes.enter_of(calls)] = True
+    return result
+
+
+def _touches(graph: Graph, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say which edges end or begin at some nodes."""
+    result: NDArray[np.bool_] = nodes[graph.edges.tail] | nodes[graph.edges.head]
+    return result
+
+
+def _late_receivers(graph: Graph) -> NDArray[np.bool_]:
+    """Say which edges were concluded from the times of a send that lasts until its receive is posted."""
+    kind = np.append(graph.nodes.kind, np.zeros(graph.n_hubs, np.int8))
+    result: NDArray[np.bool_] = graph.edges.is_inferred & (kind[graph.edges.head] == NodeClass.POINT_TO_POINT)
+    return result
+
+
+def _without(graph: Graph, dropped: NDArray[np.bool_]) -> Graph:
+    """Return a graph without some edges; weights and the lags of others stay."""
+    kept = ~dropped
+    return Graph(
+        graph.nodes, graph.edges.where(kept), graph.n_hubs, graph.time, graph.counts, graph.weight, graph.lags[kept]
+    )
+
+
+def _with_rendezvous(model: Model, graph: Graph, eager: int) -> Graph:
+    """Let calls that complete the sends of large messages wait for the calls that post their receives."""
+    m, nodes, before = model.sent_messages, graph.nodes, graph.edges
+    post, done = nodes.calls_around(m.recv_post_enter), nodes.calls_around(m.send_done_enter)
+    at = np.flatnonzero((m.length >= eager) & (post >= 0) & (done >= 0))
+    found = EdgeCollector(len(nodes))
+    found.hubs(graph.n_hubs)
+    found.add_edges(before)
+    found.add(nodes.enter_of(post[at]), done[at])
+    edges = found.edges()
+    # of each tail the edges before come first
+    lag = np.zeros(len(edges), np.int64)
+    tail = before.tail
+    lag[edges.start[tail] + np.arange(len(before)) - before.start[tail]] = graph.lags
+    result = Graph(nodes, edges, graph.n_hubs, graph.time, graph.counts, graph.weight, lag)
+    if result.stuck.any():
+        raise AnalysisError(
+            f"messages of {eager:,} bytes and more cannot wait for their receives in this trace: some process receives only after its own send\n"
+            "  give a larger limit for eager messages"
+        )
+    return result
