@@ -6,9 +6,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from otf2_mutations import mutate
-
 import tracecols
+from support.otf2_mutations import mutate
 from tracecols.errors import TracecolsError
 
 NUMBERS = ("0", "-1", "1", "2", "99", "50000001", "60000018", "9223372036854775807", "18446744073709551615", "1" * 30, "")  # fmt: skip
