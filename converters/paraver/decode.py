@@ -62,6 +62,9 @@ NOTHING = (1 << 62) + 1
 # frames that no event type opens
 TAG_PROGRAM, TAG_CALLER, TAG_BARRIER = -1, -2, -3
 
+OF_USER = -2
+"""In the place of the number of a parallel function."""
+
 (
     ENTER,
     EXIT,
@@ -208,7 +211,7 @@ class Stack(NamedTuple):
     tag : (capacity,) int64
         The type of the event that entered it, or `TAG_...`.
     of : (capacity,) int64
-        Number of a parallel function.
+        Number of a parallel function; OF_USER for functions of the program.
     held : (capacity,) int64
         Locks that are held.
     """
@@ -267,8 +270,13 @@ def enter(region, tag, of, stack, events, state):
 @part
 def leave(stack, events, state):
     """Leave the innermost region."""
-    state[DEPTH] -= 1
-    put_event(EXIT, stack.region[state[DEPTH]], events, state)
+    d = state[DEPTH] - 1
+    state[DEPTH] = d
+    put_event(EXIT, stack.region[d], events, state)
+    if stack.of[d] == OF_USER:
+        state[N_USER] -= 1
+    if d == state[CALL_DEPTH]:
+        state[CALL_DEPTH] = -1
 
 
 @part
@@ -437,7 +445,6 @@ def close_call(number, regions, mail, stack, events, sides, state):
     leave(stack, events, state)
     while state[DEPTH] > 0 and stack.tag[state[DEPTH] - 1] == TAG_CALLER:
         leave(stack, events, state)
-    state[CALL_DEPTH] = -1
     return END
 
 
@@ -452,11 +459,12 @@ def end_function(time, teams, stack, events, sides, state):
     state[TIME] = time
     state[BARRIER_END] = NOTHING
     depth = find_frame(TAG_BARRIER, stack, state)
-    leave_above(depth + 1, stack, events, state)
-    leave(stack, events, state)
-    team = teams.team[stack.of[state[DEPTH] - 1]]
-    leave(stack, events, state)
-    put_side(TEAM_END, team, OPENMP, 0, 0, 0, events, sides, state)
+    if depth > 0:
+        leave_above(depth + 1, stack, events, state)
+        leave(stack, events, state)
+        team = teams.team[stack.of[depth - 1]]
+        leave(stack, events, state)
+        put_side(TEAM_END, team, OPENMP, 0, 0, 0, events, sides, state)
     state[TIME] = now
 
 
@@ -604,18 +612,17 @@ def open_region(i, group, types_table, tables, regions, stack, events, state):
     if region < 0:
         region = find_region(group.type[i], group.value[i], regions)
     state[N_USER] += tables.is_user[kind]
-    enter(region, group.type[i], -1, stack, events, state)
+    enter(region, group.type[i], OF_USER if tables.is_user[kind] else -1, stack, events, state)
 
 
 @part
-def close_region(i, group, types_table, tables, stack, events, state):
+def close_region(i, group, stack, events, state):
     """Leave the innermost region that the type of event i of a group has entered; returns what is wrong."""
     depth = find_frame(group.type[i], stack, state)
     if depth < 0:
         return NO_BEGIN
     leave_above(depth + 1, stack, events, state)
     leave(stack, events, state)
-    state[N_USER] -= tables.is_user[group.kind[i]]
     return END
 
 
@@ -651,7 +658,7 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
         if value != 0:
             open_region(i, group, types_table, tables, regions, stack, events, state)
         else:
-            why = close_region(i, group, types_table, tables, stack, events, state)
+            why = close_region(i, group, stack, events, state)
     return why
 
 

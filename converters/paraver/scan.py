@@ -182,10 +182,13 @@ def read_number(data, p):
 
 @inner_part
 def read_field(data, p):
-    """Read a number that a colon follows; returns it, the place behind the colon, and whether there are both."""
+    """Read a number that a colon follows; returns it, the place behind the colon, and whether there are both.
+
+    If there are not, the place is where reading stopped, which is never behind the newline that ends the text.
+    """
     value, q = read_number(data, p)
     good = q > p and data[q] == COLON
-    return value, q + _1, good
+    return value, q + _1 if good else q, good
 
 
 @inner_part
