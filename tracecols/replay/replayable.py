@@ -22,7 +22,7 @@ RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
 class Replayable:
     """A trace as a graph of what waits for what, to be swept with other weights.
 
-    Memory grows with nodes (MPI calls, barriers, forks, locks): about 40 B for each, with its edges. They are found
+    Memory grows with nodes (MPI calls, barriers, forks, locks): about 50 B for each, with its edges. They are found
     partition by partition, as in an analysis.
     """
 
