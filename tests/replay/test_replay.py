@@ -1028,6 +1028,9 @@ def test_identity__is_exact_and_the_ideal_is_never_later(stores, path):
     np.testing.assert_array_equal(g.sweep(), g.nodes.time)
     assert (g.weight >= 0).all()
     assert (replay.ideal <= g.nodes.time).all()
+    # less weight makes nothing later
+    smaller = g.weight - np.random.default_rng(1).integers(0, g.weight + 1)
+    assert (g.sweep(smaller) <= g.nodes.time).all()
     # nothing that runs keeps its recorded begin while what it waits for comes earlier
     recorded = replay.runtime(g.nodes.time)
     for changes in (IDEAL, Changes(openmp=0), Changes(transfer=0, openmp=0)):
@@ -1174,6 +1177,21 @@ def test_scenarios__one_location_as_long_as_its_peers():
     # 30 s as long as the mean of 10 and 20 s: the other one takes 20 s
     assert predict(replay, [Scenario((as_peers(replay, work, 2),))]).tolist() == [20]
     assert predict(replay, [Scenario((as_peers(replay, work, 0),))]).tolist() == [30]
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_graph__is_the_same_for_any_partitions(stores, path, monkeypatch):
+    whole, scenarios = tracecols.open(stores(path)).replay, (IDEAL, Changes(openmp=0), Changes(balanced=True))
+    _ = whole.graph
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 50)
+    monkeypatch.setattr("tracecols.replay.nodes.BATCH", 70)
+    divided = tracecols.open(stores(path)).replay
+    assert divided.counts == whole.counts
+    for name in ("row", "time", "kind", "role", "mark", "location_start"):
+        np.testing.assert_array_equal(getattr(divided.nodes, name), getattr(whole.nodes, name))
+    np.testing.assert_array_equal(divided.graph.weight[: len(whole.nodes)], whole.graph.weight[: len(whole.nodes)])
+    for changes in scenarios:
+        np.testing.assert_array_equal(divided.times(changes), whole.times(changes))
 
 
 @pytest.mark.slow

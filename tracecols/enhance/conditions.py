@@ -58,7 +58,7 @@ class ClockConditions:
     def __init__(self, facts: Facts, spill: Spill | None) -> None:
         self._spill = spill
         self._n_events = int(facts.store.manifest["n_events"])
-        self._collector = EdgeCollector(self._n_events)
+        self._collector = EdgeCollector(self._n_events, np.int64)
         self._kinds: list[tuple[int, int]] = []
         self._pairs: list[dict[str, Rows]] = []
         self.edges: ColumnSource
@@ -92,14 +92,14 @@ class ClockConditions:
 
     def kept(self) -> ClockConditions:
         """Add all up, and keep the edges."""
-        e = self._collector.edges()
+        e = self._collector.listed()
         columns: dict[str, Column] = {
             "tail": e.tail,
             "head": e.head,
             "condition": e.length.astype(np.int8),
             "is_inferred": e.is_inferred,
         }
-        self.edges = keep(Columns(len(e), columns), self._spill)
+        self.edges = keep(Columns(e.tail.size, columns), self._spill)
         self.n_hubs = self._collector.n - self._n_events
         self.pairs = add_pairs(self._pairs)
         self._pairs.clear()

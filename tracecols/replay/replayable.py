@@ -20,7 +20,7 @@ Rows = NDArray[np.int64]
 class Replayable:
     """A trace as a graph of what waits for what, to be swept with other weights.
 
-    Memory grows with nodes (MPI calls, barriers, forks, locks): about 40 B for each, with its edges. They are found
+    Memory grows with nodes (MPI calls, barriers, forks, locks): about 50 B for each, with its edges. They are found
     partition by partition, as in an analysis.
     """
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import number
-from tracecols.kernels import maxplus
+from tracecols.kernels import arrays, maxplus
 
 Rows = NDArray[np.int64]
 
@@ -62,10 +63,13 @@ class EdgeCollector:
     ----------
     n_nodes : int
         Hubs are numbered from there on.
+    node_type : type, optional
+        Of the numbers of nodes: int64 for rows of events.
     """
 
-    def __init__(self, n_nodes: int) -> None:
+    def __init__(self, n_nodes: int, node_type: type[np.signedinteger[Any]] = np.int32) -> None:
         self.n_nodes = self.n = n_nodes
+        self._node_type = node_type
         self._found: list[maxplus.FoundEdges] = []
 
     def hubs(self, n: int) -> Rows:
@@ -84,7 +88,7 @@ class EdgeCollector:
         bytes_, latencies = (values[kept] if values.ndim else values.reshape(1) for values in of_all)
         self._found.append(
             maxplus.FoundEdges(
-                tail[kept].astype(np.int32), head[kept].astype(np.int32), np.array([is_inferred]),
+                tail[kept].astype(self._node_type), head[kept].astype(self._node_type), np.array([is_inferred]),
                 bytes_.astype(np.int64), latencies.astype(np.int8),
             )
         )  # fmt: skip
@@ -118,6 +122,14 @@ class EdgeCollector:
                     end[~is_hub] = node(end[~is_hub])
                 end[is_hub] += behind
             self._found.append(e)
+
+    def listed(self) -> maxplus.FoundEdges:
+        """Return all edges in the order in which they were added; the collector is empty then."""
+        found, self._found = self._found, []
+        no_node, nothing = np.zeros(0, self._node_type), arrays.empty(maxplus.FoundEdges, 0)
+        whole: list[tuple[NDArray[Any], ...]] = [(no_node, no_node, *nothing[2:])]
+        whole += [tuple(np.broadcast_to(v, e.tail.shape) for v in e) for e in found]
+        return maxplus.FoundEdges(*map(np.concatenate, zip(*whole, strict=True)))  # type: ignore[arg-type]
 
     def edges(self) -> Edges:
         """Return all edges; the collector is empty then."""
