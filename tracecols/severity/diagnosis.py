@@ -168,7 +168,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 40 lines of 100 columns.
+    """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 50 lines of 100 columns.
 
     Attributes
     ----------
