@@ -63,7 +63,7 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
         if request.ideal_network:
             found = times_of_window(trace.replay, choice.within, REPLAY, trace.jobs, request.conventions)
             cube.facts[KEPT] = as_facts(found)
-        if _wants_causes(request, cube, workers):
+        if _wants_causes(request, cube):
             causes = facts_of_causes(trace.replay)
             if causes is not None:
                 cube.facts[CAUSES] = causes
@@ -92,8 +92,8 @@ def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, worker
     return cube.replaced(outside=outside, facts=cube.facts | {"focus_window": found.facts["focus_window"]})
 
 
-def _wants_causes(request: Request, cube: SeverityCube, workers: Cluster | None) -> bool:
-    """Say whether the causes of lost time are looked for by replay: of whole analyses in this process, not by rules that
-    have no root causes."""
-    is_whole = not NARROWED & set(cube.facts.get("narrowed") or {}) and "time" in cube.cells and workers is None
+def _wants_causes(request: Request, cube: SeverityCube) -> bool:
+    """Say whether the causes of lost time are looked for by replay: of whole analyses, not by rules that have no root
+    causes."""
+    is_whole = not NARROWED & set(cube.facts.get("narrowed") or {}) and "time" in cube.cells
     return is_whole and request.conventions != "expert"

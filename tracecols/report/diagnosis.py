@@ -252,7 +252,8 @@ def lines(d: Diagnosis, source: str = "CUBE") -> Iterator[Line]:
     yield "", ""
     yield headline(d), "bold"
     for number, f in enumerate(d.findings, 1):
-        front = f"{number:2} {f.share:6.1%} {duration(f.seconds):>12}  "
+        costs = f"{f.share:6.1%} {duration(f.seconds):>12}" if f.seconds else " " * 19
+        front = f"{number:2} {costs}  "
         for i, part in enumerate(wrap(f.what or f.title, WIDTH - len(front))):
             yield (front if not i else " " * len(front)) + part, "bold cyan"
         for word, text in details(f, source, WIDTH - 4 - INDENT):
@@ -266,6 +267,11 @@ def lines(d: Diagnosis, source: str = "CUBE") -> Iterator[Line]:
 def text(d: Diagnosis, source: str = "CUBE") -> str:
     """Return the diagnosis as plain text."""
     return "\n".join(line for line, _ in lines(d, source))
+
+
+def costs_in_words(f: Finding) -> str:
+    """Return share and seconds of a finding in front of what it is; empty if no time of threads is lost."""
+    return f"{f.share:.1%}, {duration(f.seconds)}: " if f.seconds else ""
 
 
 def html_of(d: Diagnosis) -> str:
@@ -285,7 +291,7 @@ def html_of(d: Diagnosis) -> str:
     for f in d.findings:
         told = "".join(f"<li>{word}: {escaped(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more")
         parts.append(
-            f"<p><b>{f.share:.1%}, {duration(f.seconds)}: {escaped(f.what or f.title)}</b> <small>{escaped(f.property)}</small></p>"
+            f"<p><b>{costs_in_words(f)}{escaped(f.what or f.title)}</b> <small>{escaped(f.property)}</small></p>"
             f"<ul>{told}</ul>"
         )
     if not d.findings:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
 from tracecols.given.providers import provider
 from tracecols.schema.properties import COMPUTATION, EXECUTION, IDLE, TIME
-from tracecols.severity import focus, wording
+from tracecols.severity import accelerators, focus, wording
 from tracecols.severity.causes import CAUSES, Explained, causes_of, explain
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
@@ -168,7 +168,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 40 lines of 100 columns.
+    """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 50 lines of 100 columns.
 
     Attributes
     ----------
@@ -508,7 +508,14 @@ def findings(cube: Severities, seconds: float) -> list[Finding]:
     parts = divided(cube)
     explained, parts = explain(cube, parts, IDLE, causes_of(cube))
     found = [_of_cause(cube, cause, seconds) for cause in explained]
-    for name, own in parts.items():
+    found += _idle_devices(cube)
+    starts = accelerators.starts_devices(cube)
+    for name, whole in parts.items():
+        own = whole
+        if starts.any():
+            is_start = accelerators.is_start_up(starts, whole)
+            found += _start_of_devices(cube, name, whole.where(is_start), seconds)
+            own = whole.where(~is_start) if is_start.any() else whole
         if name == IDLE:
             found += idle_findings(cube, own, seconds)
         elif len(own):
@@ -520,6 +527,10 @@ def findings(cube: Severities, seconds: float) -> list[Finding]:
 
 def _worth(finding: Finding, n_locations: int) -> float:
     """Return what mending a finding gains; where no replay says it, half of what it costs each location."""
+    if finding.kind == DEVICE:
+        return math.inf
+    if finding.kind == START_OF_DEVICES:
+        return 0.0
     return finding.seconds / n_locations / 2 if finding.gain is None else finding.gain
 
 
@@ -574,6 +585,67 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float) -> Finding
         evidence=_in_seconds(facts["evidence"]),
         shows=wording.evidence(facts, subject),
     )
+
+
+DEVICE, START_OF_DEVICES = "device", "device_start"
+"""Kinds of findings of devices, which no replay tries."""
+
+
+def _idle_devices(cube: Severities) -> Iterator[Finding]:
+    """Yield the finding that devices idle, with what their hosts do meanwhile."""
+    found = accelerators.idle_devices(cube)
+    if found is None:
+        return
+    path, host = (cube.call_paths.paths_of([i])[0] for i in (found.call_path, found.host_call_path))
+    region = str(cube.call_paths.name[found.host_call_path])
+    n = max(found.n_devices, 1)
+    devices = "the device is" if n == 1 else f"the {n:,} devices are"
+    yield Finding(
+        property=accelerators.DEVICE_IDLE,
+        title="Idle Devices",
+        seconds=0.0,
+        share=0.0,
+        where=Place("", path, 0.0, 0.0),
+        region=Place("", path.rpartition("/")[2], 0.0, 0.0),
+        paid_by=(),
+        n_paying=0,
+        is_even=False,
+        cause=Place("", host, 0.0, found.host_share),
+        meanwhile=_hosts_meanwhile(cube, found.hosts),
+        advice="Give devices work earlier and in larger pieces: let hosts do less, or something else, between launches.",
+        call_path=found.call_path,
+        what=f"{devices} busy {found.busy:.1%} of the time; hosts spend most of theirs in {wording.short(region)}",
+        kind=DEVICE,
+        cause_region=region,
+        shows=f"devices idle longest before {path.rpartition('/')[2]}; hosts spend {found.host_share:.0%} of their time in "
+        f"{wording.short(region)}",
+    )
+
+
+def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
+    """Return what threads that give work to devices spend their time with: titles of properties with their shares."""
+    axis = cube.properties
+    found = []
+    for name in (_of_computation(cube), "mpi", "omp_time", "pthread_time", "device_api"):
+        if name in cube.cells:
+            cells = cube.cells_of(name, "iee")
+            found.append(
+                (axis.title[axis.number[name]], float(np.maximum(cells.value[hosts[cells.location]], 0).sum()))
+            )
+    whole = sum(value for _, value in found)
+    shares = [(title, value / whole) for title, value in found if whole and value / whole >= 0.005]
+    return tuple(sorted(shares, key=lambda part: -part[1]))
+
+
+def _start_of_devices(cube: Severities, name: str, cells: Cells, seconds: float) -> Iterator[Finding]:
+    """Yield what of a property is spent on starting devices, which is no fault of the program."""
+    if not len(cells):
+        return
+    if name == IDLE:
+        cells = _not_negative(cells)
+    advice = "It happens once: measure a longer run, or leave it out of account."
+    for f in _finding(cube, name, f"{title_of(cube, name)} at the start of devices", cells, seconds, advice, None):
+        yield replace(f, kind=START_OF_DEVICES)
 
 
 def _of_computation(cube: Severities) -> str:

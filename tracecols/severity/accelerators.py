@@ -1,0 +1,108 @@
+"""What a diagnosis says of devices: whether they idle and what their hosts do meanwhile, and what their start-up costs."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.scan.paths import with_descendants
+from tracecols.schema.properties import TIME
+from tracecols.severity.cells import Cells
+from tracecols.severity.queries import Severities
+
+DEVICE_IDLE = "device_idle"
+"""The property of idle devices."""
+
+LEAST_BUSY = 0.5
+"""Orchestration efficiency of devices below which it is a finding that they idle: their hosts give them no work."""
+
+START_UP = re.compile(
+    r"cuinit|cuctxcreate.*|cudevice(primaryctx.*|get.*)|cumoduleload.*|cudasetdevice|hipinit|hipctxcreate|hipmoduleload.*"
+    r"|hipsetdevice|clcreatecontext.*|clgetplatformids|clgetdeviceids|clbuildprogram|acc_init.*|omp_init_device"
+)
+"""Calls that start devices, by their names in lower case."""
+
+INITIALISES = re.compile(
+    r"(init|setup|start)\w*(cuda|hip|gpu|device|opencl|acc)|(cuda|hip|gpu|device|opencl|acc)\w*(init|setup|start)", re.I
+)
+"""Functions of a program that start devices, by their names, if they are executed once."""
+
+
+def starts_devices(cube: Severities) -> NDArray[np.bool_]:
+    """Select the call paths on which devices are started, and what is below them; (n_call_paths,) bool."""
+    c = cube.call_paths
+    calls = c.named(lambda name: START_UP.fullmatch(name.lower()) is not None)
+    functions = c.named(lambda name: INITIALISES.search(name) is not None) & np.isin(c.paradigm, ["user", "compiler"])
+    visits = cube.cells.get("visits")
+    if functions.any() and visits is not None:
+        often = np.zeros(len(c), bool)
+        often[visits.call_path[visits.value > 1]] = True
+        functions &= ~often
+    has_devices = bool((np.asarray(cube.system.location_type, object) == "gpu").any())
+    found = with_descendants(calls | functions, c.end)
+    return found if has_devices or calls.any() else np.zeros(len(c), bool)
+
+
+def is_start_up(path: NDArray[np.bool_], cells: Cells) -> NDArray[np.bool_]:
+    """Select the cells that lie on some call paths; (n_cells,) bool."""
+    return np.asarray(path[cells.call_path], np.bool_)
+
+
+class IdleDevices(NamedTuple):
+    """Devices that idle.
+
+    Attributes
+    ----------
+    busy : float
+        Part of the time that they are busy.
+    n_devices : int
+    call_path : int
+        Call path of the operations before which they idle longest.
+    hosts : (n_locations,) bool
+        The threads that give them work.
+    host_call_path : int
+        Where these spend most of their time.
+    host_share : float
+        Part of their time there. The start of devices is left out of both.
+    """
+
+    busy: float
+    n_devices: int
+    call_path: int
+    hosts: NDArray[np.bool_]
+    host_call_path: int
+    host_share: float
+
+
+def idle_devices(cube: Severities) -> IdleDevices | None:
+    """Return what is known of devices that idle most of the time; None if there are none."""
+    facts = cube.facts.get("device_efficiencies") or {}
+    busy = float(facts.get("device_parallel_efficiency", 1.0))
+    idle = cube.cells.get(DEVICE_IDLE)
+    orchestration = float(facts.get("device_orchestration_efficiency", 1.0))
+    if orchestration >= LEAST_BUSY or idle is None or not len(idle):
+        return None
+    launches = cube.cells_of("device_api", "iee") if "device_api" in cube.cells else Cells.empty()
+    hosts = np.zeros(cube.system.n_locations, bool)
+    hosts[launches.location] = True
+    if not hosts.any():
+        return None
+    own = cube.cells_of(TIME, "iee")
+    own = own.where(hosts[own.location] & ~starts_devices(cube)[own.call_path])
+    if not len(own):
+        return None
+    by_path = np.bincount(own.call_path, np.maximum(own.value, 0), len(cube.call_paths))
+    before = np.bincount(idle.call_path, idle.value, len(cube.call_paths))
+    most = int(by_path.argmax())
+    whole = float(by_path.sum())
+    return IdleDevices(
+        busy,
+        len(facts.get("devices") or ()),
+        int(before.argmax()),
+        hosts,
+        most,
+        float(by_path[most]) / whole if whole else 0.0,
+    )
