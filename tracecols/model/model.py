@@ -512,8 +512,11 @@ def _scan(
         size = max(SMALLEST_SCAN, min(WAVE, total // (SCANS_PER_SLOT * executor.slots)))
         groups = [np.sort(group) for group in plan_processes(groups[0], n_events, d.process, size)]
     jobs = executor.jobs if executor.folder is None else 1
+    began = monotonic()
     for _ in executor.map(ScanTask(d, tuple(groups), divider, jobs, spill), range(len(groups)), report):
         pass
+    if monotonic() - began > LONG:
+        give_back()
     group = np.zeros(d.n_locations, np.int64)
     for number, members in enumerate(groups):
         group[members] = number

@@ -1170,7 +1170,7 @@ def scan_locations(
         return scans
 
     with ThreadPoolExecutor(jobs) as pool:
-        # a wave is prepared while the one before it is scanned
+        # a wave is prepared while the one before it is scanned, but for long processes, of which one needs the memory
         waves = iter(plan_processes(chosen, n_events, locations.process, WAVE))
 
         def prepare_next() -> list[Future[dict[int, LocationScan]]]:
@@ -1183,13 +1183,15 @@ def scan_locations(
         following = prepare_next()
         while following:
             wave = {i: scan for future in following for i, scan in future.result().items()}
-            following = prepare_next()
+            is_large = int(n_events[list(wave)].sum()) > WAVE
+            following = [] if is_large else prepare_next()
             found.update(wave)
 
             def advance(scans: list[LocationScan], give_up: bool = False) -> None:
                 advance_together(scans, found, buffers, spill, give_up)
 
             _scan_wave(list(wave.values()), advance, pool, report)
+            following = following or prepare_next()
     return [found[i] for i in chosen.tolist()]
 
 
