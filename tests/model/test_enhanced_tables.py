@@ -236,7 +236,7 @@ def test_finish__begins_when_nothing_is_kept_for_other_slices(store, tmp_path, m
     divide_small(monkeypatch, 30)
     runs, closed = [], []
     real, finish = model.Run.__init__, table_writer.finish_tables
-    monkeypatch.setattr(model.Run, "__init__", lambda self, m: runs.append(self) or real(self, m))
+    monkeypatch.setattr(model.Run, "__init__", lambda self, *given: runs.append(self) or real(self, *given))
     monkeypatch.setattr(
         table_writer, "finish_tables", lambda *a: closed.append(dict(runs[0].spill._values)) or finish(*a)
     )

@@ -23,7 +23,7 @@ from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.scan.facts import Definitions, Facts
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
-from tracecols.enhance.scan.scan import WAVE, LocationScan, plan_processes, scan_locations
+from tracecols.enhance.scan.scan import LocationScan, plan_processes, scan_locations
 from tracecols.enhance.scan.windows import divide_into_windows, seen_in
 from tracecols.given.quantities import counted
 from tracecols.model.tables import STEP_OF, STEPS
@@ -426,9 +426,9 @@ def no_longer_read(done: Collection[str], later: Collection[str]) -> set[str]:
     return kept - seen
 
 
-SCANS_PER_SLOT, SMALLEST_SCAN = 4, 1 << 20
+SCANS_PER_SLOT, SMALLEST_SCAN, LARGEST_SCAN = 4, 1 << 20, 1 << 26
 """Tasks of a scan on a cluster for each that runs at a time, so that none waits long for the last; events of one, at
-least."""
+least and at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -514,11 +514,14 @@ def _scan(
 
     groups = [np.arange(d.n_locations)]
     if executor.folder is not None:
-        size = max(SMALLEST_SCAN, min(WAVE, total // (SCANS_PER_SLOT * executor.slots)))
+        size = max(SMALLEST_SCAN, min(LARGEST_SCAN, total // (SCANS_PER_SLOT * executor.slots)))
         groups = [np.sort(group) for group in plan_processes(groups[0], n_events, d.process, size)]
     jobs = executor.jobs if executor.folder is None else 1
+    began = monotonic()
     for _ in executor.map(ScanTask(d, tuple(groups), divider, jobs, spill), range(len(groups)), report):
         pass
+    if monotonic() - began > LONG:
+        give_back()
     group = np.zeros(d.n_locations, np.int64)
     for number, members in enumerate(groups):
         group[members] = number

@@ -38,11 +38,12 @@ from tracecols.work.executors import Report, not_reported
 BATCH = 1 << 20
 """Events per kernel call."""
 
-WAVE = 1 << 26
-"""Events of processes that are scanned together, so that not all need memory at a time; a process stays whole."""
+WAVE = 1 << 24
+"""Events, for each thread, of processes that are scanned together, so that not all need memory at a time; a process
+stays whole."""
 
 TEAMS = 1 << 20
-"""Events of processes whose teams are found by one task: at most 64 tasks for a wave of processes that are smaller."""
+"""Events of processes whose teams are found by one task: at most 16 tasks for each thread."""
 
 GROUP = 1 << 16
 """Events of locations that one thread scans one after the other: small ones share row groups and buffers, what they
@@ -1172,8 +1173,8 @@ def scan_locations(
         return scans
 
     with ThreadPoolExecutor(jobs) as pool:
-        # a wave is prepared while the one before it is scanned
-        waves = iter(plan_processes(chosen, n_events, locations.process, WAVE))
+        # a wave is prepared while the one before it is scanned, but for long processes, of which one needs the memory
+        waves = iter(plan_processes(chosen, n_events, locations.process, WAVE * jobs))
 
         def prepare_next() -> list[Future[dict[int, LocationScan]]]:
             return [
@@ -1185,13 +1186,15 @@ def scan_locations(
         following = prepare_next()
         while following:
             wave = {i: scan for future in following for i, scan in future.result().items()}
-            following = prepare_next()
+            is_large = int(n_events[list(wave)].sum()) > WAVE * jobs
+            following = [] if is_large else prepare_next()
             found.update(wave)
 
             def advance(scans: list[LocationScan], give_up: bool = False) -> None:
                 advance_together(scans, found, buffers, spill, give_up)
 
             _scan_wave(list(wave.values()), advance, pool, report)
+            following = following or prepare_next()
     return [found[i] for i in chosen.tolist()]
 
 

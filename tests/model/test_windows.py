@@ -1,0 +1,159 @@
+"""Windows of long processes: an analysis that looks at one window after the other finds the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import slow
+from random_programs import RandomProgram
+from random_threads import RandomThreads
+
+import tracecols
+from tracecols.enhance.scan.periods import Periods
+from tracecols.model.model import enhance
+from tracecols.search.cube import analyze_model
+from tracecols.store import Store
+
+
+@pytest.fixture(autouse=True)
+def without_root_causes(monkeypatch):
+    """Leave out root causes, as analyses of large traces do: their stages look at whole processes."""
+    monkeypatch.setattr("tracecols.search.limits.MOST_CALLS", -1)
+
+
+def generated(name, tmp_path, *size, **given):
+    from benchmarks.generate import make
+    from tracecols.conversion import write_store
+
+    path = tmp_path / "x.trace"
+    path.mkdir()
+    write_store(make(name, *size, **given), path, jobs=1, salvage=False, progress=None)
+    return path
+
+
+def n_windows(model):
+    with model.divided(in_windows=True) as run:
+        return len(run.division.windows) - len(run.division)
+
+
+def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
+    """Compare analyses in windows with one of the trace in one piece; return how many windows processes were divided
+    into, in addition to one each, at most."""
+    whole = enhance(Store(path), 1, periods=periods)
+    expected = {name: analyze_model(whole, name) for name in conventions}
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+    most = 0
+    for size in sizes:
+        monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", size)
+        model = enhance(Store(path), 2, periods=periods)
+        most = max(most, n_windows(model))
+        for name, wanted in expected.items():
+            found = analyze_model(model, name)
+            assert found.facts == wanted.facts
+            for p, cells in wanted.cells.items():
+                assert np.array_equal(found.cells[p].key, cells.key), (p, size)
+                assert np.array_equal(found.cells[p].value, cells.value), (p, size)
+    return most
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "given"),
+    [
+        ("multizone", (3, 3, 12_000), {"depth": 2}),
+        *slow([("multizone", (1, 4, 30_000), {}), ("sweep", (6, 1, 20_000), {}), ("fft", (4, 2, 20_000), {})]),
+        *slow([("master", (5, 3, 20_000), {}), ("halo", (4, 1, 20_000), {}), ("irregular", (3, 3, 20_000), {})]),
+    ],
+)
+def test_windows__change_nothing(name, size, given, tmp_path, monkeypatch):
+    path = generated(name, tmp_path, *size, **given)
+    most = assert_same(path, monkeypatch, [100, 1000], ("exact", "scalasca", "expert"))
+    assert most > 10 or name != "multizone"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("periods", [Periods(bins=7), Periods(phases="exchange_boundaries")])
+def test_windows__with_periods(periods, tmp_path, monkeypatch):
+    path = generated("multizone", tmp_path, 3, 3, 12_000)
+    assert assert_same(path, monkeypatch, [200], periods=periods) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
+    program = RandomProgram(seed, tmp_path / "traces.otf2", 60)
+    path = program.model(tmp_path).store.path
+    assert_same(path, monkeypatch, [4, 20, 100])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_windows__of_random_threads(seed, tmp_path, monkeypatch):
+    program = RandomThreads(seed, tmp_path / "traces.otf2", creates=bool(seed % 2))
+    path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
+    assert_same(path, monkeypatch, [4, 20, 100])
+
+
+# -- where nothing is open ---------------------------------------------------------------------------------------------
+
+
+def exchange(a, b, world, t):
+    """Let one process send to another, with nothing open before and after it."""
+    a.enter(t, "MPI_Send").send(t + 1, 1, world).leave(t + 2, "MPI_Send")
+    b.enter(t, "MPI_Recv").recv(t + 3, 0, world).leave(t + 4, "MPI_Recv")
+
+
+@pytest.fixture
+def divided(enhance, monkeypatch):
+    """Divide an archive into as many windows as possible; returns how many windows there are of each process."""
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 6)
+
+    def run(archive):
+        model = enhance(archive)
+        with model.divided(in_windows=True) as run:
+            return [len(run.division.windows_of(p)) for p in range(len(run.division))]
+
+    return run
+
+
+def test_gaps__are_between_messages(archive, divided):
+    mpi = archive.mpi(2)
+    for t in range(0, 1000, 10):
+        exchange(*mpi.ranks, mpi.world, t)
+    n, m = divided(archive)
+    assert n > 20 and m > 20
+
+
+def test_gaps__a_request_is_open_until_it_completes(archive, divided):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    for rank, start in ((a, lambda: a.isend(2, 1, mpi.world, 7)), (b, lambda: b.irecv_request(2, 7))):
+        rank.enter(1, "MPI_Start")
+        start()
+        rank.leave(3, "MPI_Start")
+    for t in range(10, 1000, 10):
+        exchange(a, b, mpi.world, t)
+    a.enter(2000, "MPI_Wait").isend_complete(2001, 7).leave(2002, "MPI_Wait")
+    b.enter(2000, "MPI_Wait").irecv(2003, 0, mpi.world, 7).leave(2004, "MPI_Wait")
+    assert divided(archive) == [1, 1]
+
+
+def test_gaps__a_call_is_open_until_it_is_left(archive, divided):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "MPI_Waitall").send(1, 1, mpi.world)
+    for t in range(10, 1000, 10):
+        exchange(a, b, mpi.world, t)
+    a.leave(2000, "MPI_Waitall")
+    n, m = divided(archive)
+    assert n == 1 < m
+
+
+def test_gaps__numbers_of_locks_that_repeat_are_not_separated(archive, divided):
+    """A mutex of another object at the same address has the number of the one before."""
+    mpi = archive.mpi(1)
+    (a,) = mpi.ranks
+    for t in range(0, 1000, 10):
+        turn = t // 10 % 50 + 1
+        a.enter(t, "lock").acquire(t + 1, 5, turn).release(t + 3, 5, turn).leave(t + 4, "lock")
+    assert divided(archive) == [1]
