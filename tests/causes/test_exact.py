@@ -22,7 +22,7 @@ from tracecols.causes.charges import DIFFERENCES
 from tracecols.causes.quirks import NONE, OF_SCALASCA, Quirks
 from tracecols.cli import group
 from tracecols.errors import AnalysisError
-from tracecols.kernels import causes, segments
+from tracecols.kernels import causes
 from tracecols.model.model import enhance
 from tracecols.patterns.profile import profile_cells, task_cells
 from tracecols.patterns.registry import CONVENTIONS
@@ -554,14 +554,3 @@ def test_divide_amounts__equal_remainders_go_to_the_first():
         np.array([5]), np.array([0]), np.array([3]), np.ones(3, np.int64), share, *np.zeros((3, 3), np.int64)
     )
     assert share.tolist() == [2, 2, 1]
-
-
-@pytest.mark.parametrize("n", [0, 1, 64, 65, 500])
-def test_take_out__orders_maps_of_any_size(n):
-    path = np.random.default_rng(n).permutation(n).astype(np.int32)
-    for kernel in (segments.take_out, segments.take_out.py_func):
-        slot = np.zeros(n, np.int32)
-        out = np.zeros(n + 3, np.int32), np.zeros(n + 3)
-        kernel(n, slot, path.copy(), path.astype(float), *out, 3)
-        assert out[0][3:].tolist() == out[1][3:].tolist() == list(range(n))
-        assert (slot == -1).all()

@@ -12,7 +12,7 @@ from tracecols.causes.index import PointIndex
 from tracecols.causes.pairs import END, IDLE
 from tracecols.causes.points import Times, time_type
 from tracecols.causes.quirks import Quirks
-from tracecols.causes.segments import Segments, new_sum, with_room
+from tracecols.causes.segments import Segments, sum_of, with_room
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep
@@ -20,6 +20,7 @@ from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
+from tracecols.kernels.sums import FIRST
 
 END_OF_EVENTS = np.iinfo(np.int64).max
 """Beyond the rows of the last location."""
@@ -108,7 +109,7 @@ class Intervals:
         n, n_paths = spans.first.size, len(self._facts.call_paths.whole)
         room = max(1 << 12, 32 * n, 2 * n_paths)
         out = Maps(np.zeros(n, np.int64), np.empty(room, np.int32), np.empty(room, time_type(self._quirks)))
-        sum_, at = new_sum(self._facts, self._quirks), 0
+        sum_, at = sum_of(self._facts, self._quirks), 0
         while True:
             at = int(kernels.sum_intervals(at, spans, entries, waits_of(self._index), prune, sum_, out))
             if at == n:
@@ -247,7 +248,7 @@ class Comparison:
     ) -> None:
         self._given = facts, quirks, points, index
         self._pairs, self._spent = pairs, spent
-        self._sums = kernels.Sums(*(new_sum(facts, quirks) for _ in range(3)))
+        self._sums = kernels.Sums(*(sum_of(facts, quirks) for _ in range(3)))
         room, dtype = max(1 << 12, 4 * n, len(facts.call_paths.whole) + 1), time_type(quirks)
         ends = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.out = kernels.Listed(*ends, np.zeros(n, dtype), np.empty(room, np.int32), np.empty(room, dtype))
@@ -283,7 +284,7 @@ class Comparison:
             limits, _ = here.spans(since[some], cause[some])
             within = _spread(limits, some, pair.size)
         sides = kernels.Sides(causing, waits, within)
-        self._sums.waiting.state[kernels.FIRST] = -1
+        self._sums.waiting.state[FIRST] = -1
         done = 0
         while True:
             given = sides, of_causing, of_waiting, waits_of(index), self._sums
