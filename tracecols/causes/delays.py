@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -299,10 +300,11 @@ def _spread(spans: kernels.Spans, at: NDArray[np.int64], n: int) -> kernels.Span
     """Put intervals to some of n places; the others have none."""
     if at.size == n:
         return spans
-    found = kernels.Spans(*(np.full(n, -1, column.dtype) for column in spans))
-    for column, values in zip(found, spans, strict=True):
+    columns: tuple[NDArray[Any], ...] = spans
+    found = [np.full(n, -1, column.dtype) for column in columns]
+    for column, values in zip(found, columns, strict=True):
         column[at] = values[: at.size]
-    return found
+    return kernels.Spans(*found)
 
 
 @dataclass(frozen=True, eq=False)
