@@ -148,9 +148,12 @@ class Sides(NamedTuple):
     within: Spans
 
 
-class Sums(NamedTuple):
-    """Scratch for the intervals of `Sides`."""
+class Times(NamedTuple):
+    """Entries of the locations of `Sides`, and scratch for their intervals."""
 
+    of_causing: Entries
+    of_waiting: Entries
+    of_within: Entries
     causing: Sum
     waiting: Sum
     within: Sum
@@ -177,7 +180,7 @@ class Listed(NamedTuple):
 
 
 @kernel
-def compare_sides(start, filled, row, sides, of_causing, of_waiting, waits, sums, out):
+def compare_sides(start, filled, row, sides, times, waits, out):
     """Find for pairs by how much more time the causing side spent than the waiting side, by call path.
 
     Parameters
@@ -187,10 +190,9 @@ def compare_sides(start, filled, row, sides, of_causing, of_waiting, waits, sums
     row : (n,) int64
         Where the results of each pair belong.
     sides : Sides
-    of_causing, of_waiting, waits : Entries
-        Of the locations of the causing sides, and of the waiting ones; all that wait.
-    sums : Sums
-        Scratch.
+    times : Times
+    waits : Entries
+        All that wait.
     out : Listed, written
 
     Returns
@@ -200,17 +202,17 @@ def compare_sides(start, filled, row, sides, of_causing, of_waiting, waits, sums
     """
     nothing = out.total.dtype.type(0)
     for i in range(start, row.size):
-        causing, waiting, within = sums.causing, sums.waiting, sums.within
-        _add_up(i, sides.causing, of_causing, waits, causing)
+        causing, waiting, within = times.causing, times.waiting, times.within
+        _add_up(i, sides.causing, times.of_causing, waits, causing)
         n = causing.state[N_PATHS]
         if filled + n + 1 > out.path.size:
             return i, filled
         sort_paths(causing)
         compares, is_within = sides.waiting.first[i] >= 0, sides.within.first[i] >= 0
         if compares:
-            _add_up(i, sides.waiting, of_waiting, waits, waiting)
+            _add_up(i, sides.waiting, times.of_waiting, waits, waiting)
         if is_within:
-            _add_up(i, sides.within, of_causing, waits, within)
+            _add_up(i, sides.within, times.of_within, waits, within)
         call, change, first = sides.causing.call[i], sides.causing.change[i], filled
         other_call, other_change = sides.waiting.call[i], sides.waiting.change[i]
         is_absent = call >= 0 and change > 0 and causing.stamp[call] != np.int32(causing.state[EPOCH])

@@ -249,7 +249,7 @@ class Comparison:
     ) -> None:
         self._given = facts, quirks, points, index
         self._pairs, self._spent = pairs, spent
-        self._sums = kernels.Sums(*(sum_of(facts, quirks) for _ in range(3)))
+        self._sums = [sum_of(facts, quirks) for _ in range(3)]
         room, dtype = max(1 << 12, 4 * n, len(facts.call_paths.whole) + 1), time_type(quirks)
         ends = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.out = kernels.Listed(*ends, np.zeros(n, dtype), np.empty(room, np.int32), np.empty(room, dtype))
@@ -279,16 +279,19 @@ class Comparison:
         some = np.flatnonzero(~is_idle)
         found, of_waiting = Intervals(*self._given, other).spans(waiting_since[some], waiting[some])
         waits = _spread(found, some, pair.size)
-        within = _spread(found, some[:0], pair.size)
+        within, of_within = _spread(found, some[:0], pair.size), of_causing
         if quirks.needs_shared_call_paths:
             some = np.flatnonzero(has_own)
-            limits, _ = here.spans(since[some], cause[some])
+            limits, of_within = here.spans(since[some], cause[some])
             within = _spread(limits, some, pair.size)
         sides = kernels.Sides(causing, waits, within)
-        self._sums.waiting.state[FIRST] = -1
+        # what is read near the intervals of some pairs has other numbers than what is read near those of others
+        for sum_ in self._sums:
+            sum_.state[FIRST] = -1
+        times = kernels.Times(of_causing, of_waiting, of_within, *self._sums)
         done = 0
         while True:
-            given = sides, of_causing, of_waiting, waits_of(index), self._sums
+            given = sides, times, waits_of(index)
             done, self.filled = kernels.compare_sides(done, self.filled, row, *given, self.out)
             if done == row.size:
                 break
