@@ -29,7 +29,11 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the machine code for the types of some arguments; None if there is none."""
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)
+            try:
+                return self._load_overload(sig, target_context)
+            except (AttributeError, ImportError):
+                # written by another version, whose kernels took named tuples that this one does not have
+                self._cache_file.flush()
         return None
 
 

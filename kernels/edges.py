@@ -110,7 +110,7 @@ def _has_room(n_edges, n_listed, noted):
 
 
 @part
-def _note(t, period, place, own, own_time, late, noted, open_map):
+def _note(t, period, place, own, own_time, late, noted, open_sum):
     """Note an edge: what the open map holds, and what the call path `own` has since then.
 
     Parameters
@@ -126,15 +126,15 @@ def _note(t, period, place, own, own_time, late, noted, open_map):
     late : bool
         Whether what was counted early, up to `early_until`, is taken back as far as it lies behind the edge.
     noted : Noted, written
-    open_map : segments.OpenMap
+    open_sum : sums.Sum
     """
     edges, state, early_until = noted
     segment, n = place
     k = state[N_EDGES]
     at = edges.end[k - 1] if k > 0 else np.int64(0)
     for j in range(n):
-        edges.path[at] = open_map.path[j]
-        edges.value[at] = open_map.value[j]
+        edges.path[at] = open_sum.path[j]
+        edges.value[at] = open_sum.time[open_sum.path[j]]
         at += 1
     if own >= 0:
         edges.path[at] = own
@@ -174,7 +174,7 @@ def _note_inside(t, period, event, place, own, nested, noted, collected):
     m, since = count_nested(event[0], t, event[1], before, state[N_NESTED], state[NESTED_STOP], nested)
     n = place[1] if m == 0 else np.int64(0)
     own_time = max(t - since, collected.last.dtype.type(0))
-    _note(t, period, (place[0] + m, n), own, own_time, True, noted, collected.open_map)
+    _note(t, period, (place[0] + m, n), own, own_time, True, noted, collected.open_sum)
 
 
 @kernel
@@ -199,7 +199,7 @@ def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, c
     """
     time, kind, region, node, base_row = events
     action, number, parent, tasks, _, fills, stop_times, flush_paths = meaning
-    _, state, last, open_map, _ = collected
+    _, state, last, open_sum, _ = collected
     bins, node_period, begin, end = dividing
     _, edge_state, early_until = noted
     by_time = node_period.size == 0
@@ -273,7 +273,7 @@ def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, c
             i = collect_segments(j, j + 1, events, meaning, marks, nested, collected)
             while i > j and next_bin < bins.size and bins[next_bin] <= now:
                 t, place = bins[next_bin], (state[N_SEGMENTS], state[N_LISTED])
-                _note(t, next_bin + 1, place, c, t - now, False, noted, open_map)
+                _note(t, next_bin + 1, place, c, t - now, False, noted, open_sum)
                 next_bin += 1
             if i == j:
                 return j
@@ -298,7 +298,7 @@ def note_last_edges(dividing, noted, own, until, collected):
     bool
         Whether there was room for all.
     """
-    _, state, last, open_map, _ = collected
+    _, state, last, open_sum, _ = collected
     bins, nothing = dividing.bins, last.dtype.type(0)
     first = noted.state[PERIOD]
     if dividing.node_period.size or first >= bins.size:
@@ -308,7 +308,7 @@ def note_last_edges(dividing, noted, own, until, collected):
         return False
     for k in range(first, bins.size):
         own_time = max(min(bins[k], until) - last[0], nothing)
-        _note(bins[k], k + 1, (state[N_SEGMENTS], state[N_LISTED]), own, own_time, True, noted, open_map)
+        _note(bins[k], k + 1, (state[N_SEGMENTS], state[N_LISTED]), own, own_time, True, noted, open_sum)
     return True
 
 

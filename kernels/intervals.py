@@ -11,13 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import inner_part, kernel, part
-
-FEW = 24
-"""Call paths up to which they are sorted one by one."""
-
-# state of a sum: how many call paths it has; its epoch; first entry and first wait of the interval, and the next ones;
-# how many call paths are in order
-N_PATHS, EPOCH, FIRST, ENTRY, WAIT_FIRST, WAIT, N_SORTED, N_STATE = range(8)
+from tracecols.kernels.sums import ENTRY, EPOCH, FIRST, N_PATHS, N_SORTED, WAIT, WAIT_FIRST, Sum, add_time, sort_paths
 
 
 class Entries(NamedTuple):
@@ -50,63 +44,10 @@ class Spans(NamedTuple):
     change: NDArray[Any]
 
 
-class Sum(NamedTuple):
-    """The time of an interval by call path: valid where the stamp is `state[EPOCH]`.
-
-    Attributes
-    ----------
-    stamp : (n_call_paths,) int32
-    time, waited : (n_call_paths,) float64 or int64
-        `waited` is zero but for the waits of the interval.
-    path : (limit,) int32
-        The call paths that it has, at most so many.
-    floor : (1,) as `time`
-        No time of a sum that is full is less.
-    state : (N_STATE,) int64
-    word, group : (n_call_paths // 64 + 1,), (n_call_paths // 4096 + 1,) int64
-        Zeros: scratch for sorting.
-    """
-
-    stamp: NDArray[np.int32]
-    time: NDArray[Any]
-    waited: NDArray[Any]
-    path: NDArray[np.int32]
-    floor: NDArray[Any]
-    state: NDArray[np.int64]
-    word: NDArray[np.int64]
-    group: NDArray[np.int64]
-
-
-@part
-def _replace_smallest(c, x, epoch, sum_):
-    """Put a call path into a full sum in the place of the smallest time, of equals the one of the lowest call path, if
-    that is less than its own; what it held is lost."""
-    if x <= sum_.floor[0]:
-        return
-    path, time = sum_.path, sum_.time
-    m, next_ = 0, x
-    for i in range(1, path.size):
-        one, least = time[path[i]], time[path[m]]
-        if one < least or (one == least and path[i] < path[m]):
-            next_ = min(next_, least)
-            m = i
-        else:
-            next_ = min(next_, one)
-    least = time[path[m]]
-    sum_.floor[0] = least
-    if least < x:
-        sum_.stamp[path[m]] = 0
-        sum_.stamp[c] = epoch
-        path[m] = c
-        time[c] = x
-        sum_.floor[0] = next_
-        sum_.state[N_SORTED] = 0
-
-
 @inner_part
 def _add_up(i, spans, entries, waits, sum_):
     """Add up an interval; one that begins where the one before begins, and ends no earlier, goes on with its sums."""
-    state, stamp, time, path = sum_.state, sum_.stamp, sum_.time, sum_.path
+    state = sum_.state
     first, stop, wait_first, wait_stop = spans.first[i], spans.stop[i], spans.wait_first[i], spans.wait_stop[i]
     goes_on = state[FIRST] == first and state[WAIT_FIRST] == wait_first
     if not (goes_on and stop >= state[ENTRY] and wait_stop >= state[WAIT]):
@@ -116,69 +57,14 @@ def _add_up(i, spans, entries, waits, sum_):
         state[N_PATHS] = state[N_SORTED] = 0
         state[FIRST] = state[ENTRY] = first
         state[WAIT_FIRST] = state[WAIT] = wait_first
-    epoch, n, limit = np.int32(state[EPOCH]), state[N_PATHS], path.size
-    is_limited = limit < stamp.size
+    epoch, n = np.int32(state[EPOCH]), state[N_PATHS]
     for e in range(state[ENTRY], stop):
-        c, x = entries.path[e], entries.time[e]
-        if stamp[c] == epoch:
-            time[c] += x
-            if is_limited:
-                sum_.floor[0] = min(sum_.floor[0], time[c])
-        elif n < limit:
-            stamp[c] = epoch
-            time[c] = x
-            path[n] = c
-            sum_.floor[0] = min(sum_.floor[0], x) if n > 0 else x
-            n += 1
-        else:
-            _replace_smallest(c, x, epoch, sum_)
+        n = add_time(entries.path[e], entries.time[e], epoch, n, sum_)
     for w in range(state[WAIT], wait_stop):
         sum_.waited[waits.path[w]] += waits.time[w]
     state[N_PATHS] = n
     state[ENTRY] = max(stop, state[ENTRY])
     state[WAIT] = max(np.int64(wait_stop), state[WAIT])
-
-
-@part
-def _lowest_bit(x):
-    """Return the number of the lowest bit that is set."""
-    x = (x & -x) - 1
-    x = x - ((x >> 1) & 0x5555555555555555)
-    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
-    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return (x * 0x0101010101010101 >> 56) & 0x7F
-
-
-@part
-def _sort_paths(sum_):
-    """Put the call paths of a sum in order: many of them by a bit for each, and one for each word of these."""
-    n, path = sum_.state[N_PATHS], sum_.path
-    if sum_.state[N_SORTED] == n:
-        return
-    sum_.state[N_SORTED] = n
-    if n <= FEW:
-        for i in range(1, n):
-            c = path[i]
-            j = i
-            while j > 0 and path[j - 1] > c:
-                path[j] = path[j - 1]
-                j -= 1
-            path[j] = c
-        return
-    one = np.int64(1)
-    for i in range(n):
-        c = np.int64(path[i])
-        sum_.word[c >> 6] |= one << (c & 63)
-        sum_.group[c >> 12] |= one << ((c >> 6) & 63)
-    k = 0
-    for g in range(sum_.group.size):
-        while sum_.group[g] != 0:
-            w = (np.int64(g) << 6) + _lowest_bit(sum_.group[g])
-            sum_.group[g] &= sum_.group[g] - 1
-            while sum_.word[w] != 0:
-                path[k] = (w << 6) + _lowest_bit(sum_.word[w])
-                sum_.word[w] &= sum_.word[w] - 1
-                k += 1
 
 
 @inner_part
@@ -231,7 +117,7 @@ def sum_intervals(start, spans, entries, waits, prune, sum_, out):
         n = sum_.state[N_PATHS]
         if filled + n + 1 > out.path.size:
             return i
-        _sort_paths(sum_)
+        sort_paths(sum_)
         call, change, first = spans.call[i], spans.change[i], filled
         for j in range(n):
             c = sum_.path[j]
@@ -262,9 +148,12 @@ class Sides(NamedTuple):
     within: Spans
 
 
-class Sums(NamedTuple):
-    """Scratch for the intervals of `Sides`."""
+class Times(NamedTuple):
+    """Entries of the locations of `Sides`, and scratch for their intervals."""
 
+    of_causing: Entries
+    of_waiting: Entries
+    of_within: Entries
     causing: Sum
     waiting: Sum
     within: Sum
@@ -291,7 +180,7 @@ class Listed(NamedTuple):
 
 
 @kernel
-def compare_sides(start, filled, row, sides, of_causing, of_waiting, waits, sums, out):
+def compare_sides(start, filled, row, sides, times, waits, out):
     """Find for pairs by how much more time the causing side spent than the waiting side, by call path.
 
     Parameters
@@ -301,10 +190,9 @@ def compare_sides(start, filled, row, sides, of_causing, of_waiting, waits, sums
     row : (n,) int64
         Where the results of each pair belong.
     sides : Sides
-    of_causing, of_waiting, waits : Entries
-        Of the locations of the causing sides, and of the waiting ones; all that wait.
-    sums : Sums
-        Scratch.
+    times : Times
+    waits : Entries
+        All that wait.
     out : Listed, written
 
     Returns
@@ -314,17 +202,17 @@ def compare_sides(start, filled, row, sides, of_causing, of_waiting, waits, sums
     """
     nothing = out.total.dtype.type(0)
     for i in range(start, row.size):
-        causing, waiting, within = sums.causing, sums.waiting, sums.within
-        _add_up(i, sides.causing, of_causing, waits, causing)
+        causing, waiting, within = times.causing, times.waiting, times.within
+        _add_up(i, sides.causing, times.of_causing, waits, causing)
         n = causing.state[N_PATHS]
         if filled + n + 1 > out.path.size:
             return i, filled
-        _sort_paths(causing)
+        sort_paths(causing)
         compares, is_within = sides.waiting.first[i] >= 0, sides.within.first[i] >= 0
         if compares:
-            _add_up(i, sides.waiting, of_waiting, waits, waiting)
+            _add_up(i, sides.waiting, times.of_waiting, waits, waiting)
         if is_within:
-            _add_up(i, sides.within, of_causing, waits, within)
+            _add_up(i, sides.within, times.of_within, waits, within)
         call, change, first = sides.causing.call[i], sides.causing.change[i], filled
         other_call, other_change = sides.waiting.call[i], sides.waiting.change[i]
         is_absent = call >= 0 and change > 0 and causing.stamp[call] != np.int32(causing.state[EPOCH])

@@ -14,12 +14,10 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH
 from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.sums import EPOCH, N_PATHS, N_SORTED, Sum, add_time, sort_paths
 
 REQUEST = 255
 """Besides the actions of all walks: a receive is posted, where the reference makes a cut."""
-
-FEW = 24
-"""Entries up to which a map is sorted one by one."""
 
 # what happens at a marked row: a cut in front of it, the ENTER or the EXIT of a parallel region; the same on a thread
 # that another one has forked, which idles outside
@@ -38,28 +36,6 @@ OUTERMOST_OF_TASK = -2
     N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, IN, IDLES, N_NESTED, NESTED_STOP, ROOM, AROUND, STUB,
     N_STATE,
 ) = range(14)  # fmt: skip
-
-
-class OpenMap(NamedTuple):
-    """A map from call paths to times that is being filled (`add`).
-
-    Attributes
-    ----------
-    slot : (n_call_paths,) int32
-        Where each stands in `path` and `value`; -1 not there.
-    path, value : (limit,) int32, float64 or int64
-    floor : (1,) as `value`
-        No time in the map is less, so that what is not more need not be compared with each.
-    spare_path, spare_value : (limit,) as `path` and `value`
-        Scratch.
-    """
-
-    slot: NDArray[np.int32]
-    path: NDArray[np.int32]
-    value: NDArray[Any]
-    floor: NDArray[Any]
-    spare_path: NDArray[np.int32]
-    spare_value: NDArray[Any]
 
 
 class Maps(NamedTuple):
@@ -191,118 +167,16 @@ class Joins(NamedTuple):
     cut: NDArray[np.int64]
 
 
-@kernel
-def add(c, x, n, slot, path, value, floor):
-    """Add a time to an ordered map from call paths to times that holds only so many; return how many there are then.
-
-    A new call path in a full map takes the place of the smallest time, of equals the one of the lowest call path, if
-    that is less than its own; what it held is lost.
-
-    Parameters
-    ----------
-    c, x : int, float or int
-        Call path, time.
-    n : int
-        How many call paths the map holds.
-    slot : (n_call_paths,) int32
-        Where each stands in `path` and `value`; -1 not there.
-    path, value : (limit,) int32, float64 or int64
-    floor : (1,) as `value`
-        No time in the map is less, so that what is not more need not be compared with each.
-    """
-    at = slot[c]
-    if at >= 0:
-        value[at] += x
-        floor[0] = min(floor[0], value[at])
-        return n
-    if n < path.size:
-        slot[c] = n
-        path[n] = c
-        value[n] = x
-        floor[0] = min(floor[0], x) if n > 0 else x
-        return n + 1
-    if x <= floor[0]:
-        return n
-    m, next_ = 0, x
-    for i in range(1, n):
-        if value[i] < value[m] or (value[i] == value[m] and path[i] < path[m]):
-            next_ = min(next_, value[m])
-            m = i
-        else:
-            next_ = min(next_, value[i])
-    if value[m] < x:
-        slot[path[m]] = -1
-        slot[c] = m
-        path[m] = c
-        value[m] = x
-        floor[0] = next_
-    else:
-        floor[0] = value[m]
-    return n
-
-
 @part
-def sort_entries(start, n, path, value, spare_path, spare_value):
-    """Sort the n entries of a map from `start` on by call path.
-
-    They come from segments, each of which is in order. So what is in order already is merged, two runs at a time.
-
-    Parameters
-    ----------
-    start, n : int
-    path, value : (any,) int32, float64 or int64
-    spare_path, spare_value : (at least n,), of the same types
-        Scratch.
-    """
-    if n <= FEW:
-        for i in range(start + 1, start + n):
-            c, x = path[i], value[i]
-            j = i
-            while j > start and path[j - 1] > c:
-                path[j] = path[j - 1]
-                value[j] = value[j - 1]
-                j -= 1
-            path[j] = c
-            value[j] = x
-        return
-    end = start + n
-    while True:
-        i, k = start, 0
-        while i < end:
-            j = i + 1
-            while j < end and path[j - 1] < path[j]:
-                j += 1
-            if i == start and j == end:
-                return
-            stop = j + 1
-            while stop < end and path[stop - 1] < path[stop]:
-                stop += 1
-            stop = min(stop, end)
-            a, b = i, j
-            while a < j or b < stop:
-                if b >= stop or (a < j and path[a] < path[b]):
-                    spare_path[k] = path[a]
-                    spare_value[k] = value[a]
-                    a += 1
-                else:
-                    spare_path[k] = path[b]
-                    spare_value[k] = value[b]
-                    b += 1
-                k += 1
-            i = stop
-        for k in range(n):
-            path[start + k] = spare_path[k]
-            value[start + k] = spare_value[k]
-
-
-@kernel
-def take_out(n, slot, path, value, out_path, out_value, start):
-    """Empty a map into an array, in the order of the call paths."""
+def take_out(n, sum_, segments, at):
+    """Empty a sum into the entries of segments, in the order of call paths; return one past the last."""
+    sum_.state[N_PATHS], sum_.state[N_SORTED] = n, 0
+    sort_paths(sum_)
+    sum_.state[EPOCH] += 1
     for i in range(n):
-        slot[path[i]] = -1
-        out_path[start + i] = path[i]
-        out_value[start + i] = value[i]
-    sort_entries(start, n, out_path, out_value, path, value)
+        segments.path[at + i] = sum_.path[i]
+        segments.value[at + i] = sum_.time[sum_.path[i]]
+    return at + n
 
 
 @part
@@ -449,7 +323,7 @@ class Collected(NamedTuple):
         Carried from batch to batch.
     last : (1,) as the times
         Time of the last contribution.
-    open_map : OpenMap
+    open_sum : Sum
         Of the segment that is not complete.
     segments : Maps
         Cut k lies between segments k - 1 and k.
@@ -458,7 +332,7 @@ class Collected(NamedTuple):
     joins: Joins
     state: NDArray[np.int64]
     last: NDArray[Any]
-    open_map: OpenMap
+    open_sum: Sum
     segments: Maps
 
 
@@ -483,18 +357,18 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
     """
     time, kind, region, node, base_row = events
     action, number, parent, tasks, forgets, fills, stop_times, flush_paths = meaning
-    joins, state, last, open_map, segments = collected
+    joins, state, last, open_sum, segments = collected
     mark_row, mark_what, mark_value, mark_cut, mark_time = marks
     join_row, join_cut = joins
-    slot, path, value, floor, _, _ = open_map
-    segment_end, entry_path, entry_value = segments
+    segment_end, epoch = segments.end, np.int32(open_sum.state[EPOCH])
+    limit, n_room = open_sum.path.size, segments.path.size
     n = state[N_LISTED]
     n_entries, n_segments, mark = state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS]
     k, nested_stop = state[N_NESTED], state[NESTED_STOP]
     before, nothing = last[0], last.dtype.type(0)
     i = start
     while i < stop:
-        if n_entries + 2 * path.size > entry_path.size or n_segments + 4 > segment_end.size:
+        if n_entries + 2 * limit > n_room or n_segments + 4 > segment_end.size:
             break
         what = action[kind[i]]
         here = mark < mark_row.size and mark_row[mark] == base_row + i
@@ -514,11 +388,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
                 own = c
             state[IN] = c if what == PUSH or (above < 0 and fills) else above
             if own >= 0:
-                at = slot[own]
-                if at >= 0 and now >= before:
-                    value[at] += now - before
-                else:
-                    n = add(own, now - before, n, slot, path, value, floor)
+                n = add_time(own, now - before, epoch, n, open_sum)
             before = now
             i += 1
             continue
@@ -526,7 +396,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
         counts = what == PUSH or what == POP or what == JOIN or what == TASK_SWITCH or what == TASK_COMPLETE
         if is_nested and (counts or what == FLUSH):
             m, _ = count_nested(now, now, base_row + i, before, k, nested_stop, nested)
-            if n_entries + (2 + m) * path.size > entry_path.size or n_segments + 4 + m > segment_end.size:
+            if n_entries + (2 + m) * limit > n_room or n_segments + 4 + m > segment_end.size:
                 state[ROOM] = m
                 break
         # in this order: a cut in front, what the team's JOIN takes, cuts inside of calls with the event's own time and
@@ -547,10 +417,9 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
                         since = before
                         before = max(before, nested.time[k])
                         if x >= 0:
-                            n = add(x, before - since, n, slot, path, value, floor)
-                        take_out(n, slot, path, value, entry_path, entry_value, n_entries)
-                        n_entries += n
-                        n = np.int64(0)
+                            n = add_time(x, before - since, epoch, n, open_sum)
+                        n_entries = take_out(n, open_sum, segments, n_entries)
+                        n, epoch = np.int64(0), epoch + np.int32(1)
                         segment_end[n_segments] = n_entries
                         n_segments += 1
                         nested.cut[k] = n_segments
@@ -574,17 +443,15 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
             elif step == CUT_BEHIND:
                 cut = mine == FORK or mine == JOIN_TEAM or what == JOIN
                 if mine == FORK and forgets:
-                    for j in range(n):
-                        slot[path[j]] = -1
-                    n = np.int64(0)
+                    open_sum.state[EPOCH] += 1
+                    n, epoch = np.int64(0), epoch + np.int32(1)
             elif step == AFTER_FORK and (mine == FORK or mine == JOIN_TEAM):
                 x, y = c, mark_value[mark]
             if x >= 0:
-                n = add(x, y, n, slot, path, value, floor)
+                n = add_time(x, y, epoch, n, open_sum)
             if cut:
-                take_out(n, slot, path, value, entry_path, entry_value, n_entries)
-                n_entries += n
-                n = np.int64(0)
+                n_entries = take_out(n, open_sum, segments, n_entries)
+                n, epoch = np.int64(0), epoch + np.int32(1)
                 segment_end[n_segments] = n_entries
                 n_segments += 1
                 if what == JOIN and step == CUT_BEHIND and state[N_JOINS] < join_row.size:
@@ -608,3 +475,30 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
     )
     last[0] = before
     return i
+
+
+@kernel
+def finish_segments(forgets, fills, until, collected):
+    """Close the last segment of a location; of a worker what it has done since the last cut may be forgotten.
+
+    Parameters
+    ----------
+    forgets : bool
+        Whether it is.
+    fills : bool
+        Whether what is left of the time `until` the end counts for the call path that is open there, or was left last.
+    until : float or int
+    collected : Collected, written
+    """
+    _, state, last, open_sum, segments = collected
+    n, n_entries = state[N_LISTED], state[N_ENTRIES]
+    if fills and not state[IDLES] and state[IN] >= 0 and until > last[0]:
+        n = add_time(state[IN], until - last[0], np.int32(open_sum.state[EPOCH]), n, open_sum)
+        last[0] = until
+    if forgets:
+        open_sum.state[EPOCH] += 1
+    else:
+        n_entries = take_out(n, open_sum, segments, n_entries)
+    segments.end[state[N_SEGMENTS]] = n_entries
+    state[N_ENTRIES] = n_entries
+    state[N_SEGMENTS] += 1

@@ -23,7 +23,7 @@ from tracecols.causes.charges import DIFFERENCES
 from tracecols.causes.quirks import NONE, OF_SCALASCA, Quirks
 from tracecols.cli import group
 from tracecols.errors import AnalysisError
-from tracecols.kernels import causes, segments
+from tracecols.kernels import causes
 from tracecols.model.model import enhance
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema.causes import DELAY_IDS, UNKNOWN_DELAYS
@@ -387,8 +387,8 @@ def test_exact__workers_are_reserved_as_long_as_their_master(stores):
 def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
     """The products of amounts and weights have up to 120 bits."""
     weights = np.array([w for _, of in amounts for w in of], np.int64)
-    end = np.cumsum([len(of) for _, of in amounts]).astype(np.int64)
-    begin = end - np.array([len(of) for _, of in amounts], np.int64)
+    size = np.array([len(of) for _, of in amounts], np.int64)
+    begin = np.cumsum(size) - size
     expected: list[int] = []
     for amount, of in amounts:
         if not sum(of):
@@ -401,18 +401,21 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
         share = np.zeros(weights.size, np.int64)
         with np.errstate(over="ignore"):
             kernel(
-                np.array([a for a, _ in amounts], np.int64), begin, end, weights, share, *np.zeros((3, 40), np.int64)
+                np.array([a for a, _ in amounts], np.int64), begin, size, weights, share, *np.zeros((3, 40), np.int64)
             )
         assert share.tolist() == expected
 
 
 def test_charge_call_paths__keeps_null_apart_from_the_last_call_path():
-    location, first, stop = np.array([0, 0, 2], np.int32), np.array([0, 2, 1]), np.array([2, 3, 3])
-    call_path, time = np.array([1, -1, 1], np.int32), np.array([5, 7, -5, 3, 4])
+    location, pair, time = np.array([0, 0, 2], np.int32), np.array([1, 0, 2]), np.array([5, 7, -5, 3, 4])
+    # the first pair has no entries of its own
+    first, stop, size = np.array([3, 0, 1]), np.array([3, 2, 3]), np.array([1, 2, 2])
+    call_path = np.array([1, -1, 1], np.int32)
+    lost = causes.Lost(first, stop, size, np.array([1, 0, 0], np.int32), call_path, np.ones(3, np.int64))
     for kernel in (causes.charge_call_paths, causes.charge_call_paths.py_func):
         charged = causes.Charged(np.zeros(6, np.int32), np.zeros(6, np.int32), np.zeros(6, np.int64))
         scratch = np.zeros(3, np.int64), np.zeros(3, bool), np.zeros(3, np.int32)
-        n = kernel(location, first, stop, call_path, time, *scratch, charged)
+        n = kernel(location, pair, lost, time, *scratch, charged)
         # what comes to zero is no charge
         assert [column[:n].tolist() for column in charged] == [[-1, -1, 1], [0, 2, 2], [7, 3, 4]]
         assert not scratch[0].any() and not scratch[1].any()
@@ -439,14 +442,3 @@ def test_divide_amounts__equal_remainders_go_to_the_first():
         np.array([5]), np.array([0]), np.array([3]), np.ones(3, np.int64), share, *np.zeros((3, 3), np.int64)
     )
     assert share.tolist() == [2, 2, 1]
-
-
-@pytest.mark.parametrize("n", [0, 1, 64, 65, 500])
-def test_take_out__orders_maps_of_any_size(n):
-    path = np.random.default_rng(n).permutation(n).astype(np.int32)
-    for kernel in (segments.take_out, segments.take_out.py_func):
-        slot = np.zeros(n, np.int32)
-        out = np.zeros(n + 3, np.int32), np.zeros(n + 3)
-        kernel(n, slot, path.copy(), path.astype(float), *out, 3)
-        assert out[0][3:].tolist() == out[1][3:].tolist() == list(range(n))
-        assert (slot == -1).all()

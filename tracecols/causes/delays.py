@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from tracecols.causes.index import PointIndex
 from tracecols.causes.pairs import END, IDLE
 from tracecols.causes.points import Times, time_type
 from tracecols.causes.quirks import Quirks
-from tracecols.causes.segments import Segments, new_sum, with_room
+from tracecols.causes.segments import Segments, sum_of, with_room
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep
@@ -20,6 +21,7 @@ from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
+from tracecols.kernels.sums import FIRST
 
 END_OF_EVENTS = np.iinfo(np.int64).max
 """Beyond the rows of the last location."""
@@ -108,7 +110,7 @@ class Intervals:
         n, n_paths = spans.first.size, len(self._facts.call_paths.whole)
         room = max(1 << 12, 32 * n, 2 * n_paths)
         out = Maps(np.zeros(n, np.int64), np.empty(room, np.int32), np.empty(room, time_type(self._quirks)))
-        sum_, at = new_sum(self._facts, self._quirks), 0
+        sum_, at = sum_of(self._facts, self._quirks), 0
         while True:
             at = int(kernels.sum_intervals(at, spans, entries, waits_of(self._index), prune, sum_, out))
             if at == n:
@@ -247,7 +249,7 @@ class Comparison:
     ) -> None:
         self._given = facts, quirks, points, index
         self._pairs, self._spent = pairs, spent
-        self._sums = kernels.Sums(*(new_sum(facts, quirks) for _ in range(3)))
+        self._sums = [sum_of(facts, quirks) for _ in range(3)]
         room, dtype = max(1 << 12, 4 * n, len(facts.call_paths.whole) + 1), time_type(quirks)
         ends = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.out = kernels.Listed(*ends, np.zeros(n, dtype), np.empty(room, np.int32), np.empty(room, dtype))
@@ -277,16 +279,19 @@ class Comparison:
         some = np.flatnonzero(~is_idle)
         found, of_waiting = Intervals(*self._given, other).spans(waiting_since[some], waiting[some])
         waits = _spread(found, some, pair.size)
-        within = _spread(found, some[:0], pair.size)
+        within, of_within = _spread(found, some[:0], pair.size), of_causing
         if quirks.needs_shared_call_paths:
             some = np.flatnonzero(has_own)
-            limits, _ = here.spans(since[some], cause[some])
+            limits, of_within = here.spans(since[some], cause[some])
             within = _spread(limits, some, pair.size)
         sides = kernels.Sides(causing, waits, within)
-        self._sums.waiting.state[kernels.FIRST] = -1
+        # what is read near the intervals of some pairs has other numbers than what is read near those of others
+        for sum_ in self._sums:
+            sum_.state[FIRST] = -1
+        times = kernels.Times(of_causing, of_waiting, of_within, *self._sums)
         done = 0
         while True:
-            given = sides, of_causing, of_waiting, waits_of(index), self._sums
+            given = sides, times, waits_of(index)
             done, self.filled = kernels.compare_sides(done, self.filled, row, *given, self.out)
             if done == row.size:
                 break
@@ -298,10 +303,11 @@ def _spread(spans: kernels.Spans, at: NDArray[np.int64], n: int) -> kernels.Span
     """Put intervals to some of n places; the others have none."""
     if at.size == n:
         return spans
-    found = kernels.Spans(*(np.full(n, -1, column.dtype) for column in spans))
-    for column, values in zip(found, spans, strict=True):
+    columns: tuple[NDArray[Any], ...] = spans
+    found = [np.full(n, -1, column.dtype) for column in columns]
+    for column, values in zip(found, columns, strict=True):
         column[at] = values[: at.size]
-    return found
+    return kernels.Spans(*found)
 
 
 @dataclass(frozen=True, eq=False)

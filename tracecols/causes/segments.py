@@ -23,7 +23,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
 from tracecols.enhance.scan.scan import LocationScan, flush_stops_of
 from tracecols.enhance.scan.teams import IS_JOIN, Teams
-from tracecols.kernels import intervals
+from tracecols.kernels import intervals, sums
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.schema import EventKind as K
@@ -143,24 +143,6 @@ class Segments:
         return begin, begin + (stop - first), intervals.Entries(near.column("call_path"), near.column("time"))
 
 
-def open_map(dtype: DTypeLike, n_call_paths: int, limit: int) -> kernels.OpenMap:
-    """Make an empty map that holds the times of so many call paths.
-
-    Parameters
-    ----------
-    n_call_paths, limit : int
-        How many there are; how many of them the map can hold.
-    """
-    return kernels.OpenMap(
-        slot=np.full(n_call_paths, -1, np.int32),
-        path=np.empty(limit, np.int32),
-        value=np.empty(limit, dtype),
-        floor=np.zeros(1, dtype),
-        spare_path=np.empty(limit, np.int32),
-        spare_value=np.empty(limit, dtype),
-    )
-
-
 class _Collector:
     """What `collect_segments` fills, one location after the other.
 
@@ -175,7 +157,7 @@ class _Collector:
         self.edges: EdgeCollector | None = None
         self.state = np.zeros(kernels.N_STATE, np.int64)
         self.last = np.zeros(1, dtype)
-        self.open_map = open_map(dtype, n_call_paths, limit)
+        self.open_sum = new_sum(dtype, n_call_paths, limit)
         # of memory that is not written there are no pages
         room = max(1 << 18, 4 * limit)
         self.segments = kernels.Maps(np.empty(1 << 14, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
@@ -184,7 +166,7 @@ class _Collector:
     @property
     def collected(self) -> kernels.Collected:
         """What the kernel writes."""
-        return kernels.Collected(self.joins, self.state, self.last, self.open_map, self.segments)
+        return kernels.Collected(self.joins, self.state, self.last, self.open_sum, self.segments)
 
     @property
     def n_segments(self) -> int:
@@ -223,21 +205,10 @@ class _Collector:
         open there, or was left last.
         """
         self.grow()
-        state = self.state
         if self.edges is not None:
             self.edges.finish(until, self.collected)
-        n, at = int(state[kernels.N_LISTED]), int(state[kernels.N_ENTRIES])
-        if until is not None and not state[kernels.IDLES] and state[kernels.IN] >= 0 and until > self.last[0]:
-            n = kernels.add(int(state[kernels.IN]), until - self.last[0], n, *self.open_map[:4])
-            self.last[0] = until
-        if forgets:
-            self.open_map.slot[self.open_map.path[:n]] = -1
-        else:
-            kernels.take_out(n, *self.open_map[:3], *self.segments[1:], at)
-            at += n
-        self.segments.end[state[kernels.N_SEGMENTS]] = at
-        state[kernels.N_ENTRIES] = at
-        state[kernels.N_SEGMENTS] += 1
+        fills = until is not None
+        kernels.finish_segments(forgets, fills, until if fills else self.last[0], self.collected)
 
 
 @step(SPENT, "segments", keeps=("segments",))
@@ -528,21 +499,26 @@ def _collect(
         c.grow()
 
 
-def new_sum(facts: Facts, quirks: Quirks) -> intervals.Sum:
-    """Make scratch for the sum of an interval by call path."""
-    n, dtype = max(len(facts.call_paths.whole), 1), time_type(quirks)
-    state = np.zeros(intervals.N_STATE, np.int64)
-    state[intervals.FIRST] = -1
-    return intervals.Sum(
-        stamp=np.zeros(n, np.int32),
-        time=np.empty(n, dtype),
-        waited=np.zeros(n, dtype),
-        path=np.empty(LIMIT if quirks.limits_maps else n, np.int32),
+def new_sum(dtype: DTypeLike, n_call_paths: int, limit: int) -> sums.Sum:
+    """Make scratch for the sum of times of so many call paths, of which it can hold some."""
+    state = np.zeros(sums.N_STATE, np.int64)
+    state[sums.EPOCH], state[sums.FIRST] = 1, -1
+    return sums.Sum(
+        stamp=np.zeros(n_call_paths, np.int32),
+        time=np.empty(n_call_paths, dtype),
+        waited=np.zeros(n_call_paths, dtype),
+        path=np.empty(limit, np.int32),
         floor=np.zeros(1, dtype),
         state=state,
-        word=np.zeros((n >> 6) + 1, np.int64),
-        group=np.zeros((n >> 12) + 1, np.int64),
+        word=np.zeros((n_call_paths >> 6) + 1, np.int64),
+        group=np.zeros((n_call_paths >> 12) + 1, np.int64),
     )
+
+
+def sum_of(facts: Facts, quirks: Quirks) -> sums.Sum:
+    """Make scratch for the sum of an interval of a trace."""
+    n = max(len(facts.call_paths.whole), 1)
+    return new_sum(time_type(quirks), n, LIMIT if quirks.limits_maps else n)
 
 
 def with_room(maps: kernels.Maps) -> kernels.Maps:

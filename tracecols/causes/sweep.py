@@ -62,6 +62,8 @@ class Amounts:
         first = np.searchsorted(self.row, self.row.dtype.type(rows[0]))
         stop = np.searchsorted(self.row, self.row.dtype.type(rows[-1]), "right")
         row, amount = self.row[first:stop], self.amount[first:stop]
+        if rows[-1] - rows[0] + 1 == rows.size:
+            return (row - rows[0]).astype(np.int64), amount
         at = np.searchsorted(rows, row)
         is_here = rows[at] == row
         return at[is_here], amount[is_here]
@@ -221,8 +223,8 @@ class _Pool:
         number = number_type(max(n, room) * len(DELAYS))
         below = np.arange(1, room + 1, dtype=number)
         below[-1] = -1
-        columns = below, np.empty(room, np.int8), np.empty(room, dtype)
-        self.lists = kernels.Lists(np.full(n, -1, number), *columns, np.array([0, room]))
+        kind, amount = np.empty(room, np.int8), np.empty(room, dtype)
+        self.lists = kernels.Lists(np.full(n, -1, number), below, kind, amount, np.array([0, room]))
 
     def grow(self) -> None:
         """Make room for twice as many items."""
@@ -230,8 +232,8 @@ class _Pool:
         n = below.size
         more = np.arange(n + 1, 2 * n + 1, dtype=below.dtype)
         more[-1] = state[0] if state[1] else -1
-        columns = (np.concatenate([of, np.empty_like(of)]) for of in (kind, amount))
-        self.lists = kernels.Lists(head, np.append(below, more), *columns, np.array([n, state[1] + n]))
+        kind, amount = (np.concatenate([of, np.empty_like(of)]) for of in (kind, amount))
+        self.lists = kernels.Lists(head, np.append(below, more), kind, amount, np.array([n, state[1] + n]))
 
     def by_kind(self, kinds: NDArray[np.int8]) -> list[Amounts]:
         """Return the items of each kind."""

@@ -1,0 +1,143 @@
+"""Sums of time by call path, of which there may be no more than so many.
+
+Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.kernel import inner_part, part
+
+FEW = 24
+"""Call paths up to which they are sorted one by one."""
+
+# state of a sum: how many call paths it has; its epoch; first entry and first wait of the interval, and the next ones;
+# how many call paths are in order
+N_PATHS, EPOCH, FIRST, ENTRY, WAIT_FIRST, WAIT, N_SORTED, N_STATE = range(8)
+
+
+class Sum(NamedTuple):
+    """The time of an interval by call path: valid where the stamp is `state[EPOCH]`.
+
+    Attributes
+    ----------
+    stamp : (n_call_paths,) int32
+    time, waited : (n_call_paths,) float64 or int64
+        `waited` is zero but for the waits of the interval.
+    path : (limit,) int32
+        The call paths that it has, at most so many.
+    floor : (1,) as `time`
+        No time of a sum that is full is less.
+    state : (N_STATE,) int64
+    word, group : (n_call_paths // 64 + 1,), (n_call_paths // 4096 + 1,) int64
+        Zeros: scratch for sorting.
+    """
+
+    stamp: NDArray[np.int32]
+    time: NDArray[Any]
+    waited: NDArray[Any]
+    path: NDArray[np.int32]
+    floor: NDArray[Any]
+    state: NDArray[np.int64]
+    word: NDArray[np.int64]
+    group: NDArray[np.int64]
+
+
+@part
+def _replace_smallest(c, x, epoch, sum_):
+    """Put a call path into a full sum in the place of the smallest time, of equals the one of the lowest call path, if
+    that is less than its own; what it held is lost."""
+    if x <= sum_.floor[0]:
+        return
+    path, time = sum_.path, sum_.time
+    m, next_ = 0, x
+    for i in range(1, path.size):
+        one, least = time[path[i]], time[path[m]]
+        if one < least or (one == least and path[i] < path[m]):
+            next_ = min(next_, least)
+            m = i
+        else:
+            next_ = min(next_, one)
+    least = time[path[m]]
+    sum_.floor[0] = least
+    if least < x:
+        sum_.stamp[path[m]] = 0
+        sum_.stamp[c] = epoch
+        path[m] = c
+        time[c] = x
+        sum_.floor[0] = next_
+        sum_.state[N_SORTED] = 0
+
+
+@inner_part
+def add_time(c, x, epoch, n, sum_):
+    """Add to the time of a call path; return how many call paths there are then.
+
+    A new call path in a full sum takes the place of the smallest time, if that is less than its own.
+
+    Parameters
+    ----------
+    c, x : int, float or int
+        Call path, time.
+    epoch, n : int
+        Of the sum; how many call paths it has.
+    sum_ : Sum
+    """
+    if sum_.stamp[c] == epoch:
+        sum_.time[c] += x
+        sum_.floor[0] = min(sum_.floor[0], sum_.time[c])
+        return n
+    if n == sum_.path.size:
+        _replace_smallest(c, x, epoch, sum_)
+        return n
+    sum_.stamp[c] = epoch
+    sum_.time[c] = x
+    sum_.path[n] = c
+    sum_.floor[0] = min(sum_.floor[0], x) if n > 0 else x
+    return n + 1
+
+
+@part
+def _lowest_bit(x):
+    """Return the number of the lowest bit that is set."""
+    x = (x & -x) - 1
+    x = x - ((x >> 1) & 0x5555555555555555)
+    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
+    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return (x * 0x0101010101010101 >> 56) & 0x7F
+
+
+@part
+def sort_paths(sum_):
+    """Put the call paths of a sum in order: many of them by a bit for each, and one for each word of these."""
+    n, path = sum_.state[N_PATHS], sum_.path
+    if sum_.state[N_SORTED] == n:
+        return
+    sum_.state[N_SORTED] = n
+    if n <= FEW:
+        for i in range(1, n):
+            c = path[i]
+            j = i
+            while j > 0 and path[j - 1] > c:
+                path[j] = path[j - 1]
+                j -= 1
+            path[j] = c
+        return
+    one = np.int64(1)
+    for i in range(n):
+        c = np.int64(path[i])
+        sum_.word[c >> 6] |= one << (c & 63)
+        sum_.group[c >> 12] |= one << ((c >> 6) & 63)
+    k = 0
+    for g in range(sum_.group.size):
+        while sum_.group[g] != 0:
+            w = (np.int64(g) << 6) + _lowest_bit(sum_.group[g])
+            sum_.group[g] &= sum_.group[g] - 1
+            while sum_.word[w] != 0:
+                path[k] = (w << 6) + _lowest_bit(sum_.word[w])
+                sum_.word[w] &= sum_.word[w] - 1
+                k += 1
