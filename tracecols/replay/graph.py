@@ -457,7 +457,7 @@ def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     found.add_in_order(nodes.at(release), nodes.at(locks.acquire), nodes.time)
 
 
-_MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
+MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
 _NEVER_WAIT = ("mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get", "mpi_comm_set", "mpi_comm_compare", "mpi_comm_test", "mpi_comm_remote", "mpi_comm_delete", "mpi_comm_call")  # fmt: skip
 
 
@@ -470,7 +470,7 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges, starts: NDArray[np.bool
     at_exit = nodes.call_exit
     joined = reached[at_exit] & (nodes.kind[at_exit] == NodeClass.OPAQUE)
     nodes.kind[at_exit[joined]] = NodeClass.COLLECTIVE
-    may = np.array([n.startswith(_MAY_WAIT) and not n.startswith(_NEVER_WAIT) for n in lower], bool)
+    may = np.array([n.startswith(MAY_WAIT) and not n.startswith(_NEVER_WAIT) for n in lower], bool)
     locks, regions, profile = model.lock_acquisitions, model.regions, model.profile
     on_cpu = model.locations.is_cpu[profile.location]
     entered = model.call_paths.region[profile.call_path[on_cpu]]

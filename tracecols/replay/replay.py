@@ -142,11 +142,11 @@ class Replay:
         self.nodes = nodes = find_nodes(model)
         regions = model.regions
         is_init, is_end = (which[nodes.call_region] for which in (regions.is_init, regions.is_finalize))
-        self.first, self.last = nodes.call_exit[is_init], nodes.call_enter[is_end]
-        self.is_between = bool(self.first.size and self.last.size)
-        if not self.is_between:
-            everything = np.arange(len(nodes))
-            self.first = self.last = everything
+        everything = np.arange(len(nodes))
+        self.is_between = bool(is_init.any())
+        self.first = nodes.call_exit[is_init] if self.is_between else everything
+        # a recording may end before MPI_Finalize
+        self.last = nodes.call_enter[is_end] if self.is_between and is_end.any() else everything
 
     def __repr__(self) -> str:
         return f"<Replay of {self.model.facts.store.path.name}: {len(self.nodes):,} nodes>"
