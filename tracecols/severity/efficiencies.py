@@ -500,10 +500,14 @@ def _window(cube: Severities, within: str | None) -> str:
 def _runtime(cube: Severities, total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
     """Return the time from the first process that leaves MPI_Init to the last that enters MPI_Finalize, less what all
     processes take to create contexts of devices; without MPI the largest time of a process."""
-    window, focus = cube.facts.get("focus_window"), cube.facts.get("focus")
-    if not window or not focus:
+    focus, trace = cube.facts.get("focus"), cube.facts.get("trace")
+    window = cube.facts.get("focus_window") if focus else None
+    if not window and trace and not cube.facts.get("narrowed") and not mpi_call_paths(cube).any():
+        # threads that the program creates may be there longer than the one that begins
+        window = {"begin": trace["first_time"], "end": trace["last_time"]}
+    if not window:
         return _longest(total, master)
-    return float((window["end"] - window["begin"]) / cube.resolution - focus.get("creating", 0.0))
+    return float((window["end"] - window["begin"]) / cube.resolution - (focus or {}).get("creating", 0.0))
 
 
 def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
