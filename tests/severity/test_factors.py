@@ -75,7 +75,9 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
     # no process has more of the focus than its runtime
     d = read.diagnosis()
     threads = [i for i, kind in enumerate(read.system.location_type) if kind not in ("gpu", "metric")]
-    assert read.focused().by_location("time")[threads].max() <= runtime * (1 + 1e-12)
+    if read.by_location("time")[threads].max() <= d.recorded * (1 + 1e-12):
+        # not so where nested teams of one recording have more time than it lasts
+        assert read.focused().by_location("time")[threads].max() <= runtime * (1 + 1e-12)
     # what is marked is by replay, if it depends on the ideal network
     marked = factors(d.efficiencies, d.has_teams).get(d.lowest)
     assert marked is None or marked.by in ("", REPLAY)
