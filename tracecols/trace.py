@@ -35,7 +35,7 @@ from tracecols.patterns.candidates import propose_phases
 from tracecols.patterns.plugins import load_all
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.replay.conventions import RECORDED
-from tracecols.replay.efficiencies import check_ideal, times_of_window
+from tracecols.replay.efficiencies import as_dimemas, check_ideal
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import as_changes
 from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
@@ -45,7 +45,7 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.search.checks import check_region
 from tracecols.search.choice import check_conventions, choose
 from tracecols.search.matches import find_matches, find_waits
-from tracecols.severity.efficiencies import IDEALS, REPLAY, tabulate
+from tracecols.severity.efficiencies import DIMEMAS, IDEALS, REPLAY, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.store import Store
@@ -786,8 +786,9 @@ class Trace(OpenedTrace):
         bin_width : float, optional
             The width of the bins in seconds instead.
         ideal_network : bool, optional
-            Replay the trace on an ideal network besides, and keep the efficiencies that follow in the cube: its
-            diagnosis, report and `efficiencies` are those of `Trace.efficiencies` then, not approximations
+            Replay the trace on an ideal network, however large it is, and keep the runtime that follows in the cube, so
+            that communication efficiency is divided into serialisation and transfer; by default where that costs no
+            more than the analysis
             (docs/efficiencies.md). Not together with properties and locations.
         cluster : distributed.Client, optional
             Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
@@ -976,22 +977,31 @@ class Trace(OpenedTrace):
     # -- replay ----------------------------------------------------------------------------------------------------
 
     def efficiencies(
-        self, within: str | None = None, *, ideal: str = REPLAY, start: float | None = None, stop: float | None = None
+        self,
+        within: str | None = None,
+        *,
+        ideal: str | None = None,
+        start: float | None = None,
+        stop: float | None = None,
+        with_startup: bool = False,
     ) -> pd.DataFrame:
-        """Return how efficient the run is, by three models of the same times (docs/efficiencies.md).
+        """Return how efficient the run is, by models of the same times (docs/efficiencies.md).
 
-        The times are those between the first return of MPI_Init and the last call of MPI_Finalize; where these are not
-        there, those of the whole run.
+        The times are those of the focus: between MPI_Init and MPI_Finalize of each process, or, where there are none,
+        those of the whole run.
 
         Parameters
         ----------
         within : str, optional
             A region, or a shell pattern: only its instances and what they call.
-        ideal : str
+        ideal : str, optional
             How the runtime on an ideal network is found, which serialisation and transfer efficiency depend on:
-            `replay` of the trace without transfer, or the `approximation` of `SeverityCube.efficiencies`.
+            `replay` of the trace without transfer, or the `approximation` of `SeverityCube.efficiencies`. By default by
+            replay where that costs no more than an analysis; else communication is not divided.
         start, stop : float, optional
             Seconds since the start of the recording: only the piece between.
+        with_startup : bool, optional
+            Of the whole run, with its start and its end.
 
         Returns
         -------
@@ -1008,13 +1018,18 @@ class Trace(OpenedTrace):
         >>> table = trace.efficiencies()  # doctest: +SKIP
         >>> table[table.model == "mpi"].set_index("metric").value  # doctest: +SKIP
         """
-        check_ideal(ideal, IDEALS)
+        if ideal is not None:
+            check_ideal(ideal, IDEALS)
         if isinstance(within, str):
             check_region(within, self.definition("regions").name.tolist())
-        if start is not None or stop is not None:
-            with self.piece(start, stop) as piece:
-                return piece.efficiencies(within, ideal=ideal)
-        return tabulate(times_of_window(self.replay, within, ideal, self.jobs))
+        if ideal == DIMEMAS and (within is not None or start is not None or stop is not None):
+            raise AnalysisError(
+                "the ideal network as of Dimemas is that of the whole run, not of a region or a piece\n  leave these out, or take the replay"
+            )
+        cube = self.analyze(within=within, start=start, stop=stop, ideal_network=ideal == REPLAY)
+        if ideal == DIMEMAS:
+            return tabulate(as_dimemas(self.replay, cube))
+        return cube.efficiencies(ideal=ideal, with_startup=with_startup)
 
     def what_if(
         self,

@@ -567,7 +567,9 @@ def test_contradiction__of_messages_is_refused():
         _ = trace.replay.graph
     with program.trace() as trace:
         with pytest.raises(AnalysisError, match="approximation"):
-            trace.efficiencies()
+            trace.efficiencies(ideal="replay")
+        # without being asked for, communication is not divided
+        assert "ideal_runtime" not in set(trace.efficiencies().metric)
         assert set(trace.efficiencies(ideal="approximation").query("metric == 'ideal_runtime'")["by"]) == {
             "approximation"
         }

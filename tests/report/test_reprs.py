@@ -62,7 +62,9 @@ def test_reprs__of_trees_are_outlines(cube):
 def test_reprs__of_comparisons_name_runs_times_and_what_differs(trace, cube):
     text = repr(tracecols.compare([cube, trace.analyze("expert")], names=["before", "after"]))
     assert text.splitlines()[0] == "<Comparison of 2 runs, locations by position>"
-    assert "  before      3.253498 s, 2 processes, 6 threads" in text
+    assert f"  before      {cube.focused().total('time'):.6f} s, 2 processes, 6 threads" in text
+    whole = repr(tracecols.compare([cube, cube], with_startup=True))
+    assert "  A      3.253498 s, 2 processes, 6 threads" in whole
     assert "note: the rules of the analyses differ: exact, expert" in text
 
 

@@ -303,7 +303,7 @@ def test_command__prints_what_changed(saved):
     result = run(saved / "before.severity", saved / "after.severity")
     assert result.exit_code == 0, result.output
     lines = [line.rstrip() for line in result.output.splitlines()]
-    assert lines[0].split() == ["run", "processes", "threads", "elapsed", "speedup", "efficiency"]
+    assert lines[0].split() == ["run", "processes", "threads", "runtime", "speedup", "efficiency"]
     assert lines[2].split() == ["before", "1", "1", "0.400000", "s", "1.00", "100.0%"]
     assert lines[3].split() == ["after", "2", "2", "0.400000", "s", "1.00", "50.0%"]
     words = [line.split() for line in lines]

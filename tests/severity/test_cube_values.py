@@ -215,7 +215,7 @@ def test_call_paths__are_in_one_order_only(column, tmp_path):
         (lambda m: m["facts"].update(operation="mean"), "manifest.facts has 'operation', but lacks 'of'"),
         (lambda m: m["facts"].update(whole={"time": float("nan")}), "manifest.facts.whole.time is nan, expected a finite number"),
         (lambda m: m["facts"].update(mpi_interval={"begin": 1}), "manifest.facts.mpi_interval lacks 'end', .*"),
-        (lambda m: m["facts"].update(efficiencies=[["run", "x", 1.0]]), r"manifest.facts.efficiencies\[0\] is .*, expected a list of 4 values"),
+        (lambda m: m["facts"].update(ideal_runtime=1.5), r"manifest.facts.ideal_runtime is 1.5, expected .*"),
         (lambda m: m["facts"].update(narrowed={"locations": [0, "rank 1", 2.5]}), r"manifest.facts.narrowed.locations\[2\] is 2.5, .*"),
         (lambda m: m["facts"].update(device_efficiencies={"devices": [], "x": None}), "manifest.facts.device_efficiencies.x is None, .*"),
     ],
@@ -235,7 +235,7 @@ def test_facts__of_every_analysis_are_declared(data, tmp_path):
         facts = json.loads(json.dumps(cube.facts))
         assert wrong_fact(FACTS, facts) == ""
         assert facts.keys() <= {fact.name for fact in FACTS.entries}
-    assert {"efficiencies", "mpi_interval", "trace"} <= whole.facts.keys()
+    assert {"ideal_runtime", "focus_window", "mpi_interval", "trace"} <= whole.facts.keys()
     assert narrowed.facts["narrowed"].keys() <= {fact.name for fact in FACTS["narrowed"].entries}
 
 

@@ -445,7 +445,7 @@ def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):
     assert "OpenMP" in cube.diagnosis().text() and cube.diagnosis().lowest.startswith("openmp_")
     _, cube = traces("pthreads_mutex")
     text = cube.diagnosis().text()
-    assert "OpenMP" not in text and cube.diagnosis().lowest == "communication_efficiency"
+    assert "OpenMP" not in text and cube.diagnosis().lowest == "synchronisation_efficiency"
 
 
 def test_findings__of_contention_and_joins_tell_who_causes_them(traces):

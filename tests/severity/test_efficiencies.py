@@ -24,8 +24,17 @@ from tracecols.report.viewer.overview import overview
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity import SeverityCube
 from tracecols.severity.axes import PropertyAxis
-from tracecols.severity.diagnosis import factors
-from tracecols.severity.efficiencies import Requirement, RunTimes, failures, is_of_several, metrics, scaling, tabulate
+from tracecols.severity.diagnosis import factors, lowest
+from tracecols.severity.efficiencies import (
+    Requirement,
+    RunTimes,
+    failures,
+    is_of_several,
+    metrics,
+    scaling,
+    tabulate,
+    times_of,
+)
 from tracecols.testing import Program
 
 PARALLEL, BARRIER = "!$omp parallel @a.c:1", "!$omp implicit barrier @a.c:9"
@@ -94,8 +103,10 @@ def test_mpi__load_balance_and_communication_of_a_barrier(start):
         }
     )
     by = table.set_index(["model", "metric"])["by"]
-    assert by["mpi", "transfer_efficiency"] == "approximation"
-    assert by["run", "runtime"] == "whole run" + " without MPI_Init and MPI_Finalize" * bool(start)
+    assert by["mpi", "transfer_efficiency"] == "replay"
+    assert by["run", "runtime"] == ("MPI_Init to MPI_Finalize" if start else "whole run")
+    # a program without OpenMP has no rows of it
+    assert set(table.model) == {"run", "mpi", "computation"}
 
 
 def test_openmp__serial_part_and_unequal_threads():
@@ -107,12 +118,12 @@ def test_openmp__serial_part_and_unequal_threads():
     # useful 20 + 30 + 40 and 40 s; nothing is MPI, so all that is lost is OpenMP's
     table = cube_of(program).efficiencies()
     both = values(table, "hybrid multiplicative")
-    assert both["mpi_parallel_efficiency"] == both["mpi_transfer_efficiency"] == 1
+    # a program without MPI has no rows of it
+    assert not [m for m in table.metric if "mpi" in m.split("_") or m.startswith(("process_", "transfer"))]
     assert both["openmp_parallel_efficiency"] == both["parallel_efficiency"] == pytest.approx(0.65)
     assert both["openmp_load_balance"] == pytest.approx(65 / 90)
     # serial 60 s of which the worker idles: 30 s of each thread on average; in the region 5 s of each on average
     added = values(table, "hybrid additive")
-    assert added["process_efficiency"] == 1
     assert added["thread_efficiency"] == pytest.approx(0.65)
     assert added["amdahl_efficiency"] == pytest.approx(0.7)
     assert added["openmp_region_efficiency"] == pytest.approx(0.95)
@@ -212,7 +223,7 @@ def test_within__is_of_a_region_and_what_it_calls():
     for one, seconds in zip(program.masters, (30, 40), strict=True):
         one.enter(0, "main").enter(10, "solve").enter(10 + seconds, "MPI_Barrier").begin_collective(10 + seconds)
         one.end_collective(60, "barrier").leave(60).leave(60).leave(90)
-    mpi = values(cube_of(program).efficiencies(within="solve"), "mpi")
+    mpi = values(cube_of(program).efficiencies(within="solve", ideal="approximation"), "mpi")
     assert mpi["parallel_efficiency"] == pytest.approx(35 / 50)
     assert mpi["load_balance"] == pytest.approx(35 / 40)
     assert mpi["transfer_efficiency"] == pytest.approx(0.8)
@@ -253,7 +264,9 @@ def test_identities__hold_on_recorded_traces(data, tmp_path, name):
 def test_cubes_of_other_formats__have_the_same_efficiencies(data, tmp_path, ending):
     cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")).analyze()
     export(cube.save(tmp_path / "x.severity"), tmp_path / f"x{ending}")
-    table, other = cube.efficiencies(), tracecols.read_cube(tmp_path / f"x{ending}").efficiencies()
+    other = tracecols.read_cube(tmp_path / f"x{ending}").efficiencies()
+    # they do not know what lies outside of the focus but by call path
+    table = cube.replaced(outside=None).efficiencies()
     assert other["metric"].tolist() == table["metric"].tolist()
     assert other["value"].tolist() == pytest.approx(table["value"].tolist(), rel=1e-9)
 
@@ -328,9 +341,9 @@ def test_command__prints_models_and_scaling(severity):
     result = run(severity, severity)
     assert result.exit_code == 0
     assert "MPI (POP)" in result.output
-    assert "Hybrid, additive (POP)" in result.output
+    assert "Hybrid" not in result.output
     assert "Computation scalability" in result.output
-    assert "approximation" in result.output
+    assert "ideal network by replay" in result.output
 
 
 def test_command__what_is_required_and_not_fulfilled_is_exit_code_3(severity):
@@ -351,7 +364,7 @@ def test_command__json_has_null_for_what_is_not_defined(tmp_path):
     found = {m["metric"]: m["value"] for m in plain["runs"][0]["efficiencies"]}
     assert found["runtime"] == 0
     assert found["parallel_efficiency"] is None
-    assert found["process_load_balance"] is None
+    assert found["load_balance"] is None
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -400,7 +413,7 @@ def test_waits_of_windows_and_files__are_not_shortened_by_an_ideal_network(archi
         for p in ("mpi_rma_wait_at_fence", "mpi_rma_wait_at_free", "mpi_mgmt_file_wait")
     }
     assert found == {"mpi_rma_wait_at_fence": 20, "mpi_rma_wait_at_free": 20, "mpi_mgmt_file_wait": 20}
-    table = cube.efficiencies().set_index(["model", "metric"])["value"]
+    table = cube.efficiencies(ideal="approximation").set_index(["model", "metric"])["value"]
     # the network takes 5 of each of the three calls, and the get
     assert table["run", "runtime"] - table["run", "ideal_runtime"] == pytest.approx(19e-9)
 
@@ -418,7 +431,7 @@ def test_waits_in_non_blocking_collectives__are_not_shortened_by_an_ideal_networ
         rank.leave(done, "MPI_Wait").leave(100, "main")
     cube = analyze(archive)
     assert cube.cells["mpi_nonblocking_collective_wait"].value.tolist() == [50]
-    table = cube.efficiencies().set_index(["model", "metric"])["value"]
+    table = cube.efficiencies(ideal="approximation").set_index(["model", "metric"])["value"]
     assert table["run", "ideal_runtime"] == pytest.approx(93e-9)
 
 
@@ -440,7 +453,7 @@ def test_waits_that_overlap__count_no_more_than_the_call(archive, analyze):
     cube = analyze(archive)
     for name in ("mpi_latesender", "mpi_nonblocking_collective_wait"):
         assert cube.cells[name].value.tolist() == [50]
-    table = cube.efficiencies().set_index(["model", "metric"])["value"]
+    table = cube.efficiencies(ideal="approximation").set_index(["model", "metric"])["value"]
     # but for one tick in MPI_Irecv
     assert table["run", "ideal_runtime"] == pytest.approx(99e-9)
 
@@ -470,7 +483,7 @@ def test_waits_of_plugins__count_unless_they_are_declared_not_to_be_waits(archiv
     export(cube.save(tmp_path / "x.severity"), tmp_path / "x.cubex")
     for found in (cube, SeverityCube.load(tmp_path / "x.severity"), tracecols.read_cube(tmp_path / "x.cubex")):
         assert ("alltoallv_wait" in found.properties.waits("mpi")) == (more == {})
-        table = found.efficiencies().set_index(["model", "metric"])["value"]
+        table = found.efficiencies(ideal="approximation").set_index(["model", "metric"])["value"]
         assert table["run", "ideal_runtime"] == pytest.approx(ideal * 1e-9)
 
 
@@ -505,11 +518,15 @@ def test_ideal_network__of_a_cube_is_the_replay_of_its_trace(recorded, tmp_path)
     wanted = trace.efficiencies()
     pd.testing.assert_frame_equal(kept.efficiencies(), wanted)
     assert set(wanted.query("metric == 'transfer_efficiency'")["by"]) == {"replay"}
-    # severities are what they are without, and the approximation is there as well
+    # it is the default
     assert all((kept.cells[name].value == plain.cells[name].value).all() for name in plain.properties.id)
-    pd.testing.assert_frame_equal(kept.efficiencies(ideal="approximation"), plain.efficiencies())
-    pd.testing.assert_frame_equal(kept.efficiencies("h_coll"), plain.efficiencies("h_coll"))
-    assert kept.efficiencies().value.ne(plain.efficiencies().value).any()
+    pd.testing.assert_frame_equal(plain.efficiencies(), wanted)
+    approximated = kept.efficiencies(ideal="approximation")
+    assert approximated.value.ne(wanted.value).any() and approximated.metric.tolist() == wanted.metric.tolist()
+    # of another part than was replayed, and of the whole run, communication is not divided
+    for undivided in (kept.efficiencies("h_coll"), kept.efficiencies(with_startup=True)):
+        assert not {"transfer_efficiency", "mpi_serialisation_efficiency", "ideal_runtime"} & set(undivided.metric)
+        assert "mpi_communication_efficiency" in set(undivided.metric)
     # it stays through files, and in a cube of the focus
     loaded = tracecols.SeverityCube.load(trace.path.with_suffix(".severity"))
     pd.testing.assert_frame_equal(loaded.efficiencies(), wanted)
@@ -522,11 +539,20 @@ def test_ideal_network__is_what_diagnosis_and_report_tell(recorded):
     wanted = trace.efficiencies().query("model == 'hybrid multiplicative'").set_index("metric")
     assert told == dict(zip(wanted.index, zip(wanted.value, wanted.by, strict=True), strict=True))
     assert "\nideal network by replay\n" in str(kept.diagnosis())
-    assert "ideal network by approximation; by replay: tracecols analyze --ideal-network" in str(plain.diagnosis())
     # start-up and shutdown are no part of the replay
-    assert {m.by for m in kept.diagnosis(with_startup=True).efficiencies} == {
-        m.by for m in plain.diagnosis(with_startup=True).efficiencies
-    }
+    assert "replay" not in {m.by for m in kept.diagnosis(with_startup=True).efficiencies}
+    facts = {name: fact for name, fact in plain.facts.items() if name != "ideal_runtime"}
+    undivided = plain.replaced(facts=facts).diagnosis()
+    assert "ideal network" not in str(undivided) and "serialisation" not in str(undivided)
+
+
+def test_approximated_factors__are_never_the_lowest(recorded):
+    _, plain, _ = recorded
+    found = tuple(metrics(times_of(plain, ideal="approximation")))
+    shown = {m.metric for m in found if m.by == "approximation"}
+    assert {"serialisation_efficiency", "mpi_transfer_efficiency"} <= shown
+    worst = tuple(replace(m, value=0.001) if m.metric in shown else m for m in found)
+    assert lowest(worst, True, {}) and lowest(worst, True, {}) not in shown
 
 
 def test_ideal_network__of_pieces_regions_and_periods(recorded):
@@ -542,7 +568,7 @@ def test_ideal_network__of_pieces_regions_and_periods(recorded):
         with pytest.raises(AnalysisError, match="narrowed to some properties or locations"):
             trace.analyze(**narrowed, ideal_network=True)
     with pytest.raises(SeverityError, match="made without a replay"):
-        plain.efficiencies(ideal="replay")
+        trace.analyze(properties=["time", "comp", "mpi"]).efficiencies(ideal="replay")
     with pytest.raises(SeverityError, match="there are approximation, replay"):
         plain.efficiencies(ideal="exact")
 
@@ -552,7 +578,7 @@ def test_ideal_network__on_the_command_line(recorded, tmp_path):
     out = tmp_path / "x.severity"
     result = CliRunner().invoke(group, ["analyze", str(trace.path), "-o", str(out), "--ideal-network"])
     assert result.exit_code == 0 and "ideal network by replay\n" in result.output
-    assert tracecols.SeverityCube.load(out).facts["efficiencies"] == kept.facts["efficiencies"]
+    assert tracecols.SeverityCube.load(out).facts["ideal_runtime"] == kept.facts["ideal_runtime"]
     for given, by in ([], "replay"), (["--ideal", "replay"], "replay"), (["--ideal", "approximation"], "approximation"):
         result = CliRunner().invoke(group, ["efficiency", str(out), *given])
         assert result.exit_code == 0 and f"ideal network by {by}" in result.output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 
@@ -10,20 +12,42 @@ def values(table, model):
     return table[table.model == model].set_index("metric")["value"].to_dict()
 
 
+PRODUCTS = {
+    ("mpi", "parallel_efficiency"): ("load_balance", "communication_efficiency"),
+    ("mpi", "communication_efficiency"): ("serialisation_efficiency", "transfer_efficiency"),
+    ("threads", "parallel_efficiency"): ("load_balance", "synchronisation_efficiency"),
+    ("hybrid multiplicative", "mpi_parallel_efficiency"): ("mpi_load_balance", "mpi_communication_efficiency"),
+    ("hybrid multiplicative", "mpi_communication_efficiency"): (
+        "mpi_serialisation_efficiency",
+        "mpi_transfer_efficiency",
+    ),
+    ("hybrid multiplicative", "openmp_parallel_efficiency"): ("openmp_load_balance", "openmp_communication_efficiency"),
+}
+SUMS = {
+    "process_efficiency": ("process_load_balance", "process_communication_efficiency"),
+    "process_communication_efficiency": ("process_serialisation_efficiency", "process_transfer_efficiency"),
+    "thread_efficiency": ("amdahl_efficiency", "openmp_region_efficiency"),
+}
+
+
 def check_identities(table):
-    mpi, both, added = (values(table, m) for m in ("mpi", "hybrid multiplicative", "hybrid additive"))
-    close = pytest.approx
-    assert mpi["load_balance"] * mpi["communication_efficiency"] == close(mpi["parallel_efficiency"])
-    product = mpi["serialisation_efficiency"] * mpi["transfer_efficiency"]
-    assert product == close(mpi["communication_efficiency"])
-    assert both["mpi_parallel_efficiency"] * both["openmp_parallel_efficiency"] == close(both["parallel_efficiency"])
-    assert both["mpi_load_balance"] * both["mpi_communication_efficiency"] == close(both["mpi_parallel_efficiency"])
-    product = both["openmp_load_balance"] * both["openmp_communication_efficiency"]
-    assert product == close(both["openmp_parallel_efficiency"])
-    assert added["process_efficiency"] + added["thread_efficiency"] - 1 == close(added["parallel_efficiency"])
-    parts = added["process_load_balance"] + added["process_communication_efficiency"] - 1
-    assert parts == close(added["process_efficiency"])
-    parts = added["process_serialisation_efficiency"] + added["process_transfer_efficiency"] - 1
-    assert parts == close(added["process_communication_efficiency"])
-    assert added["amdahl_efficiency"] + added["openmp_region_efficiency"] - 1 == close(added["thread_efficiency"])
-    assert mpi["parallel_efficiency"] == close(both["parallel_efficiency"]) == close(added["parallel_efficiency"])
+    """Factors multiply, or add up, to what they are factors of, where it is divided."""
+    value = table.set_index(["model", "metric"])["value"].to_dict()
+    close, checked = pytest.approx, 0
+    for (model, whole), parts in PRODUCTS.items():
+        if (model, parts[0]) in value:
+            checked += 1
+            assert math.prod(value[model, part] for part in parts) == close(value[model, whole])
+    both = {m: v for (model, m), v in value.items() if model == "hybrid multiplicative"}
+    if both:
+        levels = ("mpi_parallel_efficiency", "host_offload_efficiency", "openmp_parallel_efficiency")
+        assert math.prod(both[m] for m in levels if m in both) == close(both["parallel_efficiency"])
+    added = {m: v for (model, m), v in value.items() if model == "hybrid additive"}
+    for whole, parts in SUMS.items():
+        if parts[0] in added:
+            assert sum(added[part] for part in parts) - 1 == close(added[whole])
+    if added:
+        process = added.get("process_efficiency", 1.0)
+        whole = added["parallel_efficiency"]
+        assert process + added["thread_efficiency"] - 1 == close(whole) or "process_efficiency" not in added
+    assert checked and len({round(v, 12) for (_, m), v in value.items() if m == "parallel_efficiency"}) == 1

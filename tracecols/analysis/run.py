@@ -9,14 +9,18 @@ from dataclasses import replace
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
 from tracecols.enhance.scan.periods import NO_PERIODS
+from tracecols.errors import AnalysisError
 from tracecols.findings.search import facts_of_causes
+from tracecols.model.model import Model
 from tracecols.patterns.periods import within_phases
 from tracecols.patterns.registry import CONVENTIONS
-from tracecols.replay.efficiencies import times_of_window
+from tracecols.replay.efficiencies import ideal_runtime, ideal_within, is_replayed, knows_enough
+from tracecols.replay.replay import Replay
+from tracecols.schema.properties import TIME
 from tracecols.search.cube import analyze_model
 from tracecols.severity.causes import CAUSES, NARROWED
 from tracecols.severity.cube import SeverityCube
-from tracecols.severity.efficiencies import KEPT, REPLAY, as_facts
+from tracecols.severity.efficiencies import IDEAL_RUNTIME
 from tracecols.slices.opened import open_slice
 from tracecols.work.cluster import Cluster
 from tracecols.work.progress import SCAN, Progress, shares_of
@@ -60,9 +64,8 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
             cube = analyze_model(model, request.conventions, request.families, choice, request.topologies, searching)
             if not is_divided and trace.focus is not None:
                 cube = _with_focus(cube, request, trace, workers)
-        if request.ideal_network:
-            found = times_of_window(trace.replay, choice.within, REPLAY, trace.jobs, request.conventions)
-            cube.facts[KEPT] = as_facts(found)
+        if (ideal := _ideal_runtime(cube, request, trace, model)) is not None:
+            cube.facts[IDEAL_RUNTIME] = ideal
         if _wants_causes(request, cube):
             causes = facts_of_causes(trace.replay)
             if causes is not None:
@@ -74,6 +77,28 @@ def divides_with_focus(request: Request) -> bool:
     """Say whether one analysis finds the severities of the whole time and those outside of the focus. Otherwise it takes
     two: phases are no times, and sums of parts of seconds are rounded otherwise than those of the whole."""
     return request.choice.periods.phases is None and not CONVENTIONS[request.conventions].quirks.rounds_seconds
+
+
+def _ideal_runtime(cube: SeverityCube, request: Request, trace: OpenedTrace, model: Model) -> int | None:
+    """Return the runtime on an ideal network in ticks: if it is asked for, or costs no more than the analysis; None
+    where it is left open."""
+    choice = request.choice
+    is_part = choice.properties is not None or choice.locations is not None
+    if not request.ideal_network and (is_part or TIME not in cube.cells or not is_replayed(model)):
+        return None
+    # regions are divided by call paths of the whole time
+    replay = trace.replay if choice.within is not None or request.ideal_network else Replay(model)
+    try:
+        if choice.within is not None:
+            ideal = ideal_within(replay, choice.within)
+        else:
+            ideal = ideal_runtime(replay, is_piece=choice.start is not None or choice.stop is not None)
+    except AnalysisError:
+        if request.ideal_network:
+            raise
+        # messages or locks contradict each other
+        return None
+    return ideal if request.ideal_network or knows_enough(replay, cube) else None
 
 
 def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, workers: Cluster | None) -> SeverityCube:
@@ -95,5 +120,5 @@ def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, worker
 def _wants_causes(request: Request, cube: SeverityCube) -> bool:
     """Say whether the causes of lost time are looked for by replay: of whole analyses, not by rules that have no root
     causes."""
-    is_whole = not NARROWED & set(cube.facts.get("narrowed") or {}) and "time" in cube.cells
+    is_whole = not NARROWED & set(cube.facts.get("narrowed") or {}) and TIME in cube.cells
     return is_whole and request.conventions != "expert"

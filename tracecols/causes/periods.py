@@ -346,7 +346,7 @@ class Arising:
         labels = labels_of(self.facts)
         if not labels.by.by_time:
             return self.of_path(stretch, call_path)
-        n_paths, n_bins = len(labels.whole), labels.by.n_pieces
+        n_paths, n_bins = len(labels.whole), labels.by.n_spans
         by = labels.by.converted(clock(self.facts, self.quirks))
         first, last = by.piece(began, location), by.piece(ended, location, "left")
         n = np.maximum(last - first + 1, 0)

@@ -71,6 +71,7 @@ def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 )
 @click.option("--scaling", is_flag=True, help="The scaling table also for two runs.")
 @click.option("--rows", type=click.IntRange(0), default=15, show_default=True, help="Call paths to print.")
+@click.option("--with-startup", is_flag=True, help="Compare start-up and shutdown, too; they are set apart by default.")
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
 @click.pass_context
@@ -84,6 +85,7 @@ def compare(
     operation: str | None,
     scaling: bool,
     rows: int,
+    with_startup: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -113,7 +115,7 @@ def compare(
     if operation == "difference" and len(cubes) > 2:
         raise click.UsageError("a difference is of two cubes; of more there are mean, minimum, maximum and merge.")
     operation = operation or ("difference" if len(cubes) == 2 else "mean")
-    runs = Comparison([read_cube(path) for path in cubes], run_names(cubes), by)
+    runs = Comparison([read_cube(path) for path in cubes], run_names(cubes), by, with_startup)
     head = runs.united[0]
     hint = "tracecols show --threshold 0 prints all that have values"
     chosen = [id for name in names for id in find_several(head.properties, name, "in these cubes", SeverityError, hint)]

@@ -40,7 +40,7 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
     "--model",
     "models",
     multiple=True,
-    type=click.Choice(["run", "mpi", "multiplicative", "additive", "computation"]),
+    type=click.Choice(["run", "mpi", "threads", "multiplicative", "additive", "computation"]),
     help="Print this one only; may be given several times.  [default: all]",
 )
 @click.option(
@@ -54,11 +54,12 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 @click.option(
     "--ideal",
     type=click.Choice(["replay", "approximation", "dimemas"]),
-    help="How the runtime on an ideal network is found; a cube has the replay if analyze was given --ideal-network; dimemas: as BSC's tools, of the whole run.  [default: replay where it can be had]",
+    help="How the runtime on an ideal network is found; approximations are not marked; dimemas: as BSC's tools, of the whole run.  [default: replay where it costs no more than the analysis, else communication is not divided]",
 )
 @click.option(
     "--weak", is_flag=True, help="The problem grows with the number of threads: compare computation per thread."
 )
+@click.option("--with-startup", is_flag=True, help="Of the whole run, with its start and its end.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
 @click.pass_context
@@ -72,16 +73,17 @@ def efficiency(
     required: list[Requirement],
     ideal: str | None,
     weak: bool,
+    with_startup: bool,
     as_json: bool,
     jobs: int | None,
 ) -> None:
     """Print how efficient runs are: load balance, communication, serialisation, transfer, threads; and how they scale.
 
     \b
-    Three models of the same times: MPI (POP), hybrid multiplicative (BSC), hybrid additive (POP). Of several runs,
-    the first is what the others are compared with. Of a trace the times are those between MPI_Init and MPI_Finalize, and the
-    ideal network, on which serialisation and transfer depend, is a replay of the trace; a cube has approximations of both, unless
-    tracecols analyze was given --ideal-network.
+    Models of the same times: MPI (POP), hybrid multiplicative (BSC), hybrid additive (POP); what a program does not use has no rows.
+    Of several runs, the first is what the others are compared with. The times are those between MPI_Init and MPI_Finalize. The ideal
+    network, on which serialisation and transfer depend, is a replay of the trace; where that would cost more than the analysis,
+    communication is not divided, unless tracecols analyze is given --ideal-network.
     For a script: exit code 3 if a run does not fulfil what is required.
 
     \b
@@ -93,7 +95,7 @@ def efficiency(
     from tracecols.report.efficiency import plain, render
     from tracecols.severity.efficiencies import MODELS, failures, scaling
 
-    tables = [efficiencies_of(source, within, ideal, jobs, start, stop) for source in sources]
+    tables = [efficiencies_of(source, within, ideal, jobs, start, stop, with_startup) for source in sources]
     names = run_names(sources)
     series = scaling(tables, names, weak) if len(tables) > 1 else None
     failed = [{"run": n, **f} for n, table in zip(names, tables, strict=True) for f in failures(table, required)]
@@ -113,7 +115,13 @@ def efficiency(
 
 
 def efficiencies_of(
-    source: Path, within: str | None, ideal: str | None, jobs: int | None, start: float | None, stop: float | None
+    source: Path,
+    within: str | None,
+    ideal: str | None,
+    jobs: int | None,
+    start: float | None,
+    stop: float | None,
+    with_startup: bool = False,
 ) -> pd.DataFrame:
     """Return the efficiencies of a cube, or of a trace in a store or archive."""
     from tracecols.converters.registry import find_anchor
@@ -128,14 +136,14 @@ def efficiencies_of(
                 raise SeverityError(
                     f"{source} is a cube, and has no events\n  --from and --to are for traces"
                 ) from None
-            return read_cube(source).efficiencies(within, ideal=ideal)
+            return read_cube(source).efficiencies(within, ideal=ideal, with_startup=with_startup)
     from tracecols.cli.sources import opened
     from tracecols.trace import Trace
 
     with opened(source, jobs) as store:
         trace = Trace(store.path, jobs=jobs)
-        table = trace.efficiencies(within, ideal=ideal or "replay", start=start, stop=stop)
-        if start is None and stop is None and ideal != "approximation":
+        table = trace.efficiencies(within, ideal=ideal, start=start, stop=stop, with_startup=with_startup)
+        if start is None and stop is None and ideal == "replay":
             for what, n in trace.replay.counts.items():
                 echo(f"note: {source}: {n:,} {what}", err=True)
         return table

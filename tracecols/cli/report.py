@@ -19,8 +19,11 @@ from tracecols.cli.output import echo
     metavar="FOLDER",
     help="Show the source lines of regions: the files are looked for below this folder. Nothing of them is in the report otherwise.",
 )
+@click.option("--with-startup", is_flag=True, help="Show start-up and shutdown, too; they are set apart by default.")
 @click.option("--force", is_flag=True, help="Replace any file, not only a report.")
-def report(severity: Path, output: Path | None, title: str | None, sources: Path | None, force: bool) -> None:
+def report(
+    severity: Path, output: Path | None, title: str | None, sources: Path | None, with_startup: bool, force: bool
+) -> None:
     """Write a SEVERITY cube as one HTML file: three coupled trees, topologies and distributions.
 
     A cube of another tool (.cubex, .cube) works, too. The file needs no network and no server: open it with a browser,
@@ -36,7 +39,7 @@ def report(severity: Path, output: Path | None, title: str | None, sources: Path
     report_output(output, force=force).check()
     cube = read_cube(severity)
     found = None if sources is None else Sources.of(cube.call_paths, sources)
-    path = write_page(cube, output, title, found, force=force)
+    path = write_page(cube, output, title, found, force=force, with_startup=with_startup)
     echo(f"{path}: {path.stat().st_size:,} bytes")
     if found is not None and found.note:
         echo(f"note: {len(found.missing)} {found.note}", err=True)

@@ -111,22 +111,22 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
     return PeriodCells(call_path, location, period, value)
 
 
-def outside_of_focus(model: Model, pieces: PeriodCells) -> PeriodCells:
+def outside_of_focus(model: Model, spans: PeriodCells) -> PeriodCells:
     """Return the cells that lie outside of the focus, of cells by piece: by bin, or of no period; O(n log n)."""
     divider = model.call_paths.divider
     assert divider is not None  # asked of divided models only
-    bins, inside = divider.bin_of(pieces.period, pieces.location)
+    bins, inside = divider.bin_of(spans.period, spans.location)
     if divider.kind == FOCUS:
         bins = np.full(bins.size, NO_PERIOD, np.int32)
-    return PeriodCells.ordered(*(of[~inside] for of in (pieces.call_path, pieces.location, bins, pieces.value)))
+    return PeriodCells.ordered(*(of[~inside] for of in (spans.call_path, spans.location, bins, spans.value)))
 
 
-def by_bin(model: Model, pieces: PeriodCells) -> PeriodCells:
+def by_bin(model: Model, spans: PeriodCells) -> PeriodCells:
     """Return cells by bin, of cells by piece; O(n log n)."""
     divider = model.call_paths.divider
     assert divider is not None  # asked of divided models only
-    bins, _ = divider.bin_of(pieces.period, pieces.location)
-    return PeriodCells.ordered(pieces.call_path, pieces.location, bins, pieces.value)
+    bins, _ = divider.bin_of(spans.period, spans.location)
+    return PeriodCells.ordered(spans.call_path, spans.location, bins, spans.value)
 
 
 def within_phases(outside: PeriodCells, cells: PeriodCells) -> PeriodCells:

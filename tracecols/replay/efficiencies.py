@@ -1,5 +1,4 @@
-"""Efficiencies with the trace at hand: the window between MPI_Init and MPI_Finalize, and the ideal network by
-replay."""
+"""The runtime on an ideal network, by replay of the trace, and which traces are replayed for it."""
 
 from __future__ import annotations
 
@@ -10,85 +9,59 @@ import numpy as np
 
 from tracecols.errors import AnalysisError
 from tracecols.kernels.replay import IS_CALL
-from tracecols.model.model import Model, enhance
+from tracecols.model.model import Model
 from tracecols.replay.events import events_of, new_times
+from tracecols.replay.graph import UNKNOWN_PARTNERS
+from tracecols.replay.nodes import MAY_WAIT
 from tracecols.replay.replay import AS_DIMEMAS, Replay
-from tracecols.schema.properties import COMPUTATION, EXECUTION, TIME
-from tracecols.schema.severity import DEFAULT
-from tracecols.search.choice import choose, declared_for
-from tracecols.search.cube import analyze_model
+from tracecols.schema.properties import TIME
 from tracecols.severity import SeverityCube
-from tracecols.severity.efficiencies import CYCLES, DIMEMAS, INSTRUCTIONS, REPLAY, RunTimes, times_of
-from tracecols.slices.opened import open_slice
+from tracecols.severity.efficiencies import DIMEMAS, RunTimes, times_of
 
-NEEDED = frozenset((TIME, EXECUTION, COMPUTATION, *INSTRUCTIONS, *CYCLES))
-"""The properties of which times of a run are made, besides waits and I/O."""
+MOST_CALLS = 1 << 22
+"""Call instances of a trace that is replayed without being asked for: up to there the replay takes less time than the
+analysis (2 us for each, of which root causes alone need more) and half a gigabyte."""
 
-
-def run_times(replay: Replay, cube: SeverityCube, within: str | None, ideal: str) -> RunTimes:
-    """Find the times of a run.
-
-    Parameters
-    ----------
-    cube : SeverityCube
-        Of the window, or with `within` of the whole trace.
-    ideal : str
-        How to find the runtime on an ideal network, one of `severity.efficiencies.IDEALS`.
-
-    Raises
-    ------
-    AnalysisError
-        If nothing is called so.
-    """
-    resolution = replay.model.facts.resolution
-    by_replay = ideal == REPLAY
-    if within is None:
-        runtime = replay.runtime(replay.nodes.time) / resolution
-        window = "MPI_Init to MPI_Finalize" if replay.is_between else "whole run"
-        found = replay.runtime(replay.ideal) / resolution if by_replay else None
-        return times_of(cube, is_window=True, runtime=runtime, ideal=found, window=window)
-    return times_of(cube, within, ideal=_ideal_within(replay, within) / resolution if by_replay else None)
+MOST_UNKNOWN = 0.01
+"""Of the runtime: what a process spends in calls that may wait for others, which the recording does not tell, so that
+the trace is not replayed without being asked for."""
 
 
-def times_of_window(replay: Replay, within: str | None, ideal: str, jobs: int, conventions: str = DEFAULT) -> RunTimes:
-    """Find the times of a run between the first return of MPI_Init and the last call of MPI_Finalize, or those of a
-    region.
+def is_replayed(model: Model) -> bool:
+    """Say whether the runtime on an ideal network is found by replay unless it is asked for: several processes
+    communicate by MPI, no device executes a part, and the replay costs no more than the analysis (`MOST_CALLS`)."""
+    return (
+        bool((model.regions.paradigm == "mpi").any())
+        and np.unique(model.process[model.locations.is_cpu]).size > 1
+        and not any(model.store.n_rows("events", i) for i in np.flatnonzero(model.locations.is_device).tolist())
+        and sum(scan.n_calls for scan in model.scans) <= MOST_CALLS
+    )
 
-    Parameters
-    ----------
-    ideal : str
-        How to find the runtime on an ideal network, one of `severity.efficiencies.IDEALS`.
+
+def ideal_runtime(replay: Replay, is_piece: bool = False) -> int:
+    """Return the runtime on an ideal network, in ticks: from the first process that leaves MPI_Init to the last that
+    enters MPI_Finalize; of a piece of a trace all of it.
 
     Raises
     ------
     AnalysisError
-        If nothing is called so, or the trace cannot be replayed.
+        If the trace cannot be replayed.
     """
-    model = replay.model
-
-    def cube_of(of: Model, region: str | None) -> SeverityCube:
-        # what times are made of: neither root causes nor counts
-        names = [p.id for p in declared_for(of, conventions, ()) if p.id in NEEDED or p.is_wait or p.part == "io"]
-        return analyze_model(of, conventions, choice=choose(names, None, region, None))
-
-    if ideal == DIMEMAS:
-        if within is not None:
-            raise AnalysisError(
-                "the ideal network as of Dimemas is that of the whole run, not of a region\n  leave out the region, or take the replay"
-            )
-        return _as_dimemas(replay, cube_of(model, None))
-
-    if within is None and replay.is_between:
-        begin, end = replay.window(replay.nodes.time)
-        if begin < end:
-            clock = model.store.manifest["clock"]
-            start, stop = ((t - int(clock["origin"])) / clock["resolution"] for t in (begin, end))
-            with open_slice(model.store, start, stop, jobs) as store:
-                return run_times(replay, cube_of(enhance(store, jobs), None), None, ideal)
-    return run_times(replay, cube_of(model, within), within, ideal)
+    time = replay.ideal
+    return int(time.max() - time.min()) if is_piece and time.size else replay.runtime(time)
 
 
-def _as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
+def knows_enough(replay: Replay, cube: SeverityCube) -> bool:
+    """Say whether the replay knows what is waited for, but for a hundredth of the runtime."""
+    if UNKNOWN_PARTNERS not in replay.counts or TIME not in cube.cells:
+        return True
+    focused = cube.focused()
+    unknown = focused.call_paths.named(lambda name: name.lower().startswith(MAY_WAIT))
+    longest = float(focused.by_location(TIME, unknown).max(initial=0.0)) * cube.resolution
+    return longest <= MOST_UNKNOWN * replay.runtime(replay.nodes.time)
+
+
+def as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
     """Find the times of the whole run as BSC's tools have them, from the start of the recording on.
 
     They know no computation on the ideal network but the time outside MPI, which includes that before a process was
@@ -107,15 +80,15 @@ def _as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
     last[some] = nodes.time[nodes.location_start[some + 1] - 1]
     masters = np.unique(model.locations.master[model.locations.is_cpu])
     outside = (last - origin - in_mpi)[masters]
-    times_of_run = times_of(
-        cube,
-        is_window=True,
+    useful = _in_hundredths(int(outside.max(initial=0)), resolution)
+    return replace(
+        times_of(cube, with_startup=True),
         runtime=_in_hundredths(int(nodes.time.max(initial=origin)) - origin, resolution),
         ideal=_in_hundredths(int(times.max(initial=origin)) - origin, resolution),
         window="whole run",
+        ideal_by=DIMEMAS,
+        ideal_useful=useful,
     )
-    useful = _in_hundredths(int(outside.max(initial=0)), resolution)
-    return replace(times_of_run, ideal_by=DIMEMAS, ideal_useful=useful)
 
 
 def _in_hundredths(ticks: int, resolution: int) -> float:
@@ -123,7 +96,7 @@ def _in_hundredths(ticks: int, resolution: int) -> float:
     return round(ticks / (resolution / 1e6), 2) / 1e6
 
 
-def _ideal_within(replay: Replay, within: str) -> int:
+def ideal_within(replay: Replay, within: str) -> int:
     """Return the largest time of a process in a region on an ideal network, in ticks; one more pass over the masters'
     events."""
     model = replay.model

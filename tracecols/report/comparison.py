@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from tracecols.enhance.scan.paths import shortened
 from tracecols.severity.comparison import Comparison
+from tracecols.severity.efficiencies import ratio
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,18 +82,15 @@ class ComparisonDisplay:
         self.chosen = properties or self.axis.roots
 
     def _runs(self) -> Iterator[RenderableType]:
-        made = TextTable("<run", "processes", "threads", "elapsed", "speedup", "efficiency")
-        scaling = self.runs.scaling()
-        time = scaling[scaling.property == "time"].set_index("run")
-        for name, cube in zip(self.runs.names, self.runs.cubes, strict=True):
-            processes, threads = self.runs.size(cube)
-            if name in time.index and time["mean"][name]:
-                row = time.loc[name]
-                measured = [f"{row['mean']:,.6f} s", f"{row.speedup:.2f}", f"{row.efficiency:.1%}"]
-            else:
-                measured = [""] * 3
-            made.add(name, f"{processes:,}", f"{threads:,}", *measured)
+        made = TextTable("<run", "processes", "threads", "runtime", "speedup", "efficiency")
+        runtimes, sizes = self.runs.runtimes(), [self.runs.size(cube) for cube in self.runs.cubes]
+        for name, (processes, threads), runtime in zip(self.runs.names, sizes, runtimes, strict=True):
+            speedup = ratio(runtimes[0], runtime)
+            measured = [f"{runtime:,.6f} s", f"{speedup:.2f}", f"{speedup * sizes[0][1] / threads:.1%}"]
+            made.add(name, f"{processes:,}", f"{threads:,}", *(measured if math.isfinite(speedup) else [""] * 3))
         yield made
+        if any("focus" in cube.facts for cube in self.runs.cubes):
+            yield Text("focus: MPI_Init to MPI_Finalize; --with-startup compares all", "yellow")
         for note in self.runs.notes:
             yield Text(f"note: {note}", "yellow")
         yield ""

@@ -13,7 +13,7 @@ from tracecols.given.printable import escaped
 from tracecols.given.quantities import counted, in_words
 from tracecols.report.efficiency import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
-from tracecols.severity.efficiencies import REPLAY, Metric, is_above_one, why_above_one
+from tracecols.severity.efficiencies import Metric, is_above_one, why_above_one
 
 WIDTH, HEIGHT = 100, 50
 """Columns and lines of a diagnosis of up to five findings, at most."""
@@ -67,8 +67,9 @@ def duration(seconds: float) -> str:
 
 def heading(d: Diagnosis) -> Iterator[str]:
     """Yield what was run, and what of it the diagnosis is about."""
+    recorded = f" of {duration(d.recorded)} recorded" if d.apart else ""
     parts = [
-        duration(d.runtime),
+        duration(d.runtime) + recorded,
         counted(d.n_processes, "process", "processes"),
         counted(d.n_threads, "thread"),
         *([counted(d.n_devices, "device")] if d.n_devices else []),
@@ -79,8 +80,7 @@ def heading(d: Diagnosis) -> Iterator[str]:
     if d.narrowed:
         yield d.narrowed
     if d.apart:
-        between = f" ({duration(d.between)})" if math.isfinite(d.between) else ""
-        yield f"{d.focus}{between}; --with-startup shows the rest"
+        yield f"{d.focus}; --with-startup shows all"
     if d.apart and math.isfinite(d.beside) and d.beside > NOTICEABLE * d.seconds > 0:
         yield f"{d.beside / d.seconds:.0%} of it lies before the last process left MPI_Init, or after the first entered MPI_Finalize"
 
@@ -88,10 +88,11 @@ def heading(d: Diagnosis) -> Iterator[str]:
 COLUMNS = {
     "efficiency": "parallel_efficiency", "load balance": "load_balance", "communication": "communication_efficiency",
     "serialisation": "serialisation_efficiency", "transfer": "transfer_efficiency",
+    "synchronisation": "synchronisation_efficiency",
 }  # fmt: skip
 """Of the small table of efficiencies, and which metric is there, after what its row says."""
 
-ROWS = {"Parallel": "", "  MPI": "mpi_", "  OpenMP": "openmp_"}
+ROWS = {"Parallel": "", "  MPI": "mpi_", "  Offload": "host_offload_", "  OpenMP": "openmp_"}
 
 
 def _mark(d: Diagnosis, metric: Metric) -> str:
@@ -107,13 +108,17 @@ def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
     shown = factors(d.efficiencies, d.has_teams)
     if not any(math.isfinite(m.value) for m in shown.values()):
         return
-    yield "< lowest", [f"{title}  " for title in COLUMNS]
+    rows = {}
     for title, front in ROWS.items():
-        names = [front + name for name in COLUMNS.values()]
-        cells = [
-            value_in_words(shown[name].value, "share") + _mark(d, shown[name]) if name in shown else ""
-            for name in names
-        ]
+        parts = [f"{front}{name}" for name in COLUMNS.values()]
+        # the efficiency of a row is that of its model
+        parts[0] = f"{front}efficiency" if front == "host_offload_" else parts[0]
+        rows[title] = [shown.get(name) for name in parts]
+    used = [i for i in range(len(COLUMNS)) if any(row[i] is not None for row in rows.values())]
+    titles = list(COLUMNS)
+    yield "< lowest", [f"{titles[i]}  " for i in used]
+    for title, row in rows.items():
+        cells = [value_in_words(m.value, "share") + _mark(d, m) if (m := row[i]) is not None else "" for i in used]
         if any(cells):
             yield title, cells
 
@@ -125,7 +130,7 @@ def variant_line(d: Diagnosis) -> str:
     by = [m.by for name, m in shown.items() if name.endswith("transfer_efficiency") and math.isfinite(m.value)]
     if not by:
         return ""
-    return f"ideal network by {by[0]}" + ("; by replay: tracecols analyze --ideal-network" if by[0] != REPLAY else "")
+    return f"ideal network by {by[0]}"
 
 
 def explanations(d: Diagnosis) -> list[str]:

@@ -63,7 +63,8 @@ def render(
     """
     for table, name in zip(tables, names, strict=True):
         run = table[table["model"] == RUN].set_index("metric")
-        network = f"; ideal network by {run.loc['ideal_runtime', 'by']}" if run.loc["processes", "value"] > 1 else ""
+        is_divided = "ideal_runtime" in run.index and run.loc["processes", "value"] > 1
+        network = f"; ideal network by {run.loc['ideal_runtime', 'by']}" if is_divided else ""
         yield Text(f"{name}: {run.loc['runtime', 'by']}{network}", "dim")
     is_alone = all((table.loc[table["metric"] == "processes", "value"] == 1).all() for table in tables)
     if is_alone:

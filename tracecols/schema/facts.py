@@ -171,13 +171,11 @@ FACTS = Fact(
         Fact("device_efficiencies", "object", "efficiencies of devices; empty without any", entries=(
             Fact("devices", "list", "their names", each=_TEXT),
         ), each=_SHARE),
-        Fact("efficiencies", "list", "factors of efficiency by replay", each=Fact("a factor", "list", entries=(
-            Fact("model", "text"), Fact("metric", "text"), Fact("value", "number", may_be_null=True),
-            Fact("by", "text"),
-        ))),
+        Fact("ideal_runtime", "integer", "ticks of the run on an ideal network, by replay of the trace"),
         NARROWED,
         Fact("focus", "object", "what of the time is shown of a cube without start-up and shutdown", entries=(
             Fact("share", "number", required=True), Fact("seconds", "number", required=True), Fact("words", "text"),
+            Fact("creating", "number"),
         )),
         Fact("focus_window", "object", "ticks at which the first process leaves MPI_Init, and the last one enters MPI_Finalize", entries=(
             Fact("begin", "integer", required=True), Fact("end", "integer", required=True),

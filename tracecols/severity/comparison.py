@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from tracecols.given.arguments import as_texts, show
 from tracecols.given.quantities import counted
 from tracecols.severity import algebra
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.efficiencies import times_of
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.reduction import without_residue
 
@@ -34,11 +36,13 @@ class Comparison:
         What to call them; by default A, B, ...
     by : str
         How locations correspond, see `algebra.unify`.
+    with_startup : bool, optional
+        Compare the whole runs, with their start and their end; by default the focus of each (`severity.focus`).
 
     Attributes
     ----------
     cubes : list of SeverityCube
-        As they were given.
+        What is compared.
     united : list of SeverityCube
         On common trees.
     names : list of str
@@ -55,7 +59,13 @@ class Comparison:
     >>> runs.difference().save("change.severity")  # doctest: +SKIP
     """
 
-    def __init__(self, cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, by: str = "position") -> None:
+    def __init__(
+        self,
+        cubes: Sequence[SeverityCube],
+        names: Sequence[str] | None = None,
+        by: str = "position",
+        with_startup: bool = False,
+    ) -> None:
         if isinstance(cubes, SeverityCube) or len(cubes) < 2:
             raise SeverityError("there is nothing to compare\n  give at least two cubes")
         for cube in cubes:
@@ -63,7 +73,8 @@ class Comparison:
                 raise SeverityError(
                     f"cannot compare {show(cube)}\n  give cubes; tracecols.read_cube reads them from files"
                 )
-        self.cubes, self.by = list(cubes), by
+        self.cubes, self.by = [cube if with_startup else cube.focused() for cube in cubes], by
+        self.with_startup = with_startup
         letters = [_letter(i) for i in range(len(cubes))]
         self.names = as_texts(names, "names of runs", SeverityError) if names is not None else letters
         if len(set(self.names) - set(COLUMNS)) != len(cubes):
@@ -326,6 +337,20 @@ class Comparison:
                 frames[i] = frame.assign(speedup=speedup, efficiency=efficiency)
         return pd.concat(frames, ignore_index=True)
 
+    def runtimes(self) -> list[float]:
+        """Return the runtime of each run in seconds, as of `SeverityCube.efficiencies`, and of a cube without
+        computation its time per thread; nan where it is not known."""
+
+        def runtime(cube: SeverityCube) -> float:
+            try:
+                return times_of(cube, with_startup=self.with_startup).runtime
+            except SeverityError:
+                # times without computation: their mean
+                n_threads = self.size(cube)[1]
+                return cube.total("time") / n_threads if "time" in cube.cells and n_threads else math.nan
+
+        return [runtime(cube) for cube in self.cubes]
+
     @staticmethod
     def size(cube: SeverityCube) -> tuple[int, int]:
         """Return the number of processes and of threads of a run; locations that only hold metrics are none.
@@ -370,7 +395,9 @@ def _letter(number: int) -> str:
     return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
-def compare(cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, by: str = "position") -> Comparison:
+def compare(
+    cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, by: str = "position", with_startup: bool = False
+) -> Comparison:
     """Put the cubes of several runs side by side; see `Comparison`.
 
     Parameters
@@ -381,6 +408,8 @@ def compare(cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, b
         Names of the runs.
     by : str, optional
         How locations of several runs are matched (see `Comparison`).
+    with_startup : bool, optional
+        Compare the whole runs, with their start and their end.
 
     Returns
     -------
@@ -391,4 +420,4 @@ def compare(cubes: Sequence[SeverityCube], names: Sequence[str] | None = None, b
     SeverityError
         If there are fewer than two cubes, or they do not fit together.
     """
-    return Comparison(cubes, names, by)
+    return Comparison(cubes, names, by, with_startup)

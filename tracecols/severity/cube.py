@@ -198,7 +198,13 @@ class SeverityCube(Severities):
         return printable("\n".join(lines))
 
     def report(
-        self, path: str | Path, title: str | None = None, sources: str | Path | None = None, *, force: bool = False
+        self,
+        path: str | Path,
+        title: str | None = None,
+        sources: str | Path | None = None,
+        *,
+        force: bool = False,
+        with_startup: bool = False,
     ) -> Path:
         """Write the cube as one HTML file for a browser: three coupled trees, topologies, distributions (thesis 4.5).
 
@@ -215,13 +221,15 @@ class SeverityCube(Severities):
             regions.
         force : bool, optional
             Replace any other file as well.
+        with_startup : bool, optional
+            Show the whole run, with its start and its end.
 
         Raises
         ------
         SeverityError
             If the file cannot be written, something else exists in its place, or there is no such folder.
         """
-        written: Path = provider("cube as a page")(self, path, title, sources, force=force)
+        written: Path = provider("cube as a page")(self, path, title, sources, force=force, with_startup=with_startup)
         return written
 
     def view(self, height: int = 620) -> Any:

@@ -26,10 +26,11 @@ from tracecols.severity import accelerators, focus, wording
 from tracecols.severity.causes import CAUSES, Explained, causes_of, explain
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
+    APPROXIMATION,
     MPI,
     MULTIPLICATIVE,
+    THREADS,
     Metric,
-    by_replay,
     is_of_several,
     metrics,
     parallel_call_paths,
@@ -177,6 +178,9 @@ class Diagnosis:
     narrowed : str
         What the cube is narrowed to, in words.
     runtime : float
+        Seconds of what is looked at, as of `SeverityCube.efficiencies`: from the first process that leaves MPI_Init to
+        the last that enters MPI_Finalize, or the whole run.
+    recorded : float
         Seconds from the first event to the last; of a cube that does not know, the largest time of a process.
     between : float
         Seconds from the last process's leaving MPI_Init to the first one's entering MPI_Finalize; nan if unknown.
@@ -208,6 +212,7 @@ class Diagnosis:
     name: str
     narrowed: str
     runtime: float
+    recorded: float
     between: float
     n_processes: int
     n_threads: int
@@ -327,7 +332,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     narrowed = cube.facts.get("narrowed") or {}
     table = _efficiencies(cube, with_startup)
     has_teams = bool(parallel_call_paths(cube).any())
-    runtime = (
+    recorded = (
         (trace["last_time"] - trace["first_time"]) / cube.resolution
         if trace
         else float(cube.by_location(TIME).max(initial=0.0))
@@ -342,7 +347,8 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     return Diagnosis(
         name=name_of(cube),
         narrowed=in_words(cube.facts),
-        runtime=runtime,
+        runtime=next((m.value for m in table if m.metric == "runtime"), recorded),
+        recorded=recorded,
         between=between,
         n_processes=int(np.unique(s.rank[is_thread]).size),
         n_threads=threads,
@@ -354,7 +360,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         beside=seconds - between * int(is_thread.sum()) if not with_startup else math.nan,
         efficiencies=table,
         has_teams=has_teams,
-        lowest=_lowest(table, has_teams, devices),
+        lowest=lowest(table, has_teams, devices),
         device_efficiencies=devices,
         findings=tuple(findings(looked_at, seconds))[:n_findings],
         has_losses="properties" not in narrowed or any(True for _ in _candidates(looked_at)),
@@ -367,18 +373,15 @@ def _efficiencies(cube: Severities, with_startup: bool) -> tuple[Metric, ...]:
     if {"properties", "locations"} & set(narrowed):
         # times that are no longer there would count as lost
         return ()
-    is_window = with_startup or bool({"within", "start", "stop"} & set(narrowed))
-    # the replay is of what lies between start and end of MPI
-    replayed = None if with_startup else by_replay(cube)
     try:
-        return replayed or tuple(metrics(times_of(cube, is_window=is_window)))
+        return tuple(metrics(times_of(cube, with_startup=with_startup)))
     except SeverityError:
         return ()
 
 
 HYBRID = (
     "parallel_efficiency", "mpi_parallel_efficiency", "mpi_load_balance", "mpi_communication_efficiency",
-    "mpi_serialisation_efficiency", "mpi_transfer_efficiency", "openmp_parallel_efficiency", "openmp_load_balance",
+    "mpi_serialisation_efficiency", "mpi_transfer_efficiency", "host_offload_efficiency", "openmp_parallel_efficiency", "openmp_load_balance",
     "openmp_communication_efficiency",
 )  # fmt: skip
 PURE = (
@@ -387,6 +390,7 @@ PURE = (
     "communication_efficiency",
     "serialisation_efficiency",
     "transfer_efficiency",
+    "synchronisation_efficiency",
 )
 """The factors that a diagnosis shows, of programs with several threads in a process, and of others."""
 
@@ -407,20 +411,22 @@ def factors(found: tuple[Metric, ...], has_teams: bool) -> dict[str, Metric]:
     """
     if not found:
         return {}
-    values = {m.metric: m.value for m in found}
+    values, models = {m.metric: m.value for m in found}, {m.model for m in found}
+    is_hybrid = "host_offload_efficiency" in values or (has_teams and values["threads"] > values["processes"])
+    is_hybrid = is_hybrid or not models & {MPI, THREADS}
     names: tuple[str, ...]
-    model, names = (MULTIPLICATIVE, HYBRID) if has_teams and values["threads"] > values["processes"] else (MPI, PURE)
+    model, names = (MULTIPLICATIVE, HYBRID) if is_hybrid else (MPI if MPI in models else THREADS, PURE)
     if values["processes"] == 1:
         names = tuple(name for name in names if not (is_of_several(name) or name.startswith("mpi_")))
     shown = {m.metric: m for m in found if m.model == model}
-    return {name: shown[name] for name in names}
+    return {name: shown[name] for name in names if name in shown}
 
 
-def _lowest(found: tuple[Metric, ...], has_teams: bool, devices: Mapping[str, float]) -> str:
+def lowest(found: tuple[Metric, ...], has_teams: bool, devices: Mapping[str, float]) -> str:
     """Return the metric of the lowest factor that has no factors itself, also of devices; empty if none is below 1."""
     shown = factors(found, has_teams)
     divided = {m.parent for m in shown.values()}
-    leaves = {name: m.value for name, m in shown.items() if name not in divided}
+    leaves = {name: m.value for name, m in shown.items() if name not in divided and m.by != APPROXIMATION}
     leaves |= {name: float(devices[name]) for name in DEVICE_FACTORS if name in devices}
     below = {name: value for name, value in leaves.items() if value < 1}
     return min(below, key=below.__getitem__) if below else ""

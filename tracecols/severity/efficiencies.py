@@ -19,7 +19,7 @@ from tracecols.errors import SeverityError
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.schema import properties as ids
 from tracecols.severity.cells import Cells
-from tracecols.severity.focus import END, below, calls_of, mpi_call_paths, start_and_end, without
+from tracecols.severity.focus import below, focused, mpi_call_paths
 from tracecols.severity.queries import Severities
 
 if TYPE_CHECKING:
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 COLUMNS = ("model", "metric", "parent", "title", "unit", "value", "by")
 """Of the table of efficiencies."""
 
-RUN, MPI, MULTIPLICATIVE, ADDITIVE, COMPUTATION = MODELS = (
-    "run", "mpi", "hybrid multiplicative", "hybrid additive", "computation",
+RUN, MPI, THREADS, MULTIPLICATIVE, ADDITIVE, COMPUTATION = MODELS = (
+    "run", "mpi", "threads", "hybrid multiplicative", "hybrid additive", "computation",
 )  # fmt: skip
-"""What the metrics belong to: the times, the three models, and what counters tell of the computation."""
+"""What the metrics belong to: the times, the models, and what counters tell of the computation."""
 
 MODEL_TITLES = {
     RUN: "Times",
     MPI: "MPI (POP)",
+    THREADS: "Threads",
     MULTIPLICATIVE: "Hybrid, multiplicative (BSC)",
     ADDITIVE: "Hybrid, additive (POP)",
     COMPUTATION: "Computation",
@@ -76,6 +77,10 @@ class RunTimes:
         Counted in computation; nan if they are not.
     ideal_useful : float
         The largest computation of a process on the ideal network where that is not the recorded one; else nan.
+    has_mpi, has_openmp, has_devices : bool
+        What the program uses: models of other things have no rows.
+    device : (n_threads,) float64
+        Time that the CPU of each thread spends in calls for devices, of its master outside parallel regions.
     """
 
     runtime: float
@@ -90,6 +95,10 @@ class RunTimes:
     instructions: float = math.nan
     cycles: float = math.nan
     ideal_useful: float = math.nan
+    has_mpi: bool = True
+    has_openmp: bool = True
+    has_devices: bool = False
+    device: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
 
     @property
     def n_threads(self) -> int:
@@ -114,8 +123,8 @@ _ONE_SECOND = RunTimes(
 )
 """Times of a run that has all metrics."""
 
-KEPT = "efficiencies"
-"""The fact of a cube that holds efficiencies found by replay."""
+IDEAL_RUNTIME = "ideal_runtime"
+"""The fact of a cube that holds the runtime on an ideal network by replay, in ticks."""
 
 
 @dataclass(frozen=True)
@@ -132,95 +141,153 @@ class Metric:
 
 
 def metrics(times: RunTimes) -> Iterator[Metric]:
-    """Yield the values of all models, parents before children; a value that is not defined is nan."""
-    t = times
-    runtime, n = t.runtime, t.n_threads
+    """Yield the values of the models of what the program uses, parents before children; a value that is not defined is
+    nan.
 
-    def mean(values: NDArray[np.float64]) -> float:
-        return float(values.mean()) if n else math.nan
+    Where the runtime on an ideal network is not known, communication is not divided into serialisation and transfer.
+    """
+    yield from _run(times)
+    if times.has_mpi and not times.has_devices:
+        yield from _mpi(times)
+    if times.has_openmp or times.has_devices:
+        yield from _multiplicative(times)
+    elif not times.has_mpi:
+        yield from _threads(times)
+    if times.has_openmp and not times.has_devices:
+        yield from _additive(times)
+    yield from _computation(times)
 
-    def largest(values: NDArray[np.float64]) -> float:
-        return float(values.max()) if n else math.nan
 
-    useful, most_useful = mean(t.useful), largest(t.useful)
-    outside, most_outside = mean(t.outside), largest(t.outside)
-    yield Metric(RUN, "runtime", "", "Runtime", "sec", runtime, t.window)
+def every_metric() -> dict[str, Metric]:
+    """Return all metrics there are, by id."""
+    variants = (
+        _ONE_SECOND,
+        replace(_ONE_SECOND, has_devices=True),
+        replace(_ONE_SECOND, has_mpi=False, has_openmp=False),
+    )
+    return {m.metric: m for times in variants for m in metrics(times)}
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if values.size else math.nan
+
+
+def _largest(values: NDArray[np.float64]) -> float:
+    return float(values.max()) if values.size else math.nan
+
+
+def _factor(model: str, name: str, parent: str, title: str, value: float, by: str = "") -> Metric:
+    return Metric(model, name, parent, title, "share", value, by)
+
+
+def _run(t: RunTimes) -> Iterator[Metric]:
+    """Yield the times."""
+    yield Metric(RUN, "runtime", "", "Runtime", "sec", t.runtime, t.window)
     yield Metric(RUN, "processes", "", "Processes", "occ", t.n_processes)
-    yield Metric(RUN, "threads", "", "Threads", "occ", n)
-    yield Metric(RUN, "useful_mean", "", "Computation, mean of threads", "sec", useful)
-    yield Metric(RUN, "useful_max", "", "Computation, largest", "sec", most_useful)
-    yield Metric(RUN, "outside_mpi_mean", "", "Outside MPI, mean of threads", "sec", outside)
-    yield Metric(RUN, "outside_mpi_max", "", "Outside MPI, largest", "sec", most_outside)
-    yield Metric(RUN, "ideal_runtime", "", "Runtime on an ideal network", "sec", t.ideal, t.ideal_by)
+    yield Metric(RUN, "threads", "", "Threads", "occ", t.n_threads)
+    yield Metric(RUN, "useful_mean", "", "Computation, mean of threads", "sec", _mean(t.useful))
+    yield Metric(RUN, "useful_max", "", "Computation, largest", "sec", _largest(t.useful))
+    if t.has_mpi:
+        yield Metric(RUN, "outside_mpi_mean", "", "Outside MPI, mean of threads", "sec", _mean(t.outside))
+        yield Metric(RUN, "outside_mpi_max", "", "Outside MPI, largest", "sec", _largest(t.outside))
+        if math.isfinite(t.ideal):
+            yield Metric(RUN, "ideal_runtime", "", "Runtime on an ideal network", "sec", t.ideal, t.ideal_by)
 
-    def factor(model: str, name: str, parent: str, title: str, value: float, by: str = "") -> Metric:
-        return Metric(model, name, parent, title, "share", value, by)
 
-    parallel = ratio(useful, runtime)
-    balance, communication = ratio(useful, most_useful), ratio(most_useful, runtime)
-    transfer = ratio(t.ideal, runtime)
-    serialisation, remaining = ratio(most_useful, t.ideal), transfer
-    if math.isfinite(t.ideal_useful):
-        serialisation = ratio(t.ideal_useful, t.ideal)
-        remaining = ratio(communication, serialisation)
-    yield factor(MPI, "parallel_efficiency", "", "Parallel efficiency", parallel)
-    yield factor(MPI, "load_balance", "parallel_efficiency", "Load balance", balance)
-    yield factor(MPI, "communication_efficiency", "parallel_efficiency", "Communication efficiency", communication)
+def _communication(t: RunTimes, model: str, prefix: str, words: str, parent: str, most: float) -> Iterator[Metric]:
+    """Yield serialisation and transfer, where the runtime on an ideal network is known; `most` is the largest time
+    outside communication."""
+    if math.isfinite(t.ideal):
+        serialisation, transfer = ratio(most, t.ideal), ratio(t.ideal, t.runtime)
+        if math.isfinite(t.ideal_useful):
+            serialisation = ratio(t.ideal_useful, t.ideal)
+            transfer = ratio(ratio(most, t.runtime), serialisation)
+        for name, value in (("serialisation", serialisation), ("transfer", transfer)):
+            title = f"{words}{name} efficiency"
+            yield _factor(model, f"{prefix}{name}_efficiency", parent, title[0].upper() + title[1:], value, t.ideal_by)
+
+
+def _mpi(t: RunTimes) -> Iterator[Metric]:
+    """Yield the factors of the POP model of MPI."""
+    useful, most = _mean(t.useful), _largest(t.useful)
+    yield _factor(MPI, "parallel_efficiency", "", "Parallel efficiency", ratio(useful, t.runtime))
+    yield _factor(MPI, "load_balance", "parallel_efficiency", "Load balance", ratio(useful, most))
     name = "communication_efficiency"
-    yield factor(MPI, "serialisation_efficiency", name, "Serialisation efficiency", serialisation, t.ideal_by)
-    yield factor(MPI, "transfer_efficiency", name, "Transfer efficiency", remaining, t.ideal_by)
+    yield _factor(MPI, name, "parallel_efficiency", "Communication efficiency", ratio(most, t.runtime))
+    yield from _communication(t, MPI, "", "", name, most)
 
-    mpi = ratio(outside, runtime)
-    mpi_balance, mpi_communication = ratio(outside, most_outside), ratio(most_outside, runtime)
-    yield factor(MULTIPLICATIVE, "parallel_efficiency", "", "Parallel efficiency", parallel)
-    yield factor(MULTIPLICATIVE, "mpi_parallel_efficiency", "parallel_efficiency", "MPI parallel efficiency", mpi)
-    name = "mpi_parallel_efficiency"
-    yield factor(MULTIPLICATIVE, "mpi_load_balance", name, "MPI load balance", mpi_balance)
-    yield factor(
-        MULTIPLICATIVE, "mpi_communication_efficiency", name, "MPI communication efficiency", mpi_communication
-    )
-    name, serialisation = "mpi_communication_efficiency", ratio(most_outside, t.ideal)
-    yield factor(
-        MULTIPLICATIVE, "mpi_serialisation_efficiency", name, "MPI serialisation efficiency", serialisation, t.ideal_by
-    )
-    yield factor(MULTIPLICATIVE, "mpi_transfer_efficiency", name, "MPI transfer efficiency", transfer, t.ideal_by)
-    name = "openmp_parallel_efficiency"
-    yield factor(MULTIPLICATIVE, name, "parallel_efficiency", "OpenMP parallel efficiency", ratio(useful, outside))
-    yield factor(MULTIPLICATIVE, "openmp_load_balance", name, "OpenMP load balance", ratio(balance, mpi_balance))
-    both = ratio(communication, mpi_communication)
-    yield factor(MULTIPLICATIVE, "openmp_communication_efficiency", name, "OpenMP communication efficiency", both)
 
-    # every process counts with its threads: it holds their CPUs
-    openmp, serial, of_process = mean(t.openmp), mean(t.serial), t.openmp + t.serial
-    most = largest(of_process)
+def _threads(t: RunTimes) -> Iterator[Metric]:
+    """Yield the factors of a program with neither MPI nor OpenMP, whose threads wait for each other."""
+    useful, most = _mean(t.useful), _largest(t.useful)
+    yield _factor(THREADS, "parallel_efficiency", "", "Parallel efficiency", ratio(useful, t.runtime))
+    yield _factor(THREADS, "load_balance", "parallel_efficiency", "Load balance", ratio(useful, most))
+    name = "synchronisation_efficiency"
+    yield _factor(THREADS, name, "parallel_efficiency", "Synchronisation efficiency", ratio(most, t.runtime))
+
+
+def _multiplicative(t: RunTimes) -> Iterator[Metric]:
+    """Yield the factors of MPI, of devices and of OpenMP, whose product is the parallel efficiency."""
+    useful, outside, host = t.useful, t.outside, t.outside - t.device
+    model, whole = MULTIPLICATIVE, "parallel_efficiency"
+    yield _factor(model, whole, "", "Parallel efficiency", ratio(_mean(useful), t.runtime))
+    if t.has_mpi:
+        name = "mpi_parallel_efficiency"
+        yield _factor(model, name, whole, "MPI parallel efficiency", ratio(_mean(outside), t.runtime))
+        yield _factor(model, "mpi_load_balance", name, "MPI load balance", ratio(_mean(outside), _largest(outside)))
+        part = "mpi_communication_efficiency"
+        yield _factor(model, part, name, "MPI communication efficiency", ratio(_largest(outside), t.runtime))
+        yield from _communication(t, model, "mpi_", "MPI ", part, _largest(outside))
+    if t.has_devices:
+        rest = host if t.has_openmp else useful
+        value = ratio(_mean(rest), _mean(outside) if t.has_mpi else t.runtime)
+        yield _factor(model, "host_offload_efficiency", whole, "Host offload efficiency", value)
+    if t.has_openmp:
+        name = "openmp_parallel_efficiency"
+        before = t.runtime if not (t.has_mpi or t.has_devices) else _mean(host)
+        yield _factor(model, name, whole, "OpenMP parallel efficiency", ratio(_mean(useful), before))
+        balance = ratio(ratio(_mean(useful), _largest(useful)), ratio(_mean(host), _largest(host)))
+        yield _factor(model, "openmp_load_balance", name, "OpenMP load balance", balance)
+        most = ratio(_largest(useful), _largest(host))
+        yield _factor(model, "openmp_communication_efficiency", name, "OpenMP communication efficiency", most)
+
+
+def _additive(t: RunTimes) -> Iterator[Metric]:
+    """Yield the factors of the additive POP model: every process counts with its threads, since it holds their CPUs."""
+    n, runtime, useful = t.n_threads, t.runtime, _mean(t.useful)
+    openmp, serial, of_process = _mean(t.openmp), _mean(t.serial), t.openmp + t.serial
+    most = _largest(of_process)
     process = ratio(openmp + serial, runtime)
     thread = 1 - ratio(openmp + serial - useful, runtime)
     # what the workers of a process might compute while their master computes alone
-    alone = np.bincount(np.unique(t.process, return_inverse=True)[1]) if n else np.zeros(0)
-    shared = t.serial / alone[np.unique(t.process, return_inverse=True)[1]] if n else t.serial
-    amdahl = 1 - ratio(serial - mean(shared), runtime)
-    in_regions = 1 - ratio(openmp - (useful - mean(shared)), runtime)
-    yield factor(ADDITIVE, "parallel_efficiency", "", "Parallel efficiency", process + thread - 1)
-    yield factor(ADDITIVE, "process_efficiency", "parallel_efficiency", "Process efficiency", process)
-    name = "process_efficiency"
-    yield factor(
-        ADDITIVE, "process_load_balance", name, "Process load balance", 1 - ratio(most - openmp - serial, runtime)
-    )
-    yield factor(
-        ADDITIVE, "process_communication_efficiency", name, "Process communication efficiency", ratio(most, runtime)
-    )
-    name, lost = "process_communication_efficiency", 1 - ratio(t.ideal - most, runtime)
-    yield factor(
-        ADDITIVE, "process_serialisation_efficiency", name, "Process serialisation efficiency", lost, t.ideal_by
-    )
-    yield factor(ADDITIVE, "process_transfer_efficiency", name, "Process transfer efficiency", transfer, t.ideal_by)
-    yield factor(ADDITIVE, "thread_efficiency", "parallel_efficiency", "Thread efficiency", thread)
-    yield factor(ADDITIVE, "amdahl_efficiency", "thread_efficiency", "Amdahl's efficiency", amdahl)
-    yield factor(ADDITIVE, "openmp_region_efficiency", "thread_efficiency", "OpenMP region efficiency", in_regions)
+    of = np.unique(t.process, return_inverse=True)[1]
+    shared = t.serial / np.bincount(of)[of] if n else t.serial
+    amdahl = 1 - ratio(serial - _mean(shared), runtime)
+    in_regions = 1 - ratio(openmp - (useful - _mean(shared)), runtime)
+    whole = "parallel_efficiency"
+    yield _factor(ADDITIVE, whole, "", "Parallel efficiency", process + thread - 1)
+    if t.has_mpi:
+        name = "process_efficiency"
+        yield _factor(ADDITIVE, name, whole, "Process efficiency", process)
+        balance = 1 - ratio(most - openmp - serial, runtime)
+        yield _factor(ADDITIVE, "process_load_balance", name, "Process load balance", balance)
+        part = "process_communication_efficiency"
+        yield _factor(ADDITIVE, part, name, "Process communication efficiency", ratio(most, runtime))
+        if math.isfinite(t.ideal):
+            lost, by = 1 - ratio(t.ideal - most, runtime), t.ideal_by
+            title = "Process serialisation efficiency"
+            yield _factor(ADDITIVE, "process_serialisation_efficiency", part, title, lost, by)
+            transfer = ratio(t.ideal, runtime)
+            yield _factor(ADDITIVE, "process_transfer_efficiency", part, "Process transfer efficiency", transfer, by)
+    yield _factor(ADDITIVE, "thread_efficiency", whole, "Thread efficiency", thread)
+    yield _factor(ADDITIVE, "amdahl_efficiency", "thread_efficiency", "Amdahl's efficiency", amdahl)
+    yield _factor(ADDITIVE, "openmp_region_efficiency", "thread_efficiency", "OpenMP region efficiency", in_regions)
 
-    yield Metric(
-        COMPUTATION, "useful_total", "", "Computation, all threads", "sec", float(t.useful.sum()) if n else math.nan
-    )
+
+def _computation(t: RunTimes) -> Iterator[Metric]:
+    """Yield what counters tell of the computation."""
+    total = float(t.useful.sum()) if t.n_threads else math.nan
+    yield Metric(COMPUTATION, "useful_total", "", "Computation, all threads", "sec", total)
     if math.isfinite(t.instructions):
         yield Metric(COMPUTATION, "instructions", "", "Instructions in computation", "occ", t.instructions)
     if math.isfinite(t.cycles):
@@ -293,28 +360,32 @@ def as_frame(found: Iterable[Metric]) -> pd.DataFrame:
     return frame.astype({"value": np.float64})
 
 
-def efficiencies(cube: Severities, within: str | None = None, *, ideal: str | None = None) -> pd.DataFrame:
-    """Return how efficient the run is, by three models of the same times (docs/efficiencies.md).
+def efficiencies(
+    cube: Severities, within: str | None = None, *, ideal: str | None = None, with_startup: bool = False
+) -> pd.DataFrame:
+    """Return how efficient the run is, by models of the same times (docs/efficiencies.md).
 
-    A cube has no times of single calls. So the start and the end of MPI are left out with MPI_Init and MPI_Finalize
-    themselves, and the runtime on an ideal network is an approximation, as in Cube's advisor: the largest time of a
-    location without that part of MPI that is neither waiting nor I/O. `Trace.efficiencies` has exact times of both, and
-    so has a cube of `analyze(ideal_network=True)`.
+    The times are those of the focus: between MPI_Init and MPI_Finalize. Serialisation and transfer depend on the runtime
+    on an ideal network, which an analysis finds by replay of the trace where that costs no more than the analysis; of
+    other cubes communication is not divided.
 
     Parameters
     ----------
     within : str, optional
         A call path, a region, or a pattern: only this and what it calls.
     ideal : str, optional
-        How the runtime on an ideal network is found: `replay`, which the analysis must have done, or `approximation`.
-        By default the replay where the cube has it.
+        How the runtime on an ideal network is found: `replay`, which the analysis must have done, or `approximation` as
+        in Cube's advisor, the largest time of a location without that part of MPI that is neither waiting nor I/O. By
+        default the replay where the cube has it.
+    with_startup : bool, optional
+        Of the whole run, with its start and its end.
 
     Returns
     -------
     DataFrame
-        One row per value: `model` (run, mpi, hybrid multiplicative, hybrid additive, computation), `metric` and its
-        `parent`, `title`, `unit` (share, sec, occ, Hz, ratio), `value` (float64; nan where it is not defined, as with
-        nothing to divide by), and `by`: how the value was found, where there are several ways.
+        One row per value: `model` (run, mpi, threads, hybrid multiplicative, hybrid additive, computation), `metric`
+        and its `parent`, `title`, `unit` (share, sec, occ, Hz, ratio), `value` (float64; nan where it is not defined,
+        as with nothing to divide by), and `by`: how the value was found, where there are several ways.
 
     Raises
     ------
@@ -330,54 +401,22 @@ def efficiencies(cube: Severities, within: str | None = None, *, ideal: str | No
         raise SeverityError(f"the ideal network cannot be found by {show(ideal)}\n  there are {', '.join(IDEALS)}")
     if ideal == DIMEMAS:
         raise SeverityError("a cube cannot be replayed with the rules of Dimemas\n  give the trace")
-    replayed = None if within is not None or ideal == APPROXIMATION else by_replay(cube)
-    if replayed is None and ideal == REPLAY:
-        what = "has no replay of a part of it" if within is not None else "was made without a replay"
+    if ideal == REPLAY and (within is not None or with_startup or not has_replay(cube)):
+        has_not = "has no replay of a part of it" if within is not None else "was made without a replay"
         raise SeverityError(
-            f"this cube {what}\n  give the trace, or approximation as the ideal network; analyze(ideal_network=True) makes cubes with the replay",
+            f"this cube {has_not}\n  give the trace, or approximation as the ideal network; analyze(ideal_network=True) makes cubes with the replay",
             in_shell="give the store of the trace, or --ideal approximation; tracecols analyze --ideal-network makes cubes with the replay",
         )
-    return as_frame(metrics(times_of(cube, within)) if replayed is None else replayed)
+    return as_frame(metrics(times_of(cube, within, ideal=ideal, with_startup=with_startup)))
 
 
-def as_facts(times: RunTimes) -> list[list[Any]]:
-    """Return the efficiencies of a run as a cube keeps them: model, metric, value (None where it is not defined) and
-    how it was found.
-
-    Parameters
-    ----------
-    times : RunTimes
-    """
-    return [[m.model, m.metric, m.value if math.isfinite(m.value) else None, m.by] for m in metrics(times)]
-
-
-def by_replay(cube: Severities) -> tuple[Metric, ...] | None:
-    """Return the efficiencies that an analysis has found by replay of the trace; None if it has not.
-
-    Parameters
-    ----------
-    cube : Severities
-        Of one run.
-    """
-    kept = cube.facts.get(KEPT)
-    if not kept or cube.facts.get("operation"):
-        return None
-    known = {(m.model, m.metric): m for m in metrics(_ONE_SECOND)}
-    return tuple(
-        replace(known[model, metric], value=math.nan if value is None else float(value), by=by)
-        for model, metric, value, by in kept
-        if (model, metric) in known
-    )
+def has_replay(cube: Severities) -> bool:
+    """Say whether a cube has the runtime on an ideal network by replay."""
+    return isinstance(cube.facts.get(IDEAL_RUNTIME), int) and not cube.facts.get("operation")
 
 
 def times_of(
-    cube: Severities,
-    within: str | None = None,
-    *,
-    is_window: bool = False,
-    runtime: float | None = None,
-    ideal: float | None = None,
-    window: str = "",
+    cube: Severities, within: str | None = None, *, ideal: str | None = None, with_startup: bool = False
 ) -> RunTimes:
     """Find the times of a run in a cube.
 
@@ -386,14 +425,10 @@ def times_of(
     cube : Severities
     within : str, optional
         A call path, a region, or a pattern: only this and what it calls.
-    is_window : bool, optional
-        The cube is of a window of the trace: nothing of it is left out.
-    runtime : float, optional
-        Seconds, where they are known; by default the largest time of a process.
-    ideal : float, optional
-        Runtime on an ideal network, found by replay; by default the approximation.
-    window : str, optional
-        What the runtime extends over.
+    ideal : str, optional
+        How the runtime on an ideal network is found, one of `IDEALS`; by default by replay if the cube has it.
+    with_startup : bool, optional
+        Of the whole run, with its start and its end; the ideal network is not known.
 
     Raises
     ------
@@ -401,16 +436,15 @@ def times_of(
         If the cube has no times or computation, or nothing is called so.
     """
     _check(cube)
-    apart = start_and_end(cube) if within is None and not is_window else np.zeros(len(cube.call_paths), bool)
-    if apart.any():
-        cube = without(cube, apart)
+    has_mpi, has_openmp, has_devices = _uses(cube)
+    if not with_startup and within is None:
+        cube = focused(cube)
     s, paths = cube.system, cube.call_paths
     is_thread = np.array([t not in ("metric", "gpu") for t in s.location_type], bool)
-    is_mpi = mpi_call_paths(cube)
+    is_mpi, parallel = mpi_call_paths(cube), parallel_call_paths(cube)
     chosen = np.ones(len(paths), bool)
     if within is not None:
         chosen = below(cube, cube.find_call_paths(within))
-    parallel = parallel_call_paths(cube)
 
     def seconds(name: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
         return (
@@ -419,33 +453,73 @@ def times_of(
 
     everywhere = np.ones(len(paths), bool)
     total = seconds(ids.TIME, everywhere)
-    useful = _useful(cube, chosen)[is_thread]
-    serial = _useful(cube, chosen & ~parallel)[is_thread]
-    in_regions = seconds(ids.TIME, parallel & ~is_mpi)
-    # a window ends when the last process enters MPI_Finalize: until then the others wait there
-    waiting = calls_of(cube, END) if is_window else np.zeros(len(paths), bool)
     rank, thread = s.rank[is_thread].astype(np.int64), s.thread[is_thread]
     master = _masters(rank, thread)
     outside = (total - seconds(ids.TIME, is_mpi))[master]
-    waits = seconds(ids.TIME, waiting) + _fixed_in_mpi(cube, chosen & ~waiting)[is_thread]
-    kept = outside + waits[master]
     counted = _is_computed(cube, chosen)
-    if not window:
-        window = f"within {within}" if within is not None else "whole run"
-        window += " without MPI_Init and MPI_Finalize" * bool(apart.any())
+    runtime = _runtime(cube, total, master) if within is None else _longest(total, master)
+    replayed = has_replay(cube) and ideal != APPROXIMATION and within is None and not with_startup
+    shortest, ideal_by = math.nan, ""
+    if replayed:
+        shortest, ideal_by = cube.facts[IDEAL_RUNTIME] / cube.resolution, REPLAY
+    elif ideal == APPROXIMATION:
+        kept = outside + _fixed_in_mpi(cube, chosen)[is_thread][master]
+        # until the last process enters MPI_Finalize the others wait there, whatever the network
+        kept += np.maximum(runtime - total[master], 0) if within is None else 0
+        shortest, ideal_by = float(kept.max(initial=0.0)), APPROXIMATION
     return RunTimes(
-        runtime=_runtime(total, master) if runtime is None else runtime,
-        useful=useful,
+        runtime=runtime,
+        useful=_useful(cube, chosen)[is_thread],
         outside=outside,
         process=rank,
-        openmp=in_regions[master],
-        serial=serial[master],
-        ideal=float(kept.max(initial=0.0)) if ideal is None else ideal,
-        ideal_by=APPROXIMATION if ideal is None else REPLAY,
-        window=window,
+        openmp=seconds(ids.TIME, parallel & ~is_mpi)[master],
+        serial=_useful(cube, chosen & ~parallel)[is_thread][master],
+        ideal=shortest,
+        ideal_by=ideal_by,
+        window=_window(cube, within),
         instructions=_counted(cube, INSTRUCTIONS, counted),
         cycles=_counted(cube, CYCLES, counted),
+        has_mpi=has_mpi,
+        has_openmp=has_openmp,
+        has_devices=has_devices,
+        device=sum(
+            (seconds(name, ~parallel)[master] + seconds(name, parallel) for name in _device_calls(cube)),
+            np.zeros(int(is_thread.sum())),
+        ),
     )
+
+
+def _uses(cube: Severities) -> tuple[bool, bool, bool]:
+    """Say whether a program uses MPI, OpenMP, and devices."""
+    openmp = bool((cube.call_paths.paradigm == "openmp").any() or parallel_call_paths(cube).any())
+    return bool(mpi_call_paths(cube).any()), openmp, bool(_device_calls(cube))
+
+
+def _device_calls(cube: Severities) -> list[str]:
+    """Return the properties of calls for devices, which are neither MPI's time nor OpenMP's, as far as there are any."""
+    return [name for name in cube.properties.with_part("device") if name in cube.cells and len(cube.cells[name])]
+
+
+def _window(cube: Severities, within: str | None) -> str:
+    """Say what the runtime extends over."""
+    within = within or (cube.facts.get("narrowed") or {}).get("within")
+    if within is not None:
+        return f"within {within}"
+    focus = cube.facts.get("focus")
+    return str(focus.get("words", "")) or "MPI_Init to MPI_Finalize" if focus else "whole run"
+
+
+def _runtime(cube: Severities, total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
+    """Return the time from the first process that leaves MPI_Init to the last that enters MPI_Finalize, less what all
+    processes take to create contexts of devices; without MPI the largest time of a process."""
+    focus, trace = cube.facts.get("focus"), cube.facts.get("trace")
+    window = cube.facts.get("focus_window") if focus else None
+    if not window and trace and not cube.facts.get("narrowed") and not mpi_call_paths(cube).any():
+        # threads that the program creates may be there longer than the one that begins
+        window = {"begin": trace["first_time"], "end": trace["last_time"]}
+    if not window:
+        return _longest(total, master)
+    return float((window["end"] - window["begin"]) / cube.resolution - (focus or {}).get("creating", 0.0))
 
 
 def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -467,7 +541,7 @@ def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float
     return result * cube.scale(ids.MPI)
 
 
-def _runtime(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
+def _longest(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
     """Return the largest time of a process, which its master has; of a region in which no master is, that of a
     thread."""
     return float(total[master].max(initial=0.0)) or float(total.max(initial=0.0))
@@ -637,7 +711,7 @@ def find_metric(name: str) -> str:
     SeverityError
         If there is none.
     """
-    known = {m.metric: m.title for m in metrics(_ONE_SECOND)}
+    known = {name: m.title for name, m in every_metric().items()}
     titles = {_plain(title): metric for metric, title in known.items()}
     wanted = _plain(name)
     found = wanted if wanted in known else titles.get(wanted)

@@ -168,18 +168,33 @@ def focused(cube: Cube) -> Cube:
     apart = set_apart(cube)
     if not apart.any():
         return cube
-    whole = cube.total(TIME)
-    result = without(_in_time(cube), contexts(cube) & apart) if cube.outside is not None else without(cube, apart)
+    whole, creates = cube.total(TIME), contexts(cube) & apart
+    in_time = without(cube, start_and_end(cube) & apart) if cube.outside is None else without_start_and_end(cube)
+    result = without(in_time, creates)
     inside = result.total(TIME)
     if not whole or inside <= 0:
         return cube
     parts = ["MPI_Init to MPI_Finalize"] * bool(start_and_end(cube).any())
-    parts += ["without creation of device contexts"] * bool((contexts(cube) & apart).any())
-    result.facts["focus"] = {"share": inside / whole, "seconds": whole - inside, "words": " ".join(parts)}
+    parts += ["without device contexts"] * bool(creates.any())
+    creating = in_time.by_location(TIME, creates)[masters(cube)]
+    result.facts["focus"] = {
+        "share": inside / whole,
+        "seconds": whole - inside,
+        "words": " ".join(parts),
+        "creating": float(creating.min()) if creating.size else 0.0,
+    }
     return result
 
 
-def _in_time(cube: Cube) -> Cube:
+def masters(cube: Severities) -> NDArray[np.int64]:
+    """Return the first CPU thread of every process; (n_processes,) int64."""
+    s = cube.system
+    cpus = np.flatnonzero([kind not in ("metric", "gpu") for kind in s.location_type])
+    cpus = cpus[np.lexsort((s.thread[cpus], s.rank[cpus]))]
+    return cpus[np.flatnonzero(np.diff(s.rank[cpus], prepend=np.iinfo(np.int32).min))]
+
+
+def without_start_and_end(cube: Cube) -> Cube:
     """Return a cube without what lies outside of the time between MPI_Init and MPI_Finalize."""
     outside = cube.outside or {}
     cells = {name: found - outside[name].summed() for name, found in cube.cells.items()}

@@ -104,7 +104,7 @@ class CallPaths:
         end: NDArray[np.int64],
         location: NDArray[np.signedinteger[Any]],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Divide intervals at the edges of pieces: the interval of every part, its call path there, and its ticks,
+        """Divide intervals at the edges of spans: the interval of every part, its call path there, and its ticks,
         which are not negative.
 
         Where time is not divided by time an interval is one part.
@@ -166,7 +166,7 @@ class PeriodCallPaths(CallPaths):
             for path, scan in zip(whole.numbers, scans, strict=True)
         ]
         if by.by_time:
-            n_labels = (by.n_pieces + 1) * n
+            n_labels = (by.n_spans + 1) * n
             if n_labels > MOST_LABELS:
                 raise AnalysisError(
                     f"{by.edges.size + 1:,} bins of {n:,} call paths are too many\n  give fewer bins, or a piece of the trace"
@@ -272,7 +272,7 @@ class PeriodCallPaths(CallPaths):
         end: NDArray[np.int64],
         location: NDArray[np.signedinteger[Any]],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Divide intervals at the edges of pieces: the interval of every part, its call path there, and its ticks."""
+        """Divide intervals at the edges of spans: the interval of every part, its call path there, and its ticks."""
         if not self.by.by_time:
             return super().divide(labels, begin, end, location)
         row, piece, ticks = divide_intervals(self.by, begin, end, location)

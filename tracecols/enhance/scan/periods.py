@@ -59,7 +59,7 @@ class Divider:
 
     Notes
     -----
-    What divides by time has pieces: at each location the edges of the bins and both ends of its focus are edges,
+    What divides by time has spans: at each location the edges of the bins and both ends of its focus are edges,
     ordered by time. Piece `k` lies before edge `k`. Call paths are told apart by piece (`PeriodCallPaths.period`).
     """
 
@@ -85,8 +85,8 @@ class Divider:
         return self.mode == stacks.BY_TIME
 
     @property
-    def n_pieces(self) -> int:
-        """Number of pieces of each location."""
+    def n_spans(self) -> int:
+        """Number of spans of each location."""
         return self.edges.size + 3
 
     @property
@@ -105,13 +105,13 @@ class Divider:
         return replace(self, edges=times(self.edges), focus=times(self.focus))
 
     def edges_of(self, location: int) -> NDArray[np.int64]:
-        """Return the edges between the pieces of a location, ascending; (n_pieces - 1,) int64."""
+        """Return the edges between the spans of a location, ascending; (n_spans - 1,) int64."""
         return np.sort(np.append(self.edges, self.focus[location]))
 
     def piece(
         self, time: NDArray[Any], location: NDArray[np.signedinteger[Any]], side: Literal["left", "right"] = "right"
     ) -> NDArray[np.int64]:
-        """Return the pieces that begin at some times or before; with side `left`, the ones that end at them or later.
+        """Return the spans that begin at some times or before; with side `left`, the ones that end at them or later.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ def _bins(asked: Periods, manifest: Mapping[str, Any]) -> Divider:
 def divide_intervals(
     by: Divider, begin: NDArray[np.int64], end: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Divide intervals at the edges between pieces; O(n + number of parts).
+    """Divide intervals at the edges between spans; O(n + number of parts).
 
     Parameters
     ----------

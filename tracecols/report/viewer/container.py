@@ -114,15 +114,16 @@ def _columns(*columns: NDArray[Any]) -> tuple[list[int], bytes]:
     return widths, b"".join(planes(c, w) for c, w in zip(columns, widths, strict=True))
 
 
-def pack(cube: SeverityCube, sources: Sources | None = None) -> Container:
-    """Pack a cube.
+def pack(cube: SeverityCube, sources: Sources | None = None, with_startup: bool = False) -> Container:
+    """Pack a cube: its focus, or the whole run.
 
     Returns
     -------
     Container
     """
+    found = diagnosis_of(cube, with_startup)
     # the viewer adds up whatever it shows
-    cube = cube.additive()
+    cube = (cube if with_startup else cube.focused()).additive()
     blocks: list[bytes] = []
     by_period: list[bytes] = []
     stored: list[dict[str, Any]] = []
@@ -162,7 +163,6 @@ def pack(cube: SeverityCube, sources: Sources | None = None) -> Container:
             about, block = _periods(divided, values[1])
             stored[-1]["periods"] = about
             by_period.append(block)
-    found = diagnosis_of(cube)
     start = start_of(cube, found)
     leading = found.findings[0] if found and found.findings else None
     header = _header(cube, stored) | {

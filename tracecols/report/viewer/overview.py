@@ -22,10 +22,10 @@ WIDTH = 120
 """Characters of a line about a finding."""
 
 
-def diagnosis_of(cube: SeverityCube) -> Diagnosis | None:
+def diagnosis_of(cube: SeverityCube, with_startup: bool = False) -> Diagnosis | None:
     """Return the diagnosis of a cube; None of one without times, or made of several."""
     try:
-        return cube.diagnosis()
+        return cube.diagnosis(with_startup=with_startup)
     except SeverityError:
         return None
 
@@ -41,7 +41,8 @@ def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | No
     if found is None:
         return None
     head = [
-        line.replace("; --with-startup shows the rest", "; the trees show all of the run") for line in heading(found)
+        line.replace("; --with-startup shows all", "; tracecols report --with-startup shows all")
+        for line in heading(found)
     ]
     rows = list(efficiency_rows(found))
     return {

@@ -65,6 +65,7 @@ def write_page(
     sources: str | Path | Sources | None = None,
     *,
     force: bool = False,
+    with_startup: bool = False,
 ) -> Path:
     """Write a cube as an HTML file that holds data, viewer and style, and loads nothing from anywhere.
 
@@ -77,6 +78,8 @@ def write_page(
         Shown above the trees and by the browser; the name of the trace by default.
     sources : str, Path or Sources, optional
         The folder that has the sources of the program: the file then holds the lines of the definitions of its regions.
+    with_startup : bool, optional
+        Show the whole run, with its start and its end; by default its focus (`severity.focus`).
 
     Returns
     -------
@@ -93,7 +96,7 @@ def write_page(
     script, style = bundle()
     if isinstance(sources, str | Path):
         sources = Sources.of(cube.call_paths, sources)
-    packed = pack(cube, sources)
+    packed = pack(cube, sources, with_startup)
     title = title if title is not None else title_of(cube) or path.stem
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
