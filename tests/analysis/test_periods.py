@@ -276,8 +276,8 @@ def test_divide_intervals__is_what_every_tick_says(widths, spans):
     bounds = np.cumsum([0, *widths])
     begin, end = (np.array([s[i] for s in spans], np.int64) for i in (0, 1))
     by = Divider.of_bins(bounds, 1)
-    row, spans, ticks = divide_intervals(by, begin, end, np.zeros(begin.size, np.int32))
-    bins, inside = by.bin_of(spans, np.zeros(spans.size, np.int32))
+    row, part, ticks = divide_intervals(by, begin, end, np.zeros(begin.size, np.int32))
+    bins, inside = by.bin_of(part, np.zeros(part.size, np.int32))
     assert inside.all()
     expected = {}
     for i, (a, b) in enumerate(spans):
