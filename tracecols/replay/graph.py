@@ -48,7 +48,7 @@ ENDLESS = "joins of threads whose end is not recorded, kept as long as they were
 CONDITIONS = (
     "waits for condition variables during which nobody else signals or holds the mutex, kept as long as they were"
 )
-DEVICE_CALLS = "calls that manage devices or wait for them, taken for computation"
+DEVICE_CALLS = "calls for devices, taken for computation but for those that wait for streams"
 SHMEM_CALLS = "calls of SHMEM, taken for computation"
 DROPPED = "inferred waits of senders for receivers, or for locks, that contradict the order of other events, left out"
 UNPLACED = "messages and participants outside of MPI calls, left out"
