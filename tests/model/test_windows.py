@@ -157,3 +157,18 @@ def test_gaps__numbers_of_locks_that_repeat_are_not_separated(archive, divided):
         turn = t // 10 % 50 + 1
         a.enter(t, "lock").acquire(t + 1, 5, turn).release(t + 3, 5, turn).leave(t + 4, "lock")
     assert divided(archive) == [1]
+
+
+@pytest.mark.slow
+def test_windows__on_a_cluster(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    path = generated("multizone", tmp_path, 3, 3, 12_000)
+    wanted = tracecols.open(path).analyze()
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 200)
+    # workers in this process see what is changed here
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+        found = tracecols.open(path).analyze(cluster=client)
+    assert found.facts == wanted.facts
+    for p, cells in wanted.cells.items():
+        assert np.array_equal(found.cells[p].key, cells.key) and np.array_equal(found.cells[p].value, cells.value), p
