@@ -149,6 +149,30 @@ def test_gaps__a_call_is_open_until_it_is_left(archive, divided):
     assert n == 1 < m
 
 
+def test_gaps__a_lock_is_held_until_it_is_released(archive, divided):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "lock").acquire(1, 5, 1).leave(2, "lock")
+    for t in range(10, 1000, 10):
+        exchange(a, b, mpi.world, t)
+    a.enter(2000, "unlock").release(2001, 5, 1).leave(2002, "unlock")
+    n, m = divided(archive)
+    assert n == 1 < m
+
+
+def test_gaps__a_team_is_there_until_it_is_joined(archive, divided):
+    threads, team = archive.openmp(2)
+    a = threads[0]
+    a.enter(0, "main").fork(1, 2)
+    for thread in threads:
+        thread.team_begin(2, team)
+        for t in range(10, 1000, 10):
+            thread.call(t, t + 4, "!$omp barrier @a.c:3")
+        thread.team_end(2000, team)
+    a.join(2001).leave(2002, "main")
+    assert divided(archive) == [1]
+
+
 def test_gaps__numbers_of_locks_that_repeat_are_not_separated(archive, divided):
     """A mutex of another object at the same address has the number of the one before."""
     mpi = archive.mpi(1)
