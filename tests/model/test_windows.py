@@ -149,6 +149,30 @@ def test_gaps__a_call_is_open_until_it_is_left(archive, divided):
     assert n == 1 < m
 
 
+def test_gaps__a_lock_is_held_until_it_is_released(archive, divided):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "lock").acquire(1, 5, 1).leave(2, "lock")
+    for t in range(10, 1000, 10):
+        exchange(a, b, mpi.world, t)
+    a.enter(2000, "unlock").release(2001, 5, 1).leave(2002, "unlock")
+    n, m = divided(archive)
+    assert n == 1 < m
+
+
+def test_gaps__a_team_is_there_until_it_is_joined(archive, divided):
+    threads, team = archive.openmp(2)
+    a = threads[0]
+    a.enter(0, "main").fork(1, 2)
+    for thread in threads:
+        thread.team_begin(2, team)
+        for t in range(10, 1000, 10):
+            thread.call(t, t + 4, "!$omp barrier @a.c:3")
+        thread.team_end(2000, team)
+    a.join(2001).leave(2002, "main")
+    assert divided(archive) == [1]
+
+
 def test_gaps__numbers_of_locks_that_repeat_are_not_separated(archive, divided):
     """A mutex of another object at the same address has the number of the one before."""
     mpi = archive.mpi(1)
@@ -157,3 +181,18 @@ def test_gaps__numbers_of_locks_that_repeat_are_not_separated(archive, divided):
         turn = t // 10 % 50 + 1
         a.enter(t, "lock").acquire(t + 1, 5, turn).release(t + 3, 5, turn).leave(t + 4, "lock")
     assert divided(archive) == [1]
+
+
+@pytest.mark.slow
+def test_windows__on_a_cluster(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    path = generated("multizone", tmp_path, 3, 3, 12_000)
+    wanted = tracecols.open(path).analyze()
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 200)
+    # workers in this process see what is changed here
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+        found = tracecols.open(path).analyze(cluster=client)
+    assert found.facts == wanted.facts
+    for p, cells in wanted.cells.items():
+        assert np.array_equal(found.cells[p].key, cells.key) and np.array_equal(found.cells[p].value, cells.value), p

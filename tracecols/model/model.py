@@ -207,7 +207,9 @@ class Run:
         self.facts, self.scans, self.jobs, self.quirks = model.facts, model.scans, model.jobs, model.get("quirks")
         self.executor = model.executor
         sizes = np.array([scan.n_calls + scan.n_attributed for scan in model.scans], np.int64)
-        self.division = divide(model.facts.process, sizes, self.executor.slots, self.executor.memory)
+        # threads of one process get the same partitions however many they are
+        slots = 1 if self.executor.folder is None else self.executor.slots
+        self.division = divide(model.facts.process, sizes, slots, self.executor.memory)
         if in_windows:
             self.division = divide_into_windows(self.division, self.facts, self.scans)
         self.whole = model if len(self.division.windows) == 1 and self.executor.folder is None else None

@@ -1,0 +1,59 @@
+"""Tasks that the threads of this process run."""
+
+from __future__ import annotations
+
+import time
+from threading import Event
+
+import pytest
+
+from tracecols.work.executors import Threads
+
+
+def test_map__yields_results_in_the_order_of_the_items_and_reports_all():
+    def task(item, report):
+        time.sleep(0.02 * (item == 0))
+        report(item)
+        return item * item
+
+    done = []
+    assert [*Threads(3).map(task, range(20), done.append)] == [k * k for k in range(20)]
+    assert sorted(done) == [*range(20)]
+
+
+def test_map__ends_other_tasks_when_one_fails():
+    began, reported = Event(), []
+
+    def task(item, report):
+        if item:
+            began.wait(10)
+            raise ValueError("a task failed")
+        began.set()
+        for k in range(1000):
+            time.sleep(0.01)
+            report(k)
+
+    with pytest.raises(ValueError, match="a task failed"):
+        list(Threads(2).map(task, [0, 1], reported.append))
+    assert len(reported) < 1000
+
+
+def test_map__ends_its_tasks_when_nobody_wants_more():
+    began, ended = Event(), []
+
+    def task(item, report):
+        if item:
+            began.set()
+            try:
+                for _ in range(1000):
+                    time.sleep(0.01)
+                    report(1)
+            finally:
+                ended.append(item)
+        return began.wait(10)
+
+    found = Threads(2).map(task, [0, 1])
+    assert next(found)
+    since = time.monotonic()
+    found.close()
+    assert ended == [1] and time.monotonic() - since < 5
