@@ -153,16 +153,17 @@ def _take_below(
     key: NDArray[np.int64],
     wanted: NDArray[np.float64],
 ) -> None:
-    """Take what is still wanted from call paths below, in proportion: forks and joins belong to the region that they
-    begin and end."""
+    """Take what is still wanted from call paths of OpenMP below, in proportion: forks and joins belong to the region
+    that they begin and end."""
     end = cube.call_paths.end
+    of_openmp = np.asarray(cube.call_paths.paradigm == "openmp", np.bool_)
     for at in np.flatnonzero(wanted > 0).tolist():
         path, location = int(key[at] >> 32), int(key[at] & 0xFFFFFFFF)
         mine = {}
         for p in taken:
             c = parts[p]
             low, high = np.searchsorted(c.key, [path << 32, int(end[path]) << 32])
-            there = low + np.flatnonzero(c.location[low:high] == location)
+            there = low + np.flatnonzero((c.location[low:high] == location) & of_openmp[c.call_path[low:high]])
             if there.size:
                 mine[p] = there
         whole = sum(float(left[p][there].sum()) for p, there in mine.items())
