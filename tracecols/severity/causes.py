@@ -82,7 +82,7 @@ def explain(
         (p for p in parts if len(parts[p])),
         key=lambda p: (-is_wait[axis.number[p]], -_depth(axis.parent, axis.number, p)),
     )
-    value = {p: np.maximum(np.asarray(parts[p].value, np.float64), 0) for p in names}
+    value = {p: _not_negative(np.asarray(parts[p].value, np.float64)) for p in names}
     left = {p: v.copy() for p, v in value.items()}
     taken: list[dict[str, NDArray[np.float64]]] = []
     for cause in causes:
@@ -114,13 +114,21 @@ def explain(
     return result, rest
 
 
+def _not_negative(value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values with the same sum of which none is negative, as tasks and clocks make them: what these take off, all
+    others give in proportion."""
+    if (value >= 0).all():
+        return value
+    positive = np.maximum(value, 0)
+    whole = float(positive.sum())
+    return np.asarray(positive * (max(float(value.sum()), 0.0) / whole if whole else 0.0), np.float64)
+
+
 def _remaining(part: Cells, left: NDArray[np.float64], value: NDArray[np.float64]) -> Cells:
     """Return cells less what was taken of them; unchanged if nothing was."""
     if np.array_equal(left, value):
         return part
-    # cells below zero, as tasks and clocks make them, stay
-    now = left + np.minimum(np.asarray(part.value, np.float64), 0)
-    return Cells(part.key[now != 0], now[now != 0])
+    return Cells(part.key[left > 0], left[left > 0])
 
 
 def _depth(parent: list[str], number: Mapping[str, int], name: str) -> int:
