@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from tracecols.conversion import convert
     from tracecols.export.cube_read import read_cube
     from tracecols.given.parameters import Parameter
-    from tracecols.patterns.base import Constituent, Family, pattern
+    from tracecols.patterns.base import Family, pattern
+    from tracecols.patterns.matches import Constituent
     from tracecols.severity.comparison import compare
     from tracecols.severity.cube import SeverityCube
     from tracecols.trace import Trace
     from tracecols.trace import open_trace as open
 
 _LAZY = {
-    "Constituent": ("tracecols.patterns.base", "Constituent"),
+    "Constituent": ("tracecols.patterns.matches", "Constituent"),
     "Family": ("tracecols.patterns.base", "Family"),
     "Parameter": ("tracecols.given.parameters", "Parameter"),
     "SeverityCube": ("tracecols.severity.cube", "SeverityCube"),

@@ -23,7 +23,7 @@ from tracecols.causes.segments import LIMIT, open_map
 from tracecols.causes.sweep import Amounts
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, segments
-from tracecols.patterns.base import Charged
+from tracecols.patterns.found_by import Charged
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import CHARGED, DELAY_IDS, POINTS

@@ -14,7 +14,8 @@ from tracecols.cli import group
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.errors import AnalysisError
 from tracecols.model.tables import TABLES
-from tracecols.patterns.base import Pattern, Property, SumOf
+from tracecols.patterns.base import Property
+from tracecols.patterns.found_by import Pattern, SumOf
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.schema import DEFINITIONS, FAMILIES, KINDS, SIDE_TABLES
 
@@ -51,6 +52,7 @@ def test_properties__parents_come_before_children(conventions):
         ([Property("x", "nowhere", "X", "X.", SumOf())], "stands below 'nowhere'"),
         ([Property("x", "y", "X", "X.", SumOf()), Property("y", "x", "Y", "Y.", SumOf())], "their own ancestors"),
         ([Property("x", "time", "X", "X.", Pattern("messages"))], "without the function that finds it"),
+        ([Property("x", "time", "X", "X.", SumOf(), part="oi")], "count as 'oi', which nothing does"),
     ],
 )
 def test_properties__contradictions_are_errors(more, words):

@@ -17,8 +17,8 @@ from tracecols.docs.site import contents
 from tracecols.docs.site.declared import LISTS
 from tracecols.docs.site.examples import EXAMPLES
 from tracecols.model.tables import STEPS, TABLES
-from tracecols.patterns.base import Charged
 from tracecols.patterns.constraints import CONSTRAINTS
+from tracecols.patterns.found_by import Charged
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.rules import RULES
 from tracecols.schema import SIDE_TABLES

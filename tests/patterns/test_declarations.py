@@ -15,7 +15,8 @@ from tracecols.cli import group
 from tracecols.docs.site.declared import property_lists, property_pages
 from tracecols.errors import AnalysisError
 from tracecols.export.tables import export
-from tracecols.patterns.base import Family, Pattern, SumOf
+from tracecols.patterns.base import Family
+from tracecols.patterns.found_by import Pattern, SumOf
 from tracecols.patterns.plugins import load
 from tracecols.patterns.registry import CONVENTIONS, properties
 from tracecols.report.viewer.profile import WAITS, time_profile

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles.orders import overtaken
 from severities import cells
 
-from tracecols.patterns.base import Matches
+from tracecols.patterns.matches import Matches
 from tracecols.patterns.point_to_point import overtaking
 
 

@@ -7,7 +7,8 @@ from otf2_writer import Archive
 from severities import cells
 
 from tracecols.errors import AnalysisError
-from tracecols.patterns.base import Family, InRegions, SumOf
+from tracecols.patterns.base import Family
+from tracecols.patterns.found_by import InRegions, SumOf
 from tracecols.patterns.registry import properties
 from tracecols.schema import enums
 

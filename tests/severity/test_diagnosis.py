@@ -464,6 +464,18 @@ def test_diagnosis__has_factors_of_openmp_where_there_are_teams(traces):
     assert "OpenMP" not in text and cube.diagnosis().lowest == "communication_efficiency"
 
 
+def test_findings__of_contention_and_joins_tell_who_causes_them(traces):
+    """The exact root causes know it. Threads that take no part in a region lose nothing to who idles outside of it."""
+    _, cube = traces("pthreads_mutex")
+    by_property = {f.property: f for f in cube.diagnosis(100).findings}
+    for name, costs in (("pthread_lock_contention_mutex_lock", "delay_lock"), ("pthread_join_wait", "delay_join")):
+        found = by_property[name].cause
+        assert found.share == pytest.approx(found.seconds / cube.total(f"{costs}_aggregate"))
+        assert found.location.startswith("rank 0 thread ")
+    _, cube = traces("omp_basic")
+    assert {f.cause for f in cube.diagnosis(100).findings if f.property == "omp_limited_parallelism"} <= {None}
+
+
 def test_diagnosis__tells_who_causes_what(traces):
     trace, cube = traces("hybrid_2x3")
     cube = without_causes(cube)

@@ -28,8 +28,11 @@ from tracecols.enhance.mpi.waits import (
     of_operations,
     synchronised,
 )
+from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
-from tracecols.patterns.base import Causes, Family, Matches, Pattern, RegionRule, called, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import Pattern
+from tracecols.patterns.matches import Causes, Matches
 from tracecols.patterns.mpi import BARRIERS
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -147,8 +150,7 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, operations:
 
 @declare(
     "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion",
-    "Time in a barrier after the first process has left it.",
-    Pattern("collective_members", until="end_time"),
+    "Time in a barrier after the first process has left it.", Pattern("collective_members", until="end_time"),
     is_wait=False, expert={"until": "exit_time", "operations": BARRIERS},
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
@@ -225,8 +227,8 @@ def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, *, operation
 @declare(
     "mpi_nxn_completion", "mpi_collective", "N x N Completion",
     "Time in an n-to-n operation after the first process has left it.",
-    Pattern("collective_members", until="end_time"),
-    is_wait=False, advice="Usually small; large values point to the MPI library or to disturbance by others.",
+    Pattern("collective_members", until="end_time"), is_wait=False,
+    advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
 def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the earliest end to own end."""
@@ -238,8 +240,8 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matche
 @declare(
     "mpi_mgmt_comm_wait", "mpi_mgmt_comm", "Wait at Communicator Management",
     "Time in the creation or freeing of a communicator until the last process has reached it, where its operations are recorded.",
-    Pattern("collective_members", since="begin_time", cause=last_to_manage),
-    confidence=0.8, advice="Create communicators once and reuse them; balance the work in front of that.",
+    Pattern("collective_members", since="begin_time", cause=last_to_manage), confidence=0.8,
+    advice="Create communicators once and reuse them; balance the work in front of that.",
 )  # fmt: skip
 def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin, if nobody had left before: an MPI library need not synchronise the processes.
@@ -253,8 +255,8 @@ def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
 @declare(
     "mpi_init_completion", "mpi_init_exit", "Initialization Completion",
-    "Time in MPI initialisation after the first process has left it.",
-    Pattern("startups", until="exit_time"), is_wait=False,
+    "Time in MPI initialisation after the first process has left it.", Pattern("startups", until="exit_time"),
+    is_wait=False,
 )  # fmt: skip
 def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the earliest exit to own exit."""
@@ -265,9 +267,8 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "mpi_init_wait", "mpi_init_exit", "Wait at Init",
     "Time in MPI initialisation until the last process has reached it.",
-    Pattern("startups", since="enter_time", cause=last_to_init),
-    scalasca=None, exact={}, advice="Processes that start late, or do much before they initialise MPI.",
-    delay="delay_startup_aggregate",
+    Pattern("startups", since="enter_time", cause=last_to_init), scalasca=None, exact={},
+    advice="Processes that start late, or do much before they initialise MPI.", delay="delay_startup_aggregate",
 )  # fmt: skip
 def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own enter to the latest enter."""
@@ -348,8 +349,8 @@ def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "mpi_nonblocking_collective_wait", "mpi_point2point", "Wait in Non-blocking Collective",
     "Time a completing call (MPI_Wait and its like) waits for a participant of a non-blocking collective operation to start it.",
-    Pattern("nonblocking_members", since="done_enter_time"),
-    overlaps=True, advice="Complete the operation later, or balance the work in front of it.",
+    Pattern("nonblocking_members", since="done_enter_time"), overlaps=True,
+    advice="Complete the operation later, or balance the work in front of it.",
 )  # fmt: skip
 def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the completing call to the start of the participants one depends on; of several of one call the

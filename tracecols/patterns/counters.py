@@ -11,7 +11,8 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.scan.instances import outermost_call_paths
 from tracecols.errors import SeverityError
 from tracecols.model.model import Model
-from tracecols.patterns.base import Computed, Findings, Property
+from tracecols.patterns.base import Findings, Property
+from tracecols.patterns.found_by import Computed
 from tracecols.patterns.registry import FAMILIES
 from tracecols.schema import EventKind
 from tracecols.severity.cells import Cells

@@ -12,8 +12,11 @@ import numpy as np
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
 from tracecols.enhance.devices import COPYING, IDLE, KERNEL, TO_DEVICE, TO_HOST, WITHIN_DEVICES
+from tracecols.enhance.scan.region_rules import RegionRule
 from tracecols.model.model import Model
-from tracecols.patterns.base import Computed, Family, Findings, InRegions, Matches, Pattern, RegionRule, SumOf
+from tracecols.patterns.base import Family, Findings
+from tracecols.patterns.found_by import Computed, InRegions, Pattern, SumOf
+from tracecols.patterns.matches import Matches
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("devices")
@@ -40,9 +43,9 @@ def doing(*what: int) -> RegionRule:
 
 declare(
     "device_api", "execution", "Devices",
-    "Time of the host in calls that manage and use devices (CUDA, HIP, OpenCL, OpenACC).",
-    SumOf(), expert={}, needs="device_calls",
-    advice="Compare with the time of the streams: what the host does here it does not compute.", part="device",
+    "Time of the host in calls that manage and use devices (CUDA, HIP, OpenCL, OpenACC).", SumOf(), expert={},
+    needs="device_calls", advice="Compare with the time of the streams: what the host does here it does not compute.",
+    part="device",
 )  # fmt: skip
 for id, title, summary, calls in (
     ("device_management", "Management", "calls that manage devices, streams, events and code", (MANAGEMENT,)),
@@ -94,8 +97,8 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 @declare(
     "device_useless_sync", "device_synchronization", "Useless Synchronization",
-    "Time in synchronisations at whose beginning nothing was pending.",
-    Pattern("device_syncs", since="enter_time"), expert={}, is_wait=False, advice="Leave the synchronisation out.",
+    "Time in synchronisations at whose beginning nothing was pending.", Pattern("device_syncs", since="enter_time"),
+    expert={}, is_wait=False, advice="Leave the synchronisation out.",
 )  # fmt: skip
 def useless_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Everything the call waits for was over: it costs its own time."""
@@ -105,8 +108,8 @@ def useless_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "device_copy_wait", "device_copy_calls", "Wait for Pending Work",
     "Time in a blocking copy while the last kernel or copy that was pending before it runs.",
-    Pattern("device_syncs", since="wait_begin_time"),
-    expert={}, advice="Copy later, or asynchronously, and let the host compute meanwhile.",
+    Pattern("device_syncs", since="wait_begin_time"), expert={},
+    advice="Copy later, or asynchronously, and let the host compute meanwhile.",
 )  # fmt: skip
 def copy_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """A copy that returns only when it is done is a synchronisation as well."""
@@ -117,8 +120,8 @@ def copy_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "device_blocking_copy", "device_copy_calls", "Blocking Copy",
     "Time the host waits in a copying call for the transfer itself, though it could go on.",
-    Pattern("copies", since="begin_time"),
-    overlaps=True, expert={}, advice="Copy asynchronously, from pinned memory, on a stream of its own.",
+    Pattern("copies", since="begin_time"), overlaps=True, expert={},
+    advice="Copy asynchronously, from pinned memory, on a stream of its own.",
 )  # fmt: skip
 def blocking_copy(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part of the transfer in the call, if the call returns only after it."""
@@ -171,16 +174,9 @@ for id, title, summary, advice, state in (
     ),
 ):
     declare(
-        id,
-        "device_time",
-        title,
-        summary,
-        Pattern("device_intervals"),
-        advice=advice,
-        is_wait=False,
-        scalasca={"state": state},
-        expert={"state": state},
-    )(in_state)
+        id, "device_time", title, summary, Pattern("device_intervals"), advice=advice, is_wait=False,
+        scalasca={"state": state}, expert={"state": state},
+    )(in_state)  # fmt: skip
 
 
 def of_direction(model: Model, m: CompoundTable, parent: Matches, *, direction: int) -> Matches:
@@ -190,15 +186,9 @@ def of_direction(model: Model, m: CompoundTable, parent: Matches, *, direction: 
 
 for name, title, where, direction in DIRECTIONS:
     declare(
-        f"device_copies_{name}",
-        "device_copies",
-        title,
-        f"Copies {where}.",
-        Pattern("device_intervals"),
-        is_wait=False,
-        scalasca={"direction": direction},
-        expert={"direction": direction},
-    )(of_direction)
+        f"device_copies_{name}", "device_copies", title, f"Copies {where}.", Pattern("device_intervals"),
+        is_wait=False, scalasca={"direction": direction}, expert={"direction": direction},
+    )(of_direction)  # fmt: skip
 
 
 @declare(
@@ -311,12 +301,6 @@ for parent_id, unit, what in (
 ):
     for name, title, where, direction in DIRECTIONS:
         declare(
-            f"{parent_id}_{name}",
-            parent_id,
-            title,
-            f"{what} {where}.",
-            Pattern("copies"),
-            unit=unit,
-            scalasca={"direction": direction},
-            expert={"direction": direction},
-        )(of_direction)
+            f"{parent_id}_{name}", parent_id, title, f"{what} {where}.", Pattern("copies"), unit=unit,
+            scalasca={"direction": direction}, expert={"direction": direction},
+        )(of_direction)  # fmt: skip

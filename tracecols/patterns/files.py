@@ -10,7 +10,9 @@ import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, Matches, Pattern, SumOf
+from tracecols.patterns.base import Family
+from tracecols.patterns.found_by import Pattern, SumOf
+from tracecols.patterns.matches import Matches
 
 FAMILY = Family("file I/O")
 declare = FAMILY.declare
@@ -32,19 +34,13 @@ for id, parent_id, title, what in (
     ("mpi_mgmt_file_wait", "mpi_mgmt_file", "Wait at File Management", "the opening or closing of a file"),
 ):
     declare(
-        id,
-        parent_id,
-        title,
-        f"Time in {what} until the last process has reached it.",
-        Pattern("file_members", since="enter_time"),
-        confidence=0.8,
-        advice=SYNCHRONISE,
-        needs="file_handles",
-    )(wait_for_last)
+        id, parent_id, title, f"Time in {what} until the last process has reached it.",
+        Pattern("file_members", since="enter_time"), confidence=0.8, advice=SYNCHRONISE, needs="file_handles",
+    )(wait_for_last)  # fmt: skip
 
 declare(
-    "mpi_file_bytes", "", "MPI File Bytes", "Number of bytes that MPI reads from files and writes to them.",
-    SumOf(), unit="bytes", needs="file_handles",
+    "mpi_file_bytes", "", "MPI File Bytes", "Number of bytes that MPI reads from files and writes to them.", SumOf(),
+    unit="bytes", needs="file_handles",
 )  # fmt: skip
 
 
@@ -58,11 +54,6 @@ for id, title, what, mode in (
     ("mpi_file_bytes_written", "Written", "written", WRITE),
 ):
     declare(
-        id,
-        "mpi_file_bytes",
-        title,
-        f"Bytes {what} by MPI, on the call paths of the calls that ask for it.",
-        Pattern("file_operations", since="enter_time"),
-        unit="bytes",
-        scalasca={"mode": mode},
-    )(transferred)
+        id, "mpi_file_bytes", title, f"Bytes {what} by MPI, on the call paths of the calls that ask for it.",
+        Pattern("file_operations", since="enter_time"), unit="bytes", scalasca={"mode": mode},
+    )(transferred)  # fmt: skip

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.model.model import Model
 from tracecols.model.readable import Readable
-from tracecols.patterns.base import Instances, Matches, Property
+from tracecols.patterns.base import Property
+from tracecols.patterns.matches import Instances, Matches
 
 
 def match_frame(

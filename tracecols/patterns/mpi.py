@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tracecols.patterns.base import Family, InRegions, RegionRule, SumOf, called, either, in_role, named
+from tracecols.enhance.scan.region_rules import RegionRule, called, either, in_role, named
+from tracecols.patterns.base import Family
+from tracecols.patterns.found_by import InRegions, SumOf
 
 FAMILY = Family("MPI groups")
 declare = FAMILY.declare
@@ -51,14 +53,14 @@ WINDOW_SYNCHRONIZATION = either(FENCE, WINDOW_LOCK, WINDOW_MANAGEMENT, GENERAL_A
 
 
 declare(
-    "mpi", "execution", "MPI", "Time spent in MPI calls.",
-    InRegions(mpi("(?!parallel$).*")), expert={"found": InRegions(API), "needs": "processes"}, part="mpi",
+    "mpi", "execution", "MPI", "Time spent in MPI calls.", InRegions(mpi("(?!parallel$).*")),
+    expert={"found": InRegions(API), "needs": "processes"}, part="mpi",
     advice="Compare with the number of operations and what they transfer; overlap them with computation.",
 )  # fmt: skip
 declare(
     "mpi_management", "mpi", "Management",
-    "Time spent in MPI calls that manage objects: start and end, communicators, files, windows.",
-    SumOf(), is_heading=True,
+    "Time spent in MPI calls that manage objects: start and end, communicators, files, windows.", SumOf(),
+    is_heading=True,
 )  # fmt: skip
 declare(
     "mpi_init_exit", "mpi_management", "Init/Finalize", "Time spent in MPI initialisation and finalisation.",
@@ -67,15 +69,14 @@ declare(
 )  # fmt: skip
 declare(
     "mpi_mgmt_comm", "mpi_management", "Communicator",
-    "Time spent in management of communicators, groups and topologies.",
-    InRegions(mpi(COMMUNICATOR)),
+    "Time spent in management of communicators, groups and topologies.", InRegions(mpi(COMMUNICATOR)),
     advice="Creating communicators synchronises their members; do it once and reuse them.",
 )  # fmt: skip
 declare("mpi_mgmt_file", "mpi_management", "File", "Time spent in management of files.", InRegions(mpi(FILE)))
 declare("mpi_mgmt_win", "mpi_management", "Window", "Time spent in management of windows.", InRegions(mpi(WINDOW)))
 declare(
-    "mpi_synchronization", "mpi", "Synchronization", "Time spent in MPI calls that synchronise processes.",
-    SumOf(), expert={"found": InRegions(either(BARRIERS, WINDOW_SYNCHRONIZATION))}, is_heading=True,
+    "mpi_synchronization", "mpi", "Synchronization", "Time spent in MPI calls that synchronise processes.", SumOf(),
+    expert={"found": InRegions(either(BARRIERS, WINDOW_SYNCHRONIZATION))}, is_heading=True,
 )  # fmt: skip
 declare(
     "mpi_sync_collective", "mpi_synchronization", "Collective", "Time spent in MPI barriers.",
@@ -84,41 +85,36 @@ declare(
 )  # fmt: skip
 declare(
     "mpi_rma_synchronization", "mpi_synchronization", "One-sided",
-    "Time spent in synchronisation of one-sided communication.",
-    SumOf(), expert={"found": InRegions(WINDOW_SYNCHRONIZATION), "needs": "windows"},
+    "Time spent in synchronisation of one-sided communication.", SumOf(),
+    expert={"found": InRegions(WINDOW_SYNCHRONIZATION), "needs": "windows"},
 )  # fmt: skip
 declare(
     "mpi_rma_window_management", "mpi_rma_synchronization", "Window Management",
-    "Time spent creating and freeing windows.",
-    InRegions(WINDOW_MANAGEMENT), scalasca=None, expert={},
+    "Time spent creating and freeing windows.", InRegions(WINDOW_MANAGEMENT), scalasca=None, expert={},
 )  # fmt: skip
 declare(
-    "mpi_rma_fence", "mpi_rma_synchronization", "Fence", "Time spent in fences.",
-    InRegions(FENCE), scalasca=None, expert={},
+    "mpi_rma_fence", "mpi_rma_synchronization", "Fence", "Time spent in fences.", InRegions(FENCE), scalasca=None,
+    expert={},
 )  # fmt: skip
 declare(
     "mpi_rma_gat_synchronization", "mpi_rma_synchronization", "General Active Target Synchronization",
-    "Time spent opening and closing access and exposure epochs.",
-    InRegions(GENERAL_ACTIVE), scalasca=None, expert={},
+    "Time spent opening and closing access and exposure epochs.", InRegions(GENERAL_ACTIVE), scalasca=None, expert={},
 )  # fmt: skip
 declare(
     "mpi_rma_lock_synchronization", "mpi_rma_synchronization", "Lock Synchronization",
-    "Time spent locking and unlocking windows.",
-    InRegions(WINDOW_LOCK), scalasca=None, expert={},
+    "Time spent locking and unlocking windows.", InRegions(WINDOW_LOCK), scalasca=None, expert={},
 )  # fmt: skip
 declare(
     "mpi_rma_sync_active", "mpi_rma_synchronization", "Active Target",
-    "Time spent in fences and general active target synchronisation.",
-    InRegions(mpi(ACTIVE)),
+    "Time spent in fences and general active target synchronisation.", InRegions(mpi(ACTIVE)),
 )  # fmt: skip
 declare(
-    "mpi_rma_sync_passive", "mpi_rma_synchronization", "Passive Target",
-    "Time spent in locks and flushes of windows.",
+    "mpi_rma_sync_passive", "mpi_rma_synchronization", "Passive Target", "Time spent in locks and flushes of windows.",
     InRegions(mpi(PASSIVE)),
 )  # fmt: skip
 declare(
-    "mpi_communication", "mpi", "Communication", "Time spent in MPI calls that transfer data.",
-    SumOf(), expert={"found": InRegions(either(COLLECTIVE, ONE_SIDED, POINT_TO_POINT))}, is_heading=True,
+    "mpi_communication", "mpi", "Communication", "Time spent in MPI calls that transfer data.", SumOf(),
+    expert={"found": InRegions(either(COLLECTIVE, ONE_SIDED, POINT_TO_POINT))}, is_heading=True,
 )  # fmt: skip
 declare(
     "mpi_point2point", "mpi_communication", "Point-to-point", "Time spent in point-to-point communication.",
@@ -136,8 +132,8 @@ declare(
     InRegions(in_role(["rma", "atomic"], "mpi")), expert={"found": InRegions(ONE_SIDED), "needs": "windows"},
 )  # fmt: skip
 declare(
-    "mpi_io", "mpi", "File I/O", "Time spent in MPI file I/O.",
-    SumOf(), expert={"found": InRegions(called("(?i:mpi_file.*)"))}, part="io",
+    "mpi_io", "mpi", "File I/O", "Time spent in MPI file I/O.", SumOf(),
+    expert={"found": InRegions(called("(?i:mpi_file.*)"))}, part="io",
     advice="Read and write large pieces, collectively; look at who writes.",
 )  # fmt: skip
 declare(
@@ -158,21 +154,13 @@ declare(
 declare("comms_coll", "comms", "Collective", "Number of collective operations with payload.", SumOf(), unit="occ")
 declare("comms_rma", "comms", "One-sided", "Number of one-sided operations.", SumOf(), unit="occ")
 declare(
-    "comms_rma_puts",
-    "comms_rma",
-    "Puts",
-    "Number of put operations.",
-    InRegions(mpi("mpi_r?put"), "visits"),
+    "comms_rma_puts", "comms_rma", "Puts", "Number of put operations.", InRegions(mpi("mpi_r?put"), "visits"),
     unit="occ",
-)
+)  # fmt: skip
 declare(
-    "comms_rma_gets",
-    "comms_rma",
-    "Gets",
-    "Number of get operations.",
-    InRegions(mpi("mpi_r?get"), "visits"),
+    "comms_rma_gets", "comms_rma", "Gets", "Number of get operations.", InRegions(mpi("mpi_r?get"), "visits"),
     unit="occ",
-)
+)  # fmt: skip
 declare(
     "comms_rma_atomics", "comms_rma", "Atomics", "Number of atomic one-sided operations.",
     InRegions(in_role(["atomic"], "mpi"), "visits"), unit="occ",

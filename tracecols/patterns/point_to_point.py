@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.mpi.waits import MPI, TEST, WAIT_FOR_SEVERAL, wait_for_receivers, wait_for_senders
+from tracecols.enhance.scan.region_rules import RegionRule, called, either
 from tracecols.kernels.orders import first_smaller
 from tracecols.model.model import Model
-from tracecols.patterns.base import Cause, Family, Matches, Pattern, RegionRule, called, either, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import Pattern
+from tracecols.patterns.matches import Cause, Matches
 from tracecols.patterns.mpi import API
 
 FAMILY = Family("point-to-point")
@@ -79,8 +82,8 @@ def is_overtaken_in_flight(model: Model, m: CompoundTable, late: Matches) -> NDA
 
 @declare(
     "mpi_latesender_wo", "mpi_latesender", "Messages in Wrong Order",
-    "Late Sender time because messages are received in another order than they were sent.",
-    Pattern("messages"), advice="Receive in the order of sending, or from any source as messages arrive.",
+    "Late Sender time because messages are received in another order than they were sent.", Pattern("messages"),
+    advice="Receive in the order of sending, or from any source as messages arrive.",
     scalasca={"is_overtaken": could_be_replaced}, expert={"is_overtaken": is_overtaken_in_flight},
 )  # fmt: skip
 def late_sender_wrong_order(
@@ -121,8 +124,7 @@ BY_PROCESS = {"sources": processes_of_senders}
 
 @declare(
     "mpi_lswo_different", "mpi_latesender_wo", "From Different Sources",
-    "The overtaking message comes from another process.",
-    Pattern("messages"),
+    "The overtaking message comes from another process.", Pattern("messages"),
     advice="Receive from any source, or swap the order in which processes are served.", scalasca=BY_RANK,
     exact=BY_PROCESS,
 )  # fmt: skip
@@ -135,8 +137,8 @@ def from_different_sources(
 
 @declare(
     "mpi_lswo_same", "mpi_latesender_wo", "From Same Source", "The overtaking message comes from the same process.",
-    Pattern("messages"),
-    advice="Send and receive in the same order, or use any tag.", scalasca=BY_RANK, exact=BY_PROCESS,
+    Pattern("messages"), advice="Send and receive in the same order, or use any tag.", scalasca=BY_RANK,
+    exact=BY_PROCESS,
 )  # fmt: skip
 def from_same_source(
     model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
@@ -173,9 +175,8 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "mpi_latereceiver_wo", "mpi_latereceiver", "Messages in Wrong Order",
     "Late Receiver time because another message of the same sender, sent before, is received still later.",
-    Pattern("sent_messages"),
-    advice="Send in the order in which the receivers get ready.", confidence=0.8, scalasca={"or_never": False},
-    expert={"or_never": True},
+    Pattern("sent_messages"), advice="Send in the order in which the receivers get ready.", confidence=0.8,
+    scalasca={"or_never": False}, expert={"or_never": True},
 )  # fmt: skip
 def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches, *, or_never: bool) -> Matches:
     """Messages from that sender are still in flight that were sent earlier; or never received, which counts for
@@ -197,8 +198,8 @@ for name, late, overtaken, waits_long, title in (
     has_payload = name == "comms"
 
     @declare(
-        f"{name}_send", f"{name}_p2p", "Sends", f"Number of sends ({title}).",
-        Pattern("sends", since="send_time"), unit="occ",
+        f"{name}_send", f"{name}_p2p", "Sends", f"Number of sends ({title}).", Pattern("sends", since="send_time"),
+        unit="occ",
     )  # fmt: skip
     def sends(model: Model, s: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Sends with or without payload."""
@@ -245,8 +246,8 @@ for name, late, overtaken, waits_long, title in (
 
 
 @declare(
-    "bytes_sent", "bytes_p2p", "Sent", "Bytes sent in point-to-point operations.",
-    Pattern("sends", since="send_time"), unit="bytes",
+    "bytes_sent", "bytes_p2p", "Sent", "Bytes sent in point-to-point operations.", Pattern("sends", since="send_time"),
+    unit="bytes",
 )  # fmt: skip
 def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     """Length of every message, at the call that starts its send."""

@@ -12,9 +12,11 @@ from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.definitions.locations import PIECE
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.call_paths import outermost_openmp
+from tracecols.enhance.scan.region_rules import named
 from tracecols.kernels.replay import index_edges
 from tracecols.model.model import Model
-from tracecols.patterns.base import Computed, Conventions, Family, Findings, InRegions, Rest, named
+from tracecols.patterns.base import Conventions, Family, Findings
+from tracecols.patterns.found_by import Computed, InRegions, Rest
 from tracecols.patterns.periods import divide_like
 from tracecols.severity.cells import Cells
 
@@ -210,8 +212,8 @@ EXPERT = Conventions(
 
 
 @declare(
-    "time", "", "Time", "Total CPU allocation time, including time in which worker threads idle.",
-    Computed(), expert={},
+    "time", "", "Time", "Total CPU allocation time, including time in which worker threads idle.", Computed(),
+    expert={},
     advice="Expand the property tree to see how much of it is computation, communication, synchronisation and waiting.",
     is_heading=True,
 )  # fmt: skip
@@ -229,8 +231,7 @@ declare(
 )  # fmt: skip
 declare(
     "comp", "execution", "Computation",
-    "Time spent on computation, outside the run-time systems of MPI, OpenMP and POSIX threads.",
-    Rest(),
+    "Time spent on computation, outside the run-time systems of MPI, OpenMP and POSIX threads.", Rest(),
     advice="Look at differences between locations on the call paths with the largest shares.", part="computation",
 )  # fmt: skip
 declare(
@@ -242,8 +243,7 @@ declare(
 
 @declare(
     "omp_idle_threads", "time", "Idle Threads",
-    "CPUs reserved for worker threads while the process runs serially or with fewer threads.",
-    Computed(),
+    "CPUs reserved for worker threads while the process runs serially or with fewer threads.", Computed(),
     expert={"needs": "threads", "summary": "CPUs reserved for worker threads while only the first thread is on a call path, outside parallel regions or inside."},
     advice="Parallelise the serial parts with the largest shares, or run with fewer threads.", part="idle",
     delay="delay_ompidle_longterm", is_lost_in_reference=True,
@@ -256,8 +256,8 @@ def omp_idle_threads(model: Model, findings: Findings) -> Cells:
 
 @declare(
     "omp_limited_parallelism", "omp_idle_threads", "Limited Parallelism",
-    "CPUs reserved for worker threads that do not take part in a parallel region, or not all the time.",
-    Computed(), advice="Give all threads work, or ask for fewer threads where there is not enough.",
+    "CPUs reserved for worker threads that do not take part in a parallel region, or not all the time.", Computed(),
+    advice="Give all threads work, or ask for fewer threads where there is not enough.",
 )  # fmt: skip
 def omp_limited_parallelism(model: Model, findings: Findings) -> Cells:
     """Difference to the master's time in outermost OpenMP regions."""

@@ -22,8 +22,9 @@ from tracecols.patterns import (
     wavefront,
     windows,
 )
-from tracecols.patterns.base import Computed, Conventions, Family, InRegions, Pattern, Property, Rest, SumOf
-from tracecols.schema.properties import VISITS
+from tracecols.patterns.base import Conventions, Family, Property
+from tracecols.patterns.found_by import Computed, InRegions, Pattern, Rest, SumOf
+from tracecols.schema.properties import PARTS, VISITS
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property, find_several, fitting
 
@@ -67,7 +68,8 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
     Raises
     ------
     AnalysisError
-        If two properties share an id, one lies below a property that does not exist, or lacks its function.
+        If two properties share an id, or one lies below a property that does not exist, lacks its function, or counts
+        as something that is not known.
     """
     found = [p for family in FAMILIES for p in family.properties if p.conventions == conventions]
     found += [p for p in more if p.conventions == conventions]
@@ -79,6 +81,10 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
             raise AnalysisError(
                 f"property {p.id!r} is declared without the function that finds it\n"
                 "  use the declaration as a decorator of the function"
+            )
+        if p.part and p.part not in PARTS:
+            raise AnalysisError(
+                f"property {p.id!r} is declared to count as {p.part!r}, which nothing does\n  there are {', '.join(PARTS)}"
             )
         by_id[p.id] = p
     children: dict[str, list[Property]] = {}

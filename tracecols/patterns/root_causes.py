@@ -16,7 +16,8 @@ from tracecols.causes.pairs import has_openmp
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.kernels import imbalance as kernels
 from tracecols.model.model import Model
-from tracecols.patterns.base import Charged, Computed, Derived, Family, Findings, Property, SumOf
+from tracecols.patterns.base import Family, Findings, Property
+from tracecols.patterns.found_by import Charged, Computed, Derived, SumOf
 from tracecols.patterns.periods import divide_like
 from tracecols.patterns.profile import of_all_periods
 from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
@@ -58,8 +59,8 @@ declare("delay_p2p", "delay_mpi", "Point-to-point", "Waiting time of others in p
 declare("delay_collective", "delay_mpi", "Collective", "Waiting time of others in collective communication.", SumOf())
 declare("delay_omp", "delay", "OpenMP", "Waiting time of other threads.", SumOf(), needs="openmp")
 declare(
-    "delay_threads", "delay", "Threads", "Waiting time of other threads for locks and for threads to end.",
-    SumOf(), **ONLY_EXACT,
+    "delay_threads", "delay", "Threads", "Waiting time of other threads for locks and for threads to end.", SumOf(),
+    **ONLY_EXACT,
 )  # fmt: skip
 for what, parent, title, waits in (
     ("delay_latesender", "delay_p2p", "Late Sender", "of receivers for late senders"),
@@ -77,8 +78,8 @@ for what, parent, title, waits in (
 ):
     only = ONLY_EXACT if what in UNKNOWN else {}
     declare(
-        f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.",
-        SumOf(), **only,
+        f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.", SumOf(),
+        **only,
     )  # fmt: skip
     declare(
         what, f"{what}_aggregate", "Short-term",
@@ -93,13 +94,12 @@ for what, parent, title, waits in (
 
 declare(
     "waitstates_propagating_vs_terminal", "", "MPI point-to-point wait states (propagating vs. terminal)",
-    "Waiting time in point-to-point communication, divided into what makes others wait and what does not.",
-    SumOf(), needs="mpi", part="root causes",
+    "Waiting time in point-to-point communication, divided into what makes others wait and what does not.", SumOf(),
+    needs="mpi", part="root causes",
 )  # fmt: skip
 declare(
     "mpi_wait_propagating", "waitstates_propagating_vs_terminal", "Propagating wait states",
-    "Waiting time that lets others wait later.",
-    SumOf(),
+    "Waiting time that lets others wait later.", SumOf(),
 )  # fmt: skip
 declare(
     "mpi_wait_propagating_ls", "mpi_wait_propagating", "Late Sender",
@@ -113,8 +113,7 @@ declare(
 )  # fmt: skip
 declare(
     "mpi_wait_terminal", "waitstates_propagating_vs_terminal", "Terminal wait states",
-    "Waiting time that does not propagate any further.",
-    SumOf(),
+    "Waiting time that does not propagate any further.", SumOf(),
 )  # fmt: skip
 declare(
     "waitstates_direct_vs_indirect", "", "MPI point-to-point wait states (direct vs. indirect)",
@@ -122,22 +121,20 @@ declare(
     SumOf(), needs="mpi", part="root causes",
 )  # fmt: skip
 declare(
-    "mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct wait states", "Waiting time that delays cause.", SumOf()
-)
-declare(
-    "mpi_wait_indirect", "waitstates_direct_vs_indirect", "Indirect wait states",
-    "Waiting time that earlier waits of others cause.",
+    "mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct wait states", "Waiting time that delays cause.",
     SumOf(),
 )  # fmt: skip
 declare(
+    "mpi_wait_indirect", "waitstates_direct_vs_indirect", "Indirect wait states",
+    "Waiting time that earlier waits of others cause.", SumOf(),
+)  # fmt: skip
+declare(
     "mpi_wait_indirect_latesender", "mpi_wait_indirect", "Late Sender",
-    "Late Sender time that earlier waits of the sender cause.",
-    charged("mpi_wait_indirect_latesender"),
+    "Late Sender time that earlier waits of the sender cause.", charged("mpi_wait_indirect_latesender"),
 )  # fmt: skip
 declare(
     "mpi_wait_indirect_latereceiver", "mpi_wait_indirect", "Late Receiver",
-    "Late Receiver time that earlier waits of the receiver cause.",
-    charged("mpi_wait_indirect_latereceiver"),
+    "Late Receiver time that earlier waits of the receiver cause.", charged("mpi_wait_indirect_latereceiver"),
 )  # fmt: skip
 
 
@@ -164,19 +161,18 @@ difference(
     "mpi_latereceiver", "mpi_wait_propagating_lr",
 )  # fmt: skip
 difference(
-    "mpi_wait_direct_latesender", "mpi_wait_direct", "Late Sender", "Late Sender time that delays of the sender cause.",
-    "mpi_latesender", "mpi_wait_indirect_latesender",
+    "mpi_wait_direct_latesender", "mpi_wait_direct", "Late Sender",
+    "Late Sender time that delays of the sender cause.", "mpi_latesender", "mpi_wait_indirect_latesender",
 )  # fmt: skip
 difference(
-    "mpi_wait_direct_latereceiver", "mpi_wait_direct", "Late Receiver", "Late Receiver time that delays of the receiver cause.",
-    "mpi_latereceiver", "mpi_wait_indirect_latereceiver",
+    "mpi_wait_direct_latereceiver", "mpi_wait_direct", "Late Receiver",
+    "Late Receiver time that delays of the receiver cause.", "mpi_latereceiver", "mpi_wait_indirect_latereceiver",
 )  # fmt: skip
 
 declare(
     "critical_path", "", "Critical path", "Time on the path that determines how long the program runs.",
-    charged("critical_path"),
-    scalasca={"needs": "root causes"}, exact={}, advice="Only what lies on it makes the program faster.",
-    part="root causes",
+    charged("critical_path"), scalasca={"needs": "root causes"}, exact={},
+    advice="Only what lies on it makes the program faster.", part="root causes",
 )  # fmt: skip
 
 
@@ -247,18 +243,16 @@ def critical_path_imbalance(
 
 declare(
     "performance_impact", "", "Performance impact",
-    "Time that the program's activities occupy, on and beside the critical path.",
-    SumOf(), scalasca={"needs": "root causes"}, exact={}, part="root causes",
+    "Time that the program's activities occupy, on and beside the critical path.", SumOf(),
+    scalasca={"needs": "root causes"}, exact={}, part="root causes",
 )  # fmt: skip
 declare(
     "performance_impact_criticalpath", "performance_impact", "Critical-path activities",
-    "Time of activities on the critical path, and what their imbalance costs.",
-    SumOf(),
+    "Time of activities on the critical path, and what their imbalance costs.", SumOf(),
 )  # fmt: skip
 declare(
     "critical_path_activities", "performance_impact_criticalpath", "Activity impact",
-    "Time of activities on the critical path, on all locations.",
-    charged("critical_path_activities"),
+    "Time of activities on the critical path, on all locations.", charged("critical_path_activities"),
 )  # fmt: skip
 declare(
     "critical_imbalance_impact", "performance_impact_criticalpath", "Imbalance impact",
@@ -267,18 +261,16 @@ declare(
 )  # fmt: skip
 difference(
     "intra_partition_imbalance", "critical_imbalance_impact", "Intra-partition imbalance",
-    "Loss by imbalance among locations that take part in an activity.",
-    "critical_imbalance_impact", "inter_partition_imbalance",
+    "Loss by imbalance among locations that take part in an activity.", "critical_imbalance_impact",
+    "inter_partition_imbalance",
 )  # fmt: skip
 declare(
     "inter_partition_imbalance", "critical_imbalance_impact", "Inter-partition imbalance",
-    "Loss by imbalance against locations that take no part in an activity.",
-    charged("inter_partition_imbalance"),
+    "Loss by imbalance against locations that take no part in an activity.", charged("inter_partition_imbalance"),
 )  # fmt: skip
 declare(
     "non_critical_path_activities", "performance_impact", "Non-critical-path activities",
-    "Time of activities beyond what lies on the critical path.",
-    charged("non_critical_path_activities"),
+    "Time of activities beyond what lies on the critical path.", charged("non_critical_path_activities"),
 )  # fmt: skip
 
 
@@ -366,8 +358,7 @@ def imbalance_above(model: Model, findings: Findings) -> Cells:
 
 @declare(
     "imbalance_above_single", "imbalance_above", "Single participant",
-    "Computation beyond the mean where only one location takes part.",
-    Derived(uses=("comp", "visits")),
+    "Computation beyond the mean where only one location takes part.", Derived(uses=("comp", "visits")),
 )  # fmt: skip
 def imbalance_above_single(model: Model, findings: Findings) -> Cells:
     """The mean for each of the others."""
@@ -391,8 +382,7 @@ def imbalance_below(model: Model, findings: Findings) -> Cells:
 
 @declare(
     "imbalance_below_bypass", "imbalance_below", "Non-participation",
-    "Computation that is lacking where a location takes no part at all.",
-    Derived(uses=("comp", "visits")),
+    "Computation that is lacking where a location takes no part at all.", Derived(uses=("comp", "visits")),
 )  # fmt: skip
 def imbalance_below_bypass(model: Model, findings: Findings) -> Cells:
     """The mean."""
@@ -402,8 +392,7 @@ def imbalance_below_bypass(model: Model, findings: Findings) -> Cells:
 
 @declare(
     "imbalance_below_singularity", "imbalance_below_bypass", "Singularity",
-    "Computation that is lacking where only one other location takes part.",
-    Derived(uses=("comp", "visits")),
+    "Computation that is lacking where only one other location takes part.", Derived(uses=("comp", "visits")),
 )  # fmt: skip
 def imbalance_below_singularity(model: Model, findings: Findings) -> Cells:
     """The mean."""

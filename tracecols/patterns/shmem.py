@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.mpi.waits import BARRIER as BARRIERS
 from tracecols.enhance.mpi.waits import N_TO_N, ONE_TO_N
+from tracecols.enhance.scan.region_rules import RegionRule, called, either, named
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, InRegions, Matches, Pattern, RegionRule, called, either, named, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import InRegions, Pattern
+from tracecols.patterns.matches import Matches
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 FAMILY = Family("SHMEM")
@@ -86,8 +89,8 @@ for id, parent, title, what, regions, recorded in (
         else {"found": InRegions(recorded), "title": f"SHMEM {title}"}
     )
     declare(
-        id, parent, title, f"Time spent in {what}.",
-        InRegions(regions), scalasca=ours, expert={"needs": "shmem"} if is_root else {},
+        id, parent, title, f"Time spent in {what}.", InRegions(regions), scalasca=ours,
+        expert={"needs": "shmem"} if is_root else {},
     )  # fmt: skip
 
 
@@ -108,21 +111,15 @@ for id, parent, title, what, ops in (
     ("shmem_wait_nxn", "shmem_collective", "Wait at SHMEM N x N", "an n-to-n operation", N_TO_N),
 ):
     declare(
-        id,
-        parent,
-        title,
-        f"Time in {what} of SHMEM until the last process of the active set has reached it.",
-        Pattern("window_members", since="enter_time"),
-        scalasca={"ops": ops},
-        expert={"ops": ops},
+        id, parent, title, f"Time in {what} of SHMEM until the last process of the active set has reached it.",
+        Pattern("window_members", since="enter_time"), scalasca={"ops": ops}, expert={"ops": ops},
         advice="Balance the work in front of it.",
-    )(wait_for_last)
+    )(wait_for_last)  # fmt: skip
 
 
 @declare(
     "shmem_latebroadcast", "shmem_collective", "Late SHMEM Broadcast",
-    "Time in a broadcast of SHMEM until its root has reached it.",
-    Pattern("window_members", since="enter_time"),
+    "Time in a broadcast of SHMEM until its root has reached it.", Pattern("window_members", since="enter_time"),
     expert={}, advice="Let the root begin earlier, or choose the process that is ready first.",
 )  # fmt: skip
 def late_broadcast(model: Model, m: CompoundTable, parent: Matches) -> Matches:

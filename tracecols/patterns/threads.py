@@ -7,23 +7,11 @@ import numpy as np
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import CONSTRUCTS
 from tracecols.enhance.mpi.waits import CONDITION, CRITICAL, MUTEX, OPENMP, wait_for_locks, wait_for_threads
+from tracecols.enhance.scan.region_rules import called, either, in_role, named
 from tracecols.model.model import Model
-from tracecols.patterns.base import (
-    Cause,
-    Causes,
-    Computed,
-    Family,
-    Findings,
-    InRegions,
-    Matches,
-    Pattern,
-    SumOf,
-    called,
-    either,
-    in_role,
-    named,
-    region_of,
-)
+from tracecols.patterns.base import Family, Findings, region_of
+from tracecols.patterns.found_by import Computed, InRegions, Pattern, SumOf
+from tracecols.patterns.matches import Cause, Causes, Matches
 from tracecols.severity.cells import Cells
 
 FAMILY = Family("threads")
@@ -40,14 +28,14 @@ API_CALL = in_role(["function", "wrapper"])
 CRITICAL_CONSTRUCT = in_role(["critical"], "openmp")
 
 declare(
-    "omp_time", "execution", "OpenMP", "Time spent in the OpenMP run-time system and API.",
-    SumOf(), advice="Join small parallel regions and barriers, or use fewer threads for them.",
+    "omp_time", "execution", "OpenMP", "Time spent in the OpenMP run-time system and API.", SumOf(),
+    advice="Join small parallel regions and barriers, or use fewer threads for them.",
 )  # fmt: skip
 
 
 @declare(
-    "omp_management", "omp_time", "Management", "Time spent creating teams of threads and ending them.",
-    Computed(), advice="Join small parallel regions to larger ones, or use fewer threads in them.", is_heading=True,
+    "omp_management", "omp_time", "Management", "Time spent creating teams of threads and ending them.", Computed(),
+    advice="Join small parallel regions to larger ones, or use fewer threads in them.", is_heading=True,
     part="management", is_lost_in_reference=True,
 )  # fmt: skip
 def omp_management(model: Model, findings: Findings) -> Cells:
@@ -56,8 +44,8 @@ def omp_management(model: Model, findings: Findings) -> Cells:
 
 
 @declare(
-    "omp", "execution", "OMP", "Time spent in the OpenMP run-time system and API, and forking.",
-    Computed(), scalasca=None, expert={"needs": "threads"},
+    "omp", "execution", "OMP", "Time spent in the OpenMP run-time system and API, and forking.", Computed(),
+    scalasca=None, expert={"needs": "threads"},
 )  # fmt: skip
 def omp(model: Model, findings: Findings) -> Cells:
     """Region rule, and the time to fork, which lies on call paths of any region."""
@@ -70,8 +58,8 @@ def forks(model: Model, findings: Findings) -> Cells:
 
 
 @declare(
-    "omp_fork", "omp_management", "Fork", "Time spent creating and starting teams of threads.",
-    Computed(), expert={"parent": "omp", "function": forks},
+    "omp_fork", "omp_management", "Fork", "Time spent creating and starting teams of threads.", Computed(),
+    expert={"parent": "omp", "function": forks},
 )  # fmt: skip
 def omp_fork(model: Model, findings: Findings) -> Cells:
     """From FORK to each thread's ENTER."""
@@ -79,12 +67,12 @@ def omp_fork(model: Model, findings: Findings) -> Cells:
 
 
 declare(
-    "omp_synchronization", "omp_time", "Synchronization", "Time spent in OpenMP synchronisation.",
-    SumOf(), expert={"parent": "omp", "found": InRegions(SYNCHRONIZATION)}, is_heading=True,
+    "omp_synchronization", "omp_time", "Synchronization", "Time spent in OpenMP synchronisation.", SumOf(),
+    expert={"parent": "omp", "found": InRegions(SYNCHRONIZATION)}, is_heading=True,
 )  # fmt: skip
 declare(
-    "omp_barrier", "omp_synchronization", "Barrier", "Time spent in OpenMP barriers.",
-    SumOf(), expert={"found": InRegions(BARRIERS)}, is_heading=True,
+    "omp_barrier", "omp_synchronization", "Barrier", "Time spent in OpenMP barriers.", SumOf(),
+    expert={"found": InRegions(BARRIERS)}, is_heading=True,
 )  # fmt: skip
 declare(
     "omp_ebarrier", "omp_barrier", "Explicit", "Time spent in explicit OpenMP barriers.",
@@ -165,8 +153,8 @@ def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "omp_lock_contention_critical", "omp_critical", "Contention",
     "Time lost before a critical section because another thread is inside.",
     Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
-    advice="Make critical sections shorter or fewer, or stagger the arrival of threads.",
-    delay="delay_lock_aggregate", is_lost_in_reference=True,
+    advice="Make critical sections shorter or fewer, or stagger the arrival of threads.", delay="delay_lock_aggregate",
+    is_lost_in_reference=True,
 )  # fmt: skip
 def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by a critical region."""
@@ -175,8 +163,7 @@ def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matc
 
 
 @declare(
-    "omp_lock_contention_api", "omp_lock_api", "Contention",
-    "Time lost waiting for a lock that another thread holds.",
+    "omp_lock_contention_api", "omp_lock_api", "Contention", "Time lost waiting for a lock that another thread holds.",
     Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
     advice="Hold locks shorter, use more of them, or data structures without locks.", delay="delay_lock_aggregate",
     is_lost_in_reference=True,
@@ -234,8 +221,8 @@ declare(
 )  # fmt: skip
 
 declare(
-    "pthread_time", "execution", "POSIX Threads", "Time spent in calls of the POSIX threads API.",
-    SumOf(), advice="Hold locks shorter, use more of them, and create threads once instead of often.",
+    "pthread_time", "execution", "POSIX Threads", "Time spent in calls of the POSIX threads API.", SumOf(),
+    advice="Hold locks shorter, use more of them, and create threads once instead of often.",
 )  # fmt: skip
 declare(
     "pthread_management", "pthread_time", "Management", "Time spent in management of POSIX threads.",

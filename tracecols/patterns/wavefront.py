@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.definitions.topologies import Topology
+from tracecols.enhance.scan.region_rules import named
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, Matches, Pattern, named, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import Pattern
+from tracecols.patterns.matches import Matches
 
 FAMILY = Family("wavefronts")
 declare = FAMILY.declare
@@ -226,9 +229,8 @@ for number, (corner, title) in enumerate(CORNERS.items()):
     @declare(
         f"mpi_latesender_wavefront_{corner}", "mpi_latesender", f"Wavefront from {title}",
         f"Late Sender time while the pipeline of a sweep from the {title} is filled again after one from elsewhere.",
-        Pattern("messages"),
-        advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.", confidence=0.8,
-        needs="grid", overlaps=True, expert={},
+        Pattern("messages"), advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.",
+        confidence=0.8, needs="grid", overlaps=True, expert={},
     )  # fmt: skip
     def refill(model: Model, m: CompoundTable, parent: Matches, number: int = number) -> Matches:
         """Late senders whose message starts a sweep from this corner."""

@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, InRegions, Matches, Pattern, RegionRule, SumOf, called, region_of
+from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.found_by import InRegions, Pattern, SumOf
+from tracecols.patterns.matches import Matches
 from tracecols.patterns.mpi import ACTIVE, FENCE, PASSIVE, mpi
 
 FAMILY = Family("one-sided communication")
@@ -43,22 +46,17 @@ for id, parent_id, title, what, operations in (
     ("mpi_rma_fence_wait", "mpi_rma_fence", "Wait at Fence", "a fence", FENCE),
 ):
     declare(
-        id,
-        parent_id,
-        title,
-        f"Time in {what} until the last process has reached it.",
-        Pattern("window_members", since="enter_time"),
-        scalasca=None,
-        expert={"operations": operations},
+        id, parent_id, title, f"Time in {what} until the last process has reached it.",
+        Pattern("window_members", since="enter_time"), scalasca=None, expert={"operations": operations},
         advice="Balance the work in front of it.",
-    )(wait_for_last)
+    )(wait_for_last)  # fmt: skip
 
 
 @declare(
     "mpi_rma_earlywait", "mpi_rma_gat_synchronization", "Early Wait",
     "Time MPI_Win_wait waits for the last origin to complete its accesses.",
-    Pattern("epochs", since="wait_enter_time"),
-    scalasca=None, expert={}, advice="Call MPI_Win_wait later, or balance the work of the origins.",
+    Pattern("epochs", since="wait_enter_time"), scalasca=None, expert={},
+    advice="Call MPI_Win_wait later, or balance the work of the origins.",
 )  # fmt: skip
 def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering MPI_Win_wait to the latest enter of MPI_Win_complete.
@@ -80,8 +78,8 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "mpi_rma_latecomplete", "mpi_rma_earlywait", "Late Complete",
     "Early Wait time after the last access of the origin, which completes late.",
-    Pattern("epochs", until="complete_enter_time"),
-    scalasca=None, expert={}, advice="Call MPI_Win_complete right after the last access.",
+    Pattern("epochs", until="complete_enter_time"), scalasca=None, expert={},
+    advice="Call MPI_Win_complete right after the last access.",
 )  # fmt: skip
 def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the end of the origin's last access to entering MPI_Win_complete, as far as it was waited for."""
@@ -94,8 +92,8 @@ def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "mpi_rma_latepost", "mpi_rma_gat_synchronization", "Late Post",
     "Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
-    Pattern("epochs", until="post_enter_time"),
-    scalasca=None, expert={}, advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
+    Pattern("epochs", until="post_enter_time"), scalasca=None, expert={},
+    advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
 )  # fmt: skip
 def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call in which the origin was at that time to entering MPI_Win_post."""
@@ -106,8 +104,8 @@ def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "mpi_rma_earlytransfer", "mpi_communication", "Early Transfer",
     "Time MPI_Put or MPI_Get waits because the target exposes its window late.",
-    Pattern("epochs", until="post_enter_time"),
-    scalasca=None, expert={"needs": "windows"}, advice="Call MPI_Win_post earlier, or begin the access epoch later.",
+    Pattern("epochs", until="post_enter_time"), scalasca=None, expert={"needs": "windows"},
+    advice="Call MPI_Win_post earlier, or begin the access epoch later.",
 )  # fmt: skip
 def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the access in which the origin was at that time to entering MPI_Win_post."""
@@ -138,15 +136,10 @@ for id, parent_id, title, what, operations in (
     ("mpi_rma_wait_at_fence", "mpi_rma_sync_active", "Wait at Fence", "a fence", FENCE),
 ):
     declare(
-        id,
-        parent_id,
-        title,
-        f"Time in {what} until the last process has reached it.",
-        Pattern("window_members", since="enter_time"),
-        scalasca={"operations": operations},
-        needs="windows",
+        id, parent_id, title, f"Time in {what} until the last process has reached it.",
+        Pattern("window_members", since="enter_time"), scalasca={"operations": operations}, needs="windows",
         advice="Balance the work in front of it.",
-    )(wait_within_call)
+    )(wait_within_call)  # fmt: skip
 
 
 @declare(
@@ -177,8 +170,8 @@ def largest_of_each(
 @declare(
     "mpi_rma_early_wait", "mpi_rma_sync_active", "Early Wait",
     "Time MPI_Win_wait waits for the last origin to complete its accesses.",
-    Pattern("epochs", since="wait_enter_time"),
-    needs="windows", advice="Call MPI_Win_wait later, or balance the work of the origins.",
+    Pattern("epochs", since="wait_enter_time"), needs="windows",
+    advice="Call MPI_Win_wait later, or balance the work of the origins.",
 )  # fmt: skip
 def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering MPI_Win_wait to the latest enter of MPI_Win_complete, or to the end of the call."""
@@ -199,8 +192,8 @@ def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Ma
 @declare(
     "mpi_rma_sync_late_post", "mpi_rma_sync_active", "Late Post",
     "Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
-    Pattern("epochs", until="post_enter_time"),
-    needs="windows", advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
+    Pattern("epochs", until="post_enter_time"), needs="windows",
+    advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
 )  # fmt: skip
 def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call in which the origin was to the latest MPI_Win_post of its targets."""
@@ -211,8 +204,7 @@ def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
 @declare(
     "mpi_rma_comm_late_post", "mpi_rma_communication", "Late Post",
-    "Time an access to a window waits because the target exposes it late.",
-    Pattern("epochs", until="post_enter_time"),
+    "Time an access to a window waits because the target exposes it late.", Pattern("epochs", until="post_enter_time"),
     needs="windows", advice="Call MPI_Win_post earlier, or begin the access epoch later.",
 )  # fmt: skip
 def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -224,8 +216,8 @@ def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matc
 @declare(
     "mpi_rma_sync_lock_competition", "mpi_rma_sync_passive", "Lock Competition",
     "Time MPI_Win_lock or MPI_Win_unlock waits for a lock that another process holds.",
-    Pattern("lock_epochs", until="previous_release_time"),
-    needs="windows", advice="Hold locks shorter, use shared locks, or several windows.",
+    Pattern("lock_epochs", until="previous_release_time"), needs="windows",
+    advice="Hold locks shorter, use shared locks, or several windows.",
 )  # fmt: skip
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the ENTER of the locking call to the release of the lock before, as far as it lies in the locking or the

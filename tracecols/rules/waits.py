@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.given.parameters import Parameter
-from tracecols.patterns.base import Matches, Pattern, Property
+from tracecols.patterns.base import Property
+from tracecols.patterns.found_by import Pattern
+from tracecols.patterns.matches import Matches
 from tracecols.rules.base import Evidence, Result, rule
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.severity.axes import SystemAxis

@@ -30,6 +30,9 @@ COUNTED = (
     " idle time counts besides",
     "{call path counted outside its|call paths counted outside their} parallel region, as the reference does",
     # processes
+    "{send|sends} without receive ({it and its|they and their} bytes count as sent; what {it|they} waited for",
+    "{receive|receives} without send ({it and its|they and their} bytes, as far as recorded, count as received; what"
+    " {it|they} waited for",
     "{send|sends} without receive",
     "{receive|receives} without send",
     "{cancelled request|cancelled requests}",

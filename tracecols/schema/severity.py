@@ -65,7 +65,9 @@ SEVERITY_TABLES: dict[str, Table] = {
                     since=(5, 2),
                     nullable=True,
                 ),
-                Column("delay", "string", "of a wait: property whose costs say who causes it", since=(5, 3)),
+                Column(
+                    "delay", "string", "property whose costs say who causes it; empty: as of a wait above", since=(5, 3)
+                ),
                 Column("part", "string", f"as what its values count: {', '.join(PARTS)}", since=(5, 3)),
                 Column(
                     "is_heading",

@@ -12,7 +12,8 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.errors import AnalysisError
 from tracecols.model.model import Model
 from tracecols.model.tables import TABLES
-from tracecols.patterns.base import Cause, Causes, Family, Matches, Property
+from tracecols.patterns.base import Family, Property
+from tracecols.patterns.matches import Cause, Causes, Matches
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed
 from tracecols.schema.causes import WAITS
 from tracecols.schema.severity import DEFAULT

@@ -21,21 +21,10 @@ from tracecols.enhance.dataflow.steps import WITHIN
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
 from tracecols.model.model import Model, Progress
 from tracecols.model.tables import TABLES, tables_of
-from tracecols.patterns.base import (
-    Charged,
-    Computed,
-    Conventions,
-    Derived,
-    Findings,
-    InRegions,
-    Instances,
-    Matches,
-    Pattern,
-    Property,
-    Rest,
-    SumOf,
-)
+from tracecols.patterns.base import Conventions, Findings, Property
 from tracecols.patterns.device_times import DeviceTimes
+from tracecols.patterns.found_by import Charged, Computed, Derived, InRegions, Pattern, Rest, SumOf
+from tracecols.patterns.matches import Instances, Matches
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema.causes import CHARGED, RUN_CAUSES
 from tracecols.schema.properties import DEVICE_TIME, VISITS

@@ -66,8 +66,8 @@ class PropertyAxis:
         1 for a property that is time in which a location waits for another, else 0. Where -1 is given, as by default,
         it is not known: waits are then those that are declared with the same id, and what is below a wait.
     delay, part : list of str
-        Of a wait the property whose costs say who causes it, and as what its values count
-        (`schema.properties.PARTS`); empty: as those of the property above.
+        The property whose costs say who causes it (empty: as those of the wait above), and as what its values count
+        (`schema.properties.PARTS`; empty: as those of the property above).
     is_heading, is_estimate : list of int
         1 for a property that titles of findings do without, and for one whose parts may exceed it in a cell, else 0.
         Where `is_heading` is -1, as by default, none of these four is known: they are what is declared with the same

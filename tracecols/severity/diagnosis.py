@@ -711,7 +711,9 @@ def advice_of(cube: Severities, name: str) -> str:
 def _causes(cube: Severities, name: str) -> Cells | None:
     """Return the costs that say who causes a wait state; None if the cube has none."""
     axis = cube.properties
-    return cube.cells.get(axis.nearest(name, axis.delay))
+    # what is below a wait waits for the same
+    of = [name, *(at for at in axis.above(name) if axis.is_wait[axis.number[at]])]
+    return cube.cells.get(next((delay for at in of if (delay := axis.delay[axis.number[at]])), ""))
 
 
 def _finding(

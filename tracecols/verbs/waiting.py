@@ -11,7 +11,8 @@ from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.model.model import Model
 from tracecols.model.readable import nullable
-from tracecols.patterns.base import Matches, Property
+from tracecols.patterns.base import Property
+from tracecols.patterns.matches import Matches
 from tracecols.schema import answers
 from tracecols.schema.properties import LATE_SENDER
 from tracecols.schema.severity import DEFAULT

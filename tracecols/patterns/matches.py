@@ -1,0 +1,142 @@
+"""What patterns find: rows of compound tables that show a behaviour, their further events, and who causes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable, pick, read_only
+from tracecols.severity.cells import Cells
+
+
+@dataclass
+class Matches:
+    """Rows of a compound table that show a behaviour, and what each costs.
+
+    Attributes
+    ----------
+    row : (n,) int64
+        Rows of the table.
+    severity : (n,) int64
+        Ticks, occurrences or bytes.
+    call_path, location : (n,) int32
+        Where it is charged.
+    """
+
+    row: NDArray[np.int64]
+    severity: NDArray[np.int64]
+    call_path: NDArray[np.int32]
+    location: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return self.row.size
+
+    def where(self, mask: NDArray[np.bool_], **changed: NDArray[Any]) -> Matches:
+        """Keep the matches a mask selects; `severity`, `call_path`, `location` may be given anew, for all before
+        masking.
+
+        Parameters
+        ----------
+        mask : (n,) bool
+            Matches to keep.
+        **changed : (n,) array
+            New values of `severity`, `call_path` or `location`, of all matches before masking.
+        """
+        kept = np.flatnonzero(mask)
+        columns = {name: changed.get(name, getattr(self, name))[kept] for name in ("severity", "call_path", "location")}
+        return Matches(self.row[kept], **columns)
+
+    def counted(self, mask: NDArray[np.bool_]) -> Matches:
+        """Keep the matches a mask selects; each counts as one occurrence.
+
+        Parameters
+        ----------
+        mask : (n,) bool
+            Matches to keep.
+        """
+        return self.where(mask, severity=np.ones(len(self), np.int64))
+
+    def read_only(self) -> Matches:
+        """Return the same matches in arrays that cannot be written to."""
+        return Matches(*(read_only(column) for column in (self.row, self.severity, self.call_path, self.location)))
+
+    def cells(self) -> Cells:
+        """Add up the severities per call path and location."""
+        found = np.flatnonzero((self.call_path >= 0) & (self.severity != 0))
+        return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
+
+
+@dataclass(frozen=True)
+class Constituent:
+    """Further events of a compound event (thesis 3.7): rows of another table that a pointer of the root leads to.
+
+    Attributes
+    ----------
+    pointer : str
+        Column of the root table that holds rows of events, `recv_enter` for instance.
+    table : str
+        Table the rows are looked up in. It has to be complete where the root is (`engine.STEPS`).
+    column : str
+        Column of that table that holds the same rows, `enter` for instance.
+    """
+
+    pointer: str
+    table: str
+    column: str
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Who lets a match wait, as columns of its table.
+
+    Attributes
+    ----------
+    location, call_path, time : str
+        Columns that say where the causing event is and when it comes.
+    """
+
+    location: str
+    call_path: str
+    time: str
+
+
+@dataclass
+class Causes:
+    """Who lets matches wait.
+
+    Attributes
+    ----------
+    location, call_path : (n,) int32
+        Where the causing event is; -1 not known.
+    time : (n,) int64
+        When it comes, in ticks.
+    """
+
+    location: NDArray[np.int32]
+    call_path: NDArray[np.int32]
+    time: NDArray[np.int64]
+
+
+class Instances:
+    """The constituents of all rows of a root table: the columns of their table, row by row; null where there is none.
+
+    Attributes
+    ----------
+    row : (n,) int64
+        Row of the table, -1 where there is none.
+    found : (n,) bool
+        Where there is one.
+    table : CompoundTable
+        The table of the constituents.
+    """
+
+    def __init__(self, table: CompoundTable, row: NDArray[np.int64]) -> None:
+        self.table, self.row, self.found = table, row, row >= 0
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("_") or name == "table":
+            raise AttributeError(name)
+        return pick(getattr(self.table, name), self.row)
