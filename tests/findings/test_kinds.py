@@ -234,6 +234,18 @@ def test_short__leaves_types_out(region, name):
     assert wording.short(region) == name
 
 
+def test_regions__that_take_far_too_long_are_stalled():
+    small = {"n_regions": 100, "n_threads": 4, "work_each": 1e-5, "lost_each": 1e-4}
+    subject = wording.Subject("solve", "", "OpenMP, Fork", "!$omp parallel @a.c:1")
+    facts = {"kind": "regions", "evidence": small}
+    assert wording.what(facts, subject) == "100 parallel regions in solve with 10 us of work per thread each"
+    stalled = {"kind": "regions", "evidence": small | {"lost_each": 1e-2}}
+    assert wording.what(stalled, subject) == "threads are stalled in 100 parallel regions in solve: each loses 10 ms"
+    assert "cores" in wording.advice(stalled, subject)
+    large = {"kind": "regions", "evidence": small | {"work_each": 1e-2, "lost_each": 1e-2}}
+    assert "beyond their work" in wording.what(large, subject)
+
+
 def test_advice__of_order_is_not_given_for_calls_that_complete_several():
     facts = {"kind": "computation", "evidence": {"mine": 2.0, "others": 1.0}}
     title = "MPI, Late Sender, Messages in Wrong Order, From Different Sources"

@@ -98,6 +98,7 @@ class Evidence:
             "mean_bytes": float(length.mean()),
             "bytes": int(length.sum()),
             "n_senders": int(np.unique(m.send_location[mine]).size),
+            "passed_on": float(np.isin(m.send_location[mine], m.recv_location[mine]).mean()),
         } | self._calls(c)
 
     def _calls(self, c: Cause) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def explain(
         (p for p in parts if len(parts[p])),
         key=lambda p: (-is_wait[axis.number[p]], -_depth(axis.parent, axis.number, p)),
     )
-    value = {p: np.maximum(np.asarray(parts[p].value, np.float64), 0) for p in names}
+    value = {p: _not_negative(np.asarray(parts[p].value, np.float64)) for p in names}
     left = {p: v.copy() for p, v in value.items()}
     taken: list[dict[str, NDArray[np.float64]]] = []
     for cause in causes:
@@ -114,13 +114,21 @@ def explain(
     return result, rest
 
 
+def _not_negative(value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values with the same sum of which none is negative, as tasks and clocks make them: what these take off, all
+    others give in proportion."""
+    if (value >= 0).all():
+        return value
+    positive = np.maximum(value, 0)
+    whole = float(positive.sum())
+    return np.asarray(positive * (max(float(value.sum()), 0.0) / whole if whole else 0.0), np.float64)
+
+
 def _remaining(part: Cells, left: NDArray[np.float64], value: NDArray[np.float64]) -> Cells:
     """Return cells less what was taken of them; unchanged if nothing was."""
     if np.array_equal(left, value):
         return part
-    # cells below zero, as tasks and clocks make them, stay
-    now = left + np.minimum(np.asarray(part.value, np.float64), 0)
-    return Cells(part.key[now != 0], now[now != 0])
+    return Cells(part.key[left > 0], left[left > 0])
 
 
 def _depth(parent: list[str], number: Mapping[str, int], name: str) -> int:
@@ -153,16 +161,17 @@ def _take_below(
     key: NDArray[np.int64],
     wanted: NDArray[np.float64],
 ) -> None:
-    """Take what is still wanted from call paths below, in proportion: forks and joins belong to the region that they
-    begin and end."""
+    """Take what is still wanted from call paths of OpenMP below, in proportion: forks and joins belong to the region
+    that they begin and end."""
     end = cube.call_paths.end
+    of_openmp = np.asarray(cube.call_paths.paradigm == "openmp", np.bool_)
     for at in np.flatnonzero(wanted > 0).tolist():
         path, location = int(key[at] >> 32), int(key[at] & 0xFFFFFFFF)
         mine = {}
         for p in taken:
             c = parts[p]
             low, high = np.searchsorted(c.key, [path << 32, int(end[path]) << 32])
-            there = low + np.flatnonzero(c.location[low:high] == location)
+            there = low + np.flatnonzero((c.location[low:high] == location) & of_openmp[c.call_path[low:high]])
             if there.size:
                 mine[p] = there
         whole = sum(float(left[p][there].sum()) for p, there in mine.items())

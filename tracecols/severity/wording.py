@@ -19,6 +19,9 @@ MANY = 20
 SMALL = 1e-3
 """Seconds of work up to which a parallel region may be too small."""
 
+STALLED = 2e-3
+"""Seconds that a thread loses in a small parallel region, from which on it is not the region itself that takes them."""
+
 LONG = 0.5
 """Part of the time of calls that lies in few long ones, from which on that is said."""
 
@@ -102,6 +105,11 @@ def are_too_small(f: Facts) -> bool:
     return 0 < e.get("work_each", 0) < SMALL and e["lost_each"] > 0.5 * e["work_each"]
 
 
+def are_stalled(f: Facts) -> bool:
+    """Say whether small parallel regions take so long that threads must have been kept from running."""
+    return are_too_small(f) and f["evidence"]["lost_each"] > STALLED
+
+
 # -- what ----------------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +158,8 @@ def _serial(f: Facts, s: Subject) -> str:
 def _regions(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     n = e.get("n_regions", 0)
+    if n and are_stalled(f):
+        return f"threads are stalled in {number_of(n, 'parallel region')} in {s.region}: each loses {seconds(e['lost_each'])}"
     if n and are_too_small(f):
         more = f", and small ones in {number_of(e['n_more'], 'other function')}" if e.get("n_more") else ""
         return f"{number_of(n, 'parallel region')} in {s.region} with {seconds(e['work_each'])} of work per thread each{more}"
@@ -177,7 +187,8 @@ def _collectives(f: Facts, s: Subject) -> str:
 
 def _calls(f: Facts, s: Subject) -> str:
     who = f" by {s.who} alone" if s.who else ""
-    return f"{s.where} in {s.region}{who} takes long"
+    call = s.where if s.where.lower().startswith(("mpi_", "shmem_")) else "a call of MPI"
+    return f"{call} in {s.region}{who} takes long"
 
 
 def _lock(f: Facts, s: Subject) -> str:
@@ -190,14 +201,21 @@ def _lock(f: Facts, s: Subject) -> str:
 
 def _barrier(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    return f"{number_of(e.get('visits', 0), 'execution')} of {s.region} wait at barriers for now one rank, now another"
+    return f"processes wait at barriers in {s.region} ({number_of(e.get('n_calls', 0), 'call')}), now for one rank, now for another"
 
 
 def _overlap(f: Facts, s: Subject) -> str:
     return f"{s.region} waits for its messages right after posting them; computation follows only then"
 
 
+def is_passed_on(f: Facts) -> bool:
+    """Say whether those who send have received themselves."""
+    return bool(f["evidence"].get("passed_on", 1.0) >= 0.5)
+
+
 def _pipeline(f: Facts, s: Subject) -> str:
+    if not is_passed_on(f):
+        return f"ranks wait for messages in {s.region} that are sent late"
     return f"ranks wait in turn for messages in {s.region}: a pipeline that is filled and drained"
 
 
@@ -247,6 +265,8 @@ def advice(f: Facts, s: Subject) -> str:
             return f"Let others take part in {s.region}, make it shorter, or let them do something else meanwhile."
         return f"Distribute the work of {s.region} evenly, or find out why it takes longer there."
     if kind == "regions":
+        if are_stalled(f):
+            return "Look whether more threads run than there are cores, and where they are bound; then join small parallel regions."
         if are_too_small(f):
             return f"Open one parallel region around all of {s.region}, or give small ones fewer threads (if clause)."
         return "Remove barriers that are not needed (nowait), and join parallel regions."
@@ -258,6 +278,8 @@ def advice(f: Facts, s: Subject) -> str:
         return "Send less, send earlier without blocking, and compute while messages are on their way."
     if kind == "collectives" and has_large_share(f):
         return "Look whether more processes or threads run than there are cores; otherwise look at the network."
+    if kind == "pipeline" and not is_passed_on(f):
+        return "Send earlier, or compute first what does not depend on the messages."
     if kind == "calls":
         return next((text for begin, text in CALLS.items() if s.where.lower().startswith(begin)), ADVICE[kind])
     return ADVICE[kind]
