@@ -228,7 +228,7 @@ def test_stages__forget_what_no_later_step_reads_and_make_nothing_twice(wanted, 
     assert len(made) == len(set(made)) > 20
     # what waits for the last stages, and the limits of buckets
     assert left[-1] == {"buckets"}
-    assert "sync_points" in left[-2] and not {"outgoing_messages", "late_senders", "segments"} & left[-2]
+    assert "sync_points" in left[-2] and not {"outgoing_messages", "late_senders"} & left[-2]
 
 
 def test_finish__begins_when_nothing_is_kept_for_other_slices(store, tmp_path, monkeypatch):
