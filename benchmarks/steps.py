@@ -35,7 +35,7 @@ from tracecols.model.model import enhance
 from tracecols.model.table_files import ENHANCED
 from tracecols.model.table_writer import write_tables
 from tracecols.patterns.registry import FAMILIES
-from tracecols.replay.graph import build_graph
+from tracecols.replay.graph import find_graph
 from tracecols.schema import EVENTS
 from tracecols.search.cube import analyze_model
 from tracecols.severity import SeverityCube
@@ -424,8 +424,8 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("table_windows", "tables", "table window members", _ask(_with_calls, lambda m: len(m.window_members)), SERIES | WHOLE | RMA),
     ("table_epochs", "tables", "table epochs", _ask(_with_calls, lambda m: len(m.epochs)), SERIES | WHOLE | RMA),
     ("replay_graph", "tables", "replay: nodes and edges from the tables, one thread",
-     _ask(_with_tables, lambda m: len(build_graph(m).nodes)), SERIES | WHOLE),
-    ("replay_sweep", "tables", "replay: one sweep", lambda s: build_graph(s.model()).sweep, SERIES | WHOLE),
+     _ask(_with_tables, lambda m: len(find_graph(m).graph().nodes)), SERIES | WHOLE),
+    ("replay_sweep", "tables", "replay: one sweep", lambda s: find_graph(s.model()).graph().sweep, SERIES | WHOLE),
     ("enhance", "tables", "all enhanced tables as Parquet, all threads", _enhance, SERIES),
     ("export_parquet", "export", "export a cube as Parquet", lambda s: partial(export, s.cube(), s.scratch / "made.parquet"), {}),
     ("export_csv", "export", "export a cube as CSV", lambda s: partial(export, s.cube(), s.scratch / "made.csv"), {}),

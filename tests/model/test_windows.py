@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import slow
-from random_programs import RandomProgram
-from random_threads import RandomThreads
+from support.random_programs import RandomProgram
+from support.random_threads import RandomThreads
 
 import tracecols
 from tracecols.enhance.scan.periods import Periods

@@ -55,7 +55,7 @@ COUNTED = (
     "{reference|references} of calls to streams that do not exist in their process",
     "{kernel|kernels} launched before the piece",
     "{kernel|kernels} without a launch",
-    "{kernel whose launch is|kernels whose launches are} not told: late hosts and launch latency are not known",
+    "{kernel whose launch is|kernels whose launches are} not recorded: late hosts and launch latency are not known",
     "{launch|launches} without a kernel",
     "{kernel that begins before its|kernels that begin before their} launch",
     "{copy that never ends|copies that never end}",
