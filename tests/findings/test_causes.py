@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
-from conftest import SHARED
+from conftest import SHARED, slow
+from random_programs import RandomProgram
 
 import tracecols
 
@@ -86,3 +88,16 @@ def test_first_finding__costs_what_the_fault_costs(name, first):
 def test_first_finding__gains_what_the_program_gains_without_the_fault(name, gain, first):
     _, diagnosis = first(name)
     assert diagnosis.findings[0].gain == pytest.approx(gain, rel=1 / 3)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, *slow(range(4, 44))])
+def test_causes__of_any_program_take_no_more_than_there_is(seed, tmp_path):
+    store = RandomProgram(seed, tmp_path / "traces.otf2", 15, 1 + seed % 4, 1 + seed % 3).store(tmp_path / "x.trace")
+    cube = tracecols.open(store.path).analyze()
+    diagnosis, taken = cube.diagnosis(100), Counter()
+    for finding in diagnosis.findings:
+        for name, seconds in finding.parts:
+            taken[name] += seconds
+    for name, seconds in taken.items():
+        assert seconds <= cube.focused().total(name) * (1 + 1e-9) + 1e-12, name
+    assert diagnosis.text() and json.dumps(diagnosis.to_dict())
