@@ -21,7 +21,7 @@ from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
 from tracecols.given.providers import provider
-from tracecols.schema.properties import COMPUTATION, EXECUTION, IDLE, TIME
+from tracecols.schema.properties import COMPUTATION, DEVICE_IDLE, EXECUTION, IDLE, TIME
 from tracecols.severity import accelerators, focus, wording
 from tracecols.severity.causes import CAUSES, Explained, causes_of, explain
 from tracecols.severity.cells import Cells
@@ -607,7 +607,7 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
     n = max(found.n_devices, 1)
     devices = "the device is" if n == 1 else f"the {n:,} devices are"
     yield Finding(
-        property=accelerators.DEVICE_IDLE,
+        property=DEVICE_IDLE,
         title="Idle Devices",
         seconds=0.0,
         share=0.0,
@@ -632,7 +632,8 @@ def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[
     """Return what threads that give work to devices spend their time with: titles of properties with their shares."""
     axis = cube.properties
     found = []
-    for name in (_of_computation(cube), "mpi", "omp_time", "pthread_time", "device_api"):
+    parts = [name for name, parent in zip(axis.id, axis.parent, strict=True) if parent == EXECUTION]
+    for name in dict.fromkeys((_of_computation(cube), *parts)):
         if name in cube.cells:
             cells = cube.cells_of(name, "iee")
             found.append(
