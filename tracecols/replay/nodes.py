@@ -199,7 +199,7 @@ class Nodes:
         return result
 
     def calls_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the outermost MPI calls that events stand in, their ENTER and EXIT among them; -1 for none."""
+        """Return the outermost MPI calls that events are in, their ENTER and EXIT among them; -1 for none."""
         result = np.empty(rows.size, np.int64)
         kernels.calls_around(np.asarray(rows, np.int64), self.first_row, self.ranks, self.role, result)
         return result

@@ -677,7 +677,7 @@ def _culprits(cube: Severities, locations: list[int], is_process: bool) -> str:
 
 
 def title_of(cube: Severities, name: str) -> str:
-    """Return the title of a property behind those above it which it needs: MPI, Point-to-point, Late Sender."""
+    """Return the title of a property after those above it which it needs: MPI, Point-to-point, Late Sender."""
     axis = cube.properties
     titles: list[str] = []
     while name:
