@@ -62,11 +62,13 @@ class Evidence:
             "largest": float(w.total.max() / self.resolution),
             "by_location": [[int(w.who[i]), float(w.total[i] / self.resolution), float(share[i])] for i in order],
         }
-        if c.locations.size:
-            mine, others = np.isin(w.who, c.locations), ~np.isin(w.who, c.locations)
+        # other threads of the process may have none of the work
+        mine = np.isin(w.who, c.locations)
+        if mine.any():
+            others = ~mine
             found["mine"] = float(w.total[mine].mean() / self.resolution)
             found["others"] = float(w.total[others].mean() / self.resolution) if others.any() else None
-            found |= self._trend(w, int(c.locations[0]))
+            found |= self._trend(w, int(c.locations[np.isin(c.locations, w.who)][0]))
         return found
 
     def _trend(self, w: Work, location: int) -> dict[str, Any]:
