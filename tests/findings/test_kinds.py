@@ -105,6 +105,22 @@ def test_imbalance__of_now_one_now_another_is_no_ranks_fault():
     assert first.kind == "changing" and first.rank is None and first.cause.location == ""
 
 
+def test_imbalance__of_regions_with_what_they_call_counts_both():
+    run = Run(4)
+    own, called = (0, 1 * MS, 3 * MS, 3 * MS), (20 * MS, 18 * MS, 0, 0)
+    for _ in range(4):
+        for r in run.ranks:
+            one = run.at(r).enter(run.now[r], "step")
+            run.now[r] += own[r]
+            if called[r]:
+                run.compute(r, f"part of {r}", called[r])
+            one.leave(run.now[r])
+        run.collective("MPI_Allreduce", "allreduce")
+    first = run.diagnosis().findings[0]
+    # 20, 19, 3 and 3 ms
+    assert first.what == "step is distributed unevenly over 4 threads: the longest takes 1.78 times the mean"
+
+
 def test_barriers__that_are_not_needed_are_named():
     run = Run(3)
     for i in range(12):

@@ -50,6 +50,8 @@ class Cause:
         Quantities that prove it: numbers and lists of numbers by name.
     cells : tuple of (call paths, locations, ticks)
         What it explains of the time that is no computation.
+    includes_calls : bool
+        Whether it is the computation of the call path with all that it calls, not of the call path alone.
     """
 
     kind: str
@@ -60,6 +62,7 @@ class Cause:
     is_process: bool = False
     evidence: dict[str, Any] = field(default_factory=dict)
     cells: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
+    includes_calls: bool = False
 
     def facts(self) -> dict[str, Any]:
         """Return it as plain values, for the facts of a cube."""

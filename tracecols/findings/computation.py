@@ -7,7 +7,7 @@ become before something else takes over.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,7 @@ class Computing:
         alone = self._best(self.works)
         found = {c.call_path: c for c in alone}
         for nest in self._best(self.nests):
+            nest.includes_calls = True
             below = [c for c in alone if self._is_below(c.call_path, nest.call_path)]
             if all(c.gain < DEEPER * nest.gain for c in below):
                 for c in below:
@@ -181,15 +182,8 @@ class Computing:
                 node = np.concatenate([c.change.node for c in several])
                 less = np.bincount(node, np.concatenate([c.change.less for c in several]))
                 change = Change(np.unique(node), np.rint(less[np.unique(node)]).astype(np.int64))
-                first = Cause(
-                    first.kind,
-                    first.call_path,
-                    first.locations,
-                    change,
-                    self.scenarios.gain(change),
-                    first.is_process,
-                    {**first.evidence, "n_call_paths": len(several)},
-                )
+                evidence = first.evidence | {"n_call_paths": len(several)}
+                first = replace(first, change=change, gain=self.scenarios.gain(change), evidence=evidence)
             result.append(first)
         return result
 

@@ -34,7 +34,8 @@ class Evidence:
     def __init__(self, scenarios: Scenarios, computing: Computing) -> None:
         self.s, self.computing = scenarios, computing
         self.resolution = scenarios.model.facts.resolution
-        self.works = {w.call_path: w for w in (*computing.nests, *computing.works)}
+        self.nests = {w.call_path: w for w in computing.nests}
+        self.works = self.nests | {w.call_path: w for w in computing.works}
 
     def add_to(self, c: Cause) -> None:
         """Add to a cause what proves it."""
@@ -51,7 +52,7 @@ class Evidence:
         c.evidence = make(c) | c.evidence
 
     def _work(self, c: Cause) -> dict[str, Any]:
-        w = self.works.get(c.call_path)
+        w = (self.nests if c.includes_calls else self.works).get(c.call_path)
         if w is None:
             return {}
         share = w.total / w.total.sum()
@@ -62,11 +63,13 @@ class Evidence:
             "largest": float(w.total.max() / self.resolution),
             "by_location": [[int(w.who[i]), float(w.total[i] / self.resolution), float(share[i])] for i in order],
         }
-        if c.locations.size:
-            mine, others = np.isin(w.who, c.locations), ~np.isin(w.who, c.locations)
+        # who causes it may have computed nothing there
+        mine = np.isin(w.who, c.locations)
+        if mine.any():
+            others = ~mine
             found["mine"] = float(w.total[mine].mean() / self.resolution)
             found["others"] = float(w.total[others].mean() / self.resolution) if others.any() else None
-            found |= self._trend(w, int(c.locations[0]))
+            found |= self._trend(w, int(c.locations[np.isin(c.locations, w.who)][0]))
         return found
 
     def _trend(self, w: Work, location: int) -> dict[str, Any]:
