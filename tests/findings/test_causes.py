@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from conftest import SHARED, slow
-from random_programs import RandomProgram
+from support.random_programs import RandomProgram
 
 import tracecols
 
