@@ -196,6 +196,13 @@ def test_focus__of_imbalance_knows_who_takes_part_in_what_is_entered_before():
         assert inside.total("imbalance_above") * inside.resolution == 4
 
 
+def test_efficiencies__of_a_piece_say_which():
+    with two_ranks().trace() as trace:
+        cube = trace.analyze(start=15 / trace.store.manifest["clock"]["resolution"])
+        said = cube.efficiencies().set_index("metric").by["runtime"]
+        assert said.startswith("from ") and "whole run" not in said
+
+
 def test_focus__of_bins_and_phases_is_that_of_the_whole():
     with two_ranks().trace() as trace:
         whole = trace.analyze().focused()

@@ -3,6 +3,7 @@ table."""
 
 from __future__ import annotations
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from conftest import DATA, SHARED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.late_senders import late_twice
 from support.random_programs import RandomProgram
 
 import tracecols
@@ -18,7 +20,16 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays, maxplus
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.ranks import ranks_of
-from tracecols.replay.graph import BEGUN_BY_PROCESS, CONDITIONS, ENDLESS, Graph, synchronised, unchanged
+from tracecols.replay.graph import (
+    BEGUN_BY_PROCESS,
+    CONDITIONS,
+    ENDLESS,
+    Graph,
+    GraphBuilder,
+    find_graph,
+    synchronised,
+    unchanged,
+)
 from tracecols.replay.nodes import TRANSFER, NodeClass, Nodes
 from tracecols.replay.replay import Changes, Replay
 from tracecols.replay.scenarios import (
@@ -1236,3 +1247,13 @@ def test_laws__hold_on_random_programs(tmp_path, seed):
         assert left_early.any() or (w.exit_time < w.latest_enter_time).any()
         return
     check_laws(replay)
+
+
+def test_graph_builder__goes_to_workers_with_its_nodes_and_without_the_model():
+    with late_twice().trace() as trace:
+        builder = GraphBuilder(trace.model)
+        assert pickle.loads(pickle.dumps(builder)).__dict__ == {}
+        builder = find_graph(trace.model)
+        sent = pickle.loads(pickle.dumps(builder))
+        assert not hasattr(sent, "model")
+        assert sent.nodes.time.tolist() == builder.nodes.time.tolist()

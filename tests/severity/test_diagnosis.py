@@ -510,6 +510,8 @@ def test_diagnosis__of_a_narrowed_cube_is_about_what_was_asked_for(traces):
     assert d.narrowed == "narrowed: mpi_collective"
     assert {f.property for f in d.findings} == {"mpi_collective"}
     assert d.efficiencies == () and d.lowest == ""
+    # the time looked at is that of the whole analysis
+    assert d.runtime == pytest.approx(trace.analyze().diagnosis().runtime) and d.runtime < d.recorded
     d = trace.analyze(within="h_region").diagnosis()
     assert all("h_region" in f.where.call_path for f in d.findings)
     assert "narrowed: within h_region" in d.text()

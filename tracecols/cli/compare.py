@@ -197,7 +197,10 @@ def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[s
     sizes = [runs.size(cube) for cube in runs.cubes]
     plain = {
         "format": "tracecols comparison",
-        "runs": [{"name": n, "processes": p, "threads": t} for n, (p, t) in zip(runs.names, sizes, strict=True)],
+        "runs": [
+            {"name": n, "processes": p, "threads": t, "runtime": runtime if isfinite(runtime) else None}
+            for n, (p, t), runtime in zip(runs.names, sizes, runs.runtimes(), strict=True)
+        ],
         "notes": runs.notes,
         "regressed": regressed,
         "properties": rows(runs.totals()),

@@ -337,7 +337,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         if trace
         else float(cube.by_location(TIME).max(initial=0.0))
     )
-    runtime = next((m.value for m in table if m.metric == "runtime"), recorded)
+    runtime = _runtime(cube, with_startup, recorded)
     between = (interval["end"] - interval["begin"]) / cube.resolution if interval and not narrowed else math.nan
     threads = np.unique(np.stack([s.rank[is_thread], s.thread[is_thread]]), axis=1).shape[1] if is_thread.any() else 0
     words = focus.in_words(looked_at.facts) or ("the whole run" if not narrowed else "what the cube is narrowed to")
@@ -367,6 +367,14 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         has_losses="properties" not in narrowed or any(True for _ in _candidates(looked_at)),
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
     )
+
+
+def _runtime(cube: Severities, with_startup: bool, otherwise: float) -> float:
+    """Return the runtime that efficiencies have, in seconds, also where the cube has not what factors need."""
+    try:
+        return times_of(cube, with_startup=with_startup).runtime
+    except SeverityError:
+        return otherwise
 
 
 def _efficiencies(cube: Severities, with_startup: bool) -> tuple[Metric, ...]:

@@ -502,9 +502,14 @@ def _device_calls(cube: Severities) -> list[str]:
 
 def _window(cube: Severities, within: str | None) -> str:
     """Say what the runtime extends over."""
-    within = within or (cube.facts.get("narrowed") or {}).get("within")
+    narrowed = cube.facts.get("narrowed") or {}
+    within = within or narrowed.get("within")
     if within is not None:
         return f"within {within}"
+    if {"start", "stop"} & set(narrowed):
+        return " ".join(
+            f"{word} {narrowed[at]:g} s" for word, at in (("from", "start"), ("to", "stop")) if at in narrowed
+        )
     focus = cube.facts.get("focus")
     return str(focus.get("words", "")) or "MPI_Init to MPI_Finalize" if focus else "whole run"
 
