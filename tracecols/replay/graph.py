@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -273,6 +273,10 @@ class GraphBuilder:
         self.model = model
         self._slices: list[tuple[Nodes, EdgeCollector]] = []
         self._counts: Counter[str] = Counter()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep what visits need, which workers of a cluster get: the nodes, once their stage is complete."""
+        return {"nodes": self.nodes} if self._slices or "nodes" in vars(self) else {}
 
     @once
     def nodes(self) -> Nodes:
