@@ -293,7 +293,7 @@ class Simulation:
                 one.enter(t, "MPI_Irecv").post_receive(t, 10 + k).leave(t + 1)
                 t += 2
             for k, peer in enumerate(((r + 1) % self.ranks, (r - 1) % self.ranks)):
-                one.enter(t, "MPI_Isend").start_send(t, peer, 20 + k, tag=k).leave(t + 1)
+                one.enter(t, "MPI_Isend").start_send(t, peer, request=20 + k, tag=k).leave(t + 1)
                 sent[r, k] = t
                 t += 2
             posted[r] = t
@@ -303,7 +303,7 @@ class Simulation:
             leaves = max(t, *(sent[source, k] for k, source in enumerate(sources))) + CALL
             one = self.at(r).enter(t, "MPI_Waitall")
             for k, source in enumerate(sources):
-                one.complete_receive(leaves, source, 10 + k, tag=k)
+                one.complete_receive(leaves, source, request=10 + k, tag=k)
             for k in range(2):
                 one.complete_send(leaves, 20 + k)
             one.leave(leaves).leave(leaves)

@@ -328,7 +328,7 @@ def charge_call_paths(location, pair, lost, time, sums, is_met, met, charged):
     Parameters
     ----------
     location, pair : (n,) int32, int64
-        Of the pairs; those of a location stand together.
+        Of the pairs; those of a location are together.
     lost : Lost
     time : (n_times,) float64 or int64
         Of the call paths of one pair after the other.

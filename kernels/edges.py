@@ -124,7 +124,7 @@ def _note(t, period, place, own, own_time, late, noted, open_sum):
     own, own_time : int, float or int
         -1 none.
     late : bool
-        Whether what was counted early, up to `early_until`, is taken back as far as it lies behind the edge.
+        Whether what was counted early, up to `early_until`, is taken back as far as it lies after the edge.
     noted : Noted, written
     open_sum : sums.Sum
     """
@@ -159,7 +159,7 @@ def _note(t, period, place, own, own_time, late, noted, open_sum):
 
 @part
 def _note_inside(t, period, event, place, own, nested, noted, collected):
-    """Note an edge in the time between two events, behind the nested cuts that the later one makes until then.
+    """Note an edge in the time between two events, after the nested cuts that the later one makes until then.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def _note_inside(t, period, event, place, own, nested, noted, collected):
 def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, collected):
     """Collect the segments of a location as without periods, and note where each period begins.
 
-    A period begins in front of the event that ends its first time, behind the cuts there. The time between a FORK and
+    A period begins in front of the event that ends its first time, after the cuts there. The time between a FORK and
     an ENTER, or an EXIT and a JOIN, lies where it is, though all of it is counted at the ENTER or the EXIT; of phases
     it belongs to those of the region.
 
@@ -282,7 +282,7 @@ def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, c
 
 @kernel
 def note_last_edges(dividing, noted, own, until, collected):
-    """Note the beginnings of bins behind the last event of a location.
+    """Note the beginnings of bins after the last event of a location.
 
     Parameters
     ----------
@@ -343,7 +343,7 @@ class Spans(NamedTuple):
     wait, wait_stop : (n,) int64
         First of the waits inside, and one past the last, which are taken off.
     less, more : Part
-        What else is taken off, at the begin; and what is added, at the end, where it may lie behind the last cut.
+        What else is taken off, at the begin; and what is added, at the end, where it may lie after the last cut.
     """
 
     first: NDArray[np.int64]

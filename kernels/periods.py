@@ -1,4 +1,4 @@
-"""Cells by phase or bin of time: told apart, in the order of call paths and locations."""
+"""Cells by phase or bin of time: distinguished, in the order of call paths and locations."""
 
 from __future__ import annotations
 

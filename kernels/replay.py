@@ -119,7 +119,7 @@ def nodes_at(row, first, ranks, result):
 
 @kernel
 def calls_around(row, first, ranks, role, result):
-    """Find the end of the outermost MPI call that each row stands in, its ENTER and EXIT among them; -1 for none."""
+    """Find the end of the outermost MPI call that each row is in, its ENTER and EXIT among them; -1 for none."""
     for i in range(row.size):
         result[i] = -1
         at = row[i] - first
@@ -213,7 +213,7 @@ def list_computation(
 
 @kernel
 def retime(position, node_position, new_time, at, result):
-    """Move events of one location as its nodes move: between two nodes in proportion, behind the last as far as it.
+    """Move events of one location as its nodes move: between two nodes in proportion, after the last as far as it.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def retime(position, node_position, new_time, at, result):
     new_time : (n_nodes,) int64
         Times of the nodes afterwards, ascending.
     at : (n,) int64
-        For each event the last node that is not behind it.
+        For each event the last node that is not after it.
     result : (n,) int64
         Ticks.
     """

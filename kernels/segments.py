@@ -161,7 +161,7 @@ class TaskPaths(NamedTuple):
 
 
 class Joins(NamedTuple):
-    """Rows of JOINs, and the cuts behind them: (n_joins,) int64, int64."""
+    """Rows of JOINs, and the cuts after them: (n_joins,) int64, int64."""
 
     row: NDArray[np.int64]
     cut: NDArray[np.int64]
@@ -249,7 +249,7 @@ def count_nested(now, until, row, before, k, stop, nested):
     now, row : float or int, int
         Time and row of the event.
     until, before : float or int
-        Cuts behind `until` do not count; the last event that counted time.
+        Cuts after `until` do not count; the last event that counted time.
     k, stop : int
         The first time to look at, and one past the last.
     nested : Nested
@@ -400,7 +400,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
                 state[ROOM] = m
                 break
         # in this order: a cut in front, what the team's JOIN takes, cuts inside of calls with the event's own time and
-        # a second one, what the FORK took, a cut behind, and that time again
+        # a second one, what the FORK took, a cut after, and that time again
         for step in range(CUT_BEFORE, AFTER_FORK + 1):
             cut = False
             x, y = np.int64(-1), nothing

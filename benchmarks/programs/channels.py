@@ -11,7 +11,7 @@ TAGS = 5
 
 
 def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script:
-    """In each communicator send messages there and back, tag by tag, and meet at a barrier; a reduction behind them
+    """In each communicator send messages there and back, tag by tag, and meet at a barrier; a reduction after them
     all."""
     if n_processes < 2:
         raise ValueError("channels needs at least 2 processes: those of a pair")

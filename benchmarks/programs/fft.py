@@ -10,7 +10,7 @@ PENCIL = 65_536
 
 
 def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script:
-    """Transform along one axis, transpose, and so on; there and back; a barrier behind each transform."""
+    """Transform along one axis, transpose, and so on; there and back; a barrier after each transform."""
     s = Script("fft", n_processes, n_threads)
     n_columns, n_rows = grid(n_processes, 2)
     rows = [s.comm(f"row {i}", [i * n_columns + j for j in range(n_columns)]) for i in range(n_rows)]

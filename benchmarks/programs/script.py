@@ -117,7 +117,7 @@ class Script:
             p.body = len(p.steps)
 
     def end(self) -> None:
-        """Let all processes end: what stands between is repeated."""
+        """Let all processes end: what is between is repeated."""
         for p in self.processes:
             p.tail = len(p.steps)
             p.management("MPI_Finalize", k.FINALIZE)

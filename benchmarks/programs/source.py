@@ -45,7 +45,7 @@ _FILLED = {
     "locks": ("lock", "acquisition"),
     "control": (),
 }
-"""The columns the kernel fills, besides row and kind; in the others stands nothing."""
+"""The columns the kernel fills, besides row and kind; in the others is nothing."""
 _NULLS = {"model": kernels.OPENMP}
 
 _MISTAKES = {

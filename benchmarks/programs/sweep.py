@@ -13,7 +13,7 @@ ROW_BYTES, COLUMN_BYTES = 2_400, 48_000
 
 
 def write(n_processes: int, n_threads: int, size: int, periodic: bool) -> Script:
-    """Receive from upstream, compute, send downstream; a reduction behind the eighth octant."""
+    """Receive from upstream, compute, send downstream; a reduction after the eighth octant."""
     s = Script("sweep", n_processes, n_threads)
     sizes = grid(n_processes, 2)
     comm = s.comm("sweep grid", list(range(n_processes)))

@@ -1,6 +1,6 @@
 """Decode the words of one location (see `scan`) into columns of events.
 
-All records of one time are one *group*, whichever lines they stand in: what happens at a time is in order by its
+All records of one time are one *group*, whichever lines they are in: what happens at a time is in order by its
 meaning, not by its place in the text. First what began is closed, with the messages that the call received and the end
 of its collective operation, then what begins is opened, with the messages that it sends.
 """
@@ -238,7 +238,7 @@ class Group(NamedTuple):
 
 @part
 def put_event(kind, region, events, state):
-    """Put an event of the present time behind the others."""
+    """Put an event of the present time after the others."""
     e = state[EVENTS]
     events.time[e] = state[TIME]
     events.kind[e] = kind
@@ -248,7 +248,7 @@ def put_event(kind, region, events, state):
 
 @part
 def put_side(kind, a, b, c, d, e, events, sides, state):
-    """Put an event with values behind the others."""
+    """Put an event with values after the others."""
     s = state[SIDES]
     sides.event[s] = state[BASE] + state[EVENTS]
     sides.kind[s] = kind
@@ -315,7 +315,7 @@ def find_region(number, value, regions):
 
 @part
 def time_of_next(order, number, column, mail):
-    """Return the time of the next message of an order; NOTHING behind the last."""
+    """Return the time of the next message of an order; NOTHING after the last."""
     return mail.columns[column, order[number]] if number < order.size else np.int64(NOTHING)
 
 
@@ -669,7 +669,7 @@ def take_group(words, p, time, is_last, group, types_table):
     Returns
     -------
     p : int
-        The first word behind them; -1 if there may be more than there are words.
+        The first word after them; -1 if there may be more than there are words.
     n : int
         How many there are.
     """

@@ -29,6 +29,10 @@ DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what pr
 NEWLINE = b"\n"
 
 
+MAX_THREADS = 1 << 22
+"""Of how many threads traces are read: a damaged header must not take all memory."""
+
+
 def begins_as_paraver(path: Path) -> bool:
     """Whether a file, plain or gzip, begins as a Paraver trace does."""
     try:
@@ -227,6 +231,8 @@ def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
         if not n or (cpus and not -1 <= node < len(cpus)):
             what = "no threads" if not n else f"node {node + 1} of {len(cpus)}"
             raise wrong(f"the header gives task {task + 1} {what}")
+    if (n_threads := sum(n for n, _ in threads)) > MAX_THREADS:
+        raise wrong(f"the header says {n_threads:,} threads, more than the {MAX_THREADS:,} that are read")
     header = Header(found["recorded"], int(found["end"]), UNITS[unit], cpus, threads, size=len(first))
     _read_communicators(header, int(application["comms"] or 0), lines, wrong)
     return header

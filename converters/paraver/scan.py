@@ -163,7 +163,7 @@ def action_of(number, table, cache, state, found):
 
 @inner_part
 def read_number(data, p):
-    """Read digits as an unsigned number; returns it and the place behind, the same if there are none.
+    """Read digits as an unsigned number; returns it and the place after, the same if there are none.
 
     The text ends with a newline, so that digits do. A number of more than 64 bits ends at its beginning, too.
     """
@@ -182,9 +182,9 @@ def read_number(data, p):
 
 @inner_part
 def read_field(data, p):
-    """Read a number that a colon follows; returns it, the place behind the colon, and whether there are both.
+    """Read a number that a colon follows; returns it, the place after the colon, and whether there are both.
 
-    If there are not, the place is where reading stopped, which is never behind the newline that ends the text.
+    If there are not, the place is where reading stopped, which is never after the newline that ends the text.
     """
     value, q = read_number(data, p)
     good = q > p and data[q] == COLON
@@ -199,7 +199,7 @@ def at_line_end(data, p):
 
 @inner_part
 def read_location(data, p, threads):
-    """Read application, task and thread; returns the location, the place behind, and what is wrong."""
+    """Read application, task and thread; returns the location, the place after, and what is wrong."""
     application, p, good = read_field(data, p)
     task, p, good_task = read_field(data, p)
     thread, p, good_thread = read_field(data, p)
@@ -416,7 +416,7 @@ def group_by_location(record, location, words, free, grouped):
     record, location : (n_records + 1,) int64, (n_records,) int32
         Where the words of each record begin, and whose they are.
     free : (n_locations,) int64
-        Where those of each location begin; behind them afterwards.
+        Where those of each location begin; after them afterwards.
     grouped : (n_words,) int64
         Filled.
     """

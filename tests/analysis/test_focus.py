@@ -187,6 +187,15 @@ def test_focus__of_two_ranks_by_hand():
         assert (window["end"] - window["begin"]) / cube.resolution == 40
 
 
+def test_focus__of_imbalance_knows_who_takes_part_in_what_is_entered_before():
+    with two_ranks().trace() as trace:
+        inside = trace.analyze().focused()
+        # both take part in main, which they enter before MPI_Init: 20 and 28 ticks of its own, 10 and 10 of work
+        assert inside.total("imbalance_below_bypass") == 0
+        assert inside.total("imbalance_below") * inside.resolution == 4
+        assert inside.total("imbalance_above") * inside.resolution == 4
+
+
 def test_focus__of_bins_and_phases_is_that_of_the_whole():
     with two_ranks().trace() as trace:
         whole = trace.analyze().focused()

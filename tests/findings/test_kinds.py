@@ -50,13 +50,16 @@ class Run:
         self.now[to] = leaves
 
     def diagnosis(self):
+        return self.cube().diagnosis()
+
+    def cube(self):
         for r in self.ranks:
             self.at(r).enter(self.now[r], "MPI_Finalize")
         end = max(self.now)
         for r in self.ranks:
             self.at(r).leave(end + 5).leave(end + 6).leave(end + 7)
         with self.program.trace() as trace:
-            return trace.analyze().diagnosis()
+            return trace.analyze()
 
 
 def late(ranks, work, iterations=10):
@@ -145,6 +148,18 @@ def test_one_rank__that_alone_does_something():
     first = run.diagnosis().findings[0]
     assert first.what == "only rank 0 executes write_checkpoint, and others wait for it"
     assert first.gain == pytest.approx(20_000, rel=0.05)
+
+
+def test_gains__are_shares_of_the_runtime_that_is_shown():
+    run = Run(4)
+    for r in run.ranks:
+        run.compute(r, "assemble", 3000 if r == 2 else 1000)
+    run.collective("MPI_Allreduce", "allreduce")
+    cube = run.cube()
+    for with_startup in (False, True):
+        shown = cube.diagnosis(with_startup=with_startup)
+        assert shown.findings[0].gain_share == pytest.approx(shown.findings[0].gain / shown.runtime)
+    assert shown.runtime > cube.diagnosis().runtime
 
 
 def test_tiny_messages__are_counted():

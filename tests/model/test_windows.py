@@ -99,7 +99,7 @@ def test_windows__of_random_threads(seed, tmp_path, monkeypatch):
 def exchange(a, b, world, t):
     """Let one process send to another, with nothing open before and after it."""
     a.enter(t, "MPI_Send").send(t + 1, 1, world).leave(t + 2, "MPI_Send")
-    b.enter(t, "MPI_Recv").recv(t + 3, 0, world).leave(t + 4, "MPI_Recv")
+    b.enter(t, "MPI_Recv").receive(t + 3, 0, world).leave(t + 4, "MPI_Recv")
 
 
 @pytest.fixture
@@ -127,14 +127,14 @@ def test_gaps__are_between_messages(archive, divided):
 def test_gaps__a_request_is_open_until_it_completes(archive, divided):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
-    for rank, start in ((a, lambda: a.isend(2, 1, mpi.world, 7)), (b, lambda: b.irecv_request(2, 7))):
+    for rank, start in ((a, lambda: a.start_send(2, 1, mpi.world, 7)), (b, lambda: b.post_receive(2, 7))):
         rank.enter(1, "MPI_Start")
         start()
         rank.leave(3, "MPI_Start")
     for t in range(10, 1000, 10):
         exchange(a, b, mpi.world, t)
-    a.enter(2000, "MPI_Wait").isend_complete(2001, 7).leave(2002, "MPI_Wait")
-    b.enter(2000, "MPI_Wait").irecv(2003, 0, mpi.world, 7).leave(2004, "MPI_Wait")
+    a.enter(2000, "MPI_Wait").complete_send(2001, 7).leave(2002, "MPI_Wait")
+    b.enter(2000, "MPI_Wait").complete_receive(2003, 0, mpi.world, 7).leave(2004, "MPI_Wait")
     assert divided(archive) == [1, 1]
 
 
@@ -165,10 +165,10 @@ def test_gaps__a_team_is_there_until_it_is_joined(archive, divided):
     a = threads[0]
     a.enter(0, "main").fork(1, 2)
     for thread in threads:
-        thread.team_begin(2, team)
+        thread.begin_team(2, team)
         for t in range(10, 1000, 10):
             thread.call(t, t + 4, "!$omp barrier @a.c:3")
-        thread.team_end(2000, team)
+        thread.end_team(2000, team)
     a.join(2001).leave(2002, "main")
     assert divided(archive) == [1]
 

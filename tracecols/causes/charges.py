@@ -201,7 +201,7 @@ def _stretches(
     """Divide the length of each stretch of the critical path among the call paths it lies on; say as well what lies
     outside of all regions.
 
-    Its ends lie inside of the calls of its points, behind the cuts: what the call at its begin waits is taken off, what
+    Its ends lie inside of the calls of its points, after the cuts: what the call at its begin waits is taken off, what
     the call at its end takes until its location is waited for is added. What is left of the length lies outside of all
     regions (`_paths_outside`). If clocks disagree the sum may exceed the length.
     """

@@ -49,7 +49,7 @@ class Intervals:
         return np.where(since >= 0, self._spent.resumed_at(since, location)[0], self._spent.first[location])
 
     def behind_joins(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the segments behind the first JOIN after points, those of the beginning for -1."""
+        """Return the segments after the first JOIN after points, those of the beginning for -1."""
         spent = self._spent
         if not spent.join_row.size:
             return np.where(since >= 0, self.first(since, until), spent.begin[self._points.location[until]])
@@ -82,7 +82,7 @@ class Intervals:
         first : (n,) int64, optional
             Segments that they begin with, if not at `since`.
         whole : bool or (n,) bool
-            Whether each begins when `since` begins to complete, not behind its call.
+            Whether each begins when `since` begins to complete, not after its call.
         """
         points, index = self._points, self._index
         known = (since >= 0) & whole

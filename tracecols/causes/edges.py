@@ -100,7 +100,7 @@ class EdgeCollector:
             self._noted.state[kernels.IS_FULL] = 0
 
     def finish(self, until: Any, collected: collecting.Collected) -> None:
-        """Note the beginnings of bins behind the last event: the time `until` the end, unless that is None, counts as
+        """Note the beginnings of bins after the last event: the time `until` the end, unless that is None, counts as
         for segments."""
         state = collected.state
         own = -1 if until is None or state[collecting.IDLES] else int(state[collecting.IN])

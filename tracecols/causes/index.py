@@ -1,4 +1,4 @@
-"""Where the synchronisation points and the pairs of each location stand, found once for all partitions."""
+"""Where the synchronisation points and the pairs of each location are, found once for all partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tracecols.enhance.scan.facts import Facts
 
 @dataclass(frozen=True, eq=False)
 class PointIndex:
-    """Where the points and the pairs of each location stand, and which points wait.
+    """Where the points and the pairs of each location are, and which points wait.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ def _slices(start: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.
 
 @step(CAUSES, "point_index", keeps=("point_index",))
 def index_points(facts: Facts, sync_points: CompoundTable, delay_pairs: CompoundTable) -> PointIndex:
-    """Find where the points and the pairs of each location stand, and which points wait."""
+    """Find where the points and the pairs of each location are, and which points wait."""
     is_wait = sync_points.wait > 0
     number = number_type(len(sync_points))
     waits = np.flatnonzero(is_wait).astype(number)

@@ -435,7 +435,7 @@ def find_arising(
         begin = clock(facts, quirks)(sync_points.begin_time[since])
         less, more = kernels.Part(begin_path, begin, begin + sync_points.wait[since]), None
     else:
-        # the ends lie inside of the calls of points, behind the cuts
+        # the ends lie inside of the calls of points, after the cuts
         reached, left = segments.resumed_at(since, location)[1], segments.left_time(until, location)
         begin_path[pick(sync_points.kind, since) == CREATED] = -1
         less = kernels.Part(begin_path, reached, path.begin_time[here])

@@ -80,14 +80,14 @@ class Segments:
         `call_path` int32, `time` (`points.time_type`).
     cuts : ColumnSource
         Of the points of the locations, one location after the other: `cut` int64, the number of the segment that begins
-        there, `left` int64, of the one behind the begin of its call, and `time`, until when the time before the cut is
+        there, `left` int64, of the one after the begin of its call, and `time`, until when the time before the cut is
         counted.
     shift : (n_locations,) int64
         How much greater the number of a point of each location is than its place in `cut`.
     first : (n_locations,) int64
         First segment of each location; -1 where it has none here.
     begin : (n_locations,) int64
-        The segment behind what lies before the first event, which counts for the call path that it enters if nothing is
+        The segment after what lies before the first event, which counts for the call path that it enters if nothing is
         forgotten.
     stop : (n_locations,) int64
         One past the last.
@@ -95,7 +95,7 @@ class Segments:
         Of points whose calls execute something else before their event: cuts where the call begins, and where it has
         waited long enough.
     join_row, join_cut : (n_joins,) int64
-        Rows of the JOINs, ascending within locations, and the segments that begin behind them.
+        Rows of the JOINs, ascending within locations, and the segments that begin after them.
     edges : PeriodEdges, optional
         Where phases or bins of time begin, if they divide the trace.
     """
@@ -118,7 +118,7 @@ class Segments:
         return picked(self.cuts, "cut", np.where(point < 0, -1, point - self.shift[location]))
 
     def left_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the segments behind the begin of the calls of points."""
+        """Return the segments after the begin of the calls of points."""
         return picked(self.cuts, "left", point - self.shift[location])
 
     def left_time(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
@@ -263,7 +263,7 @@ def segments(
                 stop[i], last[k] = collector.n_segments, collector.last[0]
                 if collector.edges is not None:
                     edges.append(collector.edges.found())
-    # a location that nothing forgets begins behind its first event
+    # a location that nothing forgets begins after its first event
     begin[mine] = first[mine]
     second = lookup(marks.row, facts.first_rows[mine] + 1)
     later = np.flatnonzero((pick(marks.cut, second) >= 0) & ~is_worker & fills)
@@ -476,7 +476,7 @@ def _collect(
     kind, region, node = events.kind[here], events.region[here], events.node[here]
     if c.flush_stops.size:
         at_flush = np.flatnonzero(kind == K.BUFFER_FLUSH)
-        # the call path of a flush stands below the one around it
+        # the call path of a flush is below the one around it
         around = pick(tree.numbers[location], node[at_flush].astype(np.int64))
         flushed: NDArray[Any] = facts.regions.of_entry[region[at_flush]]
         n = len(facts.regions)

@@ -21,7 +21,7 @@ KINDS = {
     "calls": "calls of one-sided communication or of files take long",
     "lock": "threads wait for each other at a lock",
     "barrier": "processes wait at barriers for each other, each time for another one",
-    "overlap": "non-blocking communication is completed before there is something to hide it behind",
+    "overlap": "non-blocking communication is completed before there is something to overlap it with",
     "pipeline": "processes wait for messages of each other in turn",
     "producer": "threads wait for one that gives them work",
 }

@@ -63,12 +63,11 @@ class Evidence:
             "largest": float(w.total.max() / self.resolution),
             "by_location": [[int(w.who[i]), float(w.total[i] / self.resolution), float(share[i])] for i in order],
         }
-        # who causes it may have computed nothing there
+        # those of the cause may do nothing there
         mine = np.isin(w.who, c.locations)
         if mine.any():
-            others = ~mine
             found["mine"] = float(w.total[mine].mean() / self.resolution)
-            found["others"] = float(w.total[others].mean() / self.resolution) if others.any() else None
+            found["others"] = float(w.total[~mine].mean() / self.resolution) if not mine.all() else None
             found |= self._trend(w, int(c.locations[np.isin(c.locations, w.who)][0]))
         return found
 

@@ -133,7 +133,7 @@ ENOUGH = 0.5
 
 def of_overlap(s: Scenarios) -> list[Cause]:
     """Return what would be gained if non-blocking exchanges, which are completed right after they are posted, were
-    hidden behind the computation that follows: by where."""
+    overlapped with the computation that follows: by where."""
     m, nodes = s.model.sent_messages, s.graph.nodes
     if not len(m):
         return []

@@ -215,7 +215,7 @@ def _names_of_fields(of: type) -> set[str]:
 
 
 class Family:
-    """A list of properties that stand in one module; its methods declare them.
+    """A list of properties that are in one module; its methods declare them.
 
     Parameters
     ----------

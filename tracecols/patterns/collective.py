@@ -268,7 +268,7 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "mpi_init_wait", "mpi_init_exit", "Wait at Init",
     "Time in MPI initialisation until the last process has reached it.",
     Pattern("startups", since="enter_time", cause=last_to_init), scalasca=None, exact={},
-    advice="Processes that start late, or do much before they initialise MPI.", delay="delay_startup_aggregate",
+    advice="Start all processes together, and let them do less before they initialise MPI.", delay="delay_startup_aggregate",
 )  # fmt: skip
 def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own enter to the latest enter."""
@@ -280,7 +280,7 @@ def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "mpi_finalize_wait", "mpi_init_exit", "Wait at Finalize",
     "Time in MPI finalisation until the last process has reached it.",
     Pattern("startups", since="enter_time", cause=last_to_finalize),
-    advice="Processes that have nothing left to do: balance the whole program.", delay="delay_startup_aggregate",
+    advice="Balance the work before the end: who waits here has nothing left to do.", delay="delay_startup_aggregate",
     is_lost_in_reference=True,
 )  # fmt: skip
 def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:

@@ -66,6 +66,7 @@ declare(
     "mpi_init_exit", "mpi_management", "Init/Finalize", "Time spent in MPI initialisation and finalisation.",
     InRegions(mpi("mpi_(init(_thread|ialized)?|finalized?)")),
     expert={"parent": "mpi", "title": "Init/Exit", "found": InRegions(called("(?i:mpi_(init|init_thread|finalize))"))},
+    advice="Usually the launch of processes and connections; matters in short runs only: let measured runs take longer.",
 )  # fmt: skip
 declare(
     "mpi_mgmt_comm", "mpi_management", "Communicator",

@@ -275,7 +275,7 @@ class GraphBuilder:
         self._counts: Counter[str] = Counter()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep what visits need, which workers of a cluster get: the nodes, once their stage is complete."""
+        """Return what `visit` reads, which goes to a cluster: the nodes, once the first stage is complete."""
         return {"nodes": self.nodes} if self._slices or "nodes" in vars(self) else {}
 
     @once
@@ -396,7 +396,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
     result = Graph(nodes, edges, graph.n_hubs + n_more, time, graph.counts, weight, lag)
     if result.stuck.any():
         raise AnalysisError(
-            "the collective operations of this trace cannot synchronise: some process needs what another one sends behind one of them\n"
+            "the collective operations of this trace cannot synchronise: some process needs what another one sends after one of them\n"
             "  leave them as they were recorded"
         )
     return result
@@ -531,10 +531,10 @@ def _times(nodes: Nodes, at: Rows) -> Rows:
 
 
 def _count_until(group: Rows, begin: Rows, order: Rows, end: Rows) -> Rows:
-    """Find for each element the place in `order` behind the last of its group that begins until the element ends; O(n
+    """Find for each element the place in `order` after the last of its group that begins until the element ends; O(n
     log n)."""
     n = order.size
-    # elements and ends in one order: an end lies behind the begins of the same time
+    # elements and ends in one order: an end lies after the begins of the same time
     both = np.lexsort((np.repeat([0, 1], n), np.concatenate([begin, end]), np.concatenate([group, group])))
     n_begun = np.cumsum(both < n)
     result = np.empty(2 * n, np.int64)

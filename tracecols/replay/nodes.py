@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +158,9 @@ class Nodes:
     mark: NDArray[np.uint8]
     location_start: NDArray[np.int64]
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
     def __len__(self) -> int:
         return self.time.size
 
@@ -199,7 +202,7 @@ class Nodes:
         return result
 
     def calls_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the outermost MPI calls that events stand in, their ENTER and EXIT among them; -1 for none."""
+        """Return the outermost MPI calls that events are in, their ENTER and EXIT among them; -1 for none."""
         result = np.empty(rows.size, np.int64)
         kernels.calls_around(np.asarray(rows, np.int64), self.first_row, self.ranks, self.role, result)
         return result

@@ -243,7 +243,7 @@ def details(f: Finding, source: str, width: int) -> Iterator[tuple[str, str]]:
 
 
 BRIEF = ("gain", "cause", "advice")
-"""What is said of a finding that is not told in full."""
+"""What is said of a finding that is not shown in full."""
 
 
 def lines(d: Diagnosis, source: str = "CUBE") -> Iterator[Line]:

@@ -147,6 +147,29 @@ NARROWED = Fact(
     ),
 )  # fmt: skip
 
+CAUSES = Fact(
+    "causes",
+    "object",
+    "causes of lost time that a replay of the trace found; absent where it cannot be replayed",
+    entries=(
+        Fact("runtime", "integer", "ticks of the run as recorded", required=True),
+        Fact("n_call_paths", "integer", "number of call paths of the trace", required=True, low=0),
+        Fact("n_locations", "integer", "number of locations of the trace", required=True, low=0),
+        Fact("found", "list", "the causes, the one that gains most first", required=True, each=Fact("a cause", "object", entries=(
+            Fact("kind", "text", "the kind of the cause", required=True),
+            Fact("call_path", "integer", "row of the call path", required=True, low=-1),
+            Fact("locations", "list", "rows of locations", required=True, each=Fact("a location", "integer", low=0)),
+            Fact("gain", "integer", "ticks by which the run is shorter once it is mended", required=True),
+            Fact("evidence", "object", "quantities that prove it"),
+            Fact("explains", "list", "call paths, or -1 of idle threads, locations, and ticks", required=True, entries=(
+                Fact("call paths", "list", each=Fact("a call path", "integer", low=-1)),
+                Fact("locations", "list", each=Fact("a location", "integer", low=0)),
+                Fact("ticks", "list", each=Fact("a time", "integer")),
+            )),
+        ))),
+    ),
+)  # fmt: skip
+
 FACTS = Fact(
     "facts",
     "object",
@@ -172,6 +195,7 @@ FACTS = Fact(
             Fact("devices", "list", "their names", each=_TEXT),
         ), each=_SHARE),
         Fact("ideal_runtime", "integer", "ticks of the run on an ideal network, by replay of the trace"),
+        CAUSES,
         NARROWED,
         Fact("focus", "object", "what of the time is shown of a cube without start-up and shutdown", entries=(
             Fact("share", "number", required=True), Fact("seconds", "number", required=True), Fact("words", "text"),

@@ -72,6 +72,7 @@ COUNTED = (
     "{cell|cells} with more waiting than time, because clocks disagree or waits of one call overlap",
     "{difference|differences} from conventions",
     # what is left out
+    "{event|events} of kind",
     "{call of MPI, OpenMP or for devices|calls of MPI, OpenMP or for devices} that an end of the piece cuts through, whose"
     " waiting is not all seen here",
     "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side of them",
@@ -93,12 +94,14 @@ COUNTED = (
     "{call|calls} that may wait for others, which the recording does not tell",
     "{call of one-sided communication and I/O that is kept as it was|calls of one-sided communication and I/O that are"
     " kept as they were} recorded",
-    "{thread whose creation is not recorded, kept at its|threads whose creation is not recorded, kept at their} recorded"
-    " begin",
+    "{thread or stream|threads and streams} that nothing is recorded to begin: begun as long after what {its|their}"
+    " process did last",
     "{join of a thread|joins of threads} whose end is not recorded, kept as long as {it was|they were}",
-    "{wait|waits} for condition variables whose signals are not recorded, kept as long as {it was|they were} beyond"
-    " waiting for the mutex",
-    "{call that manages devices or waits|calls that manage devices or wait} for them, taken for computation",
+    "{wait for a condition variable|waits for condition variables} during which nobody else signals or holds the mutex,"
+    " kept as long as {it was|they were}",
+    "{call|calls} for devices, taken for computation but for those that wait for streams",
+    "{kernel or copy whose launching call is|kernels and copies whose launching calls are} not recorded, begun as long"
+    " after what comes before {it|them} on {its|their} stream",
     "{call|calls} of SHMEM, taken for computation",
     "{inferred wait of a sender for a receiver, or for a lock, that contradicts|inferred waits of senders for receivers,"
     " or for locks, that contradict} the order of other events, left out",

@@ -18,6 +18,7 @@ IDLE = "omp_idle_threads"
 VISITS = "visits"
 LATE_SENDER = "mpi_latesender"
 DEVICE_TIME = "device_time"
+DEVICE_IDLE = "device_idle"
 
 PARTS = {
     "computation": "computation of the program",

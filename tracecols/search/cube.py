@@ -15,7 +15,7 @@ from tracecols.patterns.device_times import device_efficiencies
 from tracecols.patterns.interval import mpi_interval
 from tracecols.patterns.periods import by_bin, outside_of_focus, period_axis, period_cells, period_notes
 from tracecols.patterns.registry import CONVENTIONS, needed
-from tracecols.schema.properties import DEVICE_TIME
+from tracecols.schema.properties import DEVICE_TIME, VISITS
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import EVERYTHING, Choice, check_conventions, declared_for, with_topologies
 from tracecols.search.limits import within_limits, without_undivided
@@ -106,9 +106,11 @@ def _by_period(
         return cells, by_period, None
     outside = {name: outside_of_focus(model, of) for name, of in by_period.items()}
     in_focus = {name: found - outside[name].summed() for name, found in cells.items() if name in by_period}
+    # who takes part in a call path that is entered before the focus takes part in it in the focus as well
+    took_part = {VISITS: cells[VISITS]} if VISITS in cells else {}
     for name, found in undivided.items():
         cells[name] = found(cells)
-        left = cells[name] - found(in_focus)
+        left = cells[name] - found(in_focus | took_part)
         outside[name] = PeriodCells(left.call_path, left.location, np.full(len(left), NO_PERIOD, np.int32), left.value)
     if divider.kind == FOCUS:
         return cells, {}, outside

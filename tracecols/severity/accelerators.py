@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import with_descendants
-from tracecols.schema.properties import TIME
+from tracecols.schema.properties import DEVICE_IDLE, TIME
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
-DEVICE_IDLE = "device_idle"
 """The property of idle devices."""
 
 LEAST_BUSY = 0.5
@@ -85,7 +84,8 @@ def idle_devices(cube: Severities) -> IdleDevices | None:
     orchestration = float(facts.get("device_orchestration_efficiency", 1.0))
     if orchestration >= LEAST_BUSY or idle is None or not len(idle):
         return None
-    launches = cube.cells_of("device_api", "iee") if "device_api" in cube.cells else Cells.empty()
+    calls = [name for name in cube.properties.with_part("device") if name in cube.cells]
+    launches = cube.cells_of(calls[0], "iee") if calls else Cells.empty()
     hosts = np.zeros(cube.system.n_locations, bool)
     hosts[launches.location] = True
     if not hosts.any():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from tracecols.errors import SeverityError
 from tracecols.given.printable import printable
 from tracecols.given.providers import provider
 from tracecols.given.quantities import counted
@@ -177,7 +178,11 @@ class SeverityCube(Severities):
         trace = self.facts.get("trace")
         if trace:
             lines.append(f"  of {trace['source']['path']}, {trace['n_events']:,} events")
-        looked_at = self.focused()
+        try:
+            looked_at = self.focused()
+        except SeverityError:
+            # its values contradict each other
+            looked_at = self
         if words := focus.in_words(looked_at.facts):
             lines.append(f"  {words}")
         whole = looked_at.whole("time") if "time" in self.cells else 0.0

@@ -21,9 +21,9 @@ from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
 from tracecols.given.providers import provider
-from tracecols.schema.properties import COMPUTATION, EXECUTION, IDLE, TIME
+from tracecols.schema.properties import COMPUTATION, DEVICE_IDLE, EXECUTION, IDLE, TIME
 from tracecols.severity import accelerators, focus, wording
-from tracecols.severity.causes import CAUSES, Explained, causes_of, explain
+from tracecols.severity.causes import Explained, causes_of, explain
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
     APPROXIMATION,
@@ -337,6 +337,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         if trace
         else float(cube.by_location(TIME).max(initial=0.0))
     )
+    runtime = next((m.value for m in table if m.metric == "runtime"), recorded)
     between = (interval["end"] - interval["begin"]) / cube.resolution if interval and not narrowed else math.nan
     threads = np.unique(np.stack([s.rank[is_thread], s.thread[is_thread]]), axis=1).shape[1] if is_thread.any() else 0
     words = focus.in_words(looked_at.facts) or ("the whole run" if not narrowed else "what the cube is narrowed to")
@@ -347,7 +348,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     return Diagnosis(
         name=name_of(cube),
         narrowed=in_words(cube.facts),
-        runtime=next((m.value for m in table if m.metric == "runtime"), recorded),
+        runtime=runtime,
         recorded=recorded,
         between=between,
         n_processes=int(np.unique(s.rank[is_thread]).size),
@@ -362,7 +363,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         has_teams=has_teams,
         lowest=lowest(table, has_teams, devices),
         device_efficiencies=devices,
-        findings=tuple(findings(looked_at, seconds))[:n_findings],
+        findings=tuple(findings(looked_at, seconds, runtime))[:n_findings],
         has_losses="properties" not in narrowed or any(True for _ in _candidates(looked_at)),
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
     )
@@ -501,7 +502,7 @@ def _is_below(cube: Severities, name: str, top: str) -> bool:
     return name == top
 
 
-def findings(cube: Severities, seconds: float) -> list[Finding]:
+def findings(cube: Severities, seconds: float, runtime: float) -> list[Finding]:
     """Return what costs time: causes and what no cause explains, by what mending them would gain.
 
     Parameters
@@ -510,10 +511,12 @@ def findings(cube: Severities, seconds: float) -> list[Finding]:
         Of which nothing is set apart any more.
     seconds : float
         What shares refer to.
+    runtime : float
+        Seconds that shares of gains refer to: the runtime with start-up and shutdown if these are not set apart.
     """
     parts = divided(cube)
     explained, parts = explain(cube, parts, IDLE, causes_of(cube))
-    found = [_of_cause(cube, cause, seconds) for cause in explained]
+    found = [_of_cause(cube, cause, seconds, runtime) for cause in explained]
     found += _idle_devices(cube)
     starts = accelerators.starts_devices(cube)
     for name, whole in parts.items():
@@ -540,7 +543,7 @@ def _worth(finding: Finding, n_locations: int) -> float:
     return finding.seconds / n_locations / 2 if finding.gain is None else finding.gain
 
 
-def _of_cause(cube: Severities, explained: Explained, seconds: float) -> Finding:
+def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
     """Return the finding that a cause is."""
     facts, resolution = explained.facts, cube.resolution
     of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
@@ -562,7 +565,6 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float) -> Finding
     words = _culprits(cube, who, bool(facts["is_process"]))
     region_of_cause = wording.short(str(cube.call_paths.name[at]))
     subject = wording.Subject(region_of_cause, words, title_of(cube, name), str(cube.call_paths.name[best]))
-    runtime = float(cube.facts[CAUSES]["runtime"]) / resolution
     gain = float(facts["gain"]) / resolution
     is_one = len(who) == 1 or bool(facts["is_process"])
     several = bool((cube.system.thread > 0).any())
@@ -607,7 +609,7 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
     n = max(found.n_devices, 1)
     devices = "the device is" if n == 1 else f"the {n:,} devices are"
     yield Finding(
-        property=accelerators.DEVICE_IDLE,
+        property=DEVICE_IDLE,
         title="Idle Devices",
         seconds=0.0,
         share=0.0,
@@ -632,7 +634,8 @@ def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[
     """Return what threads that give work to devices spend their time with: titles of properties with their shares."""
     axis = cube.properties
     found = []
-    for name in (_of_computation(cube), "mpi", "omp_time", "pthread_time", "device_api"):
+    parts = [name for name, parent in zip(axis.id, axis.parent, strict=True) if parent == EXECUTION]
+    for name in dict.fromkeys((_of_computation(cube), *parts)):
         if name in cube.cells:
             cells = cube.cells_of(name, "iee")
             found.append(
@@ -676,7 +679,7 @@ def _culprits(cube: Severities, locations: list[int], is_process: bool) -> str:
 
 
 def title_of(cube: Severities, name: str) -> str:
-    """Return the title of a property behind those above it which it needs: MPI, Point-to-point, Late Sender."""
+    """Return the title of a property after those above it which it needs: MPI, Point-to-point, Late Sender."""
     axis = cube.properties
     titles: list[str] = []
     while name:

@@ -28,7 +28,7 @@ Cube = TypeVar("Cube", bound=Severities)
 
 START = ("mpi_init", "mpi_init_thread")
 END = ("mpi_finalize",)
-"""Regions in which MPI starts and ends, as names in lower case without underscores behind them."""
+"""Regions in which MPI starts and ends, as names in lower case without underscores after them."""
 
 CONTEXTS = re.compile(
     r"cuinit|cu(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|hipinit|hip(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|"

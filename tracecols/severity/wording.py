@@ -181,8 +181,8 @@ def _collectives(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     if has_large_share(f):
         return f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region} take {e['in_long']:.0%} of their time"
-    each = f" of {seconds(e['mean_call'])} each" if e.get("mean_call") else ""
-    return f"{number_of(e.get('n_calls', 0), 'collective call')}{each} in {s.region}, beyond waiting"
+    n = e.get("n_calls", 0)
+    return f"{number_of(n, 'collective call')} in {s.region} {'takes' if n == 1 else 'take'} long beyond waiting"
 
 
 def _calls(f: Facts, s: Subject) -> str:

@@ -1,6 +1,6 @@
 """Workers in processes and on machines of their own: a Dask cluster (extra `dask`), imported only when it is used.
 
-Scheduler and network carry the names of tasks. What tasks are given and what they find stands in a scratch folder that
+Scheduler and network carry the names of tasks. What tasks are given and what they find is in a scratch folder that
 the client and all workers see: one file for each function, result and kept value, written aside and renamed when it is
 complete. A task that runs again, since its worker was lost, finds what is done.
 """
@@ -250,7 +250,7 @@ class Failure:
 
 
 def perform(root: Path, folder: Path, number: int, item: object) -> None:
-    """Do one task, on a worker: apply the function that stands in a folder to an item, and leave there the result and
+    """Do one task, on a worker: apply the function that is in a folder to an item, and leave there the result and
     how much was done."""
     path = folder / f"{number}.result"
     if path.exists():
@@ -266,7 +266,7 @@ def perform(root: Path, folder: Path, number: int, item: object) -> None:
 
 
 def _state(root: str, paths: dict[str, str], token: str) -> dict[str, Any]:
-    """Say what a worker has and sees; it is sent as it stands here, since the worker may have another tracecols or
+    """Say what a worker has and sees; it is sent as it is here, since the worker may have another tracecols or
     none."""
     import hashlib
     import importlib
@@ -345,7 +345,7 @@ class Cluster:
         Parameters
         ----------
         sees : mapping of str to Path
-            What they have to read: what it is called, and where it stands.
+            What they have to read: what it is called, and where it is.
 
         Raises
         ------
@@ -530,9 +530,9 @@ def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -
     Parameters
     ----------
     parent : Path
-        Where the scratch folder stands; all machines have it under this name.
+        Where the scratch folder is; all machines have it under this name.
     sees : mapping of str to Path
-        What else they have to see: what it is called, and where it stands.
+        What else they have to see: what it is called, and where it is.
 
     Raises
     ------
@@ -567,7 +567,7 @@ def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -
 
 
 def default_scratch(given: str | Path | None, beside: Path) -> Path:
-    """Return where scratch folders stand: as asked for, or beside something that all machines see."""
+    """Return where scratch folders are: as asked for, or beside something that all machines see."""
     return Path(given) if given is not None else beside.absolute().parent
 
 
@@ -673,7 +673,7 @@ def _address_in(path: Path, seconds: float) -> str:
         except OSError as error:
             why, may_come = f"cannot read {path}: {error.strerror or error}", False
         except ValueError:
-            # it may stand there in part
+            # it may be there in part
             why, may_come = f"{path} is no file of a scheduler: it is not JSON", True
         if not may_come or time.monotonic() > until:
             raise ClusterError(f"{why}\n  'dask scheduler --scheduler-file {path}' writes it")

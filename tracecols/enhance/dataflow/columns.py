@@ -148,7 +148,7 @@ class ColumnSlice:
 def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
     """Join slices that follow each other in their source, and leave out those without rows.
 
-    What stands in few sources is read with few calls, however many slices there are.
+    What is in few sources is read with few calls, however many slices there are.
     """
     found: list[ColumnSlice] = []
     source, start, stop = None, 0, 0
@@ -182,7 +182,7 @@ class CompoundTable(Columns):
     n : int
         Number of rows.
     columns : mapping
-        For every declared column an array, or a function that makes it; others that later steps need may stand beside.
+        For every declared column an array, or a function that makes it; others that later steps need may be beside.
     counts : mapping, optional
         How much of what was recorded could not be matched or contradicts itself, by description.
     """

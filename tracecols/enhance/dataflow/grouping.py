@@ -267,7 +267,7 @@ def latest_before(
 ) -> NDArray[np.int64]:
     """Find the last element of a key with time <= the wanted time; its position, -1 if there is none.
 
-    Of elements with the same time that which stands last.
+    Of elements with the same time that which is last.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def latest_before(
 
 
 def latest(values: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the last value so far that is not negative in each group, -1 if none; equal groups stand side by side.
+    """Return the last value so far that is not negative in each group, -1 if none; equal groups are side by side.
 
     Parameters
     ----------

@@ -37,14 +37,14 @@ NOTHING = np.zeros(0, np.int64)
 
 @dataclass
 class StoredColumn:
-    """Where a column stands in a scratch file and how it is coded.
+    """Where a column is in a scratch file and how it is coded.
 
     Attributes
     ----------
     offset, n : int
         First byte; number of rows.
     dtype, stored : dtype
-        What the column is; what stands in the file: codes (see `kernels.packing`), or the same.
+        What the column is; what is in the file: codes (see `kernels.packing`), or the same.
     low : int
         What the codes are counted from.
     base : str, optional
@@ -60,12 +60,12 @@ class StoredColumn:
 
     @property
     def is_packed(self) -> bool:
-        """Whether codes stand in the file."""
+        """Whether codes are in the file."""
         return self.stored != self.dtype
 
 
 def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
-    """Fill an array with what stands in a file; for few bytes that takes half the time of `numpy.fromfile` (11 instead
+    """Fill an array with what is in a file; for few bytes that takes half the time of `numpy.fromfile` (11 instead
     of 25 us for 1 kB).
 
     Parameters

@@ -70,7 +70,7 @@ class CallInstances:
         counts = np.zeros(len(scans), np.int64)
         counts[members] = [len(rows) for rows in slices]
         self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        # what stands before the window of each location is not here
+        # what is before the window of each location is not here
         self._first, first_begin = np.zeros((2, len(scans)), np.int64)
         self._first[members] = [scans[i].first_call for i in chosen]
         first_begin[members] = [scans[i].first_begin for i in chosen]

@@ -60,7 +60,7 @@ class Divider:
     Notes
     -----
     What divides by time has spans: at each location the edges of the bins and both ends of its focus are edges,
-    ordered by time. Piece `k` lies before edge `k`. Call paths are told apart by piece (`PeriodCallPaths.period`).
+    ordered by time. Piece `k` lies before edge `k`. Call paths are distinguished by piece (`PeriodCallPaths.period`).
     """
 
     kind: str = ""
