@@ -1,4 +1,4 @@
-"""The tutorial: executed, it says what is saved. After a change: ``python tests/support/tutorial.py`` saves it anew."""
+"""The tutorial: executed, it says what is saved. After a change: ``PYTHONPATH=tests python tests/support/tutorial.py`` saves it anew."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_tutorial__says_what_is_saved(saved, tmp_path):
     made = execute(tmp_path)
     assert not [o for c in made.cells for o in c.get("outputs", []) if o.get("name") == "stderr"]
     for (source, now), (_, then) in zip(told(made), told(saved), strict=True):
-        assert now == then, f"out of date; run python tests/support/tutorial.py\n{source}"
+        assert now == then, f"out of date; run PYTHONPATH=tests python tests/support/tutorial.py\n{source}"
     pictures = [o for c in made.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
     assert len(pictures) >= 6 and all(len(p.data["image/png"]) > 5_000 for p in pictures)
     names = {path.name for path in (tmp_path / "hybrid").iterdir()}

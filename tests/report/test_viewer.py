@@ -351,7 +351,8 @@ def browser():
 
 @pytest.fixture(scope="module")
 def page(cube, tmp_path_factory):
-    return cube.report(tmp_path_factory.mktemp("page") / "h.html")
+    """The report of the whole run, whose values are those of the cube."""
+    return cube.report(tmp_path_factory.mktemp("page") / "h.html", with_startup=True)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The tutorial notebook, executed: ``python tests/support/tutorial.py`` writes it anew, with its outputs."""
+"""The tutorial notebook, executed: ``PYTHONPATH=tests python tests/support/tutorial.py`` writes it anew, with its outputs."""
 
 from __future__ import annotations
 
