@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.ranks import Ranks, choose, is_chosen, n_before
 
 
 class Rows(NamedTuple):
@@ -19,18 +20,15 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
-    word : (n_rows // 64 + 1,) int64
-        A bit for each row.
-    before : (n_rows // 64 + 1,) int32 or int64
-        How many bits are set in the words before.
+    ranks : Ranks
+        Which rows are points; of one row more than there are.
     first_row : (n_locations + 1,) int64
         First row of each location, and one past the last one.
     ends_before : (n_locations + 1,) int64
         How many locations before each one have a point at their end.
     """
 
-    word: NDArray[np.int64]
-    before: NDArray[np.signedinteger[Any]]
+    ranks: Ranks
     first_row: NDArray[np.int64]
     ends_before: NDArray[np.int64]
 
@@ -53,38 +51,12 @@ class Points(NamedTuple):
     tail: NDArray[Any]
 
 
-@part
-def _count_bits(x):
-    """Return how many bits of a word are set."""
-    x = x - ((x >> 1) & 0x5555555555555555)
-    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
-    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return (x * 0x0101010101010101 >> 56) & 0x7F
-
-
 @kernel
-def mark_rows(event, call_path, word):
-    """Set the bits of the rows of points whose call path is known."""
+def mark_rows(event, call_path, ranks):
+    """Choose the rows of points whose call path is known; `count_rows` comes after the last ones."""
     for i in range(event.size):
         if call_path[i] >= 0:
-            word[event[i] >> 6] |= np.int64(1) << (event[i] & 63)
-
-
-@kernel
-def count_rows(word, before):
-    """Count the bits before each word; return all."""
-    n = 0
-    for w in range(word.size):
-        before[w] = n
-        n += _count_bits(word[w])
-    return n
-
-
-@part
-def _rank(row, rows):
-    """Return how many rows before one are points."""
-    below = (np.int64(1) << (row & 63)) - 1
-    return np.int64(rows.before[row >> 6]) + _count_bits(rows.word[row >> 6] & below)
+            choose(ranks, event[i])
 
 
 @part
@@ -107,10 +79,10 @@ def _point_at(row, hint, rows):
     """Return the number of the point at a row, -1 if there is none, and the location of the row."""
     if row < 0 or row >= rows.first_row[rows.first_row.size - 1]:
         return np.int64(-1), hint
-    if (rows.word[row >> 6] >> (row & 63)) & 1 == 0:
+    if not is_chosen(rows.ranks, row):
         return np.int64(-1), hint
     here = _location_of(row, hint, rows.first_row)
-    return _rank(row, rows) + rows.ends_before[here], here
+    return n_before(rows.ranks, row) + rows.ends_before[here], here
 
 
 @kernel
@@ -131,7 +103,7 @@ def number_rows_before(row, rows, start, found):
         n = np.int64(0)
         if row[i] >= 0:
             here = _location_of(row[i], here, rows.first_row)
-            n = _rank(row[i], rows)
+            n = n_before(rows.ranks, row[i])
         if n > 0:
             k = here
             # that of a location before, if this one has none
@@ -144,7 +116,7 @@ def number_rows_before(row, rows, start, found):
 def start_locations(rows, start):
     """Find the first point of each location, and one past the last; `start` (n_locations + 1,) int64 is filled."""
     for i in range(start.size):
-        start[i] = _rank(rows.first_row[i], rows) + rows.ends_before[i]
+        start[i] = n_before(rows.ranks, rows.first_row[i]) + rows.ends_before[i]
 
 
 @kernel

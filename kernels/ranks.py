@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,12 @@ class Ranks(NamedTuple):
     ----------
     bits : (n_words,) uint64
         Bit i of word k is row 64 k + i of the range.
-    before : (n_words,) int32
+    before : (n_words,) int32 or int64
         How many are chosen before each word.
     """
 
     bits: NDArray[np.uint64]
-    before: NDArray[np.int32]
+    before: NDArray[np.signedinteger[Any]]
 
 
 @part
@@ -46,30 +46,41 @@ def is_chosen(ranks, row):
 def n_before(ranks, row):
     """Count the chosen rows before a row of the range."""
     below = (np.uint64(1) << np.uint64(row & 63)) - np.uint64(1)
-    return ranks.before[row >> 6] + n_set(ranks.bits[row >> 6] & below)
+    return np.int64(ranks.before[row >> 6]) + n_set(ranks.bits[row >> 6] & below)
+
+
+@part
+def choose(ranks, row):
+    """Choose one more row of the range."""
+    ranks.bits[row >> 6] |= np.uint64(1) << np.uint64(row & 63)
 
 
 @kernel
 def choose_rows(row, first, ranks):
     """Choose some more rows of a range that begins with row `first`; `count_rows` comes after the last ones."""
     for i in range(row.size):
-        at = row[i] - first
-        ranks.bits[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+        choose(ranks, row[i] - first)
 
 
 @kernel
 def count_rows(ranks):
-    """Count the chosen rows before each word."""
+    """Count the chosen rows before each word; return all."""
     n = 0
     for k in range(ranks.bits.size):
         ranks.before[k] = n
         n += n_set(ranks.bits[k])
+    return n
+
+
+def no_ranks(n_rows: int, number: type[np.signedinteger[Any]] = np.int32) -> Ranks:
+    """Choose no row of a range so far; `number` is the type of counts."""
+    n_words = (n_rows + 63) // 64
+    return Ranks(np.zeros(n_words, np.uint64), np.zeros(n_words, number))
 
 
 def ranks_of(row: NDArray[np.int64], first: int, stop: int) -> Ranks:
     """Choose some rows of the range first <= row < stop."""
-    n_words = (stop - first + 63) // 64
-    ranks = Ranks(np.zeros(n_words, np.uint64), np.zeros(n_words, np.int32))
+    ranks = no_ranks(stop - first)
     choose_rows(row, first, ranks)
     count_rows(ranks)
     return ranks

@@ -29,6 +29,7 @@ from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, costs, segments, sums
 from tracecols.kernels import intervals as intervals_of
 from tracecols.kernels import points as ranking
+from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.patterns.found_by import Charged
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind as K
@@ -530,10 +531,10 @@ def test_points__are_numbered_by_rank(rows, wanted, ends):
     real = [k for k, (_, r) in enumerate(all_points) if r != "end"]
     wanted = np.array([w if w < 0 else w % (131 * n) for w in wanted], np.int64)
     for kernel in (lambda f: f, lambda f: np.errstate(over="ignore")(f.py_func)):
-        word, before = np.zeros((131 * n >> 6) + 1, np.int64), np.zeros((131 * n >> 6) + 1, np.int32)
-        kernel(ranking.mark_rows)(row, np.zeros(row.size, np.int32), word)
-        assert kernel(ranking.count_rows)(word, before) == row.size
-        of = ranking.Rows(word, before, first_row, np.append(0, np.cumsum(has_end)))
+        ranks = no_ranks(131 * n + 1)
+        kernel(ranking.mark_rows)(row, np.zeros(row.size, np.int32), ranks)
+        assert kernel(count_rows)(ranks) == row.size
+        of = ranking.Rows(ranks, first_row, np.append(0, np.cumsum(has_end)))
         start, found, last = np.zeros(n + 1, np.int64), np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.int64)
         kernel(ranking.start_locations)(of, start)
         assert start.tolist() == [sum(i < k for i, _ in all_points) for k in range(n + 1)]
@@ -690,7 +691,7 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
     for module, names in (
         (segments, ("collect_segments",)),
         (intervals_of, ("sum_intervals", "compare_sides")),
-        (ranking, ("mark_rows", "count_rows", "number_rows", "start_locations", "place_points", "sort_by_cause")),
+        (ranking, ("mark_rows", "number_rows", "start_locations", "place_points", "sort_by_cause")),
         (costs, ("order_pairs", "scale_costs", "divide_costs", "settle_costs", "count_kinds", "list_by_kind")),
         (causes, ("find_last_synchronisations", "divide_amounts", "charge_call_paths", "walk_critical_path")),
     ):

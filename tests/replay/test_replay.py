@@ -1051,15 +1051,16 @@ def test_identity__is_exact_and_the_ideal_is_never_later(stores, path):
 
 
 TABLE = {
-    # recorded, useful, ideal, SerE, TE; the same of the approximation: design/REPLAY.md, section 3
+    # recorded, useful, ideal, SerE, TE: design/REPLAY.md, section 3; the same of the approximation, which there lacks
+    # the time that processes wait for the last one to enter MPI_Finalize
     "late_sender": (0.3267, 0.1785, 0.3262, 0.547, 0.999, 0.3264, 0.547, 0.999),
-    "coll": (0.9639, 0.5067, 0.9094, 0.557, 0.944, 0.9260, 0.547, 0.961),
-    "cart": (0.1477, 0.1323, 0.1461, 0.906, 0.989, 0.1461, 0.906, 0.989),
+    "coll": (0.9639, 0.5067, 0.9094, 0.557, 0.944, 0.9261, 0.547, 0.961),
+    "cart": (0.1477, 0.1323, 0.1461, 0.906, 0.989, 0.1462, 0.905, 0.989),
     "pipeline": (0.1585, 0.0619, 0.1582, 0.391, 0.998, 0.1583, 0.391, 0.999),
     "sweep3d_4": (0.0114, 0.0045, 0.0048, 0.919, 0.425, 0.0072, 0.618, 0.632),
-    "mg_S_4": (0.0088, 0.0014, 0.0015, 0.965, 0.166, 0.0036, 0.387, 0.413),
+    "mg_S_4": (0.0088, 0.0014, 0.0015, 0.965, 0.166, 0.0037, 0.383, 0.417),
     "hybrid_2x3": (0.2303, 0.1822, 0.2260, 0.806, 0.981, 0.2260, 0.807, 0.981),
-    "bt-mz_S_4x2": (0.1823, 0.1145, 0.1145, 1.000, 0.628, 0.1706, 0.671, 0.936),
+    "bt-mz_S_4x2": (0.1823, 0.1145, 0.1145, 1.000, 0.628, 0.1707, 0.671, 0.936),
     "hpcg_2x2": (1.8814, 0.7641, 0.9061, 0.843, 0.482, 1.2662, 0.604, 0.673),
 }
 
@@ -1074,7 +1075,13 @@ def test_efficiencies__are_those_of_the_design(shared_traces, stores, name):
     )
     # of several models there where the program has threads, and the plain names are those of processes without
     of = "mpi_" if "mpi_transfer_efficiency" in exact.index else ""
-    metrics = ["runtime", "outside_mpi_max", "ideal_runtime", f"{of}serialisation_efficiency", f"{of}transfer_efficiency"]
+    metrics = [
+        "runtime",
+        "outside_mpi_max",
+        "ideal_runtime",
+        f"{of}serialisation_efficiency",
+        f"{of}transfer_efficiency",
+    ]
     found = [*exact.loc[metrics, "value"], *approximate.loc[metrics[2:], "value"]]
     # half a digit of the times; the shares were made of rounded times there, and their last digit is off by up to one
     assert found == pytest.approx(TABLE[name], abs=1.1e-3)

@@ -31,6 +31,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.kernels import causes as kernels
 from tracecols.kernels import points as ranking
+from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
 
 AT_END = np.iinfo(np.int64).max
@@ -139,12 +140,11 @@ def _points(
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = facts.locations.is_cpu & has_events
     n_rows = int(facts.store.manifest["n_events"])
-    word = np.zeros((n_rows >> 6) + 1, np.int64)
+    ranks = no_ranks(n_rows + 1, number_type(n_rows))
     for f in found:
-        ranking.mark_rows(f.points.column("event"), f.points.column("call_path"), word)
-    before: NDArray[np.signedinteger[Any]] = np.empty(word.size, number_type(n_rows))
-    n = int(ranking.count_rows(word, before)) + int(ends.sum())
-    rows = ranking.Rows(word, before, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
+        ranking.mark_rows(f.points.column("event"), f.points.column("call_path"), ranks)
+    n = int(count_rows(ranks)) + int(ends.sum())
+    rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
     is_divided = facts.call_paths.divider is not None
     columns = {
         name: np.empty(n if is_divided or name not in WITHIN_CALL else 0, dtype or time_type(quirks))
