@@ -229,7 +229,9 @@ def _clocked_families(notes: dict[str, float]) -> Iterator[None]:
     try:
         for family in FAMILIES:
             family.properties = [
-                replace(p, **{name: clocked(f, family.name) for name in ("match", "cells") if (f := getattr(p, name))})
+                replace(p, found=replace(p.found, function=clocked(p.found.function, family.name)))
+                if getattr(p.found, "function", None)
+                else p
                 for p in family.properties
             ]
         yield
