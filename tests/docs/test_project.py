@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,14 @@ def test_analysis_page__names_functions_that_exist():
             assert hasattr(getattr(importlib.import_module(f"tracecols.{module}"), cls), name), path
         else:
             assert hasattr(importlib.import_module(f"tracecols.{module}"), name), path
+
+
+def test_wheel__has_all_packages():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    root = ROOT / "tracecols"
+    there = {
+        ".".join(("tracecols", *path.parent.relative_to(root).parts))
+        for top in (root, root / "kernels", root / "converters")
+        for path in top.rglob("__init__.py")
+    }
+    assert sorted(listed) == sorted(there)
