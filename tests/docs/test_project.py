@@ -143,4 +143,5 @@ def test_wheel__has_all_packages():
         for top in (root, root / "kernels", root / "converters")
         for path in top.rglob("__init__.py")
     }
-    assert sorted(listed) == sorted(there)
+    # the site is built from a checkout
+    assert sorted(listed) == sorted(there - {"tracecols.docs.site"})
