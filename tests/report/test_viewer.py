@@ -520,7 +520,6 @@ def test_values__beyond_2_to_the_53_are_exact(browser, tmp_path):
 
 
 def test_open_and_closed__show_what_is_not_below_and_all(report, cube):
-    cube = cube.focused()
     number = cube.properties.number
     mpi, idle = number["mpi"], number["omp_idle_threads"]
     first = report.rows("properties")
