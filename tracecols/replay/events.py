@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.instances import scan_stacks
+from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.scan import ACTION
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP
@@ -107,10 +108,7 @@ def regions_of_calls(model: Model, calls: NDArray[np.int64], computation: Comput
     """
     paths = model.call_paths
     is_mpi = mpi_regions(model.regions)[paths.region] if len(paths) else np.zeros(0, bool)
-    outermost, at = np.full(len(paths), -1), np.arange(len(paths))
-    while (at >= 0).any():
-        outermost = np.where((at >= 0) & is_mpi[at], at, outermost)
-        at = np.where(at >= 0, paths.parent.astype(np.int64)[at], -1)
+    outermost = outermost_of(is_mpi, paths.end)
     found: NDArray[np.int32] = pick(paths.region, pick(outermost, computation.before_node[calls])).astype(np.int32)
     return found
 
