@@ -126,8 +126,8 @@ class Computing:
     def nests(self) -> list[Work]:
         """The computation of call paths with all that they call, where that is on several of them."""
         s = self.scenarios
-        parent = s.model.call_paths.parent.astype(np.int64)
-        is_mpi = s.model.regions.paradigm[s.model.call_paths.region] == "mpi"
+        parent = s.call_paths.parent.astype(np.int64)
+        is_mpi = s.model.regions.paradigm[s.call_paths.region] == "mpi"
         computing = np.zeros(parent.size, bool)
         computing[self._call_path] = True
         inside: dict[int, list[int]] = {}
@@ -171,7 +171,7 @@ class Computing:
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
         """Return causes in which a region that is the same cause on several call paths is one."""
-        region = self.scenarios.model.call_paths.region
+        region = self.scenarios.call_paths.region
         alike: dict[tuple[object, ...], list[Cause]] = {}
         for c in sorted(causes, key=lambda c: (-c.gain, c.call_path)):
             alike.setdefault((c.kind, int(region[c.call_path]), *c.locations.tolist()), []).append(c)
@@ -188,7 +188,7 @@ class Computing:
         return result
 
     def _is_below(self, call_path: int, head: int) -> bool:
-        parent = self.scenarios.model.call_paths.parent
+        parent = self.scenarios.call_paths.parent
         while call_path >= 0 and call_path != head:
             call_path = int(parent[call_path])
         return call_path == head
@@ -197,7 +197,7 @@ class Computing:
         """Return the causes in those of some call paths that have most to gain."""
         uneven = sorted((w for w in works if w.who.size > 1), key=lambda w: -max(w.excess, w.changing_excess))
         # the own time of a program's root is its start and its end
-        parent = self.scenarios.model.call_paths.parent
+        parent = self.scenarios.call_paths.parent
         inside = [w for w in works if parent[w.call_path] >= 0]
         single = sorted((w for w in inside if w.who.size == 1), key=lambda w: -w.excess)
         serial = sorted((w for w in inside if self._is_serial(w)), key=lambda w: -int(w.total.max()))
