@@ -129,8 +129,7 @@ class Computing:
     def is_nest(self) -> NDArray[np.bool_]:
         """Select the call paths that compute in several call paths of their subtree and communicate in none; of a
         recursion only the first level; (n_call_paths,) bool."""
-        model = self.scenarios.model
-        paths = model.call_paths
+        model, paths = self.scenarios.model, self.scenarios.call_paths
         below = np.arange(len(paths)), paths.end
         is_mpi = model.regions.paradigm[paths.region] == "mpi"
         computing = np.zeros(len(paths), bool)
@@ -144,7 +143,7 @@ class Computing:
     def work(self, head: int, includes_calls: bool) -> Work:
         """Return the computation of a call path, alone or with all that it calls."""
         c = self.scenarios.computation
-        end = int(self.scenarios.model.call_paths.end[head]) if includes_calls else head + 1
+        end = int(self.scenarios.call_paths.end[head]) if includes_calls else head + 1
         row = np.sort(self._row[slice(*np.searchsorted(self._call_path, [head, end]))])
         location, ticks = c.location[row].astype(np.int64), c.ticks[row]
         who, group = np.unique(location, return_inverse=True)
@@ -192,7 +191,7 @@ class Computing:
     @once
     def nests(self) -> Sizes:
         """The computation of call paths with all that they call."""
-        paths = self.scenarios.model.call_paths
+        paths = self.scenarios.call_paths
         heads = np.flatnonzero(self.is_nest)
         found = [self._sizes(self._row[:0], self._call_path[:0])]
         # those of one depth do not overlap
@@ -222,7 +221,7 @@ class Computing:
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
         """Return causes in which a region that is the same cause on several call paths is one."""
-        region = self.scenarios.model.call_paths.region
+        region = self.scenarios.call_paths.region
         alike: dict[tuple[object, ...], list[Cause]] = {}
         for c in sorted(causes, key=lambda c: (-c.gain, c.call_path)):
             alike.setdefault((c.kind, int(region[c.call_path]), *c.locations.tolist()), []).append(c)
@@ -239,12 +238,12 @@ class Computing:
         return result
 
     def _is_below(self, call_path: int, head: int) -> bool:
-        return head <= call_path < int(self.scenarios.model.call_paths.end[head])
+        return head <= call_path < int(self.scenarios.call_paths.end[head])
 
     def _best(self, sizes: Sizes, includes_calls: bool) -> list[Cause]:
         """Return the causes in those of some call paths that have most to gain."""
         # the own time of a program's root is its start and its end
-        inside = self.scenarios.model.call_paths.parent[sizes.head] >= 0
+        inside = self.scenarios.call_paths.parent[sizes.head] >= 0
         alone = sizes.n_locations == 1
         uneven = sizes.first(~alone, np.maximum(sizes.excess, sizes.changing))
         single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
