@@ -18,6 +18,9 @@ from tracecols.kernels.kernel import kernel, part
 NEVER = -(1 << 62)
 """Time of what has not happened."""
 
+CUT = -(1 << 61)
+"""Lag of an edge that keeps nothing waiting."""
+
 COMPUTATION = 0
 """Class of nodes before which a location computes."""
 
@@ -89,6 +92,32 @@ class Weights(NamedTuple):
     steps: NDArray[np.int8]
 
 
+class Less(NamedTuple):
+    """What single nodes take less in some of k scenarios, and which edges keep nothing waiting there.
+
+    Attributes
+    ----------
+    start : (n_all + 1,) int32
+        First entry of every node. Empty if nothing takes less.
+    scenario : (n_entries,) uint8
+    ticks : (n_entries,) int64
+        By how much the weight shrinks, to 0 at least.
+    cut_start : (n_edges + 1,) int32
+        First entry of every edge. Empty if no edge is cut.
+    cut_scenario : (n_cut,) uint8
+    """
+
+    start: NDArray[np.int32]
+    scenario: NDArray[np.uint8]
+    ticks: NDArray[np.int64]
+    cut_start: NDArray[np.int32]
+    cut_scenario: NDArray[np.uint8]
+
+
+NO_LESS = Less(*(np.zeros(0, dtype) for dtype in (np.int32, np.uint8, np.int64, np.int32, np.uint8)))
+"""Nothing takes less."""
+
+
 class Changes(NamedTuple):
     """What differs from the recorded run in each of k scenarios.
 
@@ -113,6 +142,8 @@ class Changes(NamedTuple):
         Seconds of a latency, bytes per second, ticks of a second; empty where nothing takes time besides.
     fine : int64
         Ticks of the result for each recorded one.
+    less : Less
+        What single nodes take less, and which edges keep nothing waiting. Where there is any, nothing else differs.
     """
 
     factor: NDArray[np.float64]
@@ -125,6 +156,7 @@ class Changes(NamedTuple):
     row_ticks: NDArray[np.int64]
     delay: NDArray[np.float64]
     fine: Any
+    less: Less
 
 
 class FoundEdges(NamedTuple):
@@ -143,6 +175,22 @@ class FoundEdges(NamedTuple):
     is_inferred: NDArray[np.bool_]
     length: NDArray[np.int64]
     steps: NDArray[np.int8]
+
+
+@kernel
+def place_less(node, ticks, scenario, at, less):
+    """Write what nodes take less in a scenario where the entries of each belong; `at` holds where the next one does."""
+    for i in range(node.size):
+        less.scenario[at[node[i]]], less.ticks[at[node[i]]] = scenario, ticks[i]
+        at[node[i]] += 1
+
+
+@kernel
+def place_cuts(edge, scenario, at, less):
+    """Write where edges are cut, likewise."""
+    for i in range(edge.size):
+        less.cut_scenario[at[edge[i]]] = scenario
+        at[edge[i]] += 1
 
 
 @kernel
@@ -327,6 +375,9 @@ def _location_of(location_start, v):
 @part
 def _add_weight(v, location, given, changes, now, change):
     """Add the weight of a node to the time of each scenario."""
+    if changes.less.start.size > 0:
+        _add_what_is_left(v, given.weight[v], changes.less, now)
+        return
     weight, of = given.weight[v], given.kind[v]
     if of == COMPUTATION and changes.row_start.size > 0:
         for k in range(now.size):
@@ -346,6 +397,16 @@ def _add_weight(v, location, given, changes, now, change):
 
 
 @part
+def _add_what_is_left(v, weight, less, now):
+    """Add the weight of a node to the time of each scenario, less what it takes less there."""
+    most = max(weight, 0)
+    for k in range(now.size):
+        now[k] += most
+    for i in range(less.start[v], less.start[v + 1]):
+        now[less.scenario[i]] += max(weight - less.ticks[i], 0) - most
+
+
+@part
 def _pass_on(e, place, given, changes, may_drop, now, times):
     """Let the head of an edge wait for its tail."""
     lag = given.lag[e] * changes.fine if given.lag.size > 0 else 0
@@ -355,6 +416,9 @@ def _pass_on(e, place, given, changes, may_drop, now, times):
     if can_drop:
         location = _location_of(changes.location_start, h)
         call_path = changes.call_path[h] if changes.call_path.size > 0 else -1
+    if changes.less.cut_start.size > 0:
+        _pass_on_unless_cut(e, place, lag, changes.less, now, times)
+        return
     for k in range(now.size):
         if can_drop and changes.factor[k, _cell(changes, k, call_path, location), WAITING] == 0.0:
             continue
@@ -363,6 +427,18 @@ def _pass_on(e, place, given, changes, may_drop, now, times):
             each = changes.delay[k, 0] + given.length[e] / changes.delay[k, 1]
             t += np.int64(np.rint(given.steps[e] * each * changes.delay[k, 2])) * changes.fine
         times[place, k] = max(times[place, k], t)
+
+
+@part
+def _pass_on_unless_cut(e, place, lag, less, now, times):
+    """Let the head of an edge wait for its tail, but in the scenarios in which the edge is cut."""
+    first, stop = less.cut_start[e], less.cut_start[e + 1]
+    for i in range(first, stop):
+        now[less.cut_scenario[i]] += CUT - lag
+    for k in range(now.size):
+        times[place, k] = max(times[place, k], now[k] + lag)
+    for i in range(first, stop):
+        now[less.cut_scenario[i]] -= CUT - lag
 
 
 @part

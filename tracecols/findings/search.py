@@ -33,6 +33,9 @@ DISCOUNT = {"changing": 0.6}
 OWN = 0.3
 """Part of its gain that a cause must have besides those before it, not to be the same in other words."""
 
+TOGETHER = 8
+"""How many candidates are tried at a time."""
+
 LARGEST = 1 << 22
 """Events of a trace up to which its causes are tried by replay, which takes about as long as the analysis."""
 
@@ -66,16 +69,24 @@ def find_causes(replay: Replay) -> list[Cause]:
 def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> list[Cause]:
     """Add candidates to the causes before, the best first, but those which these have explained."""
     chosen = list(before)
-    for c in sorted(candidates, key=lambda c: (-c.gain * DISCOUNT.get(c.kind, 1), c.kind, c.call_path)):
-        least = VAGUE.get(c.kind, LEAST) * s.runtime
-        if len(chosen) == N_CAUSES:
-            break
-        if c.gain < least:
-            continue
-        besides = s.gain(c.change, [other.change for other in chosen]) if chosen else c.gain
-        if besides >= max(OWN * c.gain, least):
-            chosen.append(c)
+    left = sorted(candidates, key=lambda c: (-c.gain * DISCOUNT.get(c.kind, 1), c.kind, c.call_path))
+    left = [c for c in left if c.gain >= _least(s, c)]
+    while left and len(chosen) < N_CAUSES:
+        together = left[:TOGETHER]
+        besides = [c.gain for c in together]
+        if chosen:
+            besides = s.gains([c.change for c in together], [c.change for c in chosen])
+        # what follows the first that gains something besides those before has that one before it, too
+        enough = [g >= max(OWN * c.gain, _least(s, c)) for c, g in zip(together, besides, strict=True)]
+        n = enough.index(True) + 1 if any(enough) else len(together)
+        chosen += together[n - 1 : n] if any(enough) else []
+        left = left[n:]
     return chosen
+
+
+def _least(s: Scenarios, c: Cause) -> float:
+    """Return the ticks that a cause must gain to be one."""
+    return VAGUE.get(c.kind, LEAST) * s.runtime
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:

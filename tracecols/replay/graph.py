@@ -55,12 +55,12 @@ DROPPED = "inferred waits of senders for receivers, or for locks, that contradic
 UNPLACED = "messages and participants outside of MPI calls, left out"
 
 
-def unchanged(nodes: Nodes) -> maxplus.Changes:
-    """Return the changes of the one scenario that is the recorded run."""
+def unchanged(nodes: Nodes, k: int = 1, less: maxplus.Less = maxplus.NO_LESS) -> maxplus.Changes:
+    """Return the changes of scenarios that are the recorded run, but for what single nodes take less."""
     nothing = np.zeros(0, np.int32)
     return maxplus.Changes(
-        np.ones((1, 1, maxplus.WAITING + 1)), nothing.reshape(1, 0), nothing.reshape(1, 0), nothing,
-        nodes.location_start, nothing, nothing, np.zeros(0, np.int64), np.zeros((0, 2)), 1,
+        np.ones((k, 1, maxplus.WAITING + 1)), nothing.reshape(k, 0), nothing.reshape(k, 0), nothing,
+        nodes.location_start, nothing, nothing, np.zeros(0, np.int64), np.zeros((0, 2)), 1, less,
     )  # fmt: skip
 
 
@@ -144,6 +144,26 @@ class Graph:
             start=given.start if start is None else start,
         )
         return self._swept(given, unchanged(self.nodes), 1, is_whole=True)[2][: len(self.nodes)]
+
+    def runtimes(self, weight: Rows, lag: Rows, less: maxplus.Less, k: int) -> Rows:
+        """Return the runtimes of scenarios in which single nodes take less, or edges keep nothing waiting.
+
+        Parameters
+        ----------
+        weight : (n_all,) int64
+        lag : (n_edges,) int64
+        less : maxplus.Less
+        k : int
+            How many scenarios there are.
+
+        Returns
+        -------
+        (k,) int64
+            Ticks.
+        """
+        given = self._weights()._replace(weight=weight, lag=lag)
+        begin, end, _ = self._swept(given, unchanged(self.nodes, k, less), k, is_whole=False)
+        return end - begin
 
     def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
         """Sweep the graph in some scenarios, side by side.

@@ -234,6 +234,7 @@ def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1)
         *(replay.computation.rows() if in_computation else no_rows),
         delays([s.latency for s in scenarios], [s.bandwidth for s in scenarios], model.facts.resolution),
         np.int64(fine),
+        maxplus.NO_LESS,
     )
 
 
