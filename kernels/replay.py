@@ -292,6 +292,18 @@ def add_computation(events, first, does, parent, ranks, kind, state, sums, found
 
 
 @kernel
+def sum_runs(key, value, found, total):
+    """Add up what follows each other and has the same key, one after the other; return how many keys were found."""
+    n = 0
+    for i in range(key.size):
+        if n == 0 or found[n - 1] != key[i]:
+            found[n], total[n] = key[i], 0.0
+            n += 1
+        total[n - 1] += value[i]
+    return n
+
+
+@kernel
 def retime(position, node_position, new_time, at, result):
     """Move events of one location as its nodes move: between two nodes in proportion, after the last as far as it.
 

@@ -34,8 +34,6 @@ class Evidence:
     def __init__(self, scenarios: Scenarios, computing: Computing) -> None:
         self.s, self.computing = scenarios, computing
         self.resolution = scenarios.model.facts.resolution
-        self.nests = {w.call_path: w for w in computing.nests}
-        self.works = self.nests | {w.call_path: w for w in computing.works}
 
     def add_to(self, c: Cause) -> None:
         """Add to a cause what proves it."""
@@ -52,8 +50,10 @@ class Evidence:
         c.evidence = make(c) | c.evidence
 
     def _work(self, c: Cause) -> dict[str, Any]:
-        w = (self.nests if c.includes_calls else self.works).get(c.call_path)
-        if w is None:
+        w = self.computing.work(c.call_path, c.includes_calls)
+        if not w.who.size and self.computing.is_nest[c.call_path]:
+            w = self.computing.work(c.call_path, True)
+        if not w.who.size:
             return {}
         share = w.total / w.total.sum()
         order = np.argsort(-w.total, kind="stable")[:4]

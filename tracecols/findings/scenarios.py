@@ -17,6 +17,7 @@ from tracecols.findings.polling import collapsed
 from tracecols.findings.queues import queue_locks
 from tracecols.findings.windows import window_edges
 from tracecols.kernels import maxplus
+from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGUN, CUT
 from tracecols.kernels.replay import IS_CALL
 from tracecols.once import once
@@ -214,11 +215,11 @@ class Scenarios:
         return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
 
     def less_computation(self, rows: Rows, less: NDArray[np.floating[Any]]) -> Change:
-        """Return the change that takes ticks from rows of the computation."""
-        node = self.computation.node[rows]
-        total = np.bincount(node, less, len(self.graph.nodes))
-        changed = np.flatnonzero(total)
-        return Change(changed, np.rint(total[changed]).astype(np.int64))
+        """Return the change that takes ticks from rows of the computation, which ascend."""
+        node, total = np.empty(rows.size, np.int64), np.empty(rows.size)
+        n = kernels.sum_runs(self.computation.node[rows], less, node, total)
+        changed = np.flatnonzero(total[:n])
+        return Change(node[changed], np.rint(total[changed]).astype(np.int64))
 
     def without_weight(self, nodes: Rows) -> Change:
         """Return the change in which some nodes take no time beyond waiting."""

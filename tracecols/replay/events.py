@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.instances import WALKED, scan_stacks, walk_stacks
+from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.scan import ACTION
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
+from tracecols.once import once
 from tracecols.replay.nodes import Nodes, mpi_regions
 from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 
@@ -86,7 +88,7 @@ class Computation:
     of_node: NDArray[np.int32]
     before_node: NDArray[np.int32]
 
-    @property
+    @once
     def node(self) -> NDArray[np.int64]:
         """The node of every row; (n,) int64."""
         return np.repeat(np.arange(self.of_node.size), np.diff(self.start))
@@ -106,10 +108,7 @@ def regions_of_calls(model: Model, calls: NDArray[np.int64], computation: Comput
     """
     paths = model.call_paths.whole
     is_mpi = mpi_regions(model.regions)[paths.region] if len(paths) else np.zeros(0, bool)
-    outermost, at = np.full(len(paths), -1), np.arange(len(paths))
-    while (at >= 0).any():
-        outermost = np.where((at >= 0) & is_mpi[at], at, outermost)
-        at = np.where(at >= 0, paths.parent.astype(np.int64)[at], -1)
+    outermost = outermost_of(is_mpi, paths.end)
     found: NDArray[np.int32] = pick(paths.region, pick(outermost, computation.before_node[calls])).astype(np.int32)
     return found
 
