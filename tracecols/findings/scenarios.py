@@ -28,9 +28,6 @@ from tracecols.replay.replay import Replay
 
 Rows = NDArray[np.int64]
 
-TOGETHER = 16
-"""How many changes are tried in one sweep, at most."""
-
 MOST_NODES = 2
 """How many nodes change in one sweep, at most, for each node that there is: 13 B for each."""
 
@@ -167,8 +164,8 @@ class Scenarios:
         tried = [*changes, Change()] if besides else [*changes]
         runtimes: list[int] = []
         for some in bounded(np.array([c.node.size for c in tried], np.int64), MOST_NODES * weight.size):
-            for at in range(some.start, some.stop, TOGETHER):
-                together = tried[at : min(at + TOGETHER, some.stop)]
+            for at in range(some.start, some.stop, maxplus.LANES):
+                together = tried[at : min(at + maxplus.LANES, some.stop)]
                 less = less_of(together, weight.size, lag.size)
                 runtimes += self.graph.runtimes(weight, lag, less, len(together)).tolist()
         before = runtimes.pop() if besides else self.runtime
@@ -191,7 +188,7 @@ class Scenarios:
         """Return the same, and apart from it how long threads wait for the begin of their teams."""
         weight, lag = self._changed(changes)
         weight = np.maximum(weight, 0)
-        time = self.graph.sweep(weight, lag)
+        time = self.graph.sweep(weight, lag) if changes else self.time
         nodes = self.graph.nodes
         n = len(nodes)
         since = np.zeros(n, np.int64)

@@ -15,6 +15,7 @@ from tracecols.findings.computation import Computing
 from tracecols.findings.evidence import Evidence
 from tracecols.findings.overheads import of_barriers, of_locks, of_messages, of_overheads, of_overlap
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 
@@ -32,9 +33,6 @@ DISCOUNT = {"changing": 0.6}
 
 OWN = 0.3
 """Part of its gain that a cause must have besides those before it, not to be the same in other words."""
-
-TOGETHER = 8
-"""How many candidates are tried at a time."""
 
 LARGEST = 1 << 22
 """Events of a trace up to which its causes are tried by replay, which takes about as long as the analysis."""
@@ -72,7 +70,7 @@ def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> l
     left = sorted(candidates, key=lambda c: (-c.gain * DISCOUNT.get(c.kind, 1), c.kind, c.call_path))
     left = [c for c in left if c.gain >= _least(s, c)]
     while left and len(chosen) < N_CAUSES:
-        together = left[:TOGETHER]
+        together = left[: maxplus.LANES - 1]
         besides = [c.gain for c in together]
         if chosen:
             besides = s.gains([c.change for c in together], [c.change for c in chosen])
