@@ -119,9 +119,7 @@ class Computing:
         self._row = kept[np.argsort(c.call_path[kept], kind="stable")]
         self._call_path = c.call_path[self._row].astype(np.int64)
         self.process = np.asarray(model.facts.process, np.int64)
-        self.n_threads = np.bincount(
-            self.process[np.unique(s.graph.nodes.location)], minlength=int(self.process.max(initial=0)) + 1
-        )
+        self.n_threads = np.bincount(self.process[s.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
         self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
 
@@ -206,7 +204,7 @@ class Computing:
 
     def causes(self) -> list[Cause]:
         """Return what computation lets others wait, with what mending it would gain."""
-        if np.unique(self.scenarios.graph.nodes.location).size < 2:
+        if self.scenarios.locations.size < 2:
             # nobody waits
             return []
         alone = self._best(self.single, False)

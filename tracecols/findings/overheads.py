@@ -46,7 +46,7 @@ def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the one of several locations that most of the weight of some nodes is on; none if there is no such."""
     by_location = np.bincount(s.graph.nodes.location[nodes], s.weight[nodes], s.model.n_locations)
     most = int(by_location.argmax())
-    n_others = int(np.unique(s.graph.nodes.location).size) - 1
+    n_others = s.locations.size - 1
     others = by_location.sum() - by_location[most]
     is_one = (
         n_others > 0 and by_location[most] > 2 * others / n_others and by_location[most] > ALONE * by_location.sum()
@@ -104,7 +104,7 @@ def _message_edges(s: Scenarios) -> NDArray[np.int64]:
 
 def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:
     """Return what would be gained, after other changes, if some edges kept nobody waiting: by where."""
-    heads = np.unique(s.graph.edges.head[edge])
+    heads = s.distinct(s.graph.edges.head[edge])
     heads = heads[s.in_window[heads]]
     lost = s.losses(mended) if mended else s.recorded_losses
     of_edge = s.graph.edges.head[edge]
@@ -137,7 +137,7 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     follows = np.where(nodes.location[after] == nodes.location[head], s.weight[after], 0)
     found = []
     edges = _message_edges(s)
-    heads = np.unique(head)
+    heads = s.distinct(head)
     for where, of in _largest(s, heads, losses[heads]):
         mine = np.isin(head, of)
         lost = wait[mine].sum()

@@ -187,21 +187,25 @@ class Scenarios:
     def lost_and_idle(self, changes: Sequence[Change] = ()) -> tuple[Rows, Rows]:
         """Return the same, and apart from it how long threads wait for the begin of their teams."""
         weight, lag = self._changed(changes)
-        weight = np.maximum(weight, 0)
-        time = self.graph.sweep(weight, lag) if changes else self.time
+        time = self.graph.sweep(np.maximum(weight, 0), lag) if changes else self.time
         nodes = self.graph.nodes
-        n = len(nodes)
-        since = np.zeros(n, np.int64)
-        since[1:] = time[1:] - time[:-1]
-        since[nodes.is_first] = 0
-        # threads that begin in a team for the first time idle since the start
-        new = nodes.is_first & self.begins_in_team
-        since[new] = np.maximum(time[new] - self.replay.window(time)[0], 0)
-        waits = np.maximum(np.where(self.in_window, since - weight[:n], 0), 0)
-        idle = np.where(self.begins_in_team, waits, 0)
-        is_computation = nodes.kind == NodeClass.COMPUTATION
-        lost = np.where(is_computation, waits, np.maximum(np.where(self.in_window, since, 0), 0)) - idle
-        return np.maximum(lost, 0), idle
+        lost, idle = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+        begin = self.replay.window(time)[0]
+        kernels.find_losses(
+            nodes.location_start, time, weight, nodes.kind, self.in_window, self.begins_in_team, begin, lost, idle
+        )
+        return lost, idle
+
+    @once
+    def locations(self) -> Rows:
+        """The locations that have nodes; (n,) int64."""
+        return np.flatnonzero(np.diff(self.graph.nodes.location_start))
+
+    def distinct(self, nodes: NDArray[np.integer[Any]]) -> Rows:
+        """Return which nodes and hubs are among some; (n,) int64, ascending."""
+        result = np.zeros(self.weight.size, bool)
+        result[nodes] = True
+        return np.flatnonzero(result)
 
     @once
     def begins_in_team(self) -> NDArray[np.bool_]:

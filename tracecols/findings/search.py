@@ -34,8 +34,9 @@ DISCOUNT = {"changing": 0.6}
 OWN = 0.3
 """Part of its gain that a cause must have besides those before it, not to be the same in other words."""
 
-LARGEST = 1 << 22
-"""Events of a trace up to which its causes are tried by replay, which takes about as long as the analysis."""
+MOST_CALLS = 1 << 21
+"""Call instances of a trace up to which its causes are tried by replay: up to there that takes less time than the
+analysis, and half a gigabyte for each million besides."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:
@@ -119,10 +120,10 @@ def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
 
 
 def has_causes(model: Model) -> bool:
-    """Say whether the causes of a trace are looked for: it is not too large, and no device executes a part."""
+    """Say whether the causes of a trace are looked for: not too many calls may wait, and no device executes a part."""
     is_device = np.flatnonzero(model.locations.is_device).tolist()
-    n_events = int(model.store.manifest["n_events"])
-    return n_events <= LARGEST and not any(model.store.n_rows("events", i) for i in is_device)
+    n_calls = sum(scan.n_calls for scan in model.scans)
+    return n_calls <= MOST_CALLS and not any(model.store.n_rows("events", i) for i in is_device)
 
 
 def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
