@@ -55,12 +55,12 @@ DROPPED = "inferred waits of senders for receivers, or for locks, that contradic
 UNPLACED = "messages and participants outside of MPI calls, left out"
 
 
-def unchanged(nodes: Nodes) -> maxplus.Changes:
-    """Return the changes of the one scenario that is the recorded run."""
+def unchanged(nodes: Nodes, less: maxplus.Less = maxplus.NO_LESS) -> maxplus.Changes:
+    """Return the changes of scenarios that are the recorded run, but for what single nodes take less."""
     nothing = np.zeros(0, np.int32)
     return maxplus.Changes(
-        np.ones((1, 1, maxplus.WAITING + 1)), nothing.reshape(1, 0), nothing.reshape(1, 0), nothing,
-        nodes.location_start, nothing, nothing, np.zeros(0, np.int64), np.zeros((0, 2)), 1,
+        np.ones((0, 1, maxplus.WAITING + 1)), nothing.reshape(0, 0), nothing.reshape(0, 0), nothing,
+        nodes.location_start, nothing, nothing, np.zeros(0, np.int64), np.zeros((0, 2)), 1, less,
     )  # fmt: skip
 
 
@@ -145,13 +145,33 @@ class Graph:
         )
         return self._swept(given, unchanged(self.nodes), 1, is_whole=True)[2][: len(self.nodes)]
 
+    def runtimes(self, weight: Rows, lag: Rows, less: maxplus.Less, k: int) -> Rows:
+        """Return the runtimes of scenarios in which single nodes take less, or edges keep nothing waiting.
+
+        Parameters
+        ----------
+        weight : (n_all,) int64
+        lag : (n_edges,) int64
+        less : maxplus.Less
+        k : int
+            How many scenarios there are, `maxplus.LANES` at most.
+
+        Returns
+        -------
+        (k,) int64
+            Ticks.
+        """
+        given = self._weights()._replace(weight=weight, lag=lag)
+        begin, end, _ = self._swept(given, unchanged(self.nodes, less), k, is_whole=False)
+        return end - begin
+
     def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
         """Sweep the graph in some scenarios, side by side.
 
         Parameters
         ----------
         changes : maxplus.Changes
-            Of k scenarios.
+            Of k scenarios, `maxplus.LANES` at most.
         is_whole : bool
             Whether the times of all nodes in the first scenario are wanted.
 
@@ -174,13 +194,14 @@ class Graph:
     def _swept(
         self, given: maxplus.Weights, changes: maxplus.Changes, k: int, *, is_whole: bool
     ) -> tuple[Rows, Rows, Rows]:
-        begin, end = np.full(k, -maxplus.NEVER), np.full(k, maxplus.NEVER)
-        times = np.full((self._n_places, k), maxplus.NEVER)
+        lanes = maxplus.LANES
+        begin, end = np.full(lanes, -maxplus.NEVER), np.full(lanes, maxplus.NEVER)
+        times = np.full((self._n_places, lanes), maxplus.NEVER)
         found = np.empty(self.time.size if is_whole else 0, np.int64)
         may_drop = bool((changes.factor[:, :, maxplus.WAITING] == 0).any())
-        now, change = np.empty(k, np.int64), np.empty(k)
+        now, change = np.empty(lanes, np.int64), np.empty(lanes)
         maxplus.sweep(self._order, given, changes, may_drop, now, change, times, begin, end, found)
-        return begin, end, found
+        return begin[:k], end[:k], found
 
     def without_contradictions(self) -> Graph:
         """Return the graph without the inferred edges that make nodes wait for themselves, which only clocks that

@@ -26,9 +26,9 @@ from tracecols.replay.scenarios import (
     Scenario,
     balanced,
     cells_of,
-    changes_of,
     predict,
     recorded_runtime,
+    runtimes_of,
     scaled,
     times_of,
     without_transfer,
@@ -315,8 +315,7 @@ class Replay(Replayable):
                 replace(given, rules=(*given.rules, scaled(1 - part, mask)))
                 for part, mask in zip(parts, masks, strict=True)
             ]
-            begin, end, _ = graph.run(changes_of(self, [given, *tried], fine))
-            runtime = end - begin
+            runtime = runtimes_of(self, graph, [given, *tried], fine)
             return (runtime[0] - runtime[1:]).astype(np.float64)
 
         low = np.full(len(chosen), 2.0**-16)
