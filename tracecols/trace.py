@@ -23,6 +23,7 @@ from tracecols.enhance.scan.instances import region_instances
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.frames.catalog import Catalog
 from tracecols.given.arguments import as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
+from tracecols.given.memory import as_memory
 from tracecols.given.quantities import counted
 from tracecols.model.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
 from tracecols.model.model import Model
@@ -51,7 +52,7 @@ from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.store import Store
 from tracecols.verbs import messages, times, waiting
 from tracecols.work.cluster import default_scratch, working_on
-from tracecols.work.memory import physical
+from tracecols.work.memory import Budget, physical
 from tracecols.work.progress import Progress
 
 if TYPE_CHECKING:
@@ -747,6 +748,7 @@ class Trace(OpenedTrace):
         bins: int | None = None,
         bin_width: float | None = None,
         ideal_network: bool = False,
+        memory: int | str | None = None,
         cluster: Client | None = None,
         scratch: str | Path | None = None,
     ) -> SeverityCube:
@@ -792,9 +794,13 @@ class Trace(OpenedTrace):
             (docs/efficiencies.md). Not together with properties and locations.
         cluster : distributed.Client, optional
             Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
+        memory : int or str, optional
+            What the analysis may take, in bytes or as `"4GB"`; what exceeds it goes to temporary files. By default half
+            of what is free, also in containers and batch jobs. An analysis for which it is given scans the trace by
+            itself. Not together with a cluster, whose workers have limits of their own.
         scratch : str or Path, optional
-            On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of
-            the store.
+            Where temporary files go; by default those of `tempfile` (`TMPDIR`). On a cluster, the folder in which a
+            scratch folder is made that client and workers see; by default that of the store.
 
         Returns
         -------
@@ -834,11 +840,33 @@ class Trace(OpenedTrace):
             bin_width=bin_width,
             ideal_network=ideal_network,
         )
+        budget = self._budget_of(memory, cluster, scratch)
         if cluster is None:
-            return run(request, self, watch=self._watched)
+            opened = self if budget is None else OpenedTrace(self.store, self.jobs, budget)
+            return run(request, opened, watch=self._watched)
         sees = {"the store": self.path}
         with working_on(cluster, default_scratch(scratch, self.path), sees, self.jobs) as workers:
             return run(request, self, workers, self._watched)
+
+    def _budget_of(self, memory: object, cluster: Client | None, scratch: str | Path | None) -> Budget | None:
+        """Return what an analysis may take that is given limits of its own; None for others.
+
+        Raises
+        ------
+        AnalysisError
+            If they are none, or do not go together.
+        """
+        if memory is not None and cluster is not None:
+            raise AnalysisError(
+                "memory limits an analysis by threads of this process, and a cluster is given\n"
+                "  limit the memory of its workers instead: LocalCluster(memory_limit='4GB')"
+            )
+        if cluster is not None or (memory is None and scratch is None):
+            return None
+        try:
+            return Budget.default(as_memory(memory), None if scratch is None else Path(scratch))
+        except ValueError as error:
+            raise AnalysisError(str(error)) from error
 
     def _watched(self, _what: str) -> AbstractContextManager[Progress | None]:
         """Report the progress of whatever begins."""

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
-from tracecols.cli.options import numbers, parameters, seconds
+from tracecols.cli.options import memory, numbers, parameters, seconds
 from tracecols.cli.output import echo
 from tracecols.schema.notes import note
 from tracecols.schema.severity import CONVENTIONS, DEFAULT
@@ -85,6 +85,12 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
     is_flag=True,
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
 )
+@click.option(
+    "--memory",
+    callback=memory,
+    metavar="SIZE",
+    help="Memory that the analysis may take, 4GB or 512MiB; the rest goes to files.  [default: half of what is free]",
+)
 @cluster_options
 @click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
@@ -103,6 +109,7 @@ def analyze(
     quiet: bool,
     with_startup: bool,
     jobs: int | None,
+    memory: int | None,
     workers: int | None,
     scheduler: str | None,
     scheduler_file: Path | None,
@@ -151,9 +158,15 @@ def analyze(
     from tracecols.store import Store
     from tracecols.store.outputs import check_not_read
     from tracecols.work.jobs import n_jobs
+    from tracecols.work.memory import Budget
 
     who = GivenCluster(workers, scheduler, scheduler_file, scratch)
-    who.check()
+    who.check(threads_use_scratch=True)
+    if memory is not None and who.is_given:
+        raise click.UsageError(
+            "--memory limits the threads of this process; workers of a cluster have their own limits"
+        )
+    budget = Budget.default(memory, None if who.is_given else scratch)
     described = [d for file in topologies for d in load_descriptions(file)]
     request = Request.of(
         names_of(source), patterns=patterns, properties=properties or None, topologies=described, **asked
@@ -177,9 +190,9 @@ def analyze(
     with (
         compiling_ahead(n_jobs(jobs)),
         who.opened(jobs, source if sees else output, sees) as cluster,
-        opened(source, jobs, cluster) as store,
+        opened(source, jobs, cluster, budget.scratch) as store,
     ):
-        cube = run(request, OpenedTrace(store, jobs), cluster, progress)
+        cube = run(request, OpenedTrace(store, jobs, budget), cluster, progress)
     cube.save(output, force=force)
     echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():

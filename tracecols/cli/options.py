@@ -8,7 +8,7 @@ import re
 import click
 
 from tracecols.given.arguments import is_selection
-from tracecols.given.quantities import ALL_UNITS, UNITS, quantity
+from tracecols.given.quantities import ALL_UNITS, UNITS, in_bytes, quantity
 
 MOST = 10_000_000
 """Numbers in a range, at most."""
@@ -81,10 +81,20 @@ def size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int
     """Return a size, 32KiB or 32768, in bytes."""
     if value is None:
         return None
-    found = quantity(value, UNITS["bytes"])
-    if not math.isfinite(found) or found < 0 or re.search(r"[kKmMgG]i?b\s*$", value):
+    found = in_bytes(value)
+    if found is None:
         raise click.BadParameter(f"{value!r} is no size such as 32768 or 32KiB, with a capital B")
-    return round(found)
+    return found
+
+
+def memory(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """Return the memory that a command may take, 4GB or 512MiB, in bytes."""
+    from tracecols.given.memory import as_memory
+
+    try:
+        return as_memory(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _with_unit(value: str | None, counts: str, examples: tuple[str, str]) -> float | None:

@@ -58,9 +58,16 @@ def names_of(source: Path) -> dict[str, list[str]]:
 
 
 @contextmanager
-def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> Iterator[Store]:
+def opened(
+    source: Path, jobs: int | None, cluster: Cluster | None = None, scratch: Path | None = None
+) -> Iterator[Store]:
     """Open a store, or an archive as a temporary store that exists until the context ends; workers of a cluster convert
     it.
+
+    Parameters
+    ----------
+    scratch : Path, optional
+        Where the temporary store is made; by default among temporary files.
 
     Raises
     ------
@@ -71,13 +78,13 @@ def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> It
     from tracecols.conversion import convert, convert_with
     from tracecols.errors import StoreError
     from tracecols.store import Store
-    from tracecols.work.scratch import temporary_folder
+    from tracecols.work.scratch import MAKE_ROOM_IN_SHELL, temporary_folder
 
     if is_store(source):
         yield Store(source)
         return
-    with temporary_folder() if cluster is None else nullcontext(cluster.folder) as scratch:
-        store = scratch / "converted.trace"
+    with temporary_folder(scratch) if cluster is None else nullcontext(cluster.folder) as folder:
+        store = folder / "converted.trace"
         try:
             with progress("converting") as report:
                 if cluster is None:
@@ -86,7 +93,6 @@ def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> It
                     convert_with(cluster, source, store, progress=report)
         except StoreError as error:
             raise StoreError(
-                f"{str(error).splitlines()[0]}\n"
-                "  make room there, or set TMPDIR to a folder with more, or convert the trace to a store first"
+                f"{str(error).splitlines()[0]}\n  {MAKE_ROOM_IN_SHELL}, or convert the trace to a store first"
             ) from error
         yield Store(store)
