@@ -11,19 +11,14 @@ import click
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.correct import correction_options, write_corrected
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
 from tracecols.given.quantities import counted
 
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="NAME.trace",
-    help="The store to make.  [default: the archive's name, here]",
-)
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@option("output", "The store to make.  [default: the archive's name, here]", metavar="NAME.trace")
+@option("jobs")
 @click.option(
     "--correct-clocks", is_flag=True,
     help="Write times that satisfy all clock conditions, as 'tracecols correct' does; takes a temporary store beside (TMPDIR).",
@@ -31,7 +26,7 @@ from tracecols.given.quantities import counted
 @correction_options
 @click.option("--salvage", is_flag=True, help="Of a damaged archive keep what can be read, and say what was lost.")
 @cluster_options
-@click.option("--force", is_flag=True, help="Replace a store with corrected or predicted times, or any file.")
+@option("force", "Replace a store with corrected or predicted times, or any file.")
 def convert(
     source: Path,
     output: Path | None,

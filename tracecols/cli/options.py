@@ -1,4 +1,4 @@
-"""What several commands are given: numbers of locations, parameters."""
+"""Values of options: numbers of locations, parameters, times, sizes, shares."""
 
 from __future__ import annotations
 
@@ -42,6 +42,24 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     return value
 
 
+def share(_ctx: click.Context, _param: click.Parameter, value: str | float | None) -> float | None:
+    """Return a share that is given as 5% or 0.05."""
+    if value is None:
+        return None
+    found = quantity(value, UNITS["share"])
+    if not math.isfinite(found) or found < 0:
+        raise click.BadParameter(f"{value!r} is no share such as 5% or 0.05")
+    return found
+
+
+def part_of_whole(ctx: click.Context, param: click.Parameter, value: str | float | None) -> float | None:
+    """Return a share that is at most the whole."""
+    found = share(ctx, param, value)
+    if found is not None and found > 1:
+        raise click.BadParameter(f"{value!r} is more than 100%: give a share such as 0.5% or 0.005")
+    return found
+
+
 def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, dict[str, float]]:
     """Return what is given as PROPERTY.NAME=VALUE, by property and name."""
     result: dict[str, dict[str, float]] = {}
@@ -60,8 +78,8 @@ def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     if value is None:
         return None
     found = quantity(value, UNITS["seconds"])
-    if not math.isfinite(found):
-        raise click.BadParameter(f"{value!r} is no time such as 0.3, 0.3s or 300ms")
+    if not math.isfinite(found) or found < 0:
+        raise click.BadParameter(f"{value!r} is no time such as 0.3, 0.3s or 300ms, from 0 on")
     return found
 
 

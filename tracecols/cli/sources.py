@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tracecols.cli.vocabulary import Part
+    from tracecols.severity.cube import SeverityCube
     from tracecols.store import Store
+    from tracecols.trace import Trace
     from tracecols.work.cluster import Cluster
 
 
@@ -96,3 +99,59 @@ def opened(
                 f"{str(error).splitlines()[0]}\n  {MAKE_ROOM_IN_SHELL}, or convert the trace to a store first"
             ) from error
         yield Store(store)
+
+
+@contextmanager
+def piece(source: Path, part: Part, jobs: int | None) -> Iterator[Trace]:
+    """Open a store or an archive, or the piece of it that was asked for, as a trace until the context ends.
+
+    Raises
+    ------
+    SourceError, StoreError, AnalysisError
+        If it is neither, is damaged, or nothing can lie in the piece.
+    """
+    from tracecols.trace import Trace
+
+    with opened(source, jobs) as store:
+        trace = Trace(store.path, jobs=jobs)
+        with trace.piece(part.start, part.stop) if part.is_piece else nullcontext(trace) as found:
+            yield found
+
+
+def holds_cube(source: Path) -> bool:
+    """Say whether a source is to be read as a severity cube, of this or another tool: it is no store and no archive."""
+    from tracecols.converters.registry import find_anchor
+    from tracecols.errors import SourceError
+    from tracecols.store.layout import is_made_here
+
+    if is_made_here(source, "a severity cube"):
+        return True
+    if is_store(source):
+        return False
+    try:
+        find_anchor(source)
+    except SourceError:
+        return True
+    return False
+
+
+def cube_of(source: Path, jobs: int | None = None) -> SeverityCube:
+    """Read a severity cube; a store or an archive is analysed, and nothing of that is kept.
+
+    Raises
+    ------
+    TracecolsError
+        If it is none of these, or is damaged.
+    """
+    from tracecols.export.cube_read import read_cube
+
+    if holds_cube(source):
+        return read_cube(source)
+    from tracecols.analysis.opened import OpenedTrace
+    from tracecols.analysis.request import Request
+    from tracecols.analysis.run import run
+    from tracecols.cli.progress import compiling_ahead, progress
+    from tracecols.work.jobs import n_jobs
+
+    with compiling_ahead(n_jobs(jobs)), opened(source, jobs) as store:
+        return run(Request.of(names_of(source)), OpenedTrace(store, jobs), None, progress)

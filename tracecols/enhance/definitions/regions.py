@@ -60,6 +60,15 @@ _OF_PROGRAMS = ("user", "compiler", "sampling", "none")
 call."""
 
 
+CONTEXTS = re.compile(
+    r"cuinit|cu(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|hipinit|hip(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|"
+    r"clcreatecontext\w*|clreleasecontext|clgetplatformids|clgetdeviceids|acc_init\b.*|acc_shutdown\b.*|acc_device_init\b.*|"
+    r"(init|initiali[sz]e)_?(cuda|hip|opencl|ocl|gpus?|acc|openacc|devices?)|(cuda|hip|opencl|ocl|gpus?|openacc|devices?)_?init(iali[sz]e)?"
+)
+"""Calls that create and destroy contexts of devices, as names in lower case; and functions of programs that are called
+so, in which a library creates them without a call that is recorded."""
+
+
 class Regions:
     """The regions of a trace as columns; two artificial regions, TASKS and THREADS, are appended.
 
