@@ -19,6 +19,7 @@ from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
+from tracecols.kernels import arrays
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
 from tracecols.kernels.sums import FIRST
@@ -115,9 +116,9 @@ class Intervals:
             at = int(kernels.sum_intervals(at, spans, entries, waits_of(self._index), prune, sum_, out))
             if at == n:
                 break
-            out = with_room(out)
+            out = with_room(out, int(out.end[at - 1]) if at else 0)
         filled = int(out.end[-1]) if n else 0
-        return TimeMaps(out.end, out.path[:filled].copy(), out.value[:filled].copy())
+        return TimeMaps(out.end, arrays.trimmed(out.path, filled), arrays.trimmed(out.value, filled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +209,7 @@ def find_delays(
         rows = order[of_partition[order] == other]
         compared.compare(rows, pair[rows], segments if other == partition else every_segments[other])
     n, out = compared.filled, compared.out
-    entries = Columns(n, {"call_path": out.path[:n].copy(), "time": out.value[:n].copy()})
+    entries = Columns(n, {"call_path": arrays.trimmed(out.path, n), "time": arrays.trimmed(out.value, n)})
     rows = Columns(pair.size, {"pair": pair, "first": out.first, "stop": out.stop, "total": out.total})
     return Delays(keep(rows, spill), keep(entries, spill))
 
@@ -295,7 +296,7 @@ class Comparison:
             done, self.filled = kernels.compare_sides(done, self.filled, row, *given, self.out)
             if done == row.size:
                 break
-            path, value = (np.concatenate([column, np.empty_like(column)]) for column in self.out[3:])
+            path, value = (arrays.with_room(column, int(self.filled)) for column in (self.out.path, self.out.value))
             self.out = self.out._replace(path=path, value=value)
 
 

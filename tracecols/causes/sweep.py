@@ -17,7 +17,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.kernels import causes
+from tracecols.kernels import arrays, causes
 from tracecols.kernels import costs as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 
@@ -232,7 +232,7 @@ class _Pool:
         n = below.size
         more = np.arange(n + 1, 2 * n + 1, dtype=below.dtype)
         more[-1] = state[0] if state[1] else -1
-        kind, amount = (np.concatenate([of, np.empty_like(of)]) for of in (kind, amount))
+        kind, amount = (arrays.with_room(of, n) for of in (kind, amount))
         self.lists = kernels.Lists(head, np.append(below, more), kind, amount, np.array([n, state[1] + n]))
 
     def by_kind(self, kinds: NDArray[np.int8]) -> list[Amounts]:
