@@ -31,6 +31,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.kernels import causes as kernels
 from tracecols.kernels import points as ranking
+from tracecols.kernels.orders import sort_by_number
 from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
 
@@ -203,7 +204,7 @@ def _in_order(n_points: int, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArra
         by_waiting = np.argsort(waiting, kind="stable")
         pairs = {c: v[by_waiting] for c, v in pairs.items()}
     order = np.empty(waiting.size, np.int64)
-    ranking.sort_by_cause(pairs["cause"], np.zeros(n_points + 1, number_type(waiting.size)), order)
+    sort_by_number(pairs["cause"], np.zeros(n_points + 1, number_type(waiting.size)), order)
     return {c: v[order] for c, v in pairs.items()}
 
 
