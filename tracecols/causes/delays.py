@@ -69,10 +69,7 @@ class Intervals:
         return np.where(since >= 0, behind, self.first(since, until))
 
     def spans(
-        self,
-        since: NDArray[np.int64],
-        until: NDArray[np.int64],
-        idle: NDArray[np.bool_] | None = None,
+        self, since: NDArray[np.int64], until: NDArray[np.int64], idle: NDArray[np.bool_] | None = None
     ) -> tuple[kernels.Spans, kernels.Entries]:
         """Return the intervals between points, with the waits in between, and their entries.
 
@@ -90,9 +87,7 @@ class Intervals:
             *(np.empty(n, t) for t in (np.int64, np.int64, counts, counts, np.int32, index.wait.dtype))
         )
         columns = (points[name] for name in ("location", "call_path", "total", "completion"))
-        known = kernels.Known(
-            *columns, self._facts.call_paths.whole.met, index.start, spent.shift, index.waits_before
-        )
+        known = kernels.Known(*columns, self._facts.call_paths.whole.met, index.start, spent.shift, index.waits_before)
         kernels.describe_spans(since, until, np.ones(n, bool) if idle is None else ~idle, known, spans)
         first, stop = picked(spent.cuts, "cut", spans.first), picked(spent.cuts, "left", spans.stop)
         begins = np.flatnonzero(since < 0)
