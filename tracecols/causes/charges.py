@@ -23,6 +23,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.given.quantities import counted
 from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
+from tracecols.kernels.orders import order_by
 from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 
@@ -267,7 +268,7 @@ def _table(
     location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
     times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
     # rows of the same cell stay in order: what is added to a float counts
-    order = np.lexsort((location, call_path, what))
+    order = order_by(what, call_path, location)
     what, call_path, location = what[order], call_path[order], location[order]
     is_first = np.ones(order.size, bool)
     is_first[1:] = (what[1:] != what[:-1]) | (call_path[1:] != call_path[:-1]) | (location[1:] != location[:-1])
@@ -378,14 +379,14 @@ def _impacts(
         path = facts.call_paths.path_of(path).astype(np.int32)
         cell, first = number(combine(path, on))
         path, on, value = path[first], on[first], add_up(cell, value, first.size)
-    order = np.lexsort((path, on))
+    order = order_by(on, path)
     path, on, value = path[order], on[order], value[order]
     n = len(facts.call_paths.whole)
     on_path = add_up(path, value, n)
     location, call_path, time = (
         np.concatenate([getattr(o, c) for o in own]) for c in ("location", "call_path", "time")
     )
-    order = np.lexsort((call_path, location))
+    order = order_by(location, call_path)
     location, call_path, time = location[order], call_path[order], time[order]
     bounds = np.searchsorted(location, np.arange(facts.n_locations + 1))
     lacking = _Lacking(quirks, on_path, call_path[time < 0])
