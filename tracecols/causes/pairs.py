@@ -40,6 +40,10 @@ AT_END = np.iinfo(np.int64).max
 FORK, THREAD_BARRIER, END, CREATED = (POINTS.index(k) for k in ("fork", "thread barrier", "end", "created"))
 IDLE = DELAYS.index("idle")
 
+OF_TWO = ("late_sender", "late_receiver", "one_sided", "nonblocking", "file", "shmem")
+"""Kinds of delays whose intervals begin where the waiting process and the causing one have synchronised with each other
+before; those of other operations of MPI begin where all of their members have."""
+
 
 @dataclass(frozen=True, eq=False)
 class Groups:
@@ -92,6 +96,7 @@ def match_causes(
     every_late_receivers: Sequence[Synchronisation],
     every_collective_points: Sequence[Synchronisation],
     startup_points: Synchronisation,
+    operation_points: Synchronisation,
     every_thread_points: Sequence[ThreadPoints],
     every_lock_points: Sequence[Synchronisation],
 ) -> tuple[CompoundTable, CompoundTable]:
@@ -101,6 +106,7 @@ def match_causes(
         *every_late_receivers,
         *every_collective_points,
         startup_points,
+        operation_points,
         *every_thread_points,
         *every_lock_points,
     ]
@@ -301,7 +307,7 @@ def _intervals(
     process = facts.process[location] if n else np.zeros(0, np.int32)
     start = location_starts_of(rows)
     cause, waiting = pairs.cause, pairs.waiting
-    is_p2p = np.isin(pairs.kind, [DELAYS.index(k) for k in ("late_sender", "late_receiver")])
+    is_p2p = np.isin(pairs.kind, [DELAYS.index(k) for k in OF_TWO])
     is_thread = np.isin(pairs.kind, [DELAYS.index(k) for k in ("thread_barrier", "lock", "join")])
     is_idle = pairs.kind == IDLE
     is_collective = ~is_p2p & ~is_thread & ~is_idle
