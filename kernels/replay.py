@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel
+from tracecols.kernels.maxplus import COMPUTATION
 from tracecols.kernels.ranks import is_chosen, n_before
 
 THREADS = 8
@@ -162,53 +163,132 @@ def index_edges(tail: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDA
     return start, order
 
 
-@kernel
-def fill_computation(time, call_path, node, is_computation, at, of, ticks):
-    """Fill arrays of one element per event with runs, and return how many there are (see `list_computation`)."""
-    n = 0
-    for v in range(1, node.size):
-        if not is_computation[v]:
-            continue
-        begun = n
-        for i in range(node[v - 1], node[v]):
-            since = time[i + 1] - time[i]
-            if call_path[i] < 0 or since == 0:
-                continue
-            if n > begun and of[n - 1] == call_path[i]:
-                ticks[n - 1] += since
-                continue
-            at[n], of[n], ticks[n] = v, call_path[i], since
-            n += 1
-    return n
+ENTERS, LEAVES, CHANGES_TASK = 1, 2, 3
+"""What an event does to the call path that a location is in; after a change of the task it is that before the next
+event."""
+
+# what carries over to the next events: the next node, and one whose call path is that before the next event or -1;
+# events of the location so far, time and call path after the last, whether it changes the task; call paths since the
+# last node
+NEXT_NODE, OPEN_NODE, N_EVENTS, TIME, PATH, CHANGED, N_OPEN, N_STATE = range(8)
 
 
-def list_computation(
-    time: NDArray[np.int64], call_path: NDArray[np.int32], node: NDArray[np.int64], is_computation: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-    """List the computation before the nodes of one location by call path: runs of consecutive events; O(n).
+class WalkedPaths(NamedTuple):
+    """Consecutive events of one location and the call paths at them.
 
-    Parameters
+    Attributes
     ----------
     time : (n,) int64
         Ticks, never decreasing.
-    call_path : (n,) int32
-        Where the location is from each event on, -1 where it is in none.
-    node : (n_nodes,) int64
-        Events that are nodes, ascending, the first and the last event among them.
-    is_computation : (n_nodes,) bool
-        Whether the time before the node is computation.
+    kind : (n,) uint8
+    node : (n,) int32
+        Call path at each event, numbered within the location; of an EXIT the one it leaves; -1 none.
+    number : (n_own,) int64
+        These numbers among all call paths; -1 none.
+    """
+
+    time: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    node: NDArray[np.int32]
+    number: NDArray[np.int64]
+
+
+class OpenSums(NamedTuple):
+    """Time since the last node, by call path.
+
+    Attributes
+    ----------
+    path : (n_call_paths,) int32
+        Call paths in the order in which they are met.
+    ticks : (n_call_paths,) int64
+        0 where there is none.
+    """
+
+    path: NDArray[np.int32]
+    ticks: NDArray[np.int64]
+
+
+class FoundComputation(NamedTuple):
+    """Computation before nodes as it is found.
+
+    Attributes
+    ----------
+    n_rows, of_node, before_node : (n_nodes,) int32
+        Rows before every node; call path of what is entered or left there, and that before it; -1 none.
+    call_path, ticks : (n,) int32, int64
+        Rows of the nodes of these events: as many as events and open sums, at most.
+    """
+
+    n_rows: NDArray[np.int32]
+    of_node: NDArray[np.int32]
+    before_node: NDArray[np.int32]
+    call_path: NDArray[np.int32]
+    ticks: NDArray[np.int64]
+
+
+@kernel
+def add_computation(events, first, does, parent, ranks, kind, state, sums, found):
+    """Add up the time between the nodes of one location by call path; O(n).
+
+    Parameters
+    ----------
+    events : WalkedPaths
+    first : int
+        Place of the first of these events among those that `ranks` is of.
+    does : (256,) uint8
+        What each kind of event does: `ENTERS`, `LEAVES`, `CHANGES_TASK`, or 0.
+    parent : (n_call_paths,) int32
+    ranks : Ranks
+        Which events are nodes.
+    kind : (n_nodes,) int8
+        What the time before a node is; only computation has rows.
+    state : (7,) int64
+        `NEXT_NODE` is the first node of the location at first, `OPEN_NODE` -1, all others 0.
+    sums : OpenSums
+        Empty at first.
+    found : FoundComputation
+        Result.
 
     Returns
     -------
-    at : (n_runs,) int64
-        Number of the node.
-    of : (n_runs,) int32
-        Call path.
-    ticks : (n_runs,) int64
+    int
+        Rows of these events.
     """
-    at, of, ticks = np.empty(time.size, np.int64), np.empty(time.size, np.int32), np.empty(time.size, np.int64)
-    n = fill_computation(time, call_path, node, is_computation, at, of, ticks)
-    return at[:n].copy(), of[:n].copy(), ticks[:n].copy()
+    v, waiting, seen, last = state[NEXT_NODE], state[OPEN_NODE], state[N_EVENTS], state[TIME]
+    path, is_changed, n_open, n = state[PATH], state[CHANGED] == 1, state[N_OPEN], 0
+    for i in range(events.time.size):
+        own = events.number[events.node[i]] if events.node[i] >= 0 else np.int64(-1)
+        above = np.int64(parent[own]) if own >= 0 else np.int64(-1)
+        what, before = does[events.kind[i]], np.int64(-1)
+        if seen + i > 0:
+            if is_changed:
+                path = above if what == ENTERS else own
+                if waiting >= 0:
+                    found.of_node[waiting] = path
+            before, since = path, events.time[i] - last
+            if path >= 0 and since > 0:
+                if sums.ticks[path] == 0:
+                    sums.path[n_open] = path
+                    n_open += 1
+                sums.ticks[path] += since
+        last, path, is_changed, waiting = events.time[i], above if what == LEAVES else own, what == CHANGES_TASK, -1
+        if not is_chosen(ranks, first + i):
+            continue
+        found.of_node[v], found.before_node[v], found.n_rows[v] = path, before, 0
+        if kind[v] == COMPUTATION:
+            found.n_rows[v] = n_open
+        for k in range(n_open):
+            if kind[v] == COMPUTATION:
+                found.call_path[n], found.ticks[n] = sums.path[k], sums.ticks[sums.path[k]]
+                n += 1
+            sums.ticks[sums.path[k]] = 0
+        n_open = 0
+        if is_changed:
+            waiting = v
+        v += 1
+    state[NEXT_NODE], state[OPEN_NODE], state[N_EVENTS], state[TIME] = v, waiting, seen + events.time.size, last
+    state[PATH], state[CHANGED], state[N_OPEN] = path, is_changed, n_open
+    return n
 
 
 @kernel

@@ -15,7 +15,9 @@ from support.late_senders import late_twice
 from support.random_programs import RandomProgram
 
 import tracecols
+from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.edges import EdgeCollector
+from tracecols.enhance.scan.periods import NO_PERIODS, Periods
 from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays, maxplus
 from tracecols.kernels import replay as kernels
@@ -47,7 +49,9 @@ from tracecols.replay.scenarios import (
 )
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.search.cube import analyze_model
 from tracecols.severity.efficiencies import REPLAY
+from tracecols.store import Store
 from tracecols.testing import Program
 
 IDEAL = Changes(transfer=0)
@@ -268,26 +272,46 @@ def test_index_edges__are_in_the_order_of_their_tails(compiled, tails, monkeypat
     assert np.diff(start).tolist() == [tails.count(v) for v in range(4)]
 
 
-@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+@pytest.mark.parametrize("run", [kernels.add_computation, kernels.add_computation.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("batch", [1, 7, 1000])
 @pytest.mark.parametrize("n", [1, 2, 200])
-def test_list_computation__is_what_lies_between_nodes(compiled, n, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(kernels, "fill_computation", kernels.fill_computation.py_func)
+def test_add_computation__is_what_lies_between_nodes_however_events_are_divided(run, n, batch):
     rng = np.random.default_rng(n)
-    time, call_path = np.cumsum(rng.integers(0, 4, n)), rng.integers(-1, 3, n).astype(np.int32)
-    node = np.unique([0, *rng.integers(0, n, n // 4), n - 1])
-    is_computation = rng.random(node.size) < 0.7
-    given_ = ((time, np.int64), (call_path, np.int32), (node, np.int64), (is_computation, bool))
-    at, of, ticks = kernels.list_computation(*(given_to(kernels.fill_computation, *g) for g in given_))
-    found, wanted = {}, {}
-    for v, p, t in zip(at.tolist(), of.tolist(), ticks.tolist(), strict=True):
-        found[v, p] = found.get((v, p), 0) + t
-    for i in range(n - 1):
-        v = int(np.searchsorted(node, i, "right"))
-        if is_computation[v] and call_path[i] >= 0 and time[i + 1] > time[i]:
-            key = v, int(call_path[i])
-            wanted[key] = wanted.get(key, 0) + int(time[i + 1] - time[i])
-    assert found == wanted
+    # call path 0 is below none, the others below 0; own numbers are in another order, the last one is of none
+    parent, number = np.array([-1, 0, 0], np.int32), np.array([2, 0, 1, -1])
+    time, what = np.cumsum(rng.integers(0, 4, n)), rng.integers(0, 4, n).astype(np.uint8)
+    node = rng.integers(-1, 4, n).astype(np.int32)
+    row = np.unique([0, *rng.integers(0, n, n // 4), n - 1])
+    kind = rng.integers(0, 2, row.size).astype(np.int8)
+    ranks = ranks_of(row + 5, 0, n + 5)
+    state, sums = np.zeros(kernels.N_STATE, np.int64), kernels.OpenSums(np.zeros(3, np.int32), np.zeros(3, np.int64))
+    state[kernels.OPEN_NODE] = -1
+    found = kernels.FoundComputation(
+        *(np.full(row.size, 7, np.int32) for _ in range(3)), np.zeros(n + 3, np.int32), np.zeros(n + 3, np.int64)
+    )
+    rows = []
+    for at in range(0, n, batch):
+        some = slice(at, at + batch)
+        events = kernels.WalkedPaths(time[some], what[some], node[some], number)
+        n_found = run(events, at + 5, np.arange(256).astype(np.uint8), parent, ranks, kind, state, sums, found)
+        rows += zip(found.call_path[:n_found].tolist(), found.ticks[:n_found].tolist(), strict=True)
+    own = [-1 if v < 0 else int(number[v]) for v in node.tolist()]
+    above = [-1 if p < 0 else int(parent[p]) for p in own]
+    before = [a if w == kernels.ENTERS else p for p, a, w in zip(own, above, what, strict=True)]
+    after = [a if w == kernels.LEAVES else p for p, a, w in zip(own, above, what, strict=True)]
+    after = [before[i + 1] if what[i] == kernels.CHANGES_TASK and i + 1 < n else after[i] for i in range(n)]
+    wanted, sizes = [], []
+    for v, (first, last) in enumerate(zip([0, *row.tolist()], row.tolist(), strict=False)):
+        ticks = {}
+        for i in range(first, last):
+            if kind[v] == NodeClass.COMPUTATION and after[i] >= 0 and time[i + 1] > time[i]:
+                ticks[after[i]] = ticks.get(after[i], 0) + int(time[i + 1] - time[i])
+        wanted += ticks.items()
+        sizes.append(len(ticks))
+    assert rows == wanted
+    assert found.n_rows.tolist() == sizes
+    assert found.of_node.tolist() == [after[i] for i in row]
+    assert found.before_node.tolist() == [after[i - 1] if i else -1 for i in row]
 
 
 @pytest.mark.parametrize("run", [kernels.retime, kernels.retime.py_func], ids=["compiled", "plain"])
@@ -1217,6 +1241,28 @@ def test_graph__is_the_same_for_any_partitions(stores, path, monkeypatch):
         np.testing.assert_array_equal(divided.times(changes), whole.times(changes))
 
 
+@pytest.mark.parametrize("periods", [NO_PERIODS, Periods(bins=3)], ids=["whole", "bins"])
+@pytest.mark.parametrize("path", SMALL, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(stores, path, periods, monkeypatch):
+    whole = tracecols.open(stores(path)).replay
+    _ = whole.graph, whole.computation
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 50)
+    for module in ("enhance.scan.instances", "replay.events"):
+        monkeypatch.setattr(f"tracecols.{module}.WALKED", 60)
+    # call paths are divided at the ends of the focus
+    model = OpenedTrace(Store(stores(path)), 2).model_of(periods, with_focus=True)
+    found = GraphBuilder(model, with_computation=True)
+    analyze_model(model, also=found)
+    divided = Replay(model, found)
+    assert divided.counts == whole.counts
+    for name in ("row", "time", "kind", "role", "mark", "location_start"):
+        np.testing.assert_array_equal(getattr(divided.nodes, name), getattr(whole.nodes, name))
+    for name in ("start", "call_path", "location", "ticks", "of_node", "before_node"):
+        np.testing.assert_array_equal(getattr(divided.computation, name), getattr(whole.computation, name))
+    scenarios = scenarios_of(whole)
+    assert predict(divided, scenarios).tolist() == predict(whole, scenarios).tolist()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SMALL, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_computation__is_the_weight_of_its_nodes(stores, path):
@@ -1260,7 +1306,7 @@ def test_laws__hold_on_random_programs(tmp_path, seed):
 def test_graph_builder__goes_to_workers_with_its_nodes_and_without_the_model():
     with late_twice().trace() as trace:
         builder = GraphBuilder(trace.model)
-        assert pickle.loads(pickle.dumps(builder)).__dict__ == {}
+        assert pickle.loads(pickle.dumps(builder)).__dict__ == {"with_computation": False}
         builder = find_graph(trace.model)
         sent = pickle.loads(pickle.dumps(builder))
         assert not hasattr(sent, "model")

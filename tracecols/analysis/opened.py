@@ -94,4 +94,5 @@ class OpenedTrace:
     def replay(self) -> Replay:
         """The trace as a graph of what waits for what: made when first needed, from the nodes and tables of the whole
         trace."""
-        return Replay(self.model)
+        # without a report of its own: it is part of analyses that report
+        return Replay(self.model_of())

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
+from typing import Any
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
 from tracecols.enhance.scan.periods import NO_PERIODS
 from tracecols.errors import AnalysisError
-from tracecols.findings.search import facts_of_causes
+from tracecols.findings.search import facts_of_causes, has_causes
 from tracecols.model.model import Model
 from tracecols.patterns.periods import within_phases
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.replay.efficiencies import ideal_runtime, ideal_within, is_replayed, knows_enough
+from tracecols.replay.graph import GraphBuilder
 from tracecols.replay.replay import Replay
 from tracecols.schema.properties import TIME
 from tracecols.search.cube import analyze_model
@@ -61,15 +63,15 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
             scanning, searching = shares_of(report, trace.store.manifest["n_events"], SCAN, 1 - SCAN)
             is_divided = divides_with_focus(request)
             model = trace.model_of(choice.periods, workers, scanning, with_focus=is_divided)
-            cube = analyze_model(model, request.conventions, request.families, choice, request.topologies, searching)
+            # nodes and edges of a replay are found in the slices that the search looks at
+            found = _graph_builder(request, model)
+            cube = analyze_model(
+                model, request.conventions, request.families, choice, request.topologies, searching, found
+            )
             if not is_divided and trace.focus is not None:
                 cube = _with_focus(cube, request, trace, workers)
-        if (ideal := _ideal_runtime(cube, request, trace, model)) is not None:
-            cube.facts[IDEAL_RUNTIME] = ideal
-        if _wants_causes(request, cube):
-            causes = facts_of_causes(trace.replay)
-            if causes is not None:
-                cube.facts[CAUSES] = causes
+        if found is not None:
+            cube.facts |= _facts_of_replay(cube, request, Replay(model, found))
     return cube
 
 
@@ -79,15 +81,37 @@ def divides_with_focus(request: Request) -> bool:
     return request.choice.periods.phases is None and not CONVENTIONS[request.conventions].quirks.rounds_seconds
 
 
-def _ideal_runtime(cube: SeverityCube, request: Request, trace: OpenedTrace, model: Model) -> int | None:
+def _graph_builder(request: Request, model: Model) -> GraphBuilder | None:
+    """Return what finds the nodes and edges of a replay; None if the trace is not replayed."""
+    with_causes = _wants_causes(request) and has_causes(model)
+    wants_ideal = request.ideal_network or (_is_everything(request) and is_replayed(model))
+    return GraphBuilder(model, with_causes) if with_causes or wants_ideal else None
+
+
+def _is_everything(request: Request) -> bool:
+    """Say whether an analysis is of all properties and locations."""
+    return request.choice.properties is None and request.choice.locations is None
+
+
+def _facts_of_replay(cube: SeverityCube, request: Request, replay: Replay) -> dict[str, Any]:
+    """Return what a cube says of a replay: the runtime on an ideal network, and the causes of lost time."""
+    facts: dict[str, Any] = {}
+    if (ideal := _ideal_runtime(cube, request, replay)) is not None:
+        facts[IDEAL_RUNTIME] = ideal
+    if _wants_causes(request) and TIME in cube.cells and has_causes(replay.model):
+        causes = facts_of_causes(replay)
+        if causes is not None:
+            facts[CAUSES] = causes
+    return facts
+
+
+def _ideal_runtime(cube: SeverityCube, request: Request, replay: Replay) -> int | None:
     """Return the runtime on an ideal network in ticks: if it is asked for, or costs no more than the analysis; None
     where it is left open."""
     choice = request.choice
-    is_part = choice.properties is not None or choice.locations is not None
-    if not request.ideal_network and (is_part or TIME not in cube.cells or not is_replayed(model)):
+    is_wanted = _is_everything(request) and TIME in cube.cells and is_replayed(replay.model)
+    if not request.ideal_network and not is_wanted:
         return None
-    # regions are divided by call paths of the whole time
-    replay = trace.replay if choice.within is not None or request.ideal_network else Replay(model)
     try:
         if choice.within is not None:
             ideal = ideal_within(replay, choice.within)
@@ -117,8 +141,7 @@ def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, worker
     return cube.replaced(outside=outside, facts=cube.facts | {"focus_window": found.facts["focus_window"]})
 
 
-def _wants_causes(request: Request, cube: SeverityCube) -> bool:
+def _wants_causes(request: Request) -> bool:
     """Say whether the causes of lost time are looked for by replay: of whole analyses, not by rules that have no root
     causes."""
-    is_whole = not NARROWED & set(cube.facts.get("narrowed") or {}) and TIME in cube.cells
-    return is_whole and request.conventions != "expert"
+    return not NARROWED & set(request.choice.facts()) and request.conventions != "expert"

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.enhance.dataflow.grouping import Segments, combine, number
+from tracecols.enhance.scan.paths import is_repeated
 from tracecols.findings.cause import Cause
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.kernels.groups import count_in_groups
 from tracecols.once import once
 
 N_TRIED = 10
@@ -58,14 +61,6 @@ class Work:
     who: NDArray[np.int64]
     total: NDArray[np.int64]
 
-    @property
-    def excess(self) -> float:
-        """How much longer the longest takes than the mean of the others."""
-        if self.who.size == 1:
-            return float(self.total[0])
-        most = int(self.total.max())
-        return most - (int(self.total.sum()) - most) / (self.who.size - 1)
-
     @once
     def table(self) -> NDArray[np.int64] | None:
         """Ticks of the k-th piece of work of each location, (m, n_pieces); None if they have different numbers of
@@ -81,6 +76,38 @@ class Work:
         return 0.0 if self.table is None else float((self.table.max(0) - self.table.mean(0)).sum())
 
 
+class Sizes(NamedTuple):
+    """What is to be gained at most in the computation of some call paths, or of some with all that they call.
+
+    Attributes
+    ----------
+    head : (n,) int64
+        The call path, or the one above all.
+    n_locations : (n,) int64
+        Locations that compute there.
+    most : (n,) int64
+        Ticks of the location that takes longest.
+    excess : (n,) float64
+        By how much the longest is above the mean of the others; all of it where there are no others.
+    changing : (n,) float64
+        How much longer the longest takes than the mean, piece by piece; 0 if the numbers of pieces differ.
+    is_serial : (n,) bool
+        Only masters of several threads compute.
+    """
+
+    head: NDArray[np.int64]
+    n_locations: NDArray[np.int64]
+    most: NDArray[np.int64]
+    excess: NDArray[np.float64]
+    changing: NDArray[np.float64]
+    is_serial: NDArray[np.bool_]
+
+    def first(self, which: NDArray[np.bool_], by: NDArray[Any]) -> list[int]:
+        """Return which of some have the largest values, that with the largest first."""
+        at = np.flatnonzero(which)
+        return at[np.argsort(-by[at], kind="stable")][:N_TRIED].tolist()
+
+
 class Computing:
     """The computation of a run by call path, and the causes in it."""
 
@@ -88,8 +115,8 @@ class Computing:
         self.scenarios = s = scenarios
         c, model = s.computation, s.model
         kept = np.flatnonzero(s.in_window[c.node] & model.locations.is_cpu[c.location])
-        order = np.lexsort((c.node[kept], c.location[kept], c.call_path[kept]))
-        self._row = kept[order]
+        # rows are in the order of nodes: location by location, each in the order of time
+        self._row = kept[np.argsort(c.call_path[kept], kind="stable")]
         self._call_path = c.call_path[self._row].astype(np.int64)
         self.process = np.asarray(model.facts.process, np.int64)
         self.n_threads = np.bincount(
@@ -98,69 +125,92 @@ class Computing:
         self.has_teams = bool(model.team_instances.instance.size)
         self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
 
-    def work_of(self, call_paths: NDArray[np.bool_], head: int) -> Work | None:
-        """Return the computation of some call paths; None if there is none."""
+    @once
+    def is_nest(self) -> NDArray[np.bool_]:
+        """Select the call paths that compute in several call paths of their subtree and communicate in none; of a
+        recursion only the first level; (n_call_paths,) bool."""
+        model, paths = self.scenarios.model, self.scenarios.call_paths
+        below = np.arange(len(paths)), paths.end
+        is_mpi = model.regions.paradigm[paths.region] == "mpi"
+        computing = np.zeros(len(paths), bool)
+        computing[self._call_path] = True
+        has_mpi, n_computing = (
+            np.subtract(*np.append(0, np.cumsum(mask))[[below[1], below[0]]]) for mask in (is_mpi, computing)
+        )
+        is_first = ~is_repeated(paths.region, paths.end)
+        return np.asarray((n_computing > 1) & (has_mpi == 0) & (paths.parent >= 0) & is_first)
+
+    def work(self, head: int, includes_calls: bool) -> Work:
+        """Return the computation of a call path, alone or with all that it calls."""
         c = self.scenarios.computation
-        row = self._row[call_paths[self._call_path]]
-        if not row.size:
-            return None
-        row = row[np.lexsort((c.node[row], c.location[row]))]
+        end = int(self.scenarios.call_paths.end[head]) if includes_calls else head + 1
+        row = np.sort(self._row[slice(*np.searchsorted(self._call_path, [head, end]))])
         location, ticks = c.location[row].astype(np.int64), c.ticks[row]
         who, group = np.unique(location, return_inverse=True)
         return Work(head, row, location, ticks, who, Segments(group, who.size).sum(ticks))
 
-    @once
-    def works(self) -> list[Work]:
-        """The computation of single call paths."""
-        heads, first = np.unique(self._call_path, return_index=True)
-        ends = np.append(first, self._call_path.size)[1:]
-        result = []
-        for head, begin, end in zip(heads.tolist(), first.tolist(), ends.tolist(), strict=True):
-            c, row = self.scenarios.computation, self._row[begin:end]
-            location, ticks = c.location[row].astype(np.int64), c.ticks[row]
-            who, group = np.unique(location, return_inverse=True)
-            result.append(Work(head, row, location, ticks, who, Segments(group, who.size).sum(ticks)))
-        return result
+    def _sizes(self, row: NDArray[np.int64], head: NDArray[np.int64]) -> Sizes:
+        """Measure computation by call path.
+
+        Parameters
+        ----------
+        row : (n,) int64
+            Rows of the computation, in their order within each call path.
+        head : (n,) int64
+            The call path that each counts for.
+        """
+        c = self.scenarios.computation
+        location, ticks = c.location[row], c.ticks[row]
+        who, first_of_who = number(combine(head, location))
+        of_who, first = number(head[first_of_who])
+        found, one = head[first_of_who][first], Segments(of_who, first.size)
+        total = Segments(who, first_of_who.size).sum(ticks)
+        n_locations, most, whole = one.count(), one.max(total), one.sum(total)
+        others = (whole - most) / np.maximum(n_locations - 1, 1)
+        # the k-th pieces of all locations are compared, where all have as many
+        n_pieces = np.bincount(who, minlength=first_of_who.size)
+        least = one.min(n_pieces)
+        is_equal = (n_locations > 1) & (least > 1) & (least == one.max(n_pieces))
+        at = np.flatnonzero(is_equal[of_who][who])
+        changing = np.zeros(first.size)
+        if at.size:
+            piece, first_of_piece = number(combine(of_who[who[at]], count_in_groups(who[at], first_of_who.size)))
+            pieces = Segments(piece, first_of_piece.size)
+            of_piece = of_who[who[at[first_of_piece]]]
+            above = pieces.max(ticks[at]) - pieces.sum(ticks[at]) / n_locations[of_piece]
+            changing += np.bincount(of_piece, above, first.size)
+        masters = self.is_master & (self.n_threads[self.process] > 1) & self.has_teams
+        is_serial = one.min(masters[location[first_of_who]].astype(np.int64)) > 0
+        return Sizes(found, n_locations, most, most - others, changing, is_serial)
 
     @once
-    def nests(self) -> list[Work]:
-        """The computation of call paths with all that they call, where that is on several of them."""
-        s = self.scenarios
-        parent = s.model.call_paths.parent.astype(np.int64)
-        is_mpi = s.model.regions.paradigm[s.model.call_paths.region] == "mpi"
-        computing = np.zeros(parent.size, bool)
-        computing[self._call_path] = True
-        inside: dict[int, list[int]] = {}
-        for path in np.flatnonzero(computing).tolist():
-            at = path
-            while at >= 0:
-                inside.setdefault(at, []).append(path)
-                at = int(parent[at])
-        has_mpi = np.zeros(parent.size, bool)
-        for path in np.flatnonzero(is_mpi).tolist():
-            at = path
-            while at >= 0 and not has_mpi[at]:
-                has_mpi[at] = True
-                at = int(parent[at])
-        result = []
-        for head, members in inside.items():
-            if len(members) < 2 or parent[head] < 0 or has_mpi[head]:
-                continue
-            mask = np.zeros(parent.size, bool)
-            mask[members] = True
-            found = self.work_of(mask, head)
-            if found is not None:
-                result.append(found)
-        return result
+    def single(self) -> Sizes:
+        """The computation of single call paths."""
+        return self._sizes(self._row, self._call_path)
+
+    @once
+    def nests(self) -> Sizes:
+        """The computation of call paths with all that they call."""
+        paths = self.scenarios.call_paths
+        heads = np.flatnonzero(self.is_nest)
+        found = [self._sizes(self._row[:0], self._call_path[:0])]
+        # those of one depth do not overlap
+        for depth in np.unique(paths.depth[heads]).tolist():
+            mine = heads[paths.depth[heads] == depth]
+            above = np.searchsorted(mine, self._call_path, "right") - 1
+            inside = np.flatnonzero((above >= 0) & (self._call_path < paths.end[mine[above]]))
+            order = inside[np.lexsort((self._row[inside], above[inside]))]
+            found.append(self._sizes(self._row[order], mine[above[order]]))
+        return Sizes(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
     def causes(self) -> list[Cause]:
         """Return what computation lets others wait, with what mending it would gain."""
         if np.unique(self.scenarios.graph.nodes.location).size < 2:
             # nobody waits
             return []
-        alone = self._best(self.works)
+        alone = self._best(self.single, False)
         found = {c.call_path: c for c in alone}
-        for nest in self._best(self.nests):
+        for nest in self._best(self.nests, True):
             nest.includes_calls = True
             below = [c for c in alone if self._is_below(c.call_path, nest.call_path)]
             if all(c.gain < DEEPER * nest.gain for c in below):
@@ -171,7 +221,7 @@ class Computing:
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
         """Return causes in which a region that is the same cause on several call paths is one."""
-        region = self.scenarios.model.call_paths.region
+        region = self.scenarios.call_paths.region
         alike: dict[tuple[object, ...], list[Cause]] = {}
         for c in sorted(causes, key=lambda c: (-c.gain, c.call_path)):
             alike.setdefault((c.kind, int(region[c.call_path]), *c.locations.tolist()), []).append(c)
@@ -188,22 +238,20 @@ class Computing:
         return result
 
     def _is_below(self, call_path: int, head: int) -> bool:
-        parent = self.scenarios.model.call_paths.parent
-        while call_path >= 0 and call_path != head:
-            call_path = int(parent[call_path])
-        return call_path == head
+        return head <= call_path < int(self.scenarios.call_paths.end[head])
 
-    def _best(self, works: list[Work]) -> list[Cause]:
+    def _best(self, sizes: Sizes, includes_calls: bool) -> list[Cause]:
         """Return the causes in those of some call paths that have most to gain."""
-        uneven = sorted((w for w in works if w.who.size > 1), key=lambda w: -max(w.excess, w.changing_excess))
         # the own time of a program's root is its start and its end
-        parent = self.scenarios.model.call_paths.parent
-        inside = [w for w in works if parent[w.call_path] >= 0]
-        single = sorted((w for w in inside if w.who.size == 1), key=lambda w: -w.excess)
-        serial = sorted((w for w in inside if self._is_serial(w)), key=lambda w: -int(w.total.max()))
-        found = [c for w in uneven[:N_TRIED] for c in self._uneven(w)]
-        found += [c for w in single[:N_TRIED] if not self._is_serial(w) for c in self._single(w)]
-        found += [c for w in serial[:N_TRIED] for c in self._serial(w)]
+        inside = self.scenarios.call_paths.parent[sizes.head] >= 0
+        alone = sizes.n_locations == 1
+        uneven = sizes.first(~alone, np.maximum(sizes.excess, sizes.changing))
+        single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
+        serial = sizes.first(inside & sizes.is_serial, sizes.most)
+        ways = ((uneven, self._uneven), (single, self._single), (serial, self._serial))
+        found = [
+            c for chosen, causes in ways for i in chosen for c in causes(self.work(int(sizes.head[i]), includes_calls))
+        ]
         best: dict[int, Cause] = {}
         for c in found:
             if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
@@ -274,12 +322,6 @@ class Computing:
 
     def _shorter(self, w: Work, part: float) -> Change:
         return self.scenarios.less_computation(w.row, part * w.ticks)
-
-    def _is_serial(self, w: Work) -> bool:
-        """Say whether only masters of several threads in teams do something."""
-        if not self.has_teams or not self.is_master[w.who].all():
-            return False
-        return bool((self.n_threads[self.process[w.who]] > 1).all())
 
     def _serial(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that masters compute alone; mended, all of their threads share the work."""

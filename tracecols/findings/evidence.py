@@ -34,8 +34,6 @@ class Evidence:
     def __init__(self, scenarios: Scenarios, computing: Computing) -> None:
         self.s, self.computing = scenarios, computing
         self.resolution = scenarios.model.facts.resolution
-        self.nests = {w.call_path: w for w in computing.nests}
-        self.works = self.nests | {w.call_path: w for w in computing.works}
 
     def add_to(self, c: Cause) -> None:
         """Add to a cause what proves it."""
@@ -52,8 +50,10 @@ class Evidence:
         c.evidence = make(c) | c.evidence
 
     def _work(self, c: Cause) -> dict[str, Any]:
-        w = (self.nests if c.includes_calls else self.works).get(c.call_path)
-        if w is None:
+        w = self.computing.work(c.call_path, c.includes_calls)
+        if not w.who.size and self.computing.is_nest[c.call_path]:
+            w = self.computing.work(c.call_path, True)
+        if not w.who.size:
             return {}
         share = w.total / w.total.sum()
         order = np.argsort(-w.total, kind="stable")[:4]
@@ -91,7 +91,8 @@ class Evidence:
         """Count the messages that are sent or received where the program does the communication."""
         m = self.s.model.sent_messages
         here = np.append(self._in_region(c.call_path), False)
-        mine = here[m.send_call_path] | here[m.recv_call_path]
+        path_of = self.s.model.call_paths.path_of
+        mine = here[path_of(m.send_call_path)] | here[path_of(m.recv_call_path)]
         if not mine.any():
             return self._calls(c)
         length = m.length[mine]
@@ -137,25 +138,31 @@ class Evidence:
     def _in_region(self, call_path: int) -> NDArray[np.bool_]:
         """Select the call paths of MPI and OpenMP that the region of a call path makes, wherever it is called, and
         itself; (n_call_paths,) bool."""
-        region = self.s.model.call_paths.region
+        region = self.s.call_paths.region
         return np.asarray(region[self.s.user_call_path] == region[call_path], np.bool_)
 
     def _visits(self, call_path: int) -> int:
         """Return how often the region of a call path is entered, by all locations."""
-        p, region = self.s.model.profile, self.s.model.call_paths.region
-        return int(p.visits[region[p.call_path] == region[call_path]].sum())
+        p, region = self.s.model.profile, self.s.call_paths.region
+        return int(p.visits[region[self._profiled] == region[call_path]].sum())
+
+    @once
+    def _profiled(self) -> NDArray[np.int64]:
+        """The call paths of the rows of the profile."""
+        model = self.s.model
+        return model.call_paths.path_of(model.profile.call_path)
 
     def _regions(self, c: Cause) -> dict[str, Any]:
         """Count the parallel regions, and compare what they compute with what they take."""
         s, model = self.s, self.s.model
         parallel = (model.regions.role == "parallel") & (model.regions.paradigm == "openmp")
-        heads = parallel[model.call_paths.region] & self._in_region(c.call_path)
+        heads = parallel[s.call_paths.region] & self._in_region(c.call_path)
         p, comp = model.profile, s.computation
-        inside = with_descendants(heads, model.call_paths.end)
-        on_master = self.computing.is_master[p.location]
-        n = int(p.visits[heads[p.call_path] & on_master].sum())
-        n_threads = int(np.unique(p.location[heads[p.call_path]]).size)
-        n_masters = int(np.unique(p.location[heads[p.call_path] & on_master]).size)
+        inside = with_descendants(heads, s.call_paths.end)
+        is_head, on_master = heads[self._profiled], self.computing.is_master[p.location]
+        n = int(p.visits[is_head & on_master].sum())
+        n_threads = int(np.unique(p.location[is_head]).size)
+        n_masters = int(np.unique(p.location[is_head & on_master]).size)
         found: dict[str, Any] = {"n_regions": n, "n_threads": n_threads}
         if n and n_masters:
             each = n * n_threads / n_masters * self.resolution
@@ -178,7 +185,7 @@ class Evidence:
         change = self.s.without_weight(node)
         head = small[0]
         joined = Cause(head.kind, head.call_path, head.locations, change, self.s.gain(change))
-        names = self.s.model.regions.name[self.s.model.call_paths.region[[c.call_path for c in small[1:4]]]]
+        names = self.s.model.regions.name[self.s.call_paths.region[[c.call_path for c in small[1:4]]]]
         joined.evidence = {"n_more": len(small) - 1, "more": [str(name) for name in names]}
         # what is said of regions is said of the first
         joined.evidence |= self._regions(head)
@@ -194,7 +201,7 @@ class Evidence:
         if not mine.any():
             return found
         held = np.bincount(comp.location[mine], comp.ticks[mine], s.model.n_locations)
-        by_path = np.bincount(comp.call_path[mine], comp.ticks[mine], len(s.model.call_paths))
+        by_path = np.bincount(comp.call_path[mine], comp.ticks[mine], len(s.call_paths))
         order = np.argsort(-held, kind="stable")[:4]
         found |= {
             "held": float(held.sum() / self.resolution),

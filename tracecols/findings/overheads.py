@@ -65,8 +65,8 @@ def _largest(
     most of it."""
     user = s.user_of_node[nodes]
     known = user >= 0
-    by_path = np.bincount(user[known], ticks[known], len(s.model.call_paths))
-    region = s.model.call_paths.region.astype(np.int64)
+    by_path = np.bincount(user[known], ticks[known], len(s.call_paths))
+    region = s.call_paths.region.astype(np.int64)
     by_region = np.bincount(region, by_path, len(s.model.regions))
     of = pick(region, user)
     for where in np.argsort(-by_region, kind="stable")[:N_TRIED].tolist():

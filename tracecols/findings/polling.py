@@ -54,7 +54,7 @@ def collapsed(
     goes_on &= enter[1:] == leave[:-1] + 1
     # time in regions of their own is computation on another call path
     c = computation
-    parent = model.call_paths.parent.astype(np.int64)
+    parent = model.call_paths.whole.parent.astype(np.int64)
     around = parent[call_path[leave[:-1]]]
     at = np.full(len(nodes), -1, np.int64)
     at[enter[1:]] = around

@@ -84,7 +84,7 @@ class Scenarios:
     """
 
     def __init__(self, replay: Replay) -> None:
-        self.replay, self.model = replay, replay.model
+        self.replay, self.model, self.call_paths = replay, replay.model, replay.call_paths
         self.call_path = _call_paths(replay)
         self.graph = _with_edges(replay.graph, *window_edges(replay), queue_locks(replay))
         self.lag = self.graph.lags
@@ -103,7 +103,7 @@ class Scenarios:
     @once
     def user_call_path(self) -> Rows:
         """By call path the nearest one above, or itself, that enters code of the program; (n_call_paths,) int64."""
-        paths, regions = self.model.call_paths, self.model.regions
+        paths, regions = self.call_paths, self.model.regions
         is_run_time = np.isin(regions.paradigm, RUN_TIME)[paths.region] if len(paths) else np.zeros(0, bool)
         result = np.arange(len(paths))
         parent = paths.parent.astype(np.int64)

@@ -15,6 +15,7 @@ from tracecols.findings.computation import Computing
 from tracecols.findings.evidence import Evidence
 from tracecols.findings.overheads import of_barriers, of_locks, of_messages, of_overheads, of_overlap
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 
 N_CAUSES = 8
@@ -103,19 +104,20 @@ def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
         return
     call_path, _, ticks = cause.cells
     model = scenarios.model
-    waits = np.append(CONDITION(model.regions)[model.call_paths.region], False)[call_path]
+    waits = np.append(CONDITION(model.regions)[scenarios.call_paths.region], False)[call_path]
     if ticks[waits].sum() > 0.4 * ticks.sum():
         cause.kind = "producer"
 
 
-def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
-    """Return the causes of a trace as a cube keeps them; None where the trace cannot be replayed, or is too large."""
-    model = replay.model
-    if model.store.manifest["n_events"] > LARGEST:
-        return None
+def has_causes(model: Model) -> bool:
+    """Say whether the causes of a trace are looked for: it is not too large, and no device executes a part."""
     is_device = np.flatnonzero(model.locations.is_device).tolist()
-    if any(model.store.n_rows("events", i) for i in is_device):
-        return None
+    n_events = int(model.store.manifest["n_events"])
+    return n_events <= LARGEST and not any(model.store.n_rows("events", i) for i in is_device)
+
+
+def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
+    """Return the causes of a trace as a cube keeps them; None where the trace cannot be replayed."""
     try:
         found = [c.facts() for c in find_causes(replay)]
     except AnalysisError:
@@ -123,7 +125,7 @@ def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
         return None
     return {
         "runtime": replay.runtime(replay.nodes.time),
-        "n_call_paths": len(model.call_paths),
-        "n_locations": model.n_locations,
+        "n_call_paths": len(replay.call_paths),
+        "n_locations": replay.model.n_locations,
         "found": found,
     }

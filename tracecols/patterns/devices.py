@@ -12,6 +12,7 @@ import numpy as np
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
 from tracecols.enhance.devices import COPYING, IDLE, KERNEL, TO_DEVICE, TO_HOST, WITHIN_DEVICES
+from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.region_rules import RegionRule
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Findings
@@ -256,13 +257,8 @@ def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matche
 def launches(model: Model, findings: Findings) -> Cells:
     """Visits of the outermost call paths that launch."""
     tree = model.call_paths
-    launching = np.flatnonzero(model.regions.device_call[tree.region] == LAUNCH)
-    # a call path is before those below it
-    change = np.zeros(len(tree) + 1, np.int64)
-    np.add.at(change, launching + 1, 1)
-    np.add.at(change, tree.end[launching], -1)
-    outermost = np.zeros(len(tree), bool)
-    outermost[launching] = np.cumsum(change)[launching] == 0
+    launching = model.regions.device_call[tree.region] == LAUNCH
+    outermost = outermost_of(launching, tree.end) == np.arange(len(tree))
     cells = findings.cells["visits"]
     return cells.where(outermost[cells.call_path])
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, number
-from tracecols.enhance.scan.instances import scan_stacks
+from tracecols.enhance.scan.call_paths import CallPaths
+from tracecols.enhance.scan.instances import WALKED, scan_stacks, walk_stacks
+from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.scan import ACTION
 from tracecols.kernels import replay as kernels
-from tracecols.kernels.actions import POP
+from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
-from tracecols.replay.nodes import NodeClass, Nodes, mpi_regions
+from tracecols.replay.nodes import Nodes, mpi_regions
 from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 
 
@@ -44,22 +45,21 @@ class LocationEvents:
 def events_of(model: Model, nodes: Nodes, location: int) -> LocationEvents:
     """Read the events of a location, with their call paths; 40 B per event."""
     columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
-    call_path = _call_path_after(model, columns["kind"], columns["call_path"])
+    own = model.call_paths.path_of(columns["call_path"])
+    call_path = _call_path_after(model.call_paths.whole, columns["kind"], own)
     first = int(model.facts.first_rows[location])
     time = model.order.times_of(first, columns["time"])
     node = nodes.rows_between(first, first + time.size) - first
     return LocationEvents(time, call_path.astype(np.int32), node, int(nodes.location_start[location]))
 
 
-def _call_path_after(model: Model, kind: NDArray[np.uint8], own: NDArray[np.int64]) -> NDArray[np.int64]:
+def _call_path_after(paths: CallPaths, kind: NDArray[np.uint8], own: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the call path that a location is in after each of its events, given the call paths of `scan_stacks`."""
     leaves = ACTION[kind] == POP
-    result: NDArray[np.int64] = np.where(
-        leaves, pick(model.call_paths.parent.astype(np.int64), np.where(leaves, own, -1)), own
-    )
+    result: NDArray[np.int64] = np.where(leaves, pick(paths.parent.astype(np.int64), np.where(leaves, own, -1)), own)
     # after the switch to another task it is where that one continues, which is the call path of the next event
     switches = np.flatnonzero(np.isin(kind[:-1], TASK_CHANGES))
-    result[switches] = call_path_before(model, kind, own)[switches + 1]
+    result[switches] = call_path_before(paths, kind, own)[switches + 1]
     return result
 
 
@@ -105,39 +105,80 @@ def regions_of_calls(model: Model, calls: NDArray[np.int64], computation: Comput
     calls : (n_calls,) int64
         The nodes at which they end.
     """
-    paths = model.call_paths
+    paths = model.call_paths.whole
     is_mpi = mpi_regions(model.regions)[paths.region] if len(paths) else np.zeros(0, bool)
-    outermost, at = np.full(len(paths), -1), np.arange(len(paths))
-    while (at >= 0).any():
-        outermost = np.where((at >= 0) & is_mpi[at], at, outermost)
-        at = np.where(at >= 0, paths.parent.astype(np.int64)[at], -1)
+    outermost = outermost_of(is_mpi, paths.end)
     found: NDArray[np.int32] = pick(paths.region, pick(outermost, computation.before_node[calls])).astype(np.int32)
     return found
 
 
+DOES = np.where(ACTION == PUSH, kernels.ENTERS, np.where(ACTION == POP, kernels.LEAVES, 0)).astype(np.uint8)
+"""What kinds of events do to the call path of a location (`kernels.replay`)."""
+DOES[list(TASK_CHANGES)] = kernels.CHANGES_TASK
+
+
 def find_computation(model: Model, nodes: Nodes) -> Computation:
-    """Add up computation by node and call path; one more pass over all events. 16 B stay per node and call path before
-    it."""
-    found: list[tuple[NDArray[Any], ...]] = []
-    is_computation = nodes.kind == NodeClass.COMPUTATION
-    n_rows = np.zeros(len(nodes), np.int64)
-    of_node, before_node = np.full(len(nodes), -1, np.int32), np.full(len(nodes), -1, np.int32)
-    for location in np.flatnonzero(np.diff(nodes.location_start)).tolist():
-        e = events_of(model, nodes, location)
-        mine = slice(e.first_node, e.first_node + e.node.size)
-        of_node[mine] = e.call_path[e.node]
-        before_node[mine] = np.where(e.node > 0, e.call_path[np.maximum(e.node - 1, 0)], -1)
-        at, call_path, ticks = kernels.list_computation(e.time, e.call_path, e.node, is_computation[mine])
-        if not at.size:
-            continue
-        group, first = number(combine(at, call_path))
-        total = Segments(group, first.size).sum(ticks)
-        n_rows[mine] = np.bincount(at[first], minlength=e.node.size)
-        found.append((call_path[first], np.full(first.size, location, np.int32), total))
-    nothing = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int64))
+    """Add up computation by node and call path in a slice of a trace, given its nodes: one walk over its events; 16 B
+    stay per node and call path before it."""
+    paths = model.call_paths.whole
+    n, size = len(nodes), len(paths)
+    n_rows, of_node, before_node = np.zeros(n, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
+    sums, state = (
+        kernels.OpenSums(np.empty(size, np.int32), np.zeros(size, np.int64)),
+        np.zeros(kernels.N_STATE, np.int64),
+    )
+    room = np.empty(WALKED + size, np.int32), np.empty(WALKED + size, np.int64)
+    found = kernels.FoundComputation(n_rows, of_node, before_node, *room)
+    parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64))]
+    locations = np.flatnonzero(np.diff(nodes.location_start))
+    for walked in walk_stacks(model.facts, model.scans, model.team_instances, locations):
+        for k, (location, row) in enumerate(zip(walked.locations.tolist(), walked.row.tolist(), strict=True)):
+            here = slice(*walked.bounds[k : k + 2].tolist())
+            if row == model.facts.first_rows[location]:
+                state[:] = 0
+                state[[kernels.NEXT_NODE, kernels.OPEN_NODE]] = nodes.location_start[location], -1
+            time = model.order.times_of(row, walked.time[here])
+            events = kernels.WalkedPaths(time, walked.kind[here], walked.node[here], paths.numbers[location])
+            n = kernels.add_computation(
+                events, row - nodes.first_row, DOES, paths.parent, nodes.ranks, nodes.kind, state, sums, found
+            )
+            parts.append((found.call_path[:n].copy(), found.ticks[:n].copy()))
+    call_path, ticks = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
-    call_path, location_of_row, ticks = (np.concatenate(parts) for parts in zip(nothing, *found, strict=True))
-    return Computation(start, call_path, location_of_row, ticks, of_node, before_node)
+    return Computation(start, call_path, np.repeat(nodes.location, n_rows), ticks, of_node, before_node)
+
+
+def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], nodes: Nodes) -> Computation:
+    """Put the computation of slices of whole locations together.
+
+    Parameters
+    ----------
+    slices : sequence of ((n_locations + 1,) int64, Computation)
+        First node of every location in the slice, and its computation.
+    nodes : Nodes
+        Those of the whole trace.
+    """
+    n = len(nodes)
+    n_rows, of_node, before_node = (np.empty(n, np.int32) for _ in range(3))
+    for starts, c in slices:
+        for here, there in _locations_of(starts, nodes):
+            n_rows[there], of_node[there] = np.diff(c.start)[here], c.of_node[here]
+            before_node[there] = c.before_node[here]
+    start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
+    call_path, ticks = np.empty(int(start[-1]), np.int32), np.empty(int(start[-1]), np.int64)
+    for starts, c in slices:
+        for here, there in _locations_of(starts, nodes):
+            rows = slice(int(start[there.start]), int(start[there.stop]))
+            own = slice(int(c.start[here.start]), int(c.start[here.stop]))
+            call_path[rows], ticks[rows] = c.call_path[own], c.ticks[own]
+    return Computation(start, call_path, np.repeat(nodes.location, n_rows), ticks, of_node, before_node)
+
+
+def _locations_of(starts: NDArray[np.int64], nodes: Nodes) -> Iterator[tuple[slice, slice]]:
+    """Yield the nodes of every location that a slice has, by their numbers there and in the whole trace."""
+    for location in np.flatnonzero(np.diff(starts)).tolist():
+        here, there = (slice(*of[location : location + 2].tolist()) for of in (starts, nodes.location_start))
+        yield here, there
 
 
 def new_times(

@@ -31,6 +31,7 @@ from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.costs import MESSAGE_STEPS, collective_steps
 from tracecols.replay.device_edges import add_device_edges, add_starts
+from tracecols.replay.events import Computation, find_computation, join_computation
 from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
 from tracecols.replay.task_edges import add_task_edges, with_tasks
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -252,31 +253,45 @@ class Found(NamedTuple):
     edges : EdgeCollector or None
     counts : dict of str to int
         What the replay does not know, by description.
+    computation : Computation, optional
+        Of a partition, by its nodes.
     """
 
     nodes: Nodes | None
     edges: EdgeCollector | None
     counts: dict[str, int]
+    computation: Computation | None = None
 
 
 class GraphBuilder:
     """The nodes and edges of a trace as they are found, slice by slice: `visit` is what `Run.stages` calls, for the
     stages `STAGES`, and `take` gets what it returns, in that order.
 
+    Parameters
+    ----------
+    with_computation : bool, optional
+        Whether the computation before each node is found as well.
+
     Attributes
     ----------
     nodes : Nodes
         Of the whole trace, as soon as the first stage is complete.
+    computation : Computation
+        The same, if it is found.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    stages = STAGES
+
+    def __init__(self, model: Model, with_computation: bool = False) -> None:
+        self.model, self.with_computation = model, with_computation
         self._slices: list[tuple[Nodes, EdgeCollector]] = []
+        self._computation: list[Computation] = []
         self._counts: Counter[str] = Counter()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what `visit` reads, which goes to a cluster: the nodes, once the first stage is complete."""
-        return {"nodes": self.nodes} if self._slices or "nodes" in vars(self) else {}
+        sent: dict[str, Any] = {"with_computation": self.with_computation}
+        return sent | {"nodes": self.nodes} if self._slices or "nodes" in vars(self) else sent
 
     @once
     def nodes(self) -> Nodes:
@@ -287,6 +302,12 @@ class GraphBuilder:
         # in a trace without regions all count
         idle = np.flatnonzero(n_calls == 0) if n_calls.any() else np.zeros(0, np.int64)
         return join_nodes(slices, self.model.facts, idle)
+
+    @once
+    def computation(self) -> Computation:
+        """The computation of all partitions."""
+        nodes, slices, self._computation = self.nodes, self._computation, []
+        return join_computation(list(zip(self._starts, slices, strict=True)), nodes)
 
     @once
     def _found(self) -> EdgeCollector:
@@ -305,26 +326,27 @@ class GraphBuilder:
     def visit(self, model: Model, stage: str) -> Found:
         """Find the nodes and edges of a slice."""
         if stage == WITHIN:
-            return _within(model)
+            return _within(model, self.with_computation)
         if stage == RECEIVE:
             lost = ("sends without receive", "receives without send")
             return Found(None, None, {k: n for k, n in model.messages.counts.items() if k in lost})
         nodes = self.nodes
-        found = EdgeCollector(len(nodes))
+        edges = EdgeCollector(len(nodes))
         if stage == SEND:
-            return Found(None, found, {UNPLACED: _messages(model, nodes, found)})
+            return Found(None, edges, {UNPLACED: _messages(model, nodes, edges)})
         if stage == BUCKET:
-            return Found(None, found, {UNPLACED: _collectives(model, nodes, found)})
-        _nonblocking_collectives(model, nodes, found)
-        _start_and_end(nodes, found)
-        _windows(model, nodes, found)
-        return Found(None, found, {})
+            return Found(None, edges, {UNPLACED: _collectives(model, nodes, edges)})
+        _nonblocking_collectives(model, nodes, edges)
+        _start_and_end(nodes, edges)
+        _windows(model, nodes, edges)
+        return Found(None, edges, {})
 
     def take(self, found: Found) -> None:
         """Add what a slice holds."""
         self._counts.update(found.counts)
         if found.nodes is not None and found.edges is not None:
             self._slices.append((found.nodes, found.edges))
+            self._computation += [] if found.computation is None else [found.computation]
         elif found.edges is not None:
             self._found.take(found.edges)
 
@@ -354,8 +376,8 @@ def find_graph(model: Model) -> GraphBuilder:
     return builder
 
 
-def _within(model: Model) -> Found:
-    """Find the nodes of a partition, and the edges within its processes."""
+def _within(model: Model, with_computation: bool) -> Found:
+    """Find the nodes of a partition, the edges within its processes, and perhaps the computation before the nodes."""
     of_slice = find_nodes(model)
     nodes = of_slice.nodes
     found = EdgeCollector(len(nodes))
@@ -365,7 +387,8 @@ def _within(model: Model) -> Found:
     _locks(model, nodes, found)
     counts |= _conditions(model, nodes, found) | add_device_edges(model, nodes, found)
     counts[BEGUN_BY_PROCESS] = add_starts(model, nodes, found, found.is_head())
-    return Found(nodes, found, counts)
+    # the edges tell where threads wait
+    return Found(nodes, found, counts, find_computation(model, nodes) if with_computation else None)
 
 
 def synchronised(model: Model, graph: Graph) -> Graph:

@@ -183,7 +183,7 @@ class Replay(Replayable):
 
     def scales_of(self, changes: Changes) -> NDArray[np.float64]:
         """Return the factors of computation by call path; (n_call_paths,) float64."""
-        result = np.ones(len(self.model.call_paths))
+        result = np.ones(len(self.call_paths))
         for region, factor in changes.scale.items():
             result[self._scalable(region)] *= factor
         return result
@@ -192,7 +192,7 @@ class Replay(Replayable):
         """Select the call paths in a region, in which there must be computation."""
         model, mask = self.model, self.call_paths_of(region)
         if not mask[self.computation.call_path].any():
-            is_mpi = mpi_regions(model.regions)[model.call_paths.region][mask].all()
+            is_mpi = mpi_regions(model.regions)[self.call_paths.region][mask].all()
             hint = (
                 "give transfer, latency or bandwidth for what MPI takes"
                 if is_mpi
@@ -268,15 +268,15 @@ class Replay(Replayable):
 
     def _only(self, call_path: int) -> NDArray[np.bool_]:
         """Select one call path."""
-        return np.arange(len(self.model.call_paths)) == call_path
+        return np.arange(len(self.call_paths)) == call_path
 
     def _largest(self, changes: Changes, n: int) -> tuple[NDArray[np.float64], list[int]]:
         """Return the factors of the rows of `computation` after changes, and the call paths with most computation
         then."""
         c, model = self.computation, self.model
-        factor, path_cell, location_cell = cells_of(self.rules(changes), len(model.call_paths), model.n_locations)
+        factor, path_cell, location_cell = cells_of(self.rules(changes), len(self.call_paths), model.n_locations)
         scales = factor[path_cell[c.call_path] + location_cell[c.location], NodeClass.COMPUTATION]
-        total = np.bincount(c.call_path, scales * c.ticks, len(model.call_paths))
+        total = np.bincount(c.call_path, scales * c.ticks, len(self.call_paths))
         chosen = np.argsort(-total, kind="stable")[:n]
         return scales, [int(i) for i in chosen[total[chosen] > 0]]
 
@@ -284,11 +284,9 @@ class Replay(Replayable):
         """Add call paths as text."""
         from tracecols.enhance.scan.paths import path_names
 
-        model = self.model
-        paths = path_names(
-            model.call_paths.parent, list(model.regions.name[model.call_paths.region]), frame["call_path"].tolist()
-        )
-        frame.insert(1, "path", np.array([*paths, None], object)[:-1])
+        paths, names = self.call_paths, self.model.regions.name
+        found = path_names(paths.parent, list(names[paths.region]), frame["call_path"].tolist())
+        frame.insert(1, "path", np.array([*found, None], object)[:-1])
 
     def slack(self, changes: Changes, n: int = 20) -> pd.DataFrame:
         """Return by how much call paths can shrink before another path takes over, for the `n` with most computation.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.kernels.maxplus import BEGINS, ENDS
 from tracecols.model.model import Model
 from tracecols.once import once
@@ -20,17 +21,29 @@ Rows = NDArray[np.int64]
 class Replayable:
     """A trace as a graph of what waits for what, to be swept with other weights.
 
+    Parameters
+    ----------
+    model : Model
+        Of the whole trace, perhaps divided into periods.
+    found : GraphBuilder, optional
+        Its nodes and edges, where an analysis has found them; by default they are found when they are first needed.
+
     Memory grows with nodes (MPI calls, barriers, forks, locks): about 50 B for each, with its edges. They are found
     partition by partition, as in an analysis.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, found: GraphBuilder | None = None) -> None:
+        self.model, self._given = model, found
 
     @once
     def _found(self) -> GraphBuilder:
         """Nodes and edges."""
-        return find_graph(self.model)
+        return find_graph(self.model) if self._given is None else self._given
+
+    @property
+    def call_paths(self) -> CallPaths:
+        """The call paths of the whole time, which computation is on."""
+        return self.model.call_paths.whole
 
     @property
     def nodes(self) -> Nodes:
@@ -58,8 +71,8 @@ class Replayable:
     @once
     def computation(self) -> Computation:
         """The computation before each node, by call path."""
-        # the graph tells where threads wait
-        return find_computation(self.model, self.graph.nodes)
+        found = self._found
+        return found.computation if found.with_computation else find_computation(self.model, found.nodes)
 
     def computation_of(self, call_paths: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the ticks of computation on some call paths by location; (n_locations,) float64."""
@@ -89,7 +102,7 @@ class Replayable:
         AnalysisError
             If nothing is called so.
         """
-        n = len(self.model.call_paths)
+        n = len(self.call_paths)
         choice = choose(None, None, region, None)
         return choice.mask(self.model, np.arange(n, dtype=np.int32), np.zeros(n, np.int32))
 

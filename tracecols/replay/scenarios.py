@@ -215,7 +215,7 @@ def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1)
         Ticks of the result for each recorded one.
     """
     model, nodes = replay.model, replay.nodes
-    n_call_paths, n_locations = len(model.call_paths), model.n_locations
+    n_call_paths, n_locations = len(replay.call_paths), model.n_locations
     cells = [cells_of(s.rules, n_call_paths, n_locations) for s in scenarios]
     factor = np.ones((len(cells), max(f.shape[0] for f, _, _ in cells), maxplus.WAITING + 1))
     for k, (f, _, _) in enumerate(cells):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.instances import scan_stacks
 from tracecols.enhance.scan.scan import ACTION
 from tracecols.enhance.scan.tasks import COMPLETES, SWITCHES
@@ -56,10 +57,11 @@ def task_rows(model: Model, location: int, n: int, first: int) -> TaskRows:
     if not model.store.n_rows("tasks", location):
         return TaskRows(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, np.int64))
     columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
-    regions, before = model.regions, call_path_before(model, columns["kind"], columns["call_path"])
+    regions, paths = model.regions, model.call_paths.whole
+    before = call_path_before(paths, columns["kind"], model.call_paths.path_of(columns["call_path"]))
     of_openmp = regions.paradigm == "openmp"
     is_taskwait, is_waiting = (of_openmp & np.isin(regions.role, roles) for roles in ([TASKWAIT], WAITING))
-    around = pick(model.call_paths.region.astype(np.int64), before)
+    around = pick(paths.region.astype(np.int64), before)
     entered = columns["region"]
     of_taskwait = np.flatnonzero((entered >= 0) & np.append(is_taskwait, False)[entered])
     tasks = model.store.read("tasks", location, ["row"])["row"] - first
@@ -68,15 +70,15 @@ def task_rows(model: Model, location: int, n: int, first: int) -> TaskRows:
     return TaskRows(row, np.append(is_waiting, False)[around[row]], leaves)
 
 
-def call_path_before(model: Model, kind: NDArray[np.uint8], call_path: NDArray[np.int64]) -> NDArray[np.int64]:
+def call_path_before(paths: CallPaths, kind: NDArray[np.uint8], call_path: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the call path that a location is in before each of its events; (n,) int64, -1 for none.
 
     Parameters
     ----------
     kind : (n,) uint8
     call_path : (n,) int64
-        As `scan_stacks` returns it: of an ENTER the call path it enters, of an EXIT the one it leaves.
+        Of the whole time: of an ENTER the call path it enters, of an EXIT the one it leaves.
     """
     enters = ACTION[kind] == PUSH
-    parent = pick(model.call_paths.parent.astype(np.int64), np.where(enters, call_path, -1))
+    parent = pick(paths.parent.astype(np.int64), np.where(enters, call_path, -1))
     return np.where(enters, parent, call_path)

@@ -20,7 +20,7 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import EVERYTHING, Choice, check_conventions, declared_for, with_topologies
 from tracecols.search.limits import within_limits, without_undivided
 from tracecols.search.notes import counts_by_location, notes_of_threads, notes_of_trace
-from tracecols.search.search import Search, has_interval
+from tracecols.search.search import Search, Visitor, has_interval
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -35,6 +35,7 @@ def analyze_model(
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
     progress: Progress | None = None,
+    also: Visitor | None = None,
 ) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
@@ -44,6 +45,8 @@ def analyze_model(
         Topologies given by hand (see `enhance.definitions.topologies.given_topology`), besides those of the trace.
     progress : callable, optional
         Called with what is done and what is to be done of the search; the scan of a trace is in its model.
+    also : Visitor, optional
+        What else looks at the slices of the trace while they are there.
 
     Raises
     ------
@@ -61,7 +64,7 @@ def analyze_model(
     declared, shown, n_undivided = without_undivided(model, declared, shown, choice)
     declared, shown, left_out = within_limits(model, declared, shown, choice, rules)
     search = Search(model, declared, rules, choice.parameters)
-    by_label, counts = search.run(progress)
+    by_label, counts = search.run(progress, also)
     cells, by_period, outside = _by_period(model, search, by_label)
     divider = model.call_paths.divider
     call_paths, system = CallAxis.of(model.call_paths.whole, model.regions), SystemAxis.of(model.store)

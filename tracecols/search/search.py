@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add, sub
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,6 +241,48 @@ class MatchesOf:
         return self.search.matches(of_slice, stage)[self.name]
 
 
+class Visitor(Protocol):
+    """What looks at the slices of a run besides the search."""
+
+    @property
+    def stages(self) -> Collection[str]:
+        """The stages whose slices it looks at."""
+
+    def visit(self, model: Model, stage: str) -> Any:
+        """Look at a slice; what `Run.stages` calls, perhaps on a worker."""
+
+    def take(self, found: Any) -> None:
+        """Get what `visit` returned, in the order of the slices and before those of the next stage."""
+
+
+@dataclass(frozen=True)
+class Visits:
+    """The visits of slices by a search and by what looks at them besides.
+
+    Attributes
+    ----------
+    search : SliceSearch
+    searched : frozenset of str
+        Stages of the search.
+    also : Visitor, optional
+    """
+
+    search: SliceSearch
+    searched: frozenset[str]
+    also: Visitor | None
+
+    @property
+    def stages(self) -> frozenset[str]:
+        """The stages whose slices are visited."""
+        return self.searched | frozenset(() if self.also is None else self.also.stages)
+
+    def __call__(self, of_slice: Model, stage: str) -> tuple[Found | None, Any]:
+        """Visit a slice; what `Run.stages` calls."""
+        found = self.search(of_slice, stage) if stage in self.searched else None
+        more = self.also.visit(of_slice, stage) if self.also is not None and stage in self.also.stages else None
+        return found, more
+
+
 class Search:
     """The search for properties in a model.
 
@@ -301,13 +343,17 @@ class Search:
         """Match the patterns on the tables of a stage in a slice of the trace."""
         return self.of_slices.matches(of_slice, stage)
 
-    def run(self, progress: Progress | None = None) -> tuple[dict[str, Cells], dict[str, int]]:
+    def run(
+        self, progress: Progress | None = None, also: Visitor | None = None
+    ) -> tuple[dict[str, Cells], dict[str, int]]:
         """Search the whole trace.
 
         Parameters
         ----------
         progress : callable, optional
             As for `Run.stages`.
+        also : Visitor, optional
+            What else looks at the slices, of whole partitions, while they are there.
 
         Returns
         -------
@@ -320,13 +366,18 @@ class Search:
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
         cells = self.findings.cells
-        with self.model.divided(in_windows=stages <= IN_WINDOWS) as run:
-            for found in run.stages(self.of_slices, stages, progress):
+        visits = Visits(self.of_slices, frozenset(stages), also)
+        with self.model.divided(in_windows=also is None and stages <= IN_WINDOWS) as run:
+            for found, more in run.stages(visits, visits.stages, progress):
+                if also is not None and more is not None:
+                    also.take(more)
+                if found is None:
+                    continue
                 self.findings.teams += found.teams
                 self.device_times += found.devices
                 counts.update(found.counts)
-                for name, more in found.cells.items():
-                    cells[name] = cells[name] + more if name in cells else more
+                for name, of_slice in found.cells.items():
+                    cells[name] = cells[name] + of_slice if name in cells else of_slice
         return self._all_cells(), dict(counts)
 
     def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:

@@ -37,6 +37,53 @@ def with_descendants(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDAr
     return result
 
 
+def outermost_of(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Find for each call path the outermost of some call paths that it is, or is below of.
+
+    Parameters
+    ----------
+    heads : (n,) bool
+        Call paths, in the order of a call tree.
+    end : (n,) int
+        Where the subtree of each call path ends.
+
+    Returns
+    -------
+    (n,) int64
+        -1 for those below none.
+    """
+    if not heads.size:
+        return np.zeros(0, np.int64)
+    above = np.maximum.accumulate(np.where(heads, end, 0))
+    numbers = np.arange(heads.size)
+    is_outermost = heads & (np.append(0, above[:-1]) <= numbers)
+    return np.where(above > numbers, np.maximum.accumulate(np.where(is_outermost, numbers, -1)), -1)
+
+
+def is_repeated(region: NDArray[np.integer], end: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Select the call paths in a recursion: those below another one of the same region.
+
+    Parameters
+    ----------
+    region : (n,) int
+        Region of each call path, in the order of a call tree.
+    end : (n,) int
+        Where the subtree of each call path ends.
+
+    Returns
+    -------
+    (n,) bool
+    """
+    n = region.size
+    order = np.argsort(region, kind="stable")
+    # of one region, one after the other: how far the subtrees of those before reach
+    base = region[order].astype(np.int64) * (n + 1)
+    reach = np.maximum.accumulate(base + end[order])
+    result = np.zeros(n, bool)
+    result[order[1:]] = reach[:-1] > base[1:] + order[1:]
+    return result
+
+
 def path_names(
     parent: NDArray[np.integer], name: Sequence[str] | NDArray[np.object_], chosen: Iterable[int] | None = None
 ) -> list[str]:
