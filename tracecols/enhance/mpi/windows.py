@@ -513,7 +513,8 @@ def _held(
     )
 
     def hold(what: int, rows: NDArray[np.int64], *values: NDArray[Any]) -> None:
-        for column, value in zip(held, (what, *values), strict=True):
+        columns: tuple[NDArray[Any], ...] = held
+        for column, value in zip(columns, (what, *values), strict=True):
             column[rows] = value
 
     # in reverse order: what comes first in the epoch has the last word
