@@ -22,16 +22,22 @@ import tracecols
 from tracecols.causes.charges import DIFFERENCES
 from tracecols.causes.quirks import NONE, OF_SCALASCA, Quirks
 from tracecols.cli import group
+from tracecols.docs.site.examples import EXAMPLES
 from tracecols.errors import AnalysisError
 from tracecols.kernels import causes
 from tracecols.model.model import enhance
-from tracecols.patterns.registry import CONVENTIONS
+from tracecols.patterns.registry import CONVENTIONS, by_id
 from tracecols.schema.causes import DELAY_IDS, UNKNOWN_DELAYS
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.cube import analyze_model
 from tracecols.search.limits import TOO_LONG
 from tracecols.store import Store
 from tracecols.testing import Program, severities
+
+DELAYS_OF_OPERATIONS = {
+    f"delay_{what}_aggregate" for what in ("onesided", "nonblocking", "management", "file", "shmem")
+}
+"""Of waits that the reference does not know."""
 
 KEPT = sorted(p.parent for p in DATA.glob("*/traces.otf2"))
 
@@ -270,6 +276,32 @@ def test_exact__charges_waits_for_locks_to_those_who_hold_them():
     assert severities(cube, "critical_path")[work, 0, 1] == 8
 
 
+UNKNOWN_TO_REFERENCE = [
+    id
+    for id, shown in EXAMPLES.items()
+    if shown.conventions == "scalasca" and by_id()[id].delay in DELAYS_OF_OPERATIONS and by_id()[id].says_cause
+]
+
+
+@pytest.mark.parametrize("name", UNKNOWN_TO_REFERENCE)
+def test_exact__charges_operations_to_the_one_that_the_picture_names(name):
+    """Waits on windows, for non-blocking collective operations, in the management of communicators."""
+    example = EXAMPLES[name].make()
+    with example.program.trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+        points, pairs = trace.sync_points, trace.delay_pairs
+        delay = by_id()[name].delay.removesuffix("_aggregate")
+        mine = pairs[pairs.kind.map({kind: id == delay for kind, id in DELAY_IDS.items()}).astype(bool)]
+        waits = trace.waits
+        waits = waits[waits.property == name]
+    number = {id(one): i for i, one in enumerate(example.program.locations)}
+    assert set(points.location[mine.cause]) == {number[id(example.cause.location)]}
+    assert cube.cells[f"{delay}_aggregate"].value.sum() == sum(i.end - i.start for i in example.intervals)
+    assert waits.cause_time.tolist() == [example.cause.time] * len(waits) and len(waits) == len(mine)
+    assert not any(cube.cells[f"{delay}_aggregate"].location != number[id(example.cause.location)])
+
+
 def test_exact__charges_who_comes_last_where_nobody_spent_more_time_on_anything():
     """Rank 1 is recorded from 4 on, in no region before: until then it has started late."""
     program = Program(processes=2)
@@ -315,7 +347,11 @@ def test_exact__says_what_differs_from_scalasca(stores):
     exact, scalasca = analyze_model(model), analyze_model(model, "scalasca")
     (note,) = [what for what in exact.facts["counts"] if what.startswith(DIFFERENCES)]
     assert not any(what.startswith(DIFFERENCES) for what in scalasca.facts["counts"])
-    for words in ("start and end of MPI", "worker threads count (4 threads)", "inter-partition imbalance though"):
+    for words in (
+        "waits whose causes it does not know",
+        "worker threads count (4 threads)",
+        "inter-partition imbalance though",
+    ):
         assert words in note
     # the sizes are those of both analyses
     unknown = [

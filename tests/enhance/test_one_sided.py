@@ -8,6 +8,7 @@ from collections import defaultdict
 import pytest
 
 import tracecols
+from tracecols.causes.charges import DIFFERENCES
 from tracecols.schema import NAMES
 
 
@@ -190,7 +191,7 @@ def test_windows_of_single_processes__are_nobody_elses(archive, analyze):
         fence(rank, 10 + 20 * i, 12 + 20 * i, window)
         rank.leave(100, "main")
     cube = analyze(archive)
-    assert cube.facts["counts"] == {}
+    assert [note for note in cube.facts["counts"] if not note.startswith(DIFFERENCES)] == []
     assert ticks(cube, "mpi_rma_wait_at_fence") == 0
 
 
@@ -211,4 +212,4 @@ def test_windows_of_some_processes__know_them_by_their_ranks(archive, analyze):
     cube = analyze(archive)
     # process 2 waits until the put to it has returned, and then for process 0
     assert (ticks(cube, "mpi_rma_wait_at_fence"), ticks(cube, "mpi_rma_early_fence")) == (20 + 17, 2)
-    assert cube.facts["counts"] == {}
+    assert [note for note in cube.facts["counts"] if not note.startswith(DIFFERENCES)] == []

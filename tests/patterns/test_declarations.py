@@ -18,7 +18,7 @@ from tracecols.export.tables import export
 from tracecols.patterns.base import Family
 from tracecols.patterns.found_by import Pattern, SumOf
 from tracecols.patterns.plugins import load
-from tracecols.patterns.registry import CONVENTIONS, properties
+from tracecols.patterns.registry import CONVENTIONS, properties, waits_by_delay
 from tracecols.report.viewer.profile import WAITS, time_profile
 from tracecols.schema import properties as ids
 from tracecols.schema.causes import CHARGED, DELAY_IDS
@@ -82,6 +82,16 @@ def test_delays__are_those_of_some_wait():
     """A kind of delay that no wait is declared to be caused by would never be the cause of a finding."""
     named = {p.delay for conventions in CONVENTIONS for p in properties(conventions)}
     assert {kind for kind in DELAY_IDS.values() if not any(delay.startswith(kind) for delay in named)} == set()
+
+
+WITHOUT_CAUSE = {"omp_ordered", "omp_taskwait"}
+"""Waits that are the time of regions: no event says for whom is waited."""
+
+
+def test_waits__are_charged_to_who_causes_them():
+    """Devices have causes of their own kind."""
+    nobody = waits_by_delay(properties("exact"))[""]
+    assert {id for id in nobody if not id.startswith("device_")} == WITHOUT_CAUSE
 
 
 def test_axis__that_says_nothing_is_what_is_declared():

@@ -15,6 +15,7 @@ import pytest
 from support.random_programs import RandomProgram
 
 import tracecols
+from tracecols.causes.charges import DIFFERENCES
 from tracecols.conversion import write_store
 from tracecols.converters.otf2.write import write_archive
 from tracecols.enhance.definitions.locations import PIECE_NUMBERS
@@ -354,7 +355,9 @@ def waits_of(store: Store, name: str, start: int, stop: int | None = None) -> tu
         found = Counter()
         for location, value in zip(cube.cells[name].location.tolist(), cube.cells[name].value.tolist(), strict=True):
             found[location] += value
-        return dict(found), {k: n for k, n in cube.facts["counts"].items() if "cuts through" not in k}
+        return dict(found), {
+            k: n for k, n in cube.facts["counts"].items() if not any(of in k for of in ("cuts through", DIFFERENCES))
+        }
 
 
 def test_piece__knows_non_blocking_collectives_that_straddle_its_start(archive, enhance):

@@ -345,7 +345,7 @@ def _differences(
     found = (
         (
             waits.size,
-            f"waits at start and end of MPI, in scans, for locks and threads have causes ({counted(waits.size, 'wait')}, {seconds(waits)})",
+            f"waits whose causes it does not know are charged ({counted(waits.size, 'wait')}, {seconds(waits)})",
         ),
         (
             lost.size,

@@ -41,11 +41,13 @@ AT_END = np.iinfo(np.int64).max
 
 FORK, THREAD_BARRIER, END, CREATED = (POINTS.index(k) for k in ("fork", "thread barrier", "end", "created"))
 IDLE = DELAYS.index("idle")
-OF_MESSAGES, OF_THREADS = (
-    np.isin(DELAYS, kinds) for kinds in (("late_sender", "late_receiver"), ("thread_barrier", "lock", "join"))
-)
+OF_TWO = np.isin(DELAYS, ("late_sender", "late_receiver", "one_sided", "nonblocking", "file", "shmem"))
+"""Kinds of delays whose intervals begin where the waiting process and the causing one have synchronised with each other
+before; those of other operations of MPI begin where all of their members have."""
+
+OF_THREADS = np.isin(DELAYS, ("thread_barrier", "lock", "join"))
 THREADS_MEET = np.isin(np.arange(len(POINTS)), (FORK, THREAD_BARRIER, CREATED))
-"""Which kinds of delays are those of messages and of threads, and at which kinds of points threads synchronise."""
+"""Which kinds of delays are those of threads, and at which kinds of points threads synchronise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +101,7 @@ def match_causes(
     every_late_receivers: Sequence[Synchronisation],
     every_collective_points: Sequence[Synchronisation],
     startup_points: Synchronisation,
+    operation_points: Synchronisation,
     every_thread_points: Sequence[ThreadPoints],
     every_lock_points: Sequence[Synchronisation],
 ) -> tuple[CompoundTable, CompoundTable]:
@@ -108,6 +111,7 @@ def match_causes(
         *every_late_receivers,
         *every_collective_points,
         startup_points,
+        operation_points,
         *every_thread_points,
         *every_lock_points,
     ]
@@ -308,7 +312,7 @@ def _intervals(
     process = facts.process[location] if n else np.zeros(0, np.int32)
     start = location_starts_of(rows)
     cause, waiting = pairs.cause, pairs.waiting
-    is_p2p, is_thread, is_idle = OF_MESSAGES[pairs.kind], OF_THREADS[pairs.kind], pairs.kind == IDLE
+    is_of_two, is_thread, is_idle = OF_TWO[pairs.kind], OF_THREADS[pairs.kind], pairs.kind == IDLE
     is_mpi = ~(is_thread | is_idle)
     cause_since, waiting_since, own_since, counts_from = (np.full(cause.size, -1, np.int64) for _ in range(4))
 
@@ -330,7 +334,7 @@ def _intervals(
     # processes: the last point with the other side; of the cause of a collective operation with each other member
     groups = _groups(facts, points, process, pairs.communicator)
     mpi = np.flatnonzero(is_mpi)
-    one, many = mpi[is_p2p[mpi]], mpi[~is_p2p[mpi]]
+    one, many = mpi[is_of_two[mpi]], mpi[~is_of_two[mpi]]
     head = many[np.append(True, cause[many][1:] != cause[many][:-1])] if many.size else many
     group = lookup(groups.channel, pairs.communicator[head])
     size = groups.start[group + 1] - groups.start[group]

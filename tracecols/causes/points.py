@@ -24,6 +24,8 @@ from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITH
 from tracecols.enhance.definitions.regions import CONSTRUCTS as ROLES
 from tracecols.enhance.mpi.waits import (
     BARRIER,
+    COMMUNICATORS,
+    HANDLES,
     N_TO_N,
     N_TO_ONE,
     ONE_TO_N,
@@ -38,6 +40,7 @@ from tracecols.enhance.mpi.waits import (
     wait_for_threads,
 )
 from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.region_rules import is_in
 from tracecols.schema.causes import DELAYS, POINTS
 
 POINT = (
@@ -241,10 +244,15 @@ def collective_points(
         ("one_to_n", ONE_TO_N),
         ("n_to_one", N_TO_ONE),
         ("scan", SCAN),
+        ("management", HANDLES),
     ):
-        if kind == "scan" and quirks.leaves_out_others:
+        if kind in ("scan", "management") and quirks.leaves_out_others:
             continue
-        row = np.flatnonzero(of_operations(collectives, m, ops))
+        chosen = of_operations(collectives, m, ops)
+        if kind == "management":
+            # those of start and end have points of their own
+            chosen &= is_in(facts, m.call_path, COMMUNICATORS)
+        row = np.flatnonzero(chosen)
         if not row.size:
             continue
         p = Participants(m, row)
@@ -252,6 +260,9 @@ def collective_points(
         is_whole = everyone
         if kind == "barrier":
             cause, takes_part, waits = p.latest(everyone), everyone, everyone
+        elif kind == "management":
+            is_whole = p.min(p.end) >= p.max(p.begin)
+            cause, takes_part, waits = p.latest(everyone), is_whole, everyone
         elif kind == "n_to_n":
             is_whole = p.min(p.end) > p.max(p.begin)
             cause = np.where(is_whole, p.latest(everyone), p.latest(p.sent > 0))

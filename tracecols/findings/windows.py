@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.kernels.replay import IS_CALL
 from tracecols.replay.nodes import Nodes
 from tracecols.replay.replay import Replay
@@ -36,7 +37,7 @@ def window_edges(replay: Replay) -> tuple[Rows, Rows]:
         wait = calls_at(nodes, target, e.wait_enter_time)
         found.append((nodes.enter_of(complete), wait))
     if len(locks):
-        before = _previous(locks.window, locks.target, locks.release_time, locks.previous_release_time)
+        before = lookup(locks.release, locks.previous_release)
         mine = np.where(locks.lock_exit_time > locks.previous_release_time, locks.lock_enter, locks.unlock_enter)
         unlock = nodes.calls_around(locks.unlock_enter)
         previous = np.where(before >= 0, unlock[np.maximum(before, 0)], -1)
@@ -65,10 +66,3 @@ def calls_at(nodes: Nodes, location: Rows, time: Rows) -> Rows:
         inside[inside] &= time[at][inside] <= end[call[inside]]
         result[at[inside]] = calls[call[inside]]
     return result
-
-
-def _previous(window: NDArray[np.int32], target: NDArray[np.int32], release: Rows, before: Rows) -> Rows:
-    """Return the row whose lock was released when `before` says, of the same window and target; -1 for none."""
-    keys = {key: i for i, key in enumerate(zip(window.tolist(), target.tolist(), release.tolist(), strict=True))}
-    wanted = zip(window.tolist(), target.tolist(), before.tolist(), strict=True)
-    return np.array([keys.get(key, -1) if key[2] >= 0 else -1 for key in wanted], np.int64)

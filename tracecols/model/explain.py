@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracecols.causes.points import OF_PAIR, OF_POINT, number_type
+from tracecols.enhance.dataflow.grouping import mask_of
 from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, divide
 from tracecols.enhance.dataflow.steps import BUCKET, ONCE, Step
 from tracecols.enhance.mpi.collectives import MEMBER
+from tracecols.enhance.mpi.file_operations import MANAGES
 from tracecols.enhance.mpi.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
 from tracecols.enhance.scan.facts import Definitions
 from tracecols.enhance.scan.scan import ATTRIBUTED
@@ -20,6 +22,15 @@ from tracecols.schema import EventKind, compound
 from tracecols.schema.causes import DELAYS
 from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
 from tracecols.store import Store
+
+OF_OPERATIONS = MANAGES | mask_of(
+    (
+        EventKind.RMA_COLLECTIVE_END, EventKind.RMA_GROUP_SYNC, EventKind.RMA_REQUEST_LOCK, EventKind.RMA_ACQUIRE_LOCK,
+        EventKind.RMA_RELEASE_LOCK, EventKind.RMA_PUT, EventKind.RMA_GET, EventKind.NON_BLOCKING_COLLECTIVE_REQUEST,
+        EventKind.NON_BLOCKING_COLLECTIVE_COMPLETE, EventKind.IO_OPERATION_BEGIN,
+    )
+)  # fmt: skip
+"""Kinds of events at which operations wait that the reference does not know (`causes.operations`)."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +90,13 @@ def _of_causes(
     threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)} & set(kinds)
     n_regions = n_events // 2 if threads else 0
     n_locks = store.definitions["locations"].num_rows + sum(n for k, n in kinds.items() if ACQUIRE[k])
-    n_pairs = n_receives + n_sends + n_members + n_regions + n_locks
+    n_operations = sum(n for k, n in kinds.items() if OF_OPERATIONS[k])
+    n_pairs = n_receives + n_sends + n_members + n_regions + n_locks + n_operations
     n_points = (
-        2 * (n_receives + n_sends + n_locks) + n_members + n_regions + 3 * store.definitions["locations"].num_rows
+        2 * (n_receives + n_sends + n_locks + n_operations)
+        + n_members
+        + n_regions
+        + 3 * store.definitions["locations"].num_rows
     )
     index = n_points * (2 * number_type(n_points)().itemsize + 12)
     entries = 12 * n_events
@@ -89,7 +104,7 @@ def _of_causes(
     of_periods = 22 * n_events if is_divided else 0
     return {
         "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),
-        "collective_points": n_members * (point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
+        "collective_points": n_members * (point + pair), "operation_points": n_operations * (2 * point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
         "lock_points": n_locks * (2 * point + pair), "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
         "point_index": index,
         "segments": entries, "own_times": 16 * n_events, "delays": 32 * n_pairs + entries,

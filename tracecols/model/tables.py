@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes import charges, delays, index, pairs, periods, points, segments, stretches, sweep
+from tracecols.causes import charges, delays, index, operations, pairs, periods, points, segments, stretches, sweep
 from tracecols.enhance import conditions as clock_conditions
 from tracecols.enhance import devices
 from tracecols.enhance.dataflow.steps import Step, collect
@@ -24,7 +24,7 @@ from tracecols.schema import EventKind, Table, causes, clocks, compound
 STEPS = collect(
     (
         instances, constructs, devices, created, locks, messages, collectives, windows, nonblocking, file_operations,
-        clock_conditions, points, pairs, index, segments, delays, periods, sweep, stretches, charges,
+        clock_conditions, points, operations, pairs, index, segments, delays, periods, sweep, stretches, charges,
     )
 )  # fmt: skip
 """In an order in which they can run."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.mpi.operation_waits import awaited_starters, wait_for_starts
 from tracecols.enhance.mpi.waits import (
     BARRIER,
     HANDLES,
@@ -116,6 +117,12 @@ def last_to_manage(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     """Find who begins operations on communicators last."""
     c = Chosen(model, m, HANDLES, None)
     return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
+
+
+def last_to_start(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find who starts non-blocking collective operations last, of those that a participant depends on."""
+    row = awaited_starters(m)[matches.row]
+    return Causes(*(pick(column, row) for column in (m.location, m.begin_call_path, m.begin_time)))
 
 
 def last_to_finalize(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -241,7 +248,7 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matche
     "mpi_mgmt_comm_wait", "mpi_mgmt_comm", "Wait at Communicator Management",
     "Time in the creation or freeing of a communicator until the last process has reached it, where its operations are recorded.",
     Pattern("collective_members", since="begin_time", cause=last_to_manage), confidence=0.8,
-    advice="Create communicators once and reuse them; balance the work in front of that.",
+    advice="Create communicators once and reuse them; balance the work in front of that.", delay="delay_management_aggregate",
 )  # fmt: skip
 def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin, if none had left before: an MPI library need not synchronise the processes.
@@ -349,8 +356,8 @@ def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "mpi_nonblocking_collective_wait", "mpi_point2point", "Wait in Non-blocking Collective",
     "Time a completing call (MPI_Wait and its like) waits for a participant of a non-blocking collective operation to start it.",
-    Pattern("nonblocking_members", since="done_enter_time"), overlaps=True,
-    advice="Complete the operation later, or balance the work in front of it.",
+    Pattern("nonblocking_members", since="done_enter_time", cause=last_to_start), overlaps=True,
+    advice="Complete the operation later, or balance the work in front of it.", delay="delay_nonblocking_aggregate",
 )  # fmt: skip
 def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the completing call to the start of the participants one depends on; of several of one call the
@@ -359,16 +366,5 @@ def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches
     Of one-to-all operations that is the root, of all-to-one operations at the root those that send, of barriers and
     others all.
     """
-    one_to_all, all_to_one, prefix = (
-        np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in ops]) for ops in (ONE_TO_N, N_TO_ONE, SCAN)
-    )
-    until = np.where(
-        one_to_all, m.root_begin_time, np.where(all_to_one, m.latest_sender_begin_time, m.latest_begin_time)
-    )
-    depends = np.where(one_to_all, ~m.is_root, np.where(all_to_one, m.is_root, ~prefix))
-    wait = np.where(depends & (until >= 0), np.minimum(until, m.done_exit_time) - m.done_enter_time, 0)
-    order = np.lexsort((np.arange(len(m)), -wait, m.done_enter))
-    first = np.append(True, m.done_enter[order][1:] != m.done_enter[order][:-1])[: len(m)]
-    largest = np.zeros(len(m), bool)
-    largest[order[first]] = True
-    return parent.where(largest & (wait > 0), severity=wait)
+    wait, waits = wait_for_starts(m)
+    return parent.where(waits, severity=wait)

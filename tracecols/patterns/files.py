@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.mpi.operation_waits import awaited_at_files, wait_for_files
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family
 from tracecols.patterns.found_by import Pattern, SumOf
-from tracecols.patterns.matches import Matches
+from tracecols.patterns.matches import Causes, Matches
 
 FAMILY = Family("file I/O")
 declare = FAMILY.declare
@@ -23,10 +24,16 @@ READ, WRITE = 0, 1
 SYNCHRONISE = "Processes that arrive before the last one wait where the library synchronises, as in two-phase I/O: balance the work in front of the call."
 
 
+def last_at_files(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find who comes last to collective calls for files."""
+    row = awaited_at_files(m)[matches.row]
+    return Causes(*(pick(column, row) for column in (m.location, m.call_path, m.enter_time)))
+
+
 def wait_for_last(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own enter to the latest enter, if none had left before."""
-    wait = m.latest_enter_time - m.enter_time
-    return parent.where((wait > 0) & (m.earliest_exit_time >= m.latest_enter_time), severity=wait)
+    wait, waits = wait_for_files(m)
+    return parent.where(waits, severity=wait)
 
 
 for id, parent_id, title, what in (
@@ -35,7 +42,8 @@ for id, parent_id, title, what in (
 ):
     declare(
         id, parent_id, title, f"Time in {what} until the last process has reached it.",
-        Pattern("file_members", since="enter_time"), confidence=0.8, advice=SYNCHRONISE, needs="file_handles",
+        Pattern("file_members", since="enter_time", cause=last_at_files), confidence=0.8, advice=SYNCHRONISE, needs="file_handles",
+        delay="delay_file_aggregate",
     )(wait_for_last)  # fmt: skip
 
 declare(

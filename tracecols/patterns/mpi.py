@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tracecols.enhance.mpi.operation_waits import FENCE
+from tracecols.enhance.mpi.waits import COMMUNICATORS
 from tracecols.enhance.scan.region_rules import RegionRule, called, either, in_role, named
 from tracecols.patterns.base import Family
 from tracecols.patterns.found_by import InRegions, SumOf
@@ -9,14 +11,6 @@ from tracecols.patterns.found_by import InRegions, SumOf
 FAMILY = Family("MPI groups")
 declare = FAMILY.declare
 
-COMMUNICATOR = (
-    "mpi_(cart_(coords|create|get|map|rank|shift|sub)|cartdim_get"
-    "|comm_(accept|compare|connect|create(_group|_keyval)?|delete_attr|disconnect|dup(_with_info)?|free(_keyval)?"
-    "|get_(attr|info|name|parent)|group|idup|join|rank|remote_(group|size)|set_(attr|info|name)|size|spawn(_multiple)?"
-    "|split(_type)?|test_inter)"
-    "|dims_create|dist_graph_(create(_adjacent)?|neighbors(_count)?)|graph_(create|get|map|neighbors(_count)?)|graphdims_get"
-    "|intercomm_(create|merge)|topo_test|(close|open)_port|(lookup|publish|unpublish)_name)"
-)
 FILE = (
     "mpi_file_(close|delete|get_(amode|atomicity|byte_offset|group|info|position(_shared)?|size|type_extent|view)|open"
     "|preallocate|seek(_shared)?|set_(atomicity|info|size|view)|sync)"
@@ -45,7 +39,6 @@ BARRIERS = called("(?i:mpi_barrier.*)")
 COLLECTIVE = called("(?i:mpi.*(_all|_op|bcast|gather|reduce|scan|scatter).*)")
 POINT_TO_POINT = called("(?i:mpi(?!_win).(test.*|.*(buffer|cancel|get_count|probe|recv|request|send|start|wait).*))")
 ONE_SIDED = called("(?i:mpi_(get|put))")
-FENCE = called("(?i:mpi_win_fence)")
 WINDOW_LOCK = called("(?i:mpi_win_(lock|unlock))")
 WINDOW_MANAGEMENT = called("(?i:mpi_win_(create|free))")
 GENERAL_ACTIVE = called("(?i:mpi_win).(post|start|complete|wait|test)")
@@ -70,7 +63,7 @@ declare(
 )  # fmt: skip
 declare(
     "mpi_mgmt_comm", "mpi_management", "Communicator",
-    "Time spent in management of communicators, groups and topologies.", InRegions(mpi(COMMUNICATOR)),
+    "Time spent in management of communicators, groups and topologies.", InRegions(COMMUNICATORS),
     advice="Creating communicators synchronises their members; do it once and reuse them.",
 )  # fmt: skip
 declare("mpi_mgmt_file", "mpi_management", "File", "Time spent in management of files.", InRegions(mpi(FILE)))

@@ -75,6 +75,16 @@ for what, parent, title, waits in (
     ("delay_scan", "delay_collective", "Early Scan", "in scans for lower ranks"),
     ("delay_lock", "delay_threads", "Lock Contention", "for locks and critical sections that another thread holds"),
     ("delay_join", "delay_threads", "Wait at Join", "for threads to end that are joined"),
+    ("delay_onesided", "delay_mpi", "One-sided", "in fences, epochs and locks of windows"),
+    (
+        "delay_nonblocking",
+        "delay_collective",
+        "Non-blocking Collective",
+        "for others to start non-blocking collective operations",
+    ),
+    ("delay_management", "delay_mpi", "Communicator Management", "in the creation and freeing of communicators"),
+    ("delay_file", "delay_mpi", "Files", "in collective calls for files"),
+    ("delay_shmem", "delay", "SHMEM", "in collective operations and for locks of SHMEM"),
 ):
     only = ONLY_EXACT if what in UNKNOWN else {}
     declare(

@@ -7,18 +7,16 @@ of paradigm shmem. The wait states are those of MPI: barriers and collective ope
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.mpi.operation_waits import SHMEM, are_of, wait_for_shmem_locks, wait_in_shmem
 from tracecols.enhance.mpi.waits import BARRIER as BARRIERS
 from tracecols.enhance.mpi.waits import N_TO_N, ONE_TO_N
 from tracecols.enhance.scan.region_rules import RegionRule, called, either, named
 from tracecols.model.model import Model
-from tracecols.patterns.base import Family, region_of
+from tracecols.patterns.base import Family
 from tracecols.patterns.found_by import InRegions, Pattern
 from tracecols.patterns.matches import Matches
-from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.patterns.windows import last_at_windows, owner_before
 
 FAMILY = Family("SHMEM")
 declare = FAMILY.declare
@@ -39,7 +37,6 @@ def shmem(pattern: str) -> RegionRule:
     return named(pattern, "shmem")
 
 
-ANY = shmem(".*")
 _COLLECTIVE = shmem("p?shmem.*(broadcast|collect|_to_all|alltoall|reduce).*")
 _BARRIER = shmem("p?shmem_(barrier|sync|team_sync).*")
 _LOCK, _WAIT = shmem("p?shmem_.*_lock"), shmem("p?shmem_.*(wait|wait_until|_test)(_.*)?")
@@ -50,7 +47,7 @@ _ONE_SIDED = shmem(
 )
 
 for id, parent, title, what, regions, recorded in (
-    ("shmem", "execution", "SHMEM", "calls of SHMEM", either(COMMUNICATION, SYNCHRONIZATION), ANY),
+    ("shmem", "execution", "SHMEM", "calls of SHMEM", either(COMMUNICATION, SYNCHRONIZATION), SHMEM),
     (
         "shmem_communication",
         "shmem",
@@ -94,16 +91,10 @@ for id, parent, title, what, regions, recorded in (
     )  # fmt: skip
 
 
-def until(m: CompoundTable, time: NDArray[np.int64], ops: tuple[str, ...]) -> NDArray[np.int64]:
-    """From own enter to a time, or to the end of the call; 0 for other operations and where the time is not known."""
-    known = np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in ops]) & (time >= 0)
-    return np.where(known, np.minimum(time, m.exit_time) - m.enter_time, 0)
-
-
-def wait_for_last(model: Model, m: CompoundTable, parent: Matches, *, ops: tuple[str, ...]) -> Matches:
-    """Until the last one has entered."""
-    wait = until(m, m.latest_enter_time, ops)
-    return parent.where((wait > 0) & region_of(model, m.call_path, ANY), severity=wait)
+def wait_in_operation(model: Model, m: CompoundTable, parent: Matches, *, ops: tuple[str, ...]) -> Matches:
+    """Until the last one has entered, or the root."""
+    wait, waits = wait_in_shmem(model.facts, m)
+    return parent.where(waits & are_of(m, ops), severity=wait)
 
 
 for id, parent, title, what, ops in (
@@ -112,29 +103,26 @@ for id, parent, title, what, ops in (
 ):
     declare(
         id, parent, title, f"Time in {what} of SHMEM until the last process of the active set has reached it.",
-        Pattern("window_members", since="enter_time"), scalasca={"ops": ops}, expert={"ops": ops},
-        advice="Balance the work in front of it.",
-    )(wait_for_last)  # fmt: skip
+        Pattern("window_members", since="enter_time", cause=last_at_windows), scalasca={"ops": ops}, expert={"ops": ops},
+        advice="Balance the work in front of it.", delay="delay_shmem_aggregate",
+    )(wait_in_operation)  # fmt: skip
 
 
-@declare(
+declare(
     "shmem_latebroadcast", "shmem_collective", "Late SHMEM Broadcast",
-    "Time in a broadcast of SHMEM until its root has reached it.", Pattern("window_members", since="enter_time"),
-    expert={}, advice="Let the root begin earlier, or choose the process that is ready first.",
-)  # fmt: skip
-def late_broadcast(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Until the root has entered."""
-    wait = np.where(m.is_root, 0, until(m, m.root_enter_time, ONE_TO_N))
-    return parent.where((wait > 0) & region_of(model, m.call_path, ANY), severity=wait)
+    "Time in a broadcast of SHMEM until its root has reached it.", Pattern("window_members", since="enter_time", cause=last_at_windows),
+    scalasca={"ops": ONE_TO_N}, expert={"ops": ONE_TO_N},
+    advice="Let the root begin earlier, or choose the process that is ready first.", delay="delay_shmem_aggregate",
+)(wait_in_operation)  # fmt: skip
 
 
 @declare(
     "shmem_lock_competition", "shmem_p2p_synchronization", "SHMEM Lock Competition",
     "Time in shmem_set_lock until the process that held the lock before releases it.",
-    Pattern("lock_epochs", until="previous_release_time"), expert={}, advice="Hold locks shorter, or use several.",
+    Pattern("lock_epochs", until="previous_release_time", cause=owner_before), expert={}, advice="Hold locks shorter, or use several.",
+    delay="delay_shmem_aggregate",
 )  # fmt: skip
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that takes the lock to its release before."""
-    wait = np.minimum(m.previous_release_time, m.lock_exit_time) - m.lock_enter_time
-    waits = (m.previous_release_time >= 0) & (wait > 0) & region_of(model, m.lock_call_path, ANY)
+    wait, waits = wait_for_shmem_locks(model.facts, m)
     return parent.where(waits, severity=wait)

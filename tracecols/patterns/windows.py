@@ -8,15 +8,26 @@ their ids are those its reports use.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.mpi.operation_waits import (
+    BY_ACCESS,
+    FENCE,
+    WINDOW_CREATION,
+    WINDOW_FREEING,
+    awaited_at_windows,
+    awaited_releases,
+    wait_at_windows,
+    wait_for_completion,
+    wait_for_posts,
+    wait_for_window_locks,
+)
 from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, region_of
 from tracecols.patterns.found_by import InRegions, Pattern, SumOf
-from tracecols.patterns.matches import Matches
-from tracecols.patterns.mpi import ACTIVE, FENCE, PASSIVE, mpi
+from tracecols.patterns.matches import Cause, Causes, Matches
+from tracecols.patterns.mpi import ACTIVE, PASSIVE, mpi
 
 FAMILY = Family("one-sided communication")
 declare = FAMILY.declare
@@ -117,28 +128,36 @@ def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 # -----------------------------------------------------------------------------------------------
 
 
+def last_at_windows(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find who comes last to collective operations on windows, or their roots."""
+    row = awaited_at_windows(m)[matches.row]
+    return Causes(*(pick(column, row) for column in (m.location, m.call_path, m.enter_time)))
+
+
+def owner_before(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find who has released the locks that are waited for."""
+    row = awaited_releases(m)[matches.row]
+    return Causes(*(pick(column, row) for column in (m.location, m.unlock_call_path, m.release_time)))
+
+
+LATE_POST = Cause("target", "post_call_path", "post_enter_time")
+
+
 def wait_within_call(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule) -> Matches:
     """From own enter to the latest enter, or to the end of the call."""
-    wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
-    waits = (wait > 0) & (m.latest_enter_time >= 0) & region_of(model, m.first_call_path, operations)
-    return parent.where(waits, severity=wait)
+    wait, waits = wait_at_windows(model.facts, m)
+    return parent.where(waits & region_of(model, m.first_call_path, operations), severity=wait)
 
 
 for id, parent_id, title, what, operations in (
-    (
-        "mpi_rma_wait_at_create",
-        "mpi_mgmt_win",
-        "Wait at Create",
-        "the creation of a window",
-        called("(?i:mpi_win_(create|create_dynamic|allocate|allocate_shared))"),
-    ),
-    ("mpi_rma_wait_at_free", "mpi_mgmt_win", "Wait at Free", "the freeing of a window", called("(?i:mpi_win_free)")),
+    ("mpi_rma_wait_at_create", "mpi_mgmt_win", "Wait at Create", "the creation of a window", WINDOW_CREATION),
+    ("mpi_rma_wait_at_free", "mpi_mgmt_win", "Wait at Free", "the freeing of a window", WINDOW_FREEING),
     ("mpi_rma_wait_at_fence", "mpi_rma_sync_active", "Wait at Fence", "a fence", FENCE),
 ):
     declare(
         id, parent_id, title, f"Time in {what} until the last process has reached it.",
-        Pattern("window_members", since="enter_time"), scalasca={"operations": operations}, needs="windows",
-        advice="Balance the work in front of it.",
+        Pattern("window_members", since="enter_time", cause=last_at_windows), scalasca={"operations": operations}, needs="windows",
+        advice="Balance the work in front of it.", delay="delay_onesided_aggregate",
     )(wait_within_call)  # fmt: skip
 
 
@@ -154,29 +173,16 @@ def early_fence(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where((m.last_access_time[row] >= 0) & (wait > 0), severity=wait)
 
 
-def largest_of_each(
-    wait: NDArray[np.int64], chosen: NDArray[np.bool_], *call: NDArray[np.integer]
-) -> NDArray[np.bool_]:
-    """Keep of the rows of each call the one with the longest wait."""
-    rows = np.flatnonzero(chosen & (wait > 0))
-    keys = [c[rows] for c in call]
-    rows = rows[np.lexsort((rows, -wait[rows], *keys))]
-    key = np.stack([c[rows] for c in call]) if rows.size else np.zeros((len(call), 0))
-    result = np.zeros(wait.size, bool)
-    result[rows[np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))[: rows.size]]] = True
-    return result
-
-
 @declare(
     "mpi_rma_early_wait", "mpi_rma_sync_active", "Early Wait",
     "Time MPI_Win_wait waits for the last origin to complete its accesses.",
-    Pattern("epochs", since="wait_enter_time"), needs="windows",
-    advice="Call MPI_Win_wait later, or balance the work of the origins.",
+    Pattern("epochs", since="wait_enter_time", cause=Cause("origin", "complete_call_path", "complete_enter_time")), needs="windows",
+    advice="Call MPI_Win_wait later, or balance the work of the origins.", delay="delay_onesided_aggregate",
 )  # fmt: skip
 def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering MPI_Win_wait to the latest enter of MPI_Win_complete, or to the end of the call."""
-    wait = np.minimum(m.complete_enter_time, m.wait_exit_time) - m.wait_enter_time
-    return parent.where(largest_of_each(wait, m.is_complete, m.exposure), severity=wait)
+    wait, waits = wait_for_completion(m)
+    return parent.where(waits, severity=wait)
 
 
 @declare(
@@ -192,48 +198,37 @@ def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Ma
 @declare(
     "mpi_rma_sync_late_post", "mpi_rma_sync_active", "Late Post",
     "Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
-    Pattern("epochs", until="post_enter_time"), needs="windows",
-    advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
+    Pattern("epochs", until="post_enter_time", cause=LATE_POST), needs="windows",
+    advice="Call MPI_Win_post earlier, or MPI_Win_start later.", delay="delay_onesided_aggregate",
 )  # fmt: skip
 def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call in which the origin was to the latest MPI_Win_post of its targets."""
-    waits = m.is_complete & ((m.held_by == 1) | (m.held_by == 3))
-    chosen = largest_of_each(m.held_time, waits, m.origin, m.posted_in)
-    return parent.where(chosen, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
+    wait, waits = wait_for_posts(m)
+    return parent.where(waits & (m.held_by != BY_ACCESS), severity=wait, call_path=m.held_call_path, location=m.origin)
 
 
 @declare(
     "mpi_rma_comm_late_post", "mpi_rma_communication", "Late Post",
-    "Time an access to a window waits because the target exposes it late.", Pattern("epochs", until="post_enter_time"),
-    needs="windows", advice="Call MPI_Win_post earlier, or begin the access epoch later.",
+    "Time an access to a window waits because the target exposes it late.", Pattern("epochs", until="post_enter_time", cause=LATE_POST),
+    needs="windows", advice="Call MPI_Win_post earlier, or begin the access epoch later.", delay="delay_onesided_aggregate",
 )  # fmt: skip
 def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the access in which the origin was to MPI_Win_post of the target."""
-    chosen = largest_of_each(m.held_time, m.is_complete & (m.held_by == 2), m.origin, m.posted_in)
-    return parent.where(chosen, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
+    wait, waits = wait_for_posts(m)
+    return parent.where(waits & (m.held_by == BY_ACCESS), severity=wait, call_path=m.held_call_path, location=m.origin)
 
 
 @declare(
     "mpi_rma_sync_lock_competition", "mpi_rma_sync_passive", "Lock Competition",
     "Time MPI_Win_lock or MPI_Win_unlock waits for a lock that another process holds.",
-    Pattern("lock_epochs", until="previous_release_time"), needs="windows",
-    advice="Hold locks shorter, use shared locks, or several windows.",
+    Pattern("lock_epochs", until="previous_release_time", cause=owner_before), needs="windows",
+    advice="Hold locks shorter, use shared locks, or several windows.", delay="delay_onesided_aggregate",
 )  # fmt: skip
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the ENTER of the locking call to the release of the lock before, as far as it lies in the locking or the
-    unlocking call.
-
-    An MPI library may take the lock as late as in MPI_Win_unlock.
-    """
-    in_lock = np.minimum(m.previous_release_time, m.lock_exit_time) - m.lock_enter_time
-    in_unlock = np.minimum(m.previous_release_time, m.unlock_exit_time) - m.unlock_enter_time
-    later = in_unlock > 0
-    wait = np.where(later, in_unlock, in_lock)
-    return parent.where(
-        (m.previous_release_time >= 0) & (wait > 0),
-        severity=wait,
-        call_path=np.where(later, m.unlock_call_path, m.lock_call_path),
-    )
+    unlocking call."""
+    wait, waits, in_unlock = wait_for_window_locks(m)
+    return parent.where(waits, severity=wait, call_path=np.where(in_unlock, m.unlock_call_path, m.lock_call_path))
 
 
 declare("syncs_rma", "syncs", "One-sided", "Number of one-sided synchronisation operations.", SumOf(), unit="occ")

@@ -6,7 +6,7 @@ from tracecols.schema.columns import Column, Table
 
 POINTS = (
     "late sender", "send", "late receiver", "receive posted", "collective", "MPI_Init", "MPI_Finalize", "fork",
-    "thread barrier", "end", "lock", "release", "created", "creates", "join", "thread ends",
+    "thread barrier", "end", "lock", "release", "created", "creates", "join", "thread ends", "operation", "lets go on",
 )  # fmt: skip
 """What happens at a synchronisation point, by number."""
 
@@ -16,17 +16,19 @@ threads."""
 
 DELAYS = (
     "late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle", "startup", "scan", "lock",
-    "join",
+    "join", "one_sided", "nonblocking", "management", "file", "shmem",
 )  # fmt: skip
 """What a delay makes others wait in, by number."""
 
-UNKNOWN_DELAYS = ("startup", "scan", "lock", "join")
+UNKNOWN_DELAYS = ("startup", "scan", "lock", "join", "one_sided", "nonblocking", "management", "file", "shmem")
 """Those that the reference does not know of."""
 
 DELAY_IDS = {
     "late_sender": "delay_latesender", "late_receiver": "delay_latereceiver", "barrier": "delay_barrier", "n_to_n": "delay_n2n",
     "one_to_n": "delay_12n", "n_to_one": "delay_n21", "thread_barrier": "delay_ompbarrier", "idle": "delay_ompidle",
     "startup": "delay_startup", "scan": "delay_scan", "lock": "delay_lock", "join": "delay_join",
+    "one_sided": "delay_onesided", "nonblocking": "delay_nonblocking", "management": "delay_management", "file": "delay_file",
+    "shmem": "delay_shmem",
 }  # fmt: skip
 """By kind of delay: the property of its short-term costs; those in the long term end with `_longterm`."""
 

@@ -325,6 +325,12 @@ EPOCHS = Table(
         Column("held_call_path", "int32", "call path of that call", "", "call_paths"),
         Column("is_complete", "bool", "whether all origins of the exposure epoch are there"),
         Column("completed_by", "int64", "number of the event that completed the exposure epoch"),
+        Column("post", "int64", "the event of MPI_Win_post", "", "events"),
+        Column("post_call_path", "int32", "its call path", "", "call_paths"),
+        Column("wait", "int64", "the event of MPI_Win_wait, or of the MPI_Win_test that ended the epoch", "", "events"),
+        Column("complete", "int64", "the event of MPI_Win_complete", "", "events"),
+        Column("held", "int64", "the event of the call that the origin was in; null if it was in none", "", "events"),
+        Column("held_exit_time", "int64", "exit of that call", "ticks"),
     ),
     "OTF2 RmaGroupSync, EPILOG MPI_WINEXIT",
 )
@@ -578,6 +584,8 @@ LOCK_EPOCHS = Table(
         Column("is_exclusive", "bool", "whether the lock is exclusive"),
         *_call("lock", "the call that locks", exit_row=False),
         *_call("unlock", "the call that unlocks", exit_row=False),
+        Column("request", "int64", "the event that asks for the lock; of SHMEM the one that takes it", "", "events"),
+        Column("release", "int64", "the event that releases the lock", "", "events"),
         Column("release_time", "int64", "when the lock is released", "ticks"),
         Column(
             "previous_release_time",
@@ -586,6 +594,7 @@ LOCK_EPOCHS = Table(
             "ticks",
             nullable=True,
         ),
+        Column("previous_release", "int64", "the event of that; null if there is none", "", "events", nullable=True),
     ),
     "OTF2 RmaRequestLock, RmaAcquireLock, RmaReleaseLock",
 )
@@ -603,6 +612,8 @@ NONBLOCKING_MEMBERS = Table(
         Column("received", "int64", "bytes received", "bytes"),
         Column("begin", "int64", "the event that starts it", "", "events"),
         Column("begin_time", "int64", "enter of the call that starts it", "ticks"),
+        Column("begin_call_path", "int32", "call path of that call; null outside of calls", "", "call_paths"),
+        Column("done", "int64", "the event that completes it", "", "events"),
         Column(
             "latest_begin_time",
             "int64",

@@ -72,6 +72,8 @@ def match_nonblocking(
             "received": e.received[done],
             "begin": e.row[start][held],
             "begin_time": begin[held],
+            "begin_call_path": pick(call_instances.call_path, e.call[start][held]),
+            "done": e.row[done],
             "latest_begin_time": np.maximum(latest, -1)[operation],
             "root_begin_time": np.maximum(root, -1)[operation],
             "latest_sender_begin_time": np.maximum(senders, -1)[operation],

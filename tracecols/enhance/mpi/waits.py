@@ -17,6 +17,17 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 MPI = named(".*", "mpi")
 TEST = named("mpi_test(all|any|some)?", "mpi")
 WAIT_FOR_SEVERAL = named("mpi_wait(all|some)", "mpi")
+COMMUNICATORS = named(
+    (
+        "mpi_(cart_(coords|create|get|map|rank|shift|sub)|cartdim_get"
+        "|comm_(accept|compare|connect|create(_group|_keyval)?|delete_attr|disconnect|dup(_with_info)?|free(_keyval)?"
+        "|get_(attr|info|name|parent)|group|idup|join|rank|remote_(group|size)|set_(attr|info|name)|size|spawn(_multiple)?"
+        "|split(_type)?|test_inter)"
+        "|dims_create|dist_graph_(create(_adjacent)?|neighbors(_count)?)|graph_(create|get|map|neighbors(_count)?)|graphdims_get"
+        "|intercomm_(create|merge)|topo_test|(close|open)_port|(lookup|publish|unpublish)_name)"
+    ),
+    "mpi",
+)
 WAIT_FOR_ONE = named("mpi_wait(any)?", "mpi")
 BLOCKING_SEND = named("mpi_s?send", "mpi")
 

@@ -7,7 +7,7 @@ epochs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,7 +229,7 @@ def match_lock_epochs(
     for mask, others in ((is_exclusive, np.ones(lock.size, bool)), (~is_exclusive, is_exclusive)):
         to, of = np.flatnonzero(mask), np.flatnonzero(others)
         found = latest_before(of_lock[of], release[of], of_lock[to], release[to] - 1)
-        previous[to] = pick(release[of], found)
+        previous[to] = pick(of, found)
     return CompoundTable(
         LOCK_EPOCHS,
         lock.size,
@@ -249,8 +249,11 @@ def match_lock_epochs(
                     ("call_path", call_instances.call_path),
                 )
             },
+            "request": e.row[lock],
+            "release": e.row[unlock],
             "release_time": release,
-            "previous_release_time": previous,
+            "previous_release_time": pick(release, previous),
+            "previous_release": pick(e.row[unlock], previous),
         },
     )
 
@@ -327,14 +330,17 @@ def match_epochs(
             ("complete_exit", complete, call_instances.exit_time),
             ("complete_path", complete, call_instances.call_path),
             ("post_enter", post, call_instances.enter_time),
+            ("post_path", post, call_instances.call_path),
             ("wait_enter", wait, call_instances.enter_time),
             ("wait_exit", wait, call_instances.exit_time),
             ("wait_path", wait, call_instances.call_path),
         )
     }
-    epoch, access_call = _accesses(e, start, complete)
+    epoch, access_event = _accesses(e, start, complete)
+    access_call = e.call[access_event]
     posted = times["post_enter"][exposure]
-    held_by, held_enter, held_path = _held(call_instances, times, access, posted, epoch, access_call)
+    events = {"start": e.row[start], "access": e.row[access_event], "complete": e.row[complete]}
+    held = _held(call_instances, times, events, access, posted, epoch, access_call)
     last_access = np.full(start.size, -1, np.int64)
     np.maximum.at(last_access, epoch, call_instances.exit_time[access_call])
     return CompoundTable(
@@ -353,12 +359,18 @@ def match_epochs(
             "complete_enter_time": times["complete_enter"][access],
             "complete_call_path": times["complete_path"][access],
             "last_access_time": last_access[access],
-            "held_by": held_by.astype(np.int8),
-            "held_time": posted - held_enter,
-            "held_call_path": held_path,
-            "posted_in": held_enter,
+            "held_by": held.by.astype(np.int8),
+            "held_time": posted - held.enter_time,
+            "held_call_path": held.call_path,
+            "posted_in": held.enter_time,
             "is_complete": is_complete,
             "completed_by": last[exposure],
+            "post": e.row[post][exposure],
+            "post_call_path": times["post_path"][exposure],
+            "wait": e.row[wait][exposure],
+            "complete": e.row[complete][access],
+            "held": held.event,
+            "held_exit_time": held.exit_time,
         },
         {"exposure epochs that lack access epochs": int(post.size - np.unique(exposure[is_complete]).size)},
     )
@@ -455,7 +467,7 @@ def _meet(
 def _accesses(
     e: Columns, start: NDArray[np.int64], complete: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the calls that access a window, and the access epoch of each."""
+    """Find the events that access a window, and the access epoch of each."""
     is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
     epochs, found = [], []
     for window in np.unique(e.window[start]).tolist():
@@ -466,26 +478,44 @@ def _accesses(
         before = np.searchsorted(e.row[start[mine]], e.row[at]) - 1
         inside = (before >= 0) & (e.row[at] < e.row[complete[mine]][before])
         epochs.append(mine[before[inside]])
-        found.append(e.call[at[inside]])
+        found.append(at[inside])
     nothing = np.zeros(0, np.int64)
     return np.concatenate([*epochs, nothing]), np.concatenate([*found, nothing])
+
+
+class _Held(NamedTuple):
+    """What origins were in when their targets posted: `BY_START`, `BY_ACCESS`, `BY_COMPLETE` or `NOTHING`, its event,
+    its call path, and when its call begins and ends; (n,) each."""
+
+    by: NDArray[np.int64]
+    event: NDArray[np.int64]
+    call_path: NDArray[np.int32]
+    enter_time: NDArray[np.int64]
+    exit_time: NDArray[np.int64]
 
 
 def _held(
     calls: CallInstances,
     times: dict[str, NDArray[Any]],
+    events: dict[str, NDArray[np.int64]],
     access: NDArray[np.int64],
     posted: NDArray[np.int64],
     epoch: NDArray[np.int64],
     call: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Find the first call of each access epoch that was going on when the target posted: what, its ENTER, its call
-    path."""
-    by = np.full(access.size, NOTHING, np.int64)
-    enter, path = posted.copy(), np.full(access.size, -1, np.int32)
+) -> _Held:
+    """Find the first call of each access epoch that was going on when the target posted."""
+    held = _Held(
+        np.full(access.size, NOTHING, np.int64),
+        np.full(access.size, -1, np.int64),
+        np.full(access.size, -1, np.int32),
+        posted.copy(),
+        posted.copy(),
+    )
 
-    def hold(what: int, rows: NDArray[np.int64], since: NDArray[np.int64], on: NDArray[np.int32]) -> None:
-        by[rows], enter[rows], path[rows] = what, since, on
+    def hold(what: int, rows: NDArray[np.int64], *values: NDArray[Any]) -> None:
+        columns: tuple[NDArray[Any], ...] = held
+        for column, value in zip(columns, (what, *values), strict=True):
+            column[rows] = value
 
     # in reverse order: what comes first in the epoch has the last word
     for what, name in ((BY_COMPLETE, "complete"), (BY_ACCESS, ""), (BY_START, "start")):
@@ -494,11 +524,15 @@ def _held(
             first = np.searchsorted(-epoch[order], -access)
             n = np.searchsorted(-epoch[order], -access, "right") - first
             row = np.repeat(np.arange(access.size), n)
-            at = call[order[ranges(first, n)]]
+            of = order[ranges(first, n)]
+            at = call[of]
             going_on = (calls.enter_time[at] <= posted[row]) & (posted[row] <= calls.exit_time[at])
-            hold(what, row[going_on], calls.enter_time[at[going_on]], calls.call_path[at[going_on]])
+            of, at = of[going_on], at[going_on]
+            times_of = calls.enter_time[at], calls.exit_time[at]
+            hold(what, row[going_on], events["access"][of], calls.call_path[at], *times_of)
         else:
             since, until = times[f"{name}_enter"][access], times[f"{name}_exit"][access]
             row = np.flatnonzero((since <= posted) & (posted <= until))
-            hold(what, row, since[row], times[f"{name}_path"][access[row]])
-    return by, enter, path
+            of = access[row]
+            hold(what, row, events[name][of], times[f"{name}_path"][of], since[row], until[row])
+    return held

@@ -1,0 +1,77 @@
+"""Are the costs of delays the waits? For every trace below some folders, and every kind of wait.
+
+    python -m benchmarks.costs FOLDER ...                          a table of what is lost, in ticks
+    python -m benchmarks.costs --conventions scalasca FOLDER ...
+
+Under the conventions `exact` nothing is lost of waits whose causes are recorded; under `scalasca` the peculiarities of
+the reference lose some. Waits that no property of delays charges are listed with costs of zero.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.digests import archives_below
+
+
+class Row(NamedTuple):
+    """The waits of one trace that one property of delays charges."""
+
+    delay: str
+    waits: list[str]
+    waited: float
+    charged: float
+
+
+def rows_of(archive: Path, conventions: str) -> Iterator[Row]:
+    """Analyse an archive and compare its waits with their costs."""
+    import tracecols
+    from tracecols.patterns.registry import properties, waits_by_delay
+
+    with tempfile.TemporaryDirectory(prefix="tracecols-costs-") as name:
+        cube = tracecols.open(tracecols.convert(archive, Path(name) / "x.trace")).analyze(conventions)
+
+        def total(id: str) -> float:
+            return cube.cells[id].value.sum().item() if id in cube.cells else 0
+
+        for delay, waits in waits_by_delay(properties(conventions)).items():
+            known = [id for id in waits if total(id)]
+            yield Row(delay, known, sum(total(id) for id in waits), total(delay) if delay else 0)
+
+
+def main() -> int:
+    """Print a line for each kind of wait whose costs differ; the exit code says whether there is one with a cause."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="+")
+    parser.add_argument("--conventions", choices=("exact", "scalasca"), default="exact")
+    given = parser.parse_args()
+    from tracecols.errors import TracecolsError
+
+    n = n_kinds = n_lost = 0
+    print("| trace | costs | waits | waited | charged | lost |")
+    print("|---|---|---|---:|---:|---:|")
+    for archive in archives_below(given.folder):
+        try:
+            rows = [row for row in rows_of(archive, given.conventions) if row.waited or row.charged]
+        except TracecolsError as error:
+            print(f"{archive}: {error}", file=sys.stderr)
+            continue
+        n, n_kinds = n + 1, n_kinds + len(rows)
+        for row in rows:
+            # costs of idle threads are the time of masters
+            if row.waited != row.charged and "idle" not in row.delay:
+                n_lost += bool(row.delay)
+                lost = row.waited - row.charged
+                waits = ", ".join(row.waits)
+                print(f"| {archive.parent.name} | {row.delay} | {waits} | {row.waited} | {row.charged} | {lost} |")
+    print(f"{n} traces, {n_kinds} kinds of waits in them, {n_lost} with a cause whose costs differ", file=sys.stderr)
+    return int(n_lost > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""Synchronisation points of operations that the reference does not know: on windows, non-blocking collective operations,
+and collective calls for files.
+
+Who waits is found by the rules of the wait states (`enhance.mpi.operation_waits`); here is added for whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.points import NOBODY, Synchronisation, durations
+from tracecols.causes.quirks import Quirks
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.enhance.dataflow.spill import Spill
+from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.mpi.operation_waits import (
+    are_of,
+    awaited_at_files,
+    awaited_at_windows,
+    awaited_releases,
+    awaited_starters,
+    wait_at_windows,
+    wait_for_completion,
+    wait_for_files,
+    wait_for_posts,
+    wait_for_shmem_locks,
+    wait_for_starts,
+    wait_for_window_locks,
+    wait_in_shmem,
+)
+from tracecols.enhance.mpi.waits import ONE_TO_N
+from tracecols.enhance.scan.facts import Facts
+from tracecols.schema.causes import DELAYS, POINTS
+from tracecols.store.arrow import to_numpy
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Events at which locations wait, or let others wait.
+
+    Attributes
+    ----------
+    location, call_path : (n,) int32
+    event : (n,) int64
+    enter_time, exit_time : (n,) int64
+        Ticks, of the call; the time at which others go on twice where only that matters.
+    """
+
+    location: NDArray[np.int32]
+    event: Rows
+    call_path: NDArray[np.int32]
+    enter_time: Rows
+    exit_time: Rows
+
+    def at(self, rows: Rows) -> Events:
+        """Return those of some rows; nothing for -1."""
+        columns = (self.location, self.event, self.call_path, self.enter_time, self.exit_time)
+        return Events(*(pick(column, rows) for column in columns))
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """Waits in operations of one kind, and who causes them.
+
+    Attributes
+    ----------
+    delay : str
+        Kind of the delay, one of `schema.causes.DELAYS`.
+    waiting, causing : Events
+    ticks : (n,) int64
+    communicator : (n,) int64, optional
+        Channel of the communicator all of whose processes the waiting one synchronises with.
+    """
+
+    delay: str
+    waiting: Events
+    causing: Events
+    ticks: Rows
+    communicator: Rows | None = None
+
+    def known(self) -> Waiting:
+        """Return those whose both events are known and on different locations."""
+        ours, theirs = self.waiting, self.causing
+        kept = (ours.event >= 0) & (theirs.event >= 0) & (ours.call_path >= 0) & (theirs.call_path >= 0)
+        rows = np.flatnonzero(kept & (ours.location != theirs.location))
+        communicator = None if self.communicator is None else self.communicator[rows]
+        return Waiting(self.delay, ours.at(rows), theirs.at(rows), self.ticks[rows], communicator)
+
+
+@step(GLOBAL, "operation_points", keeps=("operation_points",))
+def operation_points(
+    facts: Facts,
+    quirks: Quirks,
+    window_members: CompoundTable,
+    epochs: CompoundTable,
+    lock_epochs: CompoundTable,
+    nonblocking_members: CompoundTable,
+    file_members: CompoundTable,
+    spill: Spill | None,
+) -> Synchronisation:
+    """Find the points of operations on windows and files and of non-blocking collective operations, and who lets whom
+    wait there.
+
+    The reference knows of none.
+    """
+    if quirks.leaves_out_others:
+        return Synchronisation(quirks, [], [], spill)
+    found = [
+        *_of_windows(facts, window_members),
+        *_of_epochs(epochs),
+        *_of_window_locks(facts, lock_epochs),
+        _of_nonblocking(nonblocking_members),
+        _of_files(facts, file_members),
+    ]
+    found = [w.known() for w in found]
+    # an event that waits and lets others wait is the point that waits
+    points = [_waiting_points(facts, quirks, w) for w in found] + [_causing_points(facts, quirks, w) for w in found]
+    return Synchronisation(quirks, points, [_pairs(facts, quirks, w) for w in found], spill)
+
+
+def _waiting_points(facts: Facts, quirks: Quirks, w: Waiting) -> dict[str, Any]:
+    e = w.waiting
+    total = e.exit_time - e.enter_time
+    partner = facts.process[w.causing.location] if len(w.ticks) else np.zeros(0, np.int32)
+    return {
+        "location": e.location,
+        "event": e.event,
+        "kind": POINTS.index("operation"),
+        "begin_time": e.enter_time,
+        "wait": durations(facts, quirks, w.ticks),
+        "total": durations(facts, quirks, total),
+        "completion": durations(facts, quirks, np.maximum(total - w.ticks, 0)),
+        "call_path": e.call_path,
+        "partner": partner if w.communicator is None else np.where(w.communicator >= 0, -1, partner),
+        "communicator": NOBODY if w.communicator is None else w.communicator,
+        "set": -1,
+    }
+
+
+def _causing_points(facts: Facts, quirks: Quirks, w: Waiting) -> dict[str, Any]:
+    e = w.causing
+    total = durations(facts, quirks, e.exit_time - e.enter_time)
+    partner = facts.process[w.waiting.location] if len(w.ticks) else np.zeros(0, np.int32)
+    return {
+        "location": e.location,
+        "event": e.event,
+        "kind": POINTS.index("lets go on"),
+        "begin_time": e.enter_time,
+        "wait": 0,
+        "total": total,
+        "completion": total,
+        "call_path": e.call_path,
+        "partner": partner if w.communicator is None else np.where(w.communicator >= 0, -1, partner),
+        "communicator": NOBODY if w.communicator is None else w.communicator,
+        "set": -1,
+    }
+
+
+def _pairs(facts: Facts, quirks: Quirks, w: Waiting) -> dict[str, Any]:
+    return {
+        "kind": DELAYS.index(w.delay),
+        "cause": w.causing.event,
+        "waiting": w.waiting.event,
+        "wait": durations(facts, quirks, w.ticks),
+        "communicator": NOBODY,
+    }
+
+
+def _of_windows(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
+    """Yield the waits of collective operations on windows, and of SHMEM: for the last one to enter, or for the root."""
+    cause = awaited_at_windows(m)
+    events = Events(m.location, m.end, m.call_path, m.enter_time, m.exit_time)
+    windows = to_numpy(facts.store.definitions["windows"].column("communicator"))
+    process = facts.process[m.location] if len(m) else np.zeros(0, np.int32)
+    channel = facts.communicators.channel(pick(windows, m.window), process)
+    meet = np.zeros(0, bool)
+    if len(m):
+        earliest_exit = Segments(m.operation, int(m.operation.max()) + 1).min(m.exit_time)[m.operation]
+        meet = (earliest_exit >= m.latest_enter_time) & ~are_of(m, ONE_TO_N)
+    for delay, (wait, waits) in (("one_sided", wait_at_windows(facts, m)), ("shmem", wait_in_shmem(facts, m))):
+        at = np.flatnonzero(waits)
+        whole = np.where(meet, channel, NOBODY)[at]
+        yield Waiting(delay, events.at(at), events.at(cause[at]), wait[at], whole)
+
+
+def _of_epochs(m: CompoundTable) -> Iterator[Waiting]:
+    """Yield the waits of general active target synchronisation: of targets for the last MPI_Win_complete, of origins for
+    MPI_Win_post."""
+    complete = Events(m.origin, m.complete, m.complete_call_path, m.complete_enter_time, m.complete_enter_time)
+    wait = Events(m.target, m.wait, m.wait_call_path, m.wait_enter_time, m.wait_exit_time)
+    ticks, waits = wait_for_completion(m)
+    at = np.flatnonzero(waits)
+    yield Waiting("one_sided", wait.at(at), complete.at(at), ticks[at])
+    post = Events(m.target, m.post, m.post_call_path, m.post_enter_time, m.post_enter_time)
+    held = Events(m.origin, m.held, m.held_call_path, m.posted_in, m.held_exit_time)
+    ticks, waits = wait_for_posts(m)
+    at = np.flatnonzero(waits)
+    yield Waiting("one_sided", held.at(at), post.at(at), ticks[at])
+
+
+def _of_window_locks(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
+    """Yield the waits for locks of windows, and of SHMEM: for the one that has released it before."""
+    lock = Events(m.location, m.request, m.lock_call_path, m.lock_enter_time, m.lock_exit_time)
+    unlock = Events(m.location, m.release, m.unlock_call_path, m.unlock_enter_time, m.unlock_exit_time)
+    releases = Events(m.location, m.release, m.unlock_call_path, m.release_time, m.release_time)
+    previous = awaited_releases(m)
+    ticks, waits, in_unlock = wait_for_window_locks(m)
+    for mine, where in ((waits & ~in_unlock, lock), (waits & in_unlock, unlock)):
+        at = np.flatnonzero(mine)
+        yield Waiting("one_sided", where.at(at), releases.at(previous[at]), ticks[at])
+    ticks, waits = wait_for_shmem_locks(facts, m)
+    at = np.flatnonzero(waits)
+    yield Waiting("shmem", lock.at(at), releases.at(previous[at]), ticks[at])
+
+
+def _of_nonblocking(m: CompoundTable) -> Waiting:
+    """Return the waits in calls that complete non-blocking collective operations: for the one to start it last."""
+    cause = awaited_starters(m)
+    done = Events(m.location, m.done, m.done_call_path, m.done_enter_time, m.done_exit_time)
+    begin = Events(m.location, m.begin, m.begin_call_path, m.begin_time, m.begin_time)
+    ticks, waits = wait_for_starts(m)
+    at = np.flatnonzero(waits)
+    return Waiting("nonblocking", done.at(at), begin.at(cause[at]), ticks[at])
+
+
+def _of_files(facts: Facts, m: CompoundTable) -> Waiting:
+    """Return the waits in collective calls for files: for the last one to enter."""
+    cause = awaited_at_files(m)
+    events = Events(m.location, m.event, m.call_path, m.enter_time, m.exit_time)
+    process = facts.process[m.location] if len(m) else np.zeros(0, np.int32)
+    ticks, waits = wait_for_files(m)
+    at = np.flatnonzero(waits)
+    channel = facts.communicators.channel(m.communicator, process)
+    return Waiting("file", events.at(at), events.at(cause[at]), ticks[at], channel[at])
