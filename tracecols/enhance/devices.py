@@ -40,7 +40,7 @@ from tracecols.enhance.scan.instances import CallInstances, attributed_events, o
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COPIES, DEVICE_INTERVALS, DEVICE_SYNCS, KERNELS
-from tracecols.schema.enums import VALUE_TYPES
+from tracecols.schema.enums import NCCL, VALUE_TYPES
 from tracecols.store import Store
 
 UNKNOWN, TO_DEVICE, TO_HOST, WITHIN_DEVICES = range(4)
@@ -229,6 +229,7 @@ class _Devices:
         transfers = transfers_of(regions)
         self._is_copy = (outermost & transfers[self.region]) if self.region.size else outermost
         self._is_wait = (regions.role == "task_wait")[self.region]
+        self._communicates = (regions.paradigm == NCCL)[self.region]
         kernel = self._kernels(np.flatnonzero(outermost & ~self._is_copy & ~self._is_wait))
         copy = self._copies(np.flatnonzero(self._is_copy))
         self._busy(kernel, copy)
@@ -611,7 +612,10 @@ class _Devices:
             np.minimum.at(self.first, found.process, found.begin)
             np.maximum.at(self.last, found.process, found.end)
         device = self.facts.locations.device
-        self.kernel_time = _Coverage(device[kernel.location].astype(np.int64), kernel.begin, kernel.end)
+        # kernels that communicate hide nothing: they are hidden themselves, like copies
+        computes = ~self._communicates[kernel.number]
+        location, begin, end = (of[computes] for of in (kernel.location, kernel.begin, kernel.end))
+        self.kernel_time = _Coverage(device[location].astype(np.int64), begin, end)
 
     def _idle_since(self, kernel: Columns, copy: Columns) -> Ints:
         """Return when the last kernel or copy that began before each kernel on its stream ended; the start of the
@@ -902,7 +906,8 @@ class _Devices:
         # what was asked for before the piece was asked for all the time
         request_time = np.where(request == BEFORE, begin, request_time)
         path = np.where(request >= 0, pick(c.call_path, known), root)
-        hidden = np.where(state == COPYING, self._hidden(location, begin, end), 0)
+        communicates = (state == KERNEL) & np.append(self._communicates, False)[call]
+        hidden = np.where((state == COPYING) | communicates, self._hidden(location, begin, end), 0)
         return CompoundTable(
             DEVICE_INTERVALS,
             rows.size,

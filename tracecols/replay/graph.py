@@ -381,7 +381,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
     found = EdgeCollector(graph.time.size)
     found.add_edges(graph.edges)
     nodes, members, table = graph.nodes, model.collective_members, model.collectives
-    size = np.maximum(table.size, table.n_members)[members.collective]
+    size = np.where(table.on_device, 0, np.maximum(table.size, table.n_members))[members.collective]
     at = np.flatnonzero((size > 1) & ~np.isin(members.op, _ops("reduce")) & (members.op < len(_OF_DATA)))
     call = nodes.calls_around(members.end[at])
     everybody = np.ones(at.size, bool)
