@@ -64,6 +64,10 @@ TRUE = ("yes", "true", "1")
 PAIRS = 1 << 22
 """Calls that wait, and streams each may wait for, that are looked at at once; some 100 B each."""
 
+STREAM_WAIT = ("process", "stream", "time")
+"""Of a call that lets a stream wait for an event of another one (cuStreamWaitEvent): its process, the stream that it
+refers to, -1 none, and its ENTER."""
+
 NEVER = np.iinfo(np.int64).max
 
 BEFORE = -2
@@ -102,15 +106,18 @@ class Calls:
         return Calls(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
-@step(WITHIN, "kernels", "copies", "device_syncs", "device_intervals")
+@step(WITHIN, "kernels", "copies", "device_syncs", "device_intervals", "stream_waits")
 def match_devices(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
-) -> tuple[CompoundTable, CompoundTable, CompoundTable, CompoundTable]:
-    """Build the tables of kernels, copies, calls that wait for devices, and of what every stream does when."""
+) -> tuple[CompoundTable, CompoundTable, CompoundTable, CompoundTable, Columns]:
+    """Build the tables of kernels, copies, calls that wait for devices, and of what every stream does when; and list
+    the calls that let streams wait for others."""
     if not facts.locations.is_device[members].any():
         empty = CompoundTable.empty
-        return empty(KERNELS), empty(COPIES), empty(DEVICE_SYNCS), empty(DEVICE_INTERVALS)
-    return _Devices(facts, scans, members, call_instances).tables()
+        none = Columns(0, {name: np.zeros(0, np.int64) for name in STREAM_WAIT})
+        return empty(KERNELS), empty(COPIES), empty(DEVICE_SYNCS), empty(DEVICE_INTERVALS), none
+    devices = _Devices(facts, scans, members, call_instances)
+    return (*devices.tables(), devices.stream_waits())
 
 
 def transfers_of(regions: Regions) -> NDArray[np.bool_]:
@@ -840,6 +847,15 @@ class _Devices:
             limit[of[found]] = c.enter_time[recorded.number[at[found]]]
         is_null = (stream >= 0) & self._streams_with("nullstream")[stream]
         return np.where(is_null, -1, stream), limit, np.where(is_null, stream, -1)
+
+    def stream_waits(self) -> Columns:
+        """List the calls that let streams wait for others (`STREAM_WAIT`)."""
+        names = self.facts.regions.lower
+        lets_wait = np.fromiter(("streamwaitevent" in n.replace("_", "") for n in names), bool, len(names))
+        lets_wait &= self.facts.regions.device_call >= 0
+        calls = self._of_kind(lets_wait[self.region])
+        time = self.calls.enter_time[calls.number]
+        return Columns(time.size, {"process": calls.process, "stream": calls.stream, "time": time})
 
     def _inside(self, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
         """Return the time of calls without calls inside, and whether one of these waits; (n_calls,) each."""

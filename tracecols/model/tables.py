@@ -10,7 +10,20 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes import charges, delays, index, pairs, periods, points, segments, stretches, sweep
+from tracecols.causes import (
+    charges,
+    delays,
+    device_chains,
+    device_costs,
+    device_operations,
+    index,
+    pairs,
+    periods,
+    points,
+    segments,
+    stretches,
+    sweep,
+)
 from tracecols.enhance import conditions as clock_conditions
 from tracecols.enhance import devices
 from tracecols.enhance.dataflow.steps import Step, collect
@@ -24,7 +37,8 @@ from tracecols.schema import EventKind, Table, causes, clocks, compound
 STEPS = collect(
     (
         instances, constructs, devices, created, locks, messages, collectives, windows, nonblocking, file_operations,
-        clock_conditions, points, pairs, index, segments, delays, periods, sweep, stretches, charges,
+        clock_conditions, points, pairs, index, segments, delays, periods, sweep, stretches, charges, device_operations,
+        device_chains, device_costs,
     )
 )  # fmt: skip
 """In an order in which they can run."""
@@ -125,6 +139,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(causes.DELAY_PAIRS),
             TableSpec(causes.CRITICAL_PATH),
             TableSpec(causes.ROOT_CAUSES, order=("property", "call_path", "location")),
+            TableSpec(causes.DEVICE_CAUSES),
             TableSpec(causes.RUN_CAUSES),
         )
     }
