@@ -475,9 +475,10 @@ class _Devices:
             (process, callsite),
             self.pending.of_site,
         )
+        # what names a call site belongs to what names the same, or lacks it
         join(
-            has_stream,
-            np.ones(number.size, bool),
+            has_stream & ~has_site,
+            ~names_site,
             (launches.stream,),
             (location,),
             lambda stream: self.pending.of_stream("kernel", stream),

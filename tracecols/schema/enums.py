@@ -18,6 +18,9 @@ PARADIGMS = (
     "none", "hip", "kokkos", "openmp_target",
 )  # fmt: skip
 
+NCCL = "nccl"
+"""Paradigm of kernels that communicate: of NCCL, RCCL and oneCCL. No format numbers it, so it is none of `PARADIGMS`."""
+
 COLLECTIVE_OPS = (
     "barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
     "alltoallw", "allreduce", "reduce", "reduce_scatter", "scan", "exscan", "reduce_scatter_block", "create_handle",
