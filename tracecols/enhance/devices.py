@@ -3,7 +3,8 @@ time.
 
 Launches and kernels are joined like sends and receives: the k-th launch that refers to a stream with the k-th kernel on
 it, and where both name a call site, the k-th of each call site and stream. Copies are joined with the calls that ask
-for them likewise, or because the call encloses the copy in time.
+for them likewise, or because the call encloses the copy in time. If calls and what devices do have correlation IDs,
+those alone join them.
 
 Scope: within a process; the streams of a process are those of its accelerators. Equality joins, and sorts by time:
 O(n log n) in the calls for devices, the kernels and the copies.
@@ -40,7 +41,7 @@ from tracecols.enhance.scan.instances import CallInstances, attributed_events, o
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COPIES, DEVICE_INTERVALS, DEVICE_SYNCS, KERNELS
-from tracecols.schema.enums import NCCL, VALUE_TYPES
+from tracecols.schema.enums import COPIED_BYTES, CORRELATION, NCCL, VALUE_TYPES
 from tracecols.store import Store
 
 UNKNOWN, TO_DEVICE, TO_HOST, WITHIN_DEVICES = range(4)
@@ -72,6 +73,10 @@ NEVER = np.iinfo(np.int64).max
 
 BEFORE = -2
 """Instead of the call that asks for a kernel or a copy: it lies before the piece of the trace."""
+
+LACKING = -3
+"""Instead of the call that asks for a copy while others are joined: it would have the copy's correlation ID, but is not
+recorded."""
 
 WorkKey = tuple[str, int, int, int]
 """What is asked for, `kernel` or `copy`, and process, stream and call site; -1 for what is not recorded."""
@@ -228,6 +233,7 @@ class _Devices:
         self.is_piece = PIECE in facts.store.manifest["source"]
         self.stream, self.event = self._references()
         self.callsite = self._callsites()
+        self.correlation = self._attribute(CORRELATION)
 
     def tables(self) -> tuple[CompoundTable, CompoundTable, CompoundTable, CompoundTable]:
         """Return the four tables."""
@@ -345,6 +351,46 @@ class _Devices:
             result[at[held]] = value[held] & NEVER
         return result
 
+    def _attribute(self, name: str) -> Ints:
+        """Return the value of an integer attribute of the ENTER of each call instance; -1 none."""
+        c, store = self.calls, self.facts.store
+        result = np.full(c.enter.size, -1, np.int64)
+        names = store.definitions["attribute_definitions"].column("name").to_pylist()
+        ids = [i for i, n in enumerate(names) if n == name]
+        for i in self.members.tolist() if ids else ():
+            low, high = c.start[i], c.start[i + 1]
+            if low < high and store.n_rows("attributes", i):
+                found = store.read("attributes", i, ["row", "attribute", "value"])
+                mine = np.isin(found["attribute"], ids)
+                at, k = _find(c.enter[low:high], found["row"][mine])
+                result[low + at] = found["value"][mine][k] & NEVER
+        return result
+
+    def _correlated(self, number: Ints, process: Ints) -> tuple[NDArray[np.bool_], Ints]:
+        """Join kernels or copies with the calls of their process that have their correlation ID.
+
+        Returns
+        -------
+        has : (n,) bool
+            Whether a kernel or copy has such a number.
+        call : (n,) int64
+            The call; BEFORE where a piece of a trace lacks it, -1 where the trace does.
+        """
+        correlation = pick(self.correlation, number)
+        has = correlation >= 0
+        call = np.where(has & self.is_piece, BEFORE, -1)
+        hosts = np.flatnonzero((self.correlation >= 0) & ~self.on_device)
+        wanted = np.flatnonzero(has)
+        if hosts.size and wanted.size:
+            of_hosts = self.facts.process[self.calls.location[hosts]]
+            keys = combine(
+                np.concatenate([of_hosts, process[wanted]]).astype(np.int64),
+                np.concatenate([self.correlation[hosts], correlation[wanted]]),
+            )
+            at, k = _find(keys[: hosts.size], keys[hosts.size :])
+            call[wanted[k]] = hosts[at]
+        return has, call
+
     # -- what runs on streams
     # --------------------------------------------------------------------------------------------
 
@@ -389,7 +435,9 @@ class _Devices:
         callsite = self.callsite[number]
         launches = self._of_kind(self._innermost(LAUNCH))
         of = np.full(number.size, -1, np.int64)
-        free = np.ones(launches.number.size, bool)
+        has_correlation = self.correlation[launches.number] >= 0
+        free = ~has_correlation
+        is_correlated, request = self._correlated(number, process)
 
         def join(
             some: NDArray[np.bool_],
@@ -402,7 +450,7 @@ class _Devices:
 
             In a piece of a trace the first kernels of a key are those of launches before it, as many as were not done.
             """
-            a, b = np.flatnonzero(some & free), np.flatnonzero(kernels & (of == -1))
+            a, b = np.flatnonzero(some & free), np.flatnonzero(kernels & (of == -1) & ~is_correlated)
             if not b.size:
                 return
             keys = combine(*(np.concatenate([x[a], y[b]]) for x, y in zip(left, right, strict=True)))
@@ -444,8 +492,8 @@ class _Devices:
             lambda stream: self.pending.of_stream("kernel", stream),
         )
         # without any reference: a process with one stream has one queue
-        told = np.concatenate([launches.process[has_stream | has_site], self.pending.processes()])
-        silent = ~np.isin(process, told)
+        told = np.concatenate([launches.process[has_stream | has_site | has_correlation], self.pending.processes()])
+        silent = ~np.isin(process, told) & ~is_correlated
         streams = np.unique(location)
         n_streams = np.bincount(self.facts.process[streams], minlength=int(self.facts.process.max()) + 1)
         join(
@@ -456,16 +504,18 @@ class _Devices:
             self.pending.of_process,
         )
 
-        self._count("kernels launched before the piece", (of == BEFORE).sum())
-        self._count("kernels without a launch", ((of == -1) & ~silent).sum())
+        launch = np.where(of == BEFORE, BEFORE, pick(launches.number, np.maximum(of, -1)))
+        launch = np.where(is_correlated, request, launch)
+        free |= has_correlation & ~np.isin(launches.number, launch)
+        self._count("kernels launched before the piece", (launch == BEFORE).sum())
+        self._count("kernels without a launch", ((launch == -1) & ~silent).sum())
         self._count(
             "kernels whose launches are not recorded: late hosts and launch latency are not known",
-            ((of == -1) & silent).sum(),
+            ((launch == -1) & silent).sum(),
         )
         told = np.isin(launches.process, process)
         lacking = "launches without a kernel in the piece" if self.is_piece else "launches without a kernel"
-        self._count(lacking, (free & (has_stream | has_site) & told).sum())
-        launch = np.where(of == BEFORE, BEFORE, pick(launches.number, np.maximum(of, -1)))
+        self._count(lacking, (free & (has_stream | has_site | has_correlation) & told).sum())
         early = (launch >= 0) & (c.enter_time[number] < c.enter_time[np.maximum(launch, 0)])
         self._count("kernels that begin before their launch", early.sum())
         return Columns(
@@ -516,7 +566,7 @@ class _Devices:
         regions = regions[~np.isin(c.location[regions], rma["location"])]
         there = {
             "location": c.location[regions], "row": c.enter[regions], "begin": c.enter_time[regions],
-            "end": c.exit_time[regions], "direction": self.toward[self.region[regions]], "bytes": np.full(regions.size, -1),
+            "end": c.exit_time[regions], "direction": self.toward[self.region[regions]], "bytes": self._attribute(COPIED_BYTES)[regions],
             "request": np.full(regions.size, -1), "number": regions,
         }  # fmt: skip
         both = {name: np.concatenate([rma[name], there[name]]).astype(np.int64) for name in rma}
@@ -525,6 +575,7 @@ class _Devices:
         found = Columns(order.size, {name: values[order] for name, values in both.items()})
         process = self.facts.process[found.location].astype(np.int64) if len(found) else np.zeros(0, np.int64)
         request = self._requests(found, process)
+        request[request == LACKING] = -1
         unknown = request == -1
         self._count("copies asked for before the piece", (request == BEFORE).sum())
         self._count("copies whose call is not known", unknown.sum())
@@ -546,7 +597,8 @@ class _Devices:
     def _requests(self, copies: Columns, process: Ints) -> Ints:
         """Find the call that asks for every copy; -1 not known."""
         c = self.calls
-        request = copies.request.copy()
+        is_correlated, request = self._correlated(copies.number, process)
+        request = np.where(is_correlated, np.where(request == -1, LACKING, request), copies.request)
         calls = self._of_kind(self._innermost(COPY))
         for stream in self.pending.streams("copy") if len(copies) else ():
             # the first copies of a stream are those that were asked for before the piece

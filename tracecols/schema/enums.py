@@ -77,6 +77,13 @@ def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
     return names[number] if 0 <= number < len(names) else str(number)
 
 
+CORRELATION = "CORRELATION_ID"
+"""Attribute of ENTER with which a call for a device, and all that the device does because of it, have the same number
+in their process."""
+
+COPIED_BYTES = "COPIED_BYTES"
+"""Attribute of ENTER of copies that are recorded as regions: how many bytes."""
+
 STREAM_NAME = re.compile(r"\s*([^\[\]]*?)\s*\[(\d+):")
 """How Score-P names streams: `CUDA[device:stream]`."""
 
