@@ -26,7 +26,9 @@ class Operations(NamedTuple):
 
     Attributes
     ----------
-    process, stream, begin, end, cell : (n,) int64
+    process, stream, begin, end : (n,) int64
+    cell, latency : (n,) int64
+        Where its time counts, and that between its predecessor and its begin.
     late : (n,) int64
         Until when it waits for other ranks; `begin` if it does not.
     before, since : (n,) int64
@@ -40,6 +42,7 @@ class Operations(NamedTuple):
     begin: Ints
     end: Ints
     cell: Ints
+    latency: Ints
     late: Ints
     before: Ints
     since: Ints
@@ -59,9 +62,9 @@ class Hosts(NamedTuple):
     root : (n_processes,) int64
         Cell of what lies before the first entry.
     exit_start : (n_processes + 1,) int64
-    exit, operation, until : (n_exits,) int64
-        By process in the order of time: when a call returns that has waited, the operation it waited for, and when that
-        ended, or the call.
+    exit, operation, until, latency : (n_exits,) int64
+        By process in the order of time: when a call returns that has waited, the operation it waited for, when that
+        ended, or the call, and the cell of the time from then until it returns.
     first : int
         When the trace begins.
     """
@@ -74,6 +77,7 @@ class Hosts(NamedTuple):
     exit: Ints
     operation: Ints
     until: Ints
+    latency: Ints
     first: int
 
 
@@ -160,6 +164,24 @@ def _flush(n, at, sums):
     return at + n if fits else -1
 
 
+@part
+def _add_operation(o, begin, end, n, m, operations, sums):
+    """Add what an operation does from one time to another, and before it; return the numbers of cells and of waits, -1
+    if there is no room for these."""
+    since = max(operations.late[o], begin)
+    if end > since:
+        n = _add(operations.cell[o], end - since, n, sums)
+        end = since
+    since = max(operations.begin[o], begin)
+    if end > since:
+        if m >= sums.operation.size:
+            return n, -1
+        sums.operation[m], sums.waited[m] = o, end - since
+        m += 1
+        end = since
+    return _add(operations.latency[o], end - begin, n, sums), m
+
+
 @kernel
 def walk_waiting(first, start, operations, hosts, sums, walked):
     """Follow the chains of operations that wait, from their begin to what held their process last.
@@ -184,7 +206,7 @@ def walk_waiting(first, start, operations, hosts, sums, walked):
         o = start[k]
         process, stream = operations.process[o], operations.stream[o]
         t = operations.begin[o]
-        n = _add(operations.cell[o], t - operations.free_since[o], 0, sums)
+        n = _add(operations.latency[o], t - operations.since[o], 0, sums)
         t, o, held = operations.free_since[o], operations.free_before[o], -1
         while True:
             if o < 0:
@@ -193,8 +215,11 @@ def walk_waiting(first, start, operations, hosts, sums, walked):
                 since = hosts.until[i] if i >= low else hosts.first
                 if o == NOTHING:
                     n = _add(hosts.root[process], t - since, n, sums)
-                else:
+                elif i < low:
                     n = _add_host(process, since, t, n, hosts, sums)
+                else:
+                    n = _add_host(process, hosts.exit[i], t, n, hosts, sums)
+                    n = _add(hosts.latency[i], hosts.exit[i] - since, n, sums)
                 if i < low:
                     break
                 o, t = hosts.operation[i], min(t, since)
@@ -202,10 +227,8 @@ def walk_waiting(first, start, operations, hosts, sums, walked):
                 held = o
                 break
             is_free = operations.stream[o] == stream
-            since = operations.free_since[o] if is_free else operations.since[o]
-            since = min(since, t)
-            n = _add(operations.cell[o], t - since, n, sums)
-            t = since
+            n, _ = _add_operation(o, min(operations.since[o], t), t, n, 0, operations, sums)
+            t = min(operations.free_since[o] if is_free else operations.since[o], t)
             o = operations.free_before[o] if is_free else operations.before[o]
         end = _flush(n, at, sums)
         if end < 0:
@@ -213,24 +236,6 @@ def walk_waiting(first, start, operations, hosts, sums, walked):
         at = end
         walked.n_cells[k], walked.held[k] = end, held
     return start.size
-
-
-@part
-def _add_operation(o, begin, end, n, m, operations, sums):
-    """Add what an operation does from one time to another, and before it; return the numbers of cells and of waits, -1
-    if there is no room for these."""
-    since = max(operations.late[o], begin)
-    if end > since:
-        n = _add(operations.cell[o], end - since, n, sums)
-        end = since
-    since = max(operations.begin[o], begin)
-    if end > since:
-        if m >= sums.operation.size:
-            return n, -1
-        sums.operation[m], sums.waited[m] = o, end - since
-        m += 1
-        end = since
-    return _add(operations.cell[o], end - begin, n, sums), m
 
 
 @kernel
@@ -254,7 +259,7 @@ def walk_causing(first, start, stop, operations, hosts, sums, walked):
         o, limit = start[k], stop[k]
         process = operations.process[o]
         since = max(operations.since[o], limit)
-        n = _add(operations.cell[o], operations.begin[o] - since, 0, sums)
+        n = _add(operations.latency[o], operations.begin[o] - since, 0, sums)
         t, o = since, operations.before[o]
         while t > limit:
             if o < 0:
@@ -263,8 +268,12 @@ def walk_causing(first, start, stop, operations, hosts, sums, walked):
                 since = max(hosts.until[i] if i >= low else hosts.first, limit)
                 if o == NOTHING:
                     n = _add(hosts.root[process], t - since, n, sums)
-                else:
+                elif i < low:
                     n = _add_host(process, since, t, n, hosts, sums)
+                else:
+                    leave = max(hosts.exit[i], limit)
+                    n = _add_host(process, leave, t, n, hosts, sums)
+                    n = _add(hosts.latency[i], leave - since, n, sums)
                 if i < low:
                     break
                 o, t = hosts.operation[i], min(t, since)
@@ -353,6 +362,30 @@ def walk_path(process, operation, time, operations, hosts, cause, stretches):
             stretches[0, n], stretches[1, n], stretches[2, n], stretches[3, n] = at, o, since, t
             n += 1
         t, o = since, following
+    return n
+
+
+@kernel
+def spend_stretches(process, cell, begin, end, hosts, sums):
+    """Add up stretches of the critical path by cell.
+
+    Parameters
+    ----------
+    process, begin, end : (n,) int64
+    cell : (n,) int64
+        That of an operation; -1 of hosts.
+
+    Returns
+    -------
+    int
+        How many cells are met (`sums.met`).
+    """
+    n = 0
+    for k in range(process.size):
+        if cell[k] >= 0:
+            n = _add(cell[k], end[k] - begin[k], n, sums)
+        else:
+            n = _add_host(process[k], begin[k], end[k], n, hosts, sums)
     return n
 
 

@@ -23,6 +23,10 @@ from tracecols.kernels.chains import Hosts, Operations, Sums, Walked
 
 Ints = NDArray[np.int64]
 
+ON_HOST, ON_STREAM, LATENCY, BEFORE = range(4)
+"""What time is spent in: in a call path of the host, in an operation, between its predecessor and its begin, and before
+the recording of the process."""
+
 ROOM = 1 << 16
 """Entries that a run of walks has room for at first."""
 
@@ -34,16 +38,19 @@ class Spent(NamedTuple):
     ----------
     n_cells, n_waits : (n,) int64
         One past the last entries of each chain.
-    location, call_path, ticks : (n_cells,) int64
-        Time on hosts and streams.
+    kind, location, call_path, origin, ticks : (n_cells,) int64
+        Time on hosts and streams; kinds are `ON_HOST`, ...; of operations one more than the call path of the launch, 0
+        where it is not known and on hosts.
     waiting, waited : (n_waits,) int64
         Time for which it waits for other ranks: row of the operation that waits, ticks.
     """
 
     n_cells: Ints
     n_waits: Ints
+    kind: Ints
     location: Ints
     call_path: Ints
+    origin: Ints
     ticks: Ints
     waiting: Ints
     waited: Ints
@@ -72,30 +79,41 @@ class Chains:
     ) -> None:
         of, self.syncs = found.operations, found.syncs
         self.row = of.row
-        self.processes = np.unique(of.process)
-        self._n_paths = len(facts.call_paths.whole)
+        self.processes = np.unique(np.append(of.process, line.column("process")))
+        self._n_paths, self._n_locations = len(facts.call_paths.whole), facts.n_locations
         self.instance, wait, self.cause = members_of(of.row, every_member)
         self.late = of.begin + wait
         roots = roots_of_processes(facts, scans, members)
         of_root = [roots.get(p, (0, -1)) for p in self.processes.tolist()]
-        path = facts.call_paths.path_of(of.call_path.astype(np.int32))
+        path, origin = (facts.call_paths.path_of(p.astype(np.int32)) for p in (of.call_path, of.launch_call_path))
+        outside = np.array(of_root, np.int64).reshape(-1, 2)
         keys = [
-            of.location * self._n_paths + path,
-            line.column("location") * self._n_paths + line.column("call_path"),
-            np.array([location * self._n_paths + max(p, 0) for location, p in of_root], np.int64),
+            self._key(ON_STREAM, of.location, path, origin),
+            self._key(LATENCY, of.location, path, origin),
+            self._key(ON_HOST, line.column("location"), line.column("call_path")),
+            self._key(LATENCY, self.syncs.location, facts.call_paths.path_of(self.syncs.call_path.astype(np.int32))),
+            self._key(BEFORE, outside[:, 0], np.maximum(outside[:, 1], 0)),
         ]
         self._cells, number = np.unique(np.concatenate(keys), return_inverse=True)
-        cell, line_cell, root = np.split(number.astype(np.int64), np.cumsum([k.size for k in keys])[:-1])
+        cell, latency, line_cell, returns, root = np.split(
+            number.astype(np.int64), np.cumsum([k.size for k in keys])[:-1]
+        )
         process = np.searchsorted(self.processes, of.process)
         self.operations = Operations(
-            process, of.location, of.begin, of.end, cell, self.late, of.before, of.since, of.free_before, of.free_since
-        )
+            process, of.location, of.begin, of.end, cell, latency, self.late,
+            of.before, of.since, of.free_before, of.free_since,
+        )  # fmt: skip
         borders = np.append(self.processes, NEVER)
         self.hosts = Hosts(
             np.searchsorted(line.column("process"), borders), line.column("time"), line_cell, root,
-            np.searchsorted(self.syncs.process, borders), self.syncs.exit_time, self.syncs.operation, self.syncs.until,
+            np.searchsorted(self.syncs.process, borders), self.syncs.exit_time, self.syncs.operation, self.syncs.until, returns,
             int(facts.store.manifest["first_time"] or 0),
         )  # fmt: skip
+
+    def _key(self, kind: int, location: Ints, path: Ints, origin: Ints | int = -1) -> Ints:
+        """Number what time counts for."""
+        key: Ints = ((kind * self._n_locations + location) * self._n_paths + path) * (self._n_paths + 1) + origin + 1
+        return key
 
     def spend(self, walk: Callable[..., int], n: int) -> tuple[Spent, Ints]:
         """Do some walks; return what they have spent, and the operations at which they were held.
@@ -116,13 +134,41 @@ class Chains:
             if done < n:
                 out = [np.append(column, np.empty(column.size, np.int64)) for column in out]
         end, end_waits = (int(of[-1]) if n else 0 for of in (walked.n_cells, walked.n_waits))
-        key = self._cells[out[0][:end]]
         waiting = pick(self.row, out[2][:end_waits])
-        location, path = key // self._n_paths, key % self._n_paths
+        kind, location, path, origin = self._of_cells(out[0][:end])
         spent = Spent(
-            walked.n_cells, walked.n_waits, location, path, out[1][:end].copy(), waiting, out[3][:end_waits].copy()
+            walked.n_cells,
+            walked.n_waits,
+            kind,
+            location,
+            path,
+            origin,
+            out[1][:end].copy(),
+            waiting,
+            out[3][:end_waits].copy(),
         )
         return spent, walked.held
+
+    def totals(self, walk: Callable[[Sums], int]) -> tuple[Ints, Ints, Ints]:
+        """Add up by cell; return call paths, locations and ticks.
+
+        Parameters
+        ----------
+        walk : callable
+            Of `Sums`; returns how many cells are met: a kernel.
+        """
+        n, nothing = self._cells.size, np.zeros(0, np.int64)
+        sums = Sums(np.zeros(n, np.int64), np.empty(n, np.int64), nothing, nothing, nothing, nothing)
+        met = np.sort(sums.met[: walk(sums)])
+        _, location, path, _ = self._of_cells(met)
+        return path, location, sums.sum[met]
+
+    def _of_cells(self, cell: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return kinds, locations, call paths and origins of cells."""
+        place, origin = np.divmod(self._cells[cell], self._n_paths + 1)
+        where, path = np.divmod(place, self._n_paths)
+        kind, location = np.divmod(where, self._n_locations)
+        return kind, location, path, origin
 
 
 NEVER = np.iinfo(np.int64).max

@@ -13,7 +13,7 @@ from tracecols.causes.points import durations
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.shares import divide_ticks
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, lookup, number, ranges
+from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number, ranges
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import chains
@@ -43,7 +43,7 @@ def device_causes(
     order = order[chain[order] >= 0]
     pairs, chain = {name: values[order] for name, values in pairs.items()}, chain[order]
     before = _spent([w.before for w in every_waiting_chains]).of(order)
-    rows = _weights(facts, pairs, causes, chain, before, _spent([c.before for c in every_causing_chains]))
+    rows = _weights(pairs, causes, chain, before, _spent([c.before for c in every_causing_chains]))
     syncs = _joined([w.syncs for w in every_waiting_chains], ("wait", "location", "call_path"))
     of_syncs = _of_syncs(pairs, syncs, _spent([w.during for w in every_waiting_chains]))
     charged = _sweep(pairs["wait"], rows, syncs["wait"], of_syncs)
@@ -86,7 +86,10 @@ def _spent(parts: Sequence[Spent]) -> _Spent:
         columns = tuple(np.concatenate([np.zeros(0, np.int64), *(getattr(p, c) for p in parts)]) for c in names)
         return _Entries(np.cumsum(n) - n, n, columns)
 
-    return _Spent(entries("n_cells", ("location", "call_path", "ticks")), entries("n_waits", ("waiting", "waited")))
+    return _Spent(
+        entries("n_cells", ("kind", "location", "call_path", "origin", "ticks")),
+        entries("n_waits", ("waiting", "waited")),
+    )
 
 
 def _joined(parts: Sequence[Columns], names: tuple[str, ...]) -> Rows:
@@ -104,22 +107,18 @@ def _chains_of(pairs: Rows, causes: Rows) -> Ints:
     return pick(order, lookup(key[:n][order], key[n:]))
 
 
-def _weights(facts: Facts, pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spent) -> Rows:
+def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spent) -> Rows:
     """Find what the causes of pairs have spent more time on than those that wait, and what they have waited themselves.
 
     Call paths of hosts are compared with those of hosts, and those of streams with those of streams; more time on
     several threads or streams counts for that with the most of it.
     """
-    n_paths = len(facts.call_paths.whole)
     mine, theirs = since.of(chain), before
-    pair, (location, path, ticks) = mine.cells.listed()
-    other, (other_location, other_path, other_ticks) = theirs.cells.listed()
-    of_stream = facts.locations.is_device
+    pair, (kind, location, path, origin, ticks) = mine.cells.listed()
+    other, (other_kind, _, other_path, other_origin, other_ticks) = theirs.cells.listed()
 
-    def key(pair: Ints, location: Ints, path: Ints) -> Ints:
-        return (pair * 2 + of_stream[location]) * n_paths + path
-
-    group, first = number(np.concatenate([key(pair, location, path), key(other, other_location, other_path)]))
+    columns = ((pair, other), (kind, other_kind), (path, other_path), (origin, other_origin))
+    group, first = number(combine(*(np.concatenate(of) for of in columns)))
     segments = Segments(group, first.size)
     more = segments.sum(np.concatenate([ticks, -other_ticks]))
     # of several locations the one with the most time, of equals the first
@@ -144,7 +143,7 @@ def _weights(facts: Facts, pairs: Rows, causes: Rows, chain: Ints, before: _Spen
 
 def _of_syncs(pairs: Rows, syncs: Rows, during: _Spent) -> Rows:
     """Find what hosts wait for: operations, latency, transfer, and waits for other ranks."""
-    wait, (location, path, ticks) = during.cells.listed()
+    wait, (_, location, path, _, ticks) = during.cells.listed()
     waiting, (row, waited) = during.waits.listed()
     by_row = np.argsort(pairs["row"], kind="stable")
     target = pick(by_row, lookup(pairs["row"][by_row], row))

@@ -29,7 +29,7 @@ from tracecols.kernels.actions import POP, PUSH
 from tracecols.kernels.chains import HOST, NOTHING
 
 OPERATION = (
-    "process", "location", "row", "begin", "end", "call_path", "launch_time", "before", "since", "free_before", "free_since",
+    "process", "location", "row", "begin", "end", "call_path", "launch_call_path", "launch_time", "before", "since", "free_before", "free_since",
 )  # fmt: skip
 SYNC = ("process", "location", "call_path", "enter_time", "exit_time", "operation", "until", "wait")
 MEMBER = ("row", "instance", "wait", "cause")
@@ -65,13 +65,15 @@ def device_operations(
     names = {
         "location": ("location", "location"), "row": ("enter", "event"), "begin": ("enter_time", "begin_time"),
         "end": ("exit_time", "end_time"), "call_path": ("call_path", "call_path"),
-        "launch": ("launch_enter", "copy_enter"), "launch_time": ("launch_enter_time", "copy_enter_time"),
+        "launch": ("launch_enter", "copy_enter"), "launch_call_path": ("launch_call_path", "copy_call_path"),
+        "launch_time": ("launch_enter_time", "copy_enter_time"),
     }  # fmt: skip
     of = {name: np.concatenate([kernels[k], copies[c]]).astype(np.int64) for name, (k, c) in names.items()}
     process = facts.process[of["location"]].astype(np.int64) if of["row"].size else of["row"]
     order = np.lexsort((of["row"], of["begin"], of["location"], process))
     of = {name: values[order] for name, values in of.items()}
     of["process"] = process[order]
+    of["launch_call_path"] = np.where(of["launch"] >= 0, of["launch_call_path"], -1)
     of["launch_time"] = np.where(of["launch"] >= 0, of["launch_time"], -1)
     communicates = is_in(facts, of["call_path"].astype(np.int32), NCCL)
     before, since = _predecessors(of, stream_waits, np.zeros(communicates.size, bool))
@@ -135,11 +137,11 @@ def _dependencies(of: dict[str, Ints], stream_waits: Columns) -> tuple[Ints, Int
         n = len(stream_waits)
         call = latest_before(keys[:n], stream_waits.time, keys[n:], time)
         waits = (call >= 0) & (pick(stream_waits.time, call, NEVER) > previous)
-        at, until = launched[waits], stream_waits.time[call[waits]]
+        at = launched[waits]
         streams, first = np.unique(stream, return_index=True)
         for other, of_other in zip(streams.tolist(), process[launched[first]].tolist(), strict=True):
             mine = np.flatnonzero((process[at] == of_other) & (location[at] != other))
-            last = latest_before(stream, time, np.full(mine.size, other), until[mine])
+            last = latest_before(stream, time, np.full(mine.size, other), of["launch_time"][at[mine]])
             candidate = pick(launched, last)
             known = (candidate >= 0) & (pick(of["end"], candidate) <= of["begin"][at[mine]])
             found_at.append(at[mine][known])
@@ -149,7 +151,7 @@ def _dependencies(of: dict[str, Ints], stream_waits: Columns) -> tuple[Ints, Int
 
 def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copies: CompoundTable) -> Columns:
     """List the calls that have waited for an operation, by process and EXIT."""
-    row, wait = waits_of_hosts(device_syncs, copies)
+    row, wait = waits_of_hosts(facts, device_syncs, copies)
     by_row = np.argsort(operations.row, kind="stable")
     found = lookup(operations.row[by_row], row)
     at = np.flatnonzero((wait > 0) & (found >= 0))
@@ -196,21 +198,17 @@ def device_members(
 
 @step(SPENT, "host_lines", keeps=("host_lines",))
 def host_lines(
-    facts: Facts,
-    scans: Sequence[LocationScan],
-    members: NDArray[np.int64],
-    team_instances: Teams,
-    device_operations: DeviceOperations,
-    spill: Spill | None,
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill | None
 ) -> ColumnSource:
-    """Make one line of what the threads of each process with operations on streams do: `process`, `time`, `location`
+    """Make one line of what the threads of each process of a trace with streams do: `process`, `time`, `location`
     and `call_path` from then on, by process and time.
 
     Of several threads it is the region that was entered last: who hands over to whom is not recorded.
     """
     parts: list[tuple[Ints, Ints, Ints, Ints]] = [(np.zeros(0, np.int64),) * 4]
     roots = roots_of_processes(facts, scans, members)
-    for process in np.unique(device_operations.operations.process).tolist():
+    cpus = members[facts.locations.is_cpu[members]] if facts.locations.is_device.any() else members[:0]
+    for process in np.unique(facts.process[cpus]).tolist():
         threads = np.sort(members[facts.locations.is_cpu[members] & (facts.process[members] == process)])
         parts.append(_line(facts, scans, team_instances, threads, process, roots))
     columns = dict(

@@ -7,11 +7,18 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import latest_before
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.region_rules import called, is_in
+
+ASYNCHRONOUS = called("(?i:.*async.*)")
+"""Copies that are asked not to wait, whenever they return."""
 
 
-def waits_of_hosts(syncs: CompoundTable, copies: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def waits_of_hosts(
+    facts: Facts, syncs: CompoundTable, copies: CompoundTable
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find for what calls wait, and how long: from the ENTER of the call to the end of the last operation that it waits
-    for, or of the call. A copy that returns only when it is done waits for itself.
+    for, or of the call. A blocking copy that returns only when it is done waits for itself.
 
     Parameters
     ----------
@@ -32,4 +39,5 @@ def waits_of_hosts(syncs: CompoundTable, copies: CompoundTable) -> tuple[NDArray
     later = (of >= 0) & syncs.is_copy & (pick(copies.end_time, of) > end)
     row, end = np.where(later, pick(copies.event, of), row), np.where(later, pick(copies.end_time, of), end)
     wait = np.minimum(np.minimum(syncs.exit_time, end) - syncs.enter_time, syncs.own_time)
+    row[syncs.is_copy & is_in(facts, syncs.call_path, ASYNCHRONOUS)] = -1
     return row, np.where(row >= 0, np.maximum(wait, 0), 0)

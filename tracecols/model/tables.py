@@ -16,6 +16,7 @@ from tracecols.causes import (
     device_chains,
     device_costs,
     device_operations,
+    device_path,
     index,
     pairs,
     periods,
@@ -38,7 +39,7 @@ STEPS = collect(
     (
         instances, constructs, devices, created, locks, messages, collectives, windows, nonblocking, file_operations,
         clock_conditions, points, pairs, index, segments, delays, periods, sweep, stretches, charges, device_operations,
-        device_chains, device_costs,
+        device_chains, device_costs, device_path,
     )
 )  # fmt: skip
 """In an order in which they can run."""

@@ -98,7 +98,7 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 def waits_in(model: Model, m: CompoundTable, parent: Matches, *, copies: bool) -> Matches:
     """From the ENTER of the call, also where the operation has not begun by then."""
-    _, wait = waits_of_hosts(m, model.copies)
+    _, wait = waits_of_hosts(model.facts, m, model.copies)
     return parent.where((m.is_copy == copies) & (wait > 0), severity=wait)
 
 

@@ -7,6 +7,7 @@ from tracecols.schema.columns import Column, Table
 POINTS = (
     "late sender", "send", "late receiver", "receive posted", "collective", "MPI_Init", "MPI_Finalize", "fork",
     "thread barrier", "end", "lock", "release", "created", "creates", "join", "thread ends",
+    "launch", "device operation", "kernels of other ranks",
 )  # fmt: skip
 """What happens at a synchronisation point, by number."""
 
