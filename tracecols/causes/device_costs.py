@@ -4,11 +4,13 @@ which those who are waited for spent more time than those who wait."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.device_chains import CausingChains, Spent, WaitingChains
+from tracecols.causes.periods import divide_causes
 from tracecols.causes.points import durations
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.shares import divide_ticks
@@ -47,7 +49,9 @@ def device_causes(
     syncs = _joined([w.syncs for w in every_waiting_chains], ("wait", "location", "call_path"))
     of_syncs = _of_syncs(pairs, syncs, _spent([w.during for w in every_waiting_chains]))
     charged = _sweep(pairs["wait"], rows, syncs["wait"], of_syncs)
-    return _table(facts, quirks, charged)
+    found = _table(facts, quirks, charged)
+    # of phases and bins: when it arises is not known, so that it counts outside of all phases, or in the first bin
+    return found if facts.call_paths.divider is None else divide_causes(facts, quirks, found, [])
 
 
 class _Entries:
@@ -205,7 +209,7 @@ def _table(facts: Facts, quirks: Quirks, charged: list[tuple[int, Rows, Ints]]) 
     is_new = (np.diff(code, prepend=-1) != 0) | (np.diff(path, prepend=-2) != 0) | (np.diff(location, prepend=-1) != 0)
     first = np.flatnonzero(is_new)
     sums = Segments(np.cumsum(is_new) - 1, first.size).sum(ticks)
-    columns = {
+    columns: dict[str, NDArray[Any]] = {
         "property": code[first].astype(np.int16), "call_path": path[first].astype(np.int32),
         "location": location[first].astype(np.int32), "charged": durations(facts, quirks, sums),
     }  # fmt: skip

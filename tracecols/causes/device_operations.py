@@ -17,7 +17,7 @@ from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTa
 from tracecols.enhance.dataflow.grouping import combine, latest_before, lookup
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import BUCKET, SPENT, WITHIN, step
-from tracecols.enhance.device_waits import waits_of_hosts
+from tracecols.enhance.devices.synchronisations import waits_of_hosts
 from tracecols.enhance.mpi.waits import BARRIER, N_TO_N, NCCL, Participants, of_operations, synchronised
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import outermost_call_paths, walk_stacks

@@ -40,8 +40,8 @@ def device_path(
 ) -> Columns | None:
     """Find the critical path of a program without MPI and OpenMP that uses devices (`STRETCH`, in the order of time);
     None for others."""
-    n = [len(d.operations) for d in every_device_operations]
-    if not sum(n) or quirks.splits_path or has_mpi(facts) or has_openmp(facts):
+    n = np.array([len(d.operations) for d in every_device_operations], np.int64)
+    if not n.sum() or quirks.splits_path or has_mpi(facts) or has_openmp(facts):
         return None
     first = np.cumsum(n) - n
 

@@ -26,8 +26,8 @@ from tracecols.causes import (
     sweep,
 )
 from tracecols.enhance import conditions as clock_conditions
-from tracecols.enhance import devices
 from tracecols.enhance.dataflow.steps import Step, collect
+from tracecols.enhance.devices import tables as device_tables
 from tracecols.enhance.mpi import collectives, file_operations, messages, nonblocking, windows
 from tracecols.enhance.scan import instances
 from tracecols.enhance.scan.scan import ACTION
@@ -37,7 +37,7 @@ from tracecols.schema import EventKind, Table, causes, clocks, compound
 
 STEPS = collect(
     (
-        instances, constructs, devices, created, locks, messages, collectives, windows, nonblocking, file_operations,
+        instances, constructs, device_tables, created, locks, messages, collectives, windows, nonblocking, file_operations,
         clock_conditions, points, pairs, index, segments, delays, periods, sweep, stretches, charges, device_operations,
         device_chains, device_costs, device_path,
     )

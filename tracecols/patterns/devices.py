@@ -11,8 +11,9 @@ import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
-from tracecols.enhance.device_waits import waits_of_hosts
-from tracecols.enhance.devices import COPYING, IDLE, KERNEL, TO_DEVICE, TO_HOST, WITHIN_DEVICES
+from tracecols.enhance.devices.calls import TO_DEVICE, TO_HOST, WITHIN_DEVICES
+from tracecols.enhance.devices.intervals import COPYING, IDLE, KERNEL
+from tracecols.enhance.devices.synchronisations import waits_of_hosts
 from tracecols.enhance.scan.region_rules import RegionRule
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Findings
@@ -108,8 +109,8 @@ for id, of, title, summary, copies in (
 ):
     declare(
         id, of, title, f"Time in {summary} until the last operation that they wait for has ended.",
-        Pattern("device_syncs", since="enter_time"), overlaps=True, scalasca={"copies": copies},
-        expert={"copies": copies}, delay="delay_device_sync_aggregate",
+        Pattern("device_syncs", since="enter_time"), overlaps=True, scalasca=None, exact={"copies": copies},
+        delay="delay_device_sync_aggregate",
         advice="See what on the device, or which other rank, is waited for: delay costs name it.",
     )(waits_in)  # fmt: skip
 

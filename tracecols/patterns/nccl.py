@@ -3,7 +3,7 @@ transfer, and what of it computation covers.
 
 The definitions are those of MPI, applied to kernels: a kernel begins and ends with its operation, waits at most until
 its end, and is charged to its stream. Who waits does not keep the host waiting; what that costs others follows from
-`enhance.devices`.
+`causes.device_costs`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable
-from tracecols.enhance.devices import KERNEL
+from tracecols.enhance.devices.intervals import KERNEL
 from tracecols.enhance.mpi.waits import NCCL, wait_for_receivers, wait_for_senders
 from tracecols.model.model import Model
 from tracecols.patterns import collective
