@@ -632,6 +632,12 @@ def scan_events(data, n, fields, categories, names, slots, slices, details, coun
 
 
 @kernel
+def number_category(data, fields, categories, state):
+    """Return the number of a category, which gets one if it has none."""
+    return category_of(data, fields, categories, state)
+
+
+@kernel
 def find_end(data, n, p):
     """Return the place after a JSON value that follows white space; n + 1 if the text ends before it is known to be
     complete."""

@@ -275,12 +275,14 @@ def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_]
 
 def direction_of(name: str) -> int:
     """Tell the direction of a copy from the lower-case name of its call or region."""
-    name = name.replace("_", "")
+    name = name.replace("_", "").replace("-", "")
+    if any(word in name for word in ("dtod", "devicetodevice", "peer", "memset")):
+        return WITHIN_DEVICES
     if any(word in name for word in ("htod", "hosttodevice", "upload", "enqueuewrite", "todevice", "copyin")):
         return TO_DEVICE
     if any(word in name for word in ("dtoh", "devicetohost", "download", "enqueueread", "fromdevice", "copyout")):
         return TO_HOST
-    return WITHIN_DEVICES if any(word in name for word in ("dtod", "devicetodevice", "peer")) else UNKNOWN
+    return UNKNOWN
 
 
 def find_values(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
