@@ -38,6 +38,24 @@ def _is_paraver(path: Path) -> bool:
     return begins_as_paraver(path)
 
 
+def _open_nsight(path: Path) -> Source:
+    from tracecols.converters.nsight.archive import Archive
+
+    return Archive((path,), path)
+
+
+def _open_nsight_files(files: tuple[Path, ...]) -> Source:
+    from tracecols.converters.nsight.archive import ArchiveOfFiles
+
+    return ArchiveOfFiles(files)
+
+
+def _is_nsight(path: Path) -> bool:
+    from tracecols.converters.nsight.tables import is_export
+
+    return is_export(path)
+
+
 def _choose_epilog(anchors: list[Path]) -> list[Path]:
     """Prefer the merged trace of an EPIK archive to the archive's definitions (.esd)."""
     merged = {p.name.partition(".")[0] for p in anchors if p.suffix != ".esd"}
@@ -47,7 +65,8 @@ def _choose_epilog(anchors: list[Path]) -> list[Path]:
 FORMATS = (
     Format("OTF2", ARCHIVES[:1], _open_otf2),
     Format("EPILOG", ARCHIVES[1:4], _open_epilog, _choose_epilog),
-    Format("Paraver", ARCHIVES[4:], _open_paraver, recognises=_is_paraver),
+    Format("Paraver", ARCHIVES[4:6], _open_paraver, recognises=_is_paraver),
+    Format("Nsight Systems", (".sqlite",), _open_nsight, recognises=_is_nsight),
 )
 """The formats that tracecols brings."""
 
@@ -86,13 +105,17 @@ def _by_ending(path: Path) -> Format | None:
     return None
 
 
+def _by_content(path: Path) -> Format | None:
+    """Find the format of a file or a folder by what it holds."""
+    for candidate in FORMATS if path.is_file() or path.is_dir() else ():
+        if candidate.recognises is not None and candidate.recognises(path):
+            return candidate
+    return None
+
+
 def _format_of(path: Path) -> Format | None:
-    """Find the format of a file by what it holds, or else by its ending."""
-    if path.is_file():
-        for candidate in FORMATS:
-            if candidate.recognises is not None and candidate.recognises(path):
-                return candidate
-    return _by_ending(path)
+    """Find the format of an anchor by what it holds, or else by its ending."""
+    return _by_content(path) or _by_ending(path)
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -129,11 +152,14 @@ def find_anchor(path: str | Path) -> Path:
 
     if path.is_dir():
         anchors: dict[str, tuple[Format, list[Path]]] = {}
+        whole = _by_content(path)
         for file in _files_in(path):
             known = _by_ending(file)
-            if known is not None:
+            if known is not None and known is not whole:
                 anchors.setdefault(known.name, (known, []))[1].append(file)
         found = sorted(p for known, files in anchors.values() for p in known.choose(files))
+        if whole is not None and not found:
+            return path
         if not found:
             raise SourceError(
                 f"no trace in the folder {path}\n  expected a file that ends in one of {endings()}; give its path"
@@ -161,6 +187,8 @@ def trace_name(anchor: Path) -> str:
         The anchor file of an archive.
     """
     known = _format_of(anchor)
+    if anchor.is_dir():
+        return anchor.resolve().name
     stem = anchor.name.removesuffix(known.ending_of(anchor) if known is not None else "")
     return anchor.resolve().parent.name if stem in ("traces", "epik") else stem
 
