@@ -17,6 +17,7 @@ from tracecols.converters.nsight import content as c
 from tracecols.converters.nsight.content import Content
 from tracecols.converters.nsight.definitions import Definitions, Places, recorded_ranks
 from tracecols.converters.nsight.gather import ROOT_LEVEL, Recording
+from tracecols.converters.nsight.mpi import Communicators, Found, write_calls
 from tracecols.converters.nsight.operations import SIDES, Events, Joined, Ranks, find_members, join_members
 from tracecols.converters.nsight.payloads import Payload, read_payload, read_schemas
 from tracecols.errors import SourceError
@@ -48,12 +49,14 @@ class Archive:
             payloads = self._payloads()
             self._places = places = Places(self._recording, recorded_ranks(self._recording, self._created(payloads)))
             self._definitions = d = Definitions(self._recording, places)
+            by_rank = {rank: p for p, rank in places.ranks.items()}
+            mpi_communicators = Communicators(contents, by_rank, offsets)
         finally:
             for content in contents:
                 content.tables.close()
         self.format = f"Nsight Systems {contents[0].facts.get('EXPORT_SCHEMA_VERSION', '')}".rstrip()
         self._find_span(realtime)
-        joined = self._join(payloads)
+        joined, mpi = self._join(payloads, mpi_communicators)
         self._add_programs()
         regions = self._recording.regions
         self._keeps = np.zeros(len(regions.rows), np.uint8)
@@ -62,13 +65,17 @@ class Archive:
         self._number_rows = np.full(self._recording.n_locations + 1, -1, np.int32)
         self._number_rows[list(places.rows)] = list(places.rows.values())
         d.add_communicators(joined.communicators, NCCL)
+        if self._recording.mpi_calls.n_operations:
+            masters = [places.master(row) for row in range(len(places.processes))]
+            d.add("groups", type="comm_locations", paradigm="mpi", flags=0, members=masters)
+            d.add_communicators(mpi.communicators, "mpi")
         for region in regions.table():
             d.add("regions", **region)
         self.definitions = d.tables
         self.metric_types: list[list[str]] = []
         self.capabilities: frozenset[str] = frozenset()
         self._survey()
-        self.properties = self._facts(contents, joined)
+        self.properties = self._facts(contents, joined, mpi)
 
     # -- what belongs together
     # ---------------------------------------------------------------------------------------
@@ -99,8 +106,8 @@ class Archive:
         first, self._last = min((low for low, _ in spans), default=0), max((high for _, high in spans), default=0)
         self.clock = Clock(10**9, first, self._last - first, realtime + first if realtime >= 0 else -1)
 
-    def _join(self, payloads: list[tuple[int, int, Payload]]) -> Joined:
-        """Find the operations of NCCL and their events."""
+    def _join(self, payloads: list[tuple[int, int, Payload]], of_mpi: Communicators) -> tuple[Joined, Found]:
+        """Find the operations of NCCL and of MPI, and their events."""
         r, kernels = self._recording, self._kernels
         launches = np.concatenate([np.zeros((0, 3), np.int64), *r.launches])
         hints = np.concatenate([np.zeros((0, 4), np.int64), *r.hints])
@@ -115,11 +122,15 @@ class Archive:
         )
         for communicator in joined.communicators:
             communicator.members = [self._places.rows[number] for number in communicator.members]
-        region = np.full(len(members), -1, np.int32)
+        mpi = write_calls(r.mpi_calls, len(members), of_mpi, len(joined.communicators), events)
+        for communicator in mpi.communicators:
+            rows = [self._places.processes.index(p) for p in communicator.members]
+            communicator.members = [self._places.master(row) for row in rows]
+        region = np.full(len(members) + r.mpi_calls.n_operations, -1, np.int32)
         for i, operation in operations.items():
             region[i] = r.regions.operation(int(kernels[i, 4]), operation)
-        self._extra = events.extra(len(members), region)
-        return joined
+        self._extra = events.extra(region)
+        return joined, mpi
 
     def _add_programs(self) -> None:
         """Add the region of the program around all of each thread; the master's lasts as long as its report."""
@@ -152,10 +163,11 @@ class Archive:
         return Writer(self._extra, SIDE_COLUMNS, self._keeps, is_stream, self._last)
 
     def _pieces(self, location: int) -> Iterator[NDArray[Any]]:
-        """Yield the intervals of a location, references to streams as rows."""
+        """Yield the intervals of a location, references to streams as rows, operations by their final numbers."""
         for piece in self._sorted.pieces(location):
             found = piece.copy()
             found["stream"] = self._number_rows[found["stream"]]
+            found["operation"] = self._recording.operations(found["operation"])
             yield found
 
     def _survey(self) -> None:
@@ -178,7 +190,7 @@ class Archive:
     # -- what the manifest says
     # ---------------------------------------------------------------------------------------------
 
-    def _facts(self, contents: Sequence[Content], joined: Joined) -> dict[str, Any]:
+    def _facts(self, contents: Sequence[Content], joined: Joined, mpi: Found) -> dict[str, Any]:
         skipped = sum((content.skipped for content in contents), start=contents[0].skipped.__class__())
         facts = contents[0].facts
         found = {
@@ -191,13 +203,14 @@ class Archive:
             "operations of NCCL": joined.n_operations,
             "kernels of NCCL that belong to no operation": joined.n_alone,
             "kernels of NCCL left out at the begin": joined.n_before,
+            "messages and operations of MPI with unknown partners": mpi.n_unknown,
             "references to streams on which nothing ran": self._recording.n_unused,
             "kernels that overlapped on a stream": self._cut(True).n_cut,
             "nanoseconds cut off kernels": self._cut(True).time,
             "ranges and calls that overlapped on a thread": self._cut(False).n_cut,
             "nanoseconds cut off ranges and calls": self._cut(False).time,
         }
-        found["notes"] = list(self._notes(contents, joined, dict(found["rows left out"])))  # type: ignore[call-overload]
+        found["notes"] = list(self._notes(contents, joined, mpi, dict(found["rows left out"])))  # type: ignore[call-overload]
         return {k: v for k, v in found.items() if v}
 
     def _cut(self, on_streams: bool) -> Nested:
@@ -209,7 +222,7 @@ class Archive:
         ]
         return sum(mine, Nested())
 
-    def _notes(self, contents: Sequence[Content], joined: Joined, skipped: dict[str, int]) -> Iterator[str]:
+    def _notes(self, contents: Sequence[Content], joined: Joined, mpi: Found, skipped: dict[str, int]) -> Iterator[str]:
         """Yield what a user should know."""
         if not self._places.are_known and len(self._places.processes) > 1:
             given = "in the order of the reports and of" if len(contents) > 1 else "in the order of"
@@ -228,6 +241,11 @@ class Archive:
                     f"{what} overlap {counted(cut.n_cut, 'time')}, by {cut.longest:,} ns at most and {cut.time:,} ns in all: "
                     "they were shortened or moved"
                 )
+        if mpi.n_unknown:
+            yield (
+                f"partners or communicators of {counted(mpi.n_unknown, 'call')} of MPI are not recorded (MPI_ANY_SOURCE): "
+                "their messages are left out"
+            )
         if skipped:
             yield "rows left out: " + ", ".join(f"{n:,} {what}" for what, n in skipped.items())
 

@@ -38,7 +38,7 @@ NVTX = "NVTX_EVENTS"
 MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
 
 READ = (RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, EVENT, GRAPH, NVTX, *MPI, "MPI_RANKS", "MPI_COMMUNICATORS")
-"""Tables with times that are read; what others hold is counted."""
+"""Tables with times that are read; rows of others are counted."""
 
 PUSH_POP, START_END, MARK, DOMAIN, THREAD_NAME, CATEGORY = 59, 60, 34, 75, 39, 33
 """Types of rows of `NVTX_EVENTS`, and of names in them."""

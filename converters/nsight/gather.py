@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters.intervals import INTERVAL, Gathered
 from tracecols.converters.nsight import content as c
+from tracecols.converters.nsight import mpi
 from tracecols.converters.nsight.content import NOTHING, Content, Rows, process_of, thread_of
 from tracecols.converters.nsight.regions import Regions
 from tracecols.converters.nsight.tables import DAMAGED
@@ -22,8 +23,9 @@ CORRELATION_BITS = 40
 NO_STREAM = (1 << 32) - 1
 """Number of a stream in a row of a call that waits for no single one."""
 
-ROOT_LEVEL, RANGE_LEVEL, CALL_LEVEL = range(3)
-"""Which of intervals that begin and end together hold the others: the program, ranges, calls."""
+ROOT_LEVEL, RANGE_LEVEL, MPI_LEVEL, CALL_LEVEL = range(4)
+"""Which of intervals that begin and end together hold the others: the program, ranges, calls of MPI, calls of
+CUDA."""
 
 MAX_LOCATIONS = 1 << 20
 """Of how many threads and streams exports are read: a damaged column must not take all memory."""
@@ -113,6 +115,7 @@ class Recording:
         First and last time of each report.
     counted : Counter
         Rows that are kept, by table.
+    mpi_calls : mpi.Calls
     thread_names : dict of int to str
         Names that programs give to threads, by the number of the location.
     """
@@ -132,6 +135,7 @@ class Recording:
         self.n_operations = self.n_unused = 0
         self.spans: list[tuple[int, int]] = []
         self.counted: Counter[str] = Counter()
+        self.mpi_calls = mpi.Calls()
         self._domains: dict[tuple[int, int], str] = {}
         self.thread_names: dict[int, str] = {}
         for report, (content, offset) in enumerate(zip(contents, offsets, strict=True)):
@@ -153,6 +157,10 @@ class Recording:
             self._add_calls(content, rows, references, launched)
         for rows, names, payload in content.ranges():
             self._add_ranges(content, rows, names, payload)
+        for table, extra in mpi.COLUMNS.items():
+            wanted = ["start", "end", "globalTid", "textId", *extra]
+            for rows in content.rows(table, dict.fromkeys(wanted, pa.int64())):
+                self._add_mpi(content, table, rows)
         content.leave_out()
 
     # -- where
@@ -319,6 +327,40 @@ class Recording:
             for i in np.flatnonzero(rows["payload"] >= 0).tolist():
                 begin = int(rows["start"][i]) + self._offset
                 self.payloads.append((int(location[i]), begin, blobs[int(rows["payload"][i])]))
+
+    def _add_mpi(self, content: Content, table: str, rows: Rows) -> None:
+        """Add calls of MPI; of those that wait for several requests there is a row for each."""
+        rows = content.valid(rows, table)
+        location = self._threads(rows["globalTid"])
+        names, of = np.unique(rows["textId"], return_inverse=True)
+        texts = [content.string(i) for i in names.tolist()]
+        what = np.array([mpi.what_of(text) for text in texts] or [0], np.int64)[of]
+        region = np.array([self.regions.mpi(text) for text in texts] or [0])[of]
+        begin, end = rows["start"] + self._offset, rows["end"] + self._offset
+        calls, call = np.unique(np.stack([location, begin, end]), axis=1, return_inverse=True)
+        call = call.reshape(-1)
+        first = np.zeros(calls.shape[1], np.int64)
+        first[call[::-1]] = np.arange(len(rows))[::-1]
+        operation = self.mpi_calls.n_operations + call
+        self.mpi_calls.n_operations += calls.shape[1]
+        given = {
+            "operation": operation,
+            "process": self._processes(rows["globalTid"]),
+            "begin": begin,
+            "end": end,
+            "what": what,
+        }
+        nothing = np.full(len(rows), NOTHING)
+        self.mpi_calls.parts.append({name: given.get(name, rows.columns.get(name, nothing)) for name in mpi.FIELDS})
+        self.counted[table] += len(rows)
+        # numbered apart from the kernels of NCCL, see `Recording.operations`
+        self._add(
+            location[first], rows.at(first), region=region[first], operation=-2 - operation[first], level=MPI_LEVEL
+        )
+
+    def operations(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of operations of intervals: the kernels of NCCL come first, then the calls of MPI."""
+        return np.where(numbers < NOTHING, self.n_operations - 2 - numbers, numbers)
 
     def _name(self, rows: Rows, names: pa.DictionaryArray) -> None:
         """Note the names of domains and threads."""

@@ -75,31 +75,40 @@ class Events:
 
     Attributes
     ----------
-    rows : list of tuple
-        Number of the operation, whether before the EXIT, kind, values.
+    parts : list of tuple
+        Numbers of operations, whether before the EXIT, kind, values; arrays.
     """
 
-    rows: list[tuple[int, bool, int, tuple[int, ...]]] = field(default_factory=list)
+    parts: list[tuple[Ints, Ints, Ints, Ints]] = field(default_factory=list)
 
-    def add(self, operation: int, at_end: bool, kind: K, *values: int) -> None:
-        """Add an event."""
-        self.rows.append((operation, at_end, int(kind), values))
+    def add_many(self, operations: Ints, at_end: bool, kind: K, *columns: Ints) -> None:
+        """Add an event to each of some operations."""
+        n = operations.size
+        values = np.full((n, N_VALUES), -1, np.int64)
+        for k, column in enumerate(columns):
+            values[:, k] = column
+        self.parts.append((operations, np.full(n, int(at_end)), np.full(n, int(kind)), values))
 
-    def extra(self, n: int, region: NDArray[np.int32]) -> Extra:
-        """Return the events by operation."""
-        order = sorted(range(len(self.rows)), key=lambda i: self.rows[i][0])
-        operation = np.array([self.rows[i][0] for i in order], np.int64)
-        values = np.full((len(order), N_VALUES), -1, np.int64)
-        for k, i in enumerate(order):
-            given = self.rows[i][3]
-            values[k, : len(given)] = given
-        return Extra(
-            np.searchsorted(operation, np.arange(n + 1)).astype(np.int64),
-            np.array([self.rows[i][1] for i in order], np.uint8),
-            np.array([self.rows[i][2] for i in order], np.uint8),
-            values,
-            region,
+    def extra(self, region: NDArray[np.int32]) -> Extra:
+        """Return the events by operation, those of one in the order in which they were added.
+
+        Parameters
+        ----------
+        region : (n_operations,) int32
+            See `Extra`.
+        """
+        none = Extra.none(0)
+        operation, at_end, kind, values = (
+            np.concatenate([nothing, *columns])
+            for nothing, columns in zip(
+                (none.start[:0], none.at_end, none.kind, none.values),
+                zip(*self.parts, strict=True) if self.parts else [()] * 4,
+                strict=True,
+            )
         )
+        order = np.argsort(operation, kind="stable")
+        start = np.searchsorted(operation[order], np.arange(region.size + 1)).astype(np.int64)
+        return Extra(start, at_end[order].astype(np.uint8), kind[order].astype(np.uint8), values[order], region)
 
 
 def find_members(
@@ -285,10 +294,10 @@ def join_members(
         if aligned:
             text = f"{name & (1 << 64) - 1:#x}" if name >= 0 or name < -1 else ""
             joined.communicators.append(Communicator(text, [int(kernels[r[0], 0]) for r in rows if r]))
-            for k in range(len(aligned[0])):
-                for row in aligned:
-                    _write(row[k], members, len(rows), number, events, joined)
-                    operations[row[k]] = members[row[k]].operation or GROUP
+            mine = [i for row in aligned for i in row]
+            operations |= {i: members[i].operation or GROUP for i in mine}
+            joined.n_without_bytes += sum(not members[i].payloads for i in mine)
+            _write(mine, members, len(rows), number, events)
             joined.n_operations += len(aligned[0])
     joined.n_alone = len(members) - len(operations)
     return joined, operations
@@ -339,21 +348,20 @@ def _overlap(rows: list[list[int]], kinds: list[Operation | None], kernels: Ints
     return not some.any() or bool((end.min(axis=0) > begin.max(axis=0)).mean() >= ENOUGH)
 
 
-def _write(i: int, members: Sequence[Member], n_ranks: int, communicator: int, events: Events, joined: Joined) -> None:
-    """Write the events of a kernel that is part of a collective operation."""
-    member = members[i]
-    operation = member.operation or GROUP
-    root, sent, received = -1, 1, 1
-    if member.payloads:
-        root, sent, received = _bytes(member, operation, n_ranks)
-    else:
-        joined.n_without_bytes += 1
-    events.add(i, False, K.MPI_COLLECTIVE_BEGIN)
-    events.add(i, True, K.MPI_COLLECTIVE_END, operation.op, communicator, root, sent, received)
+def _write(kernels: list[int], members: Sequence[Member], n_ranks: int, communicator: int, events: Events) -> None:
+    """Write the events of the kernels of a communicator."""
+    operation = np.array(kernels, np.int64)
+    given = [_bytes(members[i], members[i].operation or GROUP, n_ranks) for i in kernels]
+    root, sent, received = np.array(given, np.int64).reshape(-1, 3).T
+    op = np.array([(members[i].operation or GROUP).op for i in kernels], np.int64)
+    events.add_many(operation, False, K.MPI_COLLECTIVE_BEGIN)
+    events.add_many(operation, True, K.MPI_COLLECTIVE_END, op, np.full(op.size, communicator), root, sent, received)
 
 
 def _bytes(member: Member, operation: Operation, n_ranks: int) -> tuple[int, int, int]:
-    """Return root, and bytes that a rank sends and receives."""
+    """Return root, and bytes that a rank sends and receives: 1 if they are not recorded."""
+    if not member.payloads:
+        return -1, 1, 1
     p = member.payloads[0]
     if operation.function == "ncclAlltoAll":
         sent, received = (

@@ -7,7 +7,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from support.nsight_writer import Export, all_to_all, payload, process, small, thread
+from support.nsight_writer import Export, all_to_all, messages, payload, process, small, thread
 
 import tracecols
 from tracecols.converters import intervals, registry
@@ -294,6 +294,50 @@ def test_operations__launched_before_the_recording_are_left_out_where_others_lac
     export.kernel(-900, -850, "ncclDevKernel_SendRecv", 99, pid=1, device=0, context=1)
     found = opened(export, tmp_path).properties
     assert (found["operations of NCCL"], found["kernels of NCCL left out at the begin"]) == (3, 1)
+
+
+# -- MPI
+# -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_mpi__messages_requests_and_operations(trace_of):
+    trace = trace_of(messages())
+    assert trace.store.definitions["processes"]["rank"].to_pylist() == [0, 1]
+    found = trace.messages
+    assert sorted(zip(found.tag, found.length, found.send_location, found.recv_location, strict=True)) == [
+        (4, 64, 0, 1), (5, 8, 0, 1), (5, 8, 1, 0),
+    ]  # fmt: skip
+    # the receive of rank 1 begins at 5, the send of rank 0 at 20
+    assert int(trace.analyze(properties=["mpi_latesender"]).cells["mpi_latesender"].value.sum()) == 15
+    operations = trace.collectives.to_dict("records")
+    assert [(o["op_name"], o["n_members"], o["latest_begin_time"]) for o in operations] == [
+        ("allreduce", 2, 70), ("bcast", 2, 81),
+    ]  # fmt: skip
+    # the last definition of the handle before the call: there rank 1 is the first
+    members = trace.collective_members
+    bcast = members[members.collective == 1]
+    assert dict(zip(bcast.location, bcast["rank"], strict=True)) == {0: 1, 1: 0}
+    assert dict(zip(bcast.location, bcast.is_root, strict=True)) == {0: False, 1: True}
+    facts = trace.store.manifest["source"]
+    assert facts["messages and operations of MPI with unknown partners"] == 2
+    assert facts["rows"]["MPI_START_WAIT_EVENTS"] == 6
+    regions = trace.store.definitions["regions"].to_pydict()
+    roles = dict(zip(regions["name"], zip(regions["role"], regions["paradigm"], strict=True), strict=True))
+    assert roles["MPI_Allreduce"] == ("coll_all2all", "mpi")
+
+
+def test_mpi__ranges_of_older_versions_are_calls(tmp_path):
+    export = Export("EXPORT_META_DATA")
+    for pid, rank in ((1, 1), (2, 0)):
+        export.range(0, 0, "MPI", pid, kind=75, domain=3).range(0, 0, f"MPI Rank {rank}", pid, kind=39)
+        export.range(5, 9, "MPI_Barrier", pid, domain=3, registered=True)
+    source = opened(export, tmp_path)
+    pids = [
+        v for v, n in zip(*(source.definitions["properties"][c] for c in ("value", "name")), strict=True) if n == "pid"
+    ]
+    assert pids == ["2", "1"]
+    regions = source.definitions["regions"]
+    assert ("MPI_Barrier", "barrier", "mpi") in zip(regions["name"], regions["role"], regions["paradigm"], strict=True)
 
 
 # -- several reports

@@ -100,6 +100,11 @@ class Export:
             textId=self.string(text) if registered else None, globalTid=thread(pid, tid), domainId=domain, binaryData=payload,
         )  # fmt: skip
 
+    def mpi(self, begin, end, name, pid=1, table="OTHER", **values):
+        """A call of MPI."""
+        given = {"start": begin, "end": end, "globalTid": thread(pid), "textId": self.string(name)}
+        return self.row(f"MPI_{table}_EVENTS", **given, **values)
+
     def schemas(self):
         """The schemas of NCCL that tests use, once for each of two processes."""
         operation = (("NCCL communicator ID", 18, None), ("Message size [bytes]", 22, 8))
@@ -183,4 +188,35 @@ def all_to_all(late=30, ranks=2, instances=3):
             export.range(at + 1, at + 20, f"nccl:all_to_all, op_id = {k}", pid).range(at + 2, at + 19, "ncclGroupEnd", pid, domain=1)  # fmt: skip
             export.call(at + 5, at + 8, correlation=100 + k, pid=pid)
             export.kernel(at + 10, 1000 * k + 100, "ncclDevKernel_SendRecv", 100 + k, **where)
+    return export
+
+
+def messages():
+    """Two ranks: a late sender, requests that are waited for together, and an operation on a communicator of their own."""
+    export = Export()
+    for rank, pid in ((1, 1), (0, 2)):
+        # handles are of each process, and used again
+        export.row("MPI_RANKS", globalTid=thread(pid), rank=rank)
+        for time, handle, (uid, local) in ((0, 10 + pid, (1, rank)), (50, 20, (2, 1 - rank)), (0, 20, (1, rank))):
+            export.row(
+                "MPI_COMMUNICATORS", rank=rank, timestamp=time, commHandle=handle, localRank=local, size=2, groupRoot=0,
+                groupRootUid=uid,
+            )  # fmt: skip
+        world = 10 + pid
+        export.mpi(0, 2, "MPI_Init", pid)
+        if rank:
+            export.mpi(5, 30, "MPI_Recv", pid, "P2P", commHandle=world, tag=4, remoteRank=0, size=64)
+        else:
+            export.mpi(20, 30, "MPI_Send", pid, "P2P", commHandle=world, tag=4, remoteRank=1, size=64)
+        peer = {"commHandle": world, "tag": 5, "remoteRank": 1 - rank, "size": 8}
+        export.mpi(31, 32, "MPI_Irecv", pid, "P2P", **peer, requestHandle=7)
+        export.mpi(33, 34, "MPI_Isend", pid, "P2P", **peer, requestHandle=8)
+        export.mpi(35, 36, "MPI_Test", pid, "START_WAIT", requestHandle=7)
+        for request in (7, 8):
+            export.mpi(37, 40, "MPI_Waitall", pid, "START_WAIT", requestHandle=request)
+        late = 10 if rank else 0
+        export.mpi(60 + late, 80, "MPI_Allreduce", pid, "COLLECTIVES", commHandle=20, size=16, recvSize=16)
+        export.mpi(81, 82, "MPI_Bcast", pid, "COLLECTIVES", commHandle=20, rootRank=0, size=16 if rank else 0, recvSize=0 if rank else 16)  # fmt: skip
+        export.mpi(83, 84, "MPI_Recv", pid, "P2P", commHandle=world, tag=4, remoteRank=-1, size=64)
+        export.mpi(90, 95, "MPI_Finalize", pid)
     return export
