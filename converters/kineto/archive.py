@@ -64,7 +64,7 @@ class Archive:
     def __init__(self, files: Sequence[Path], path: Path) -> None:
         self.path, self.format = path, "Kineto"
         with ThreadPoolExecutor(min(n_jobs(None), len(files))) as pool:
-            recordings = [r for r in pool.map(Recording, files)]
+            recordings = list(pool.map(Recording, files))
         for recording in recordings:
             if not recording.places and not recording.fault:
                 raise SourceError(
@@ -304,6 +304,19 @@ class Archive:
             "received": received,
             "request": np.full(n, -1, np.int64),
         }
+
+
+class ArchiveOfFiles(Archive):
+    """A Kineto trace of which all files are given; the path is that of their folder.
+
+    Parameters
+    ----------
+    files : tuple of Path
+    """
+
+    def __init__(self, files: tuple[Path, ...]) -> None:
+        self.files = files
+        super().__init__(files, files[0].parent)
 
 
 _EVENTS_OF = np.zeros(256, np.int64)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.kineto import scan
 from tracecols.converters.kineto.operations import Group, Member
-from tracecols.converters.kineto.recording import STEP, Place, Recording
+from tracecols.converters.kineto.recording import C10D, STEP, Place, Recording
+from tracecols.converters.nccl import find_operation
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION, NCCL
 
 _PYTHON = re.compile(r"(.+)\((\d{1,9})\): .+", re.DOTALL)
@@ -80,6 +81,9 @@ class Definitions(DefinitionTables):
 
     def _name_of(self, number: int, recording: Recording, place: Place) -> str:
         """Return the name of a location."""
+        if place.is_gloo:
+            threads = [one.tid for one in recording.places if one.is_gloo]
+            return f"GLOO[0:{threads.index(place.tid)}]"
         if not place.is_device:
             found = recording.thread_names.get((place.pid, place.tid), "")
             return found or f"thread {place.tid}"
@@ -109,6 +113,7 @@ class Definitions(DefinitionTables):
     def _regions(self, number: int, recording: Recording) -> NDArray[np.int32]:
         """Define the regions of a recording; returns that of each name."""
         device = "hip" if self._hip[number] else "cuda"
+        has_gloo = any(place.is_gloo for place in recording.places)
         result = np.zeros(len(recording.names), np.int32)
         for k, (category, text) in enumerate(recording.names):
             if category in (scan.CUDA_RUNTIME, scan.CUDA_DRIVER):
@@ -117,6 +122,8 @@ class Definitions(DefinitionTables):
                 result[k] = self._region(text, text, ROLES[category], device)
             elif category == scan.PYTHON_FUNCTION and (found := _PYTHON.fullmatch(text)):
                 result[k] = self._region(text, text, "function", "user", file=found[1], line=int(found[2]))
+            elif has_gloo and category == scan.CPU_OP and text.startswith(C10D) and find_operation(text) is not None:
+                result[k] = self._region(text, text, "task_create", NCCL)
             else:
                 is_step = category == scan.USER_ANNOTATION and STEP.fullmatch(text) is not None
                 result[k] = self._region(text, text, "function", "user", PHASE if is_step else 0)

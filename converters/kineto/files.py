@@ -42,6 +42,22 @@ def begins_as_kineto(path: Path) -> bool:
     return head.lstrip(_SPACE)[:1] == b"{" and any(key in head for key in KNOWN)
 
 
+ENDINGS = (".json", ".json.gz")
+"""How files in a folder end that may be of a trace."""
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a trace: one file, or those in a folder that are traces of the PyTorch profiler; none if there
+    are none."""
+    if not path.is_dir():
+        return [path] if begins_as_kineto(path) else []
+    try:
+        found = sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS) and file.is_file())
+    except OSError:
+        return []
+    return [file for file in found if begins_as_kineto(file)]
+
+
 def _opened(stored: BinaryIO) -> BinaryIO:
     packed = stored.read(2) == b"\x1f\x8b"
     stored.seek(0)
@@ -86,7 +102,7 @@ class Text:
         self.data, self._before = room, self._before + self.at
         self.at, self.size = 0, rest
         try:
-            n = self._file.readinto(memoryview(self.data)[rest:])  # type: ignore[attr-defined]
+            n = self._file.readinto(self.data[rest:].data)  # type: ignore[attr-defined]
         except BAD_GZIP as error:
             raise SourceError(
                 f"{self.path}: byte {self._before + rest}: unpacking stops: {error}\n  {DAMAGED}"

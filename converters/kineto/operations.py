@@ -31,6 +31,9 @@ median deviation from them, in at least so many operations."""
 _SAME_SIZE = ("ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclBarrier")
 """Operations in which all members have the same number of elements."""
 
+GLOO = -1
+"""Instead of a stream: the threads of gloo, which all execute operations of the same order."""
+
 Key = tuple[Any, ...]
 
 
@@ -191,7 +194,7 @@ def members_of(number: int, recording: Recording) -> list[Member]:
         around = ranges.find(location, launch) if location >= 0 else None
         given = {**(operator.given if operator is not None else {}), **d.given}
         m = Member(
-            number, d.location, d.row, int(s.begin[d.row]), int(s.end[d.row]), launch, None, given, place.tid,
+            number, d.location, d.row, int(s.begin[d.row]), int(s.end[d.row]), launch, None, given, GLOO if place.is_gloo else place.tid,
         )  # fmt: skip
         title = _name_of(recording, around) if around is not None else ""
         _understand(m, recording.names[int(s.name[d.row])][1], title, around.given if around is not None else {})
@@ -207,6 +210,8 @@ def _understand(m: Member, kernel: str, title: str, around: dict[str, Any]) -> N
     """Find out what an operation does, and how many bytes it sends and receives."""
     by_name = operation_of_kernel(kernel)
     named = m.given.get("Collective name")
+    if m.stream == GLOO:
+        by_name, title = None, kernel
     told = find_operation(named) if isinstance(named, str) else find_operation(title) if title else None
     is_told = isinstance(named, str) or bool(title)
     if told is not None and fits_kernel(told, by_name):
@@ -444,7 +449,7 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
         )
         joining.left += [m for i in joining.instances for m in i]
         joining.instances = []
-    name = f"process group {key[1]}" if key[0] == "group" else f"stream {key[1]}"
+    name = f"process group {key[1]}" if key[0] == "group" else "gloo" if key[1] == GLOO else f"stream {key[1]}"
     if joining.left:
         result.others += joining.left
         result.counts["operations that are not joined: not all given ranks hold them"] += len(joining.left)
