@@ -23,7 +23,6 @@ from tracecols.search.cube import analyze_model
 from tracecols.severity.causes import CAUSES, NARROWED
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.efficiencies import IDEAL_RUNTIME
-from tracecols.slices.opened import open_slice
 from tracecols.work.cluster import Cluster
 from tracecols.work.progress import SCAN, Progress, shares_of
 
@@ -53,6 +52,9 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
     choice = request.choice
     with ExitStack() as stack:
         if choice.start is not None or choice.stop is not None:
+            # what cuts a trace is imported where that is asked for
+            from tracecols.slices.opened import open_slice
+
             folder = None if workers is None else workers.folder
             with watch("cutting") as report:
                 store = stack.enter_context(

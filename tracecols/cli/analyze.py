@@ -123,7 +123,6 @@ def analyze(
     from tracecols.cli.diagnose import print_diagnosis
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.cli.sources import is_store, names_of, opened
-    from tracecols.conversion import store_name
     from tracecols.enhance.definitions.locations import find_locations
     from tracecols.enhance.definitions.topologies import load_descriptions
     from tracecols.errors import AnalysisError
@@ -155,7 +154,11 @@ def analyze(
         return
     facts = request.facts()
     if output is None:
-        name = source if is_store(source) else store_name(source)
+        name = source
+        if not is_store(source):
+            from tracecols.conversion import store_name
+
+            name = store_name(source)
         made_so = in_a_name(request.conventions, facts)
         output = Path(".".join(filter(None, (name.with_suffix("").name, made_so, "severity"))))
     check_not_read(output, source)

@@ -35,8 +35,8 @@ OWN = 0.3
 """Part of its gain that a cause must have besides those before it, not to be the same in other words."""
 
 MOST_CALLS = 1 << 21
-"""Call instances of a trace up to which its causes are tried by replay: up to there that takes less time than the
-analysis, and half a gigabyte for each million besides."""
+"""Call instances of a trace up to which its causes are tried by replay: up to there that takes about as long as
+the analysis, and up to a gigabyte for each million."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:

@@ -619,7 +619,7 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None
         found.add(fork[teams.instance], begins)
         nodes.mark[begins[begins >= 0]] |= maxplus.BEGUN
     members = model.construct_members
-    at = np.flatnonzero(np.isin(np.array(members.role, object), BARRIERS))
+    at = np.flatnonzero(np.isin(members.role_number, BARRIERS))
     group = members.construct[at]
     several = np.bincount(group, minlength=1)[group] > 1 if at.size else np.zeros(0, bool)
     at, group = at[several], group[several]
@@ -650,6 +650,8 @@ def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, i
     it is for is not recorded. Count those without."""
     locks = model.lock_acquisitions
     at = np.flatnonzero(is_in(model.facts, locks.call_path, CONDITION))
+    if not at.size:
+        return {}
     signals, tail = nodes.with_role(kernels.SIGNALS), np.full(at.size, -1, np.int64)
     process, time = model.facts.process[nodes.location_of(signals)], nodes.time[signals]
     for of in np.unique(locks.process[at]).tolist():

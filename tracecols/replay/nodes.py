@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.definitions.regions import CONSTRUCTS, Regions
 from tracecols.enhance.mpi.waits import CONDITION
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import either, in_role, is_in, named
@@ -35,8 +35,8 @@ from tracecols.schema import EventKind
 BATCH = 1 << 20
 """Events per kernel call."""
 
-BARRIERS = ("barrier", "implicit_barrier")
-"""Roles of constructs in which threads wait for each other."""
+BARRIERS = [CONSTRUCTS.index(role) for role in ("barrier", "implicit_barrier")]
+"""Numbers of the roles of constructs in which threads wait for each other."""
 
 
 class NodeClass(IntEnum):
@@ -345,7 +345,7 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     ascending."""
     members, locks, created = model.construct_members, model.lock_acquisitions, model.created_threads
     syncs = model.device_syncs
-    in_barrier = np.isin(np.array(members.role, object), BARRIERS)
+    in_barrier = np.isin(members.role_number, BARRIERS)
     waits_for_condition = is_in(model.facts, locks.call_path, CONDITION)
     # whatever comes before the wait for a thread, its end does not matter to
     joins = created.join[created.join >= 0]

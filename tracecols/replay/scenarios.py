@@ -12,7 +12,7 @@
 A scenario is a sequence of rules. A rule says what is different on some call paths and locations, by default on all;
 factors of rules that meet multiply. Runtimes are ticks from the first return of MPI_Init to the last call of
 MPI_Finalize; without these, of the whole recording. `trace.replay.call_paths_of("solve")` gives the call paths of a
-region and of what it calls. Ten scenarios take less than twice the time of one.
+region and of what it calls. Eight scenarios take one and a half times as long as one.
 """
 
 from __future__ import annotations
