@@ -320,7 +320,9 @@ class Search:
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
         cells = self.findings.cells
-        with self.model.divided(in_windows=stages <= IN_WINDOWS) as run:
+        # rows of a table that is made location by location are those of whole locations
+        in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
+        with self.model.divided(in_windows=in_windows) as run:
             for found in run.stages(self.of_slices, stages, progress):
                 self.findings.teams += found.teams
                 self.device_times += found.devices
