@@ -43,10 +43,10 @@ def ticks_of_all(model: Model) -> int:
     return int((manifest["last_time"] or 0) - (manifest["first_time"] or 0)) * int(model.locations.is_cpu.sum())
 
 
-def has_room_for_causes(model: Model) -> bool:
+def memory_suffices_for_causes(model: Model) -> bool:
     """Return whether the memory that an analysis may take suffices for the root causes of a trace."""
-    room = model.executor.room
-    return room is None or CALL_BYTES * sum(scan.n_calls for scan in model.scans) <= room
+    capacity = model.executor.capacity
+    return capacity is None or CALL_BYTES * sum(scan.n_calls for scan in model.scans) <= capacity
 
 
 def without_undivided(
@@ -97,7 +97,7 @@ def within_limits(
                 f"{', '.join(held[:3])}: all locations together take {ticks:,} ticks, and root causes in "
                 f"whole ticks are for less than {MOST_TICKS:,}\n  conventions scalasca compute them in seconds; or leave them out"
             )
-        if not is_named and not has_room_for_causes(model):
+        if not is_named and not memory_suffices_for_causes(model):
             notes[LEFT_OUT] = sum(scan.n_calls for scan in model.scans)
         if ticks >= MOST_TICKS:
             notes[TOO_LONG] = ticks

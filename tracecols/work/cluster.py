@@ -323,7 +323,7 @@ class Cluster:
         Tasks that run at the same time, and the bytes for each of them.
     budget : Budget
         What the client may take; nobody limits it.
-    room : int or None
+    capacity : int or None
         Bytes for what a task holds of the whole trace.
     """
 
@@ -334,7 +334,7 @@ class Cluster:
         limits = [w["memory_limit"] // max(1, w["nthreads"]) for w in workers if w["memory_limit"]]
         self.memory: int | None = min(limits, default=None)  # type: ignore[type-var]
         # every task holds it by itself
-        self.budget, self.room = Budget(), self.memory
+        self.budget, self.capacity = Budget(), self.memory
         self._numbers = count()
 
     def new_folder(self, name: str) -> Path:

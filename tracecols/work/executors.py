@@ -41,7 +41,7 @@ class Executor(Protocol):
         Bytes for each of them; None if nobody limits them.
     budget : Budget
         What this process may take.
-    room : int or None
+    capacity : int or None
         Bytes for what a task holds of the whole trace; None if nobody limits them.
     """
 
@@ -61,7 +61,7 @@ class Executor(Protocol):
     def budget(self) -> Budget: ...
 
     @property
-    def room(self) -> int | None: ...
+    def capacity(self) -> int | None: ...
 
     def map(
         self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
@@ -92,7 +92,7 @@ class Threads:
         return self.budget.of_task(self.jobs)
 
     @property
-    def room(self) -> int | None:
+    def capacity(self) -> int | None:
         """What all tasks may take: they share what is held of the whole trace."""
         return self.budget.of_task(1)
 
