@@ -107,15 +107,16 @@ def test_critical_path__is_as_long_as_from_start_to_end_of_mpi():
     assert cube.total("critical_path") == 15
 
 
-def test_root_causes__of_large_traces_are_computed_only_when_asked_for(monkeypatch):
-    monkeypatch.setattr("tracecols.search.limits.MOST_CALLS", 5)
+def test_root_causes__for_which_there_is_no_memory_are_computed_only_when_asked_for(monkeypatch):
+    monkeypatch.setattr("tracecols.search.limits.CALL_BYTES", 1 << 26)
     with late_twice().trace() as trace:
-        cube = trace.analyze()
+        assert trace.analyze(memory="4GB").total("delay_latesender") > 0
+        cube = trace.analyze(memory="400MB")
         assert not {"delay", "delay_latesender", "critical_path", "performance_impact"} & set(cube.properties.id)
         assert {"mpi_latesender", "imbalance"} <= set(cube.properties.id)
         (n,) = [n for note, n in cube.facts["counts"].items() if "root causes" in note]
         assert n > 5
-        asked = trace.analyze(properties=["delay_latesender"])
+        asked = trace.analyze(properties=["delay_latesender"], memory="400MB")
     assert severities(asked, "delay_latesender") == {(A, 0): 6, (A, 1): 1, (RECV, 1): 1, (B, 1): 2}
     assert not any("root causes" in note for note in asked.facts["counts"])
 

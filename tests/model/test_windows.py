@@ -11,21 +11,19 @@ from support.random_threads import RandomThreads
 import tracecols
 from tracecols.enhance.scan.periods import Periods
 from tracecols.model.model import enhance
+from tracecols.search.choice import Choice
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
 
 
-@pytest.fixture(autouse=True)
-def without_root_causes(monkeypatch):
-    """Leave out root causes, as analyses of large traces do: their stages look at whole processes."""
-    monkeypatch.setattr("tracecols.search.limits.MOST_CALLS", -1)
-
-
 def generated(name, tmp_path, *size, **given):
-    from benchmarks.generate import make
+    from benchmarks.generate import RECORDED, make, record
     from tracecols.conversion import write_store
 
     path = tmp_path / "x.trace"
+    if name in RECORDED:
+        record(name, tmp_path / "archive", *size, seed=1)
+        return tracecols.convert(tmp_path / "archive", path, jobs=1)
     path.mkdir()
     write_store(make(name, *size, **given), path, jobs=1, salvage=False, progress=None)
     return path
@@ -62,12 +60,15 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
         ("multizone", (3, 3, 12_000), {"depth": 2}),
         *slow([("multizone", (1, 4, 30_000), {}), ("sweep", (6, 1, 20_000), {}), ("fft", (4, 2, 20_000), {})]),
         *slow([("master", (5, 3, 20_000), {}), ("halo", (4, 1, 20_000), {}), ("irregular", (3, 3, 20_000), {})]),
+        *slow([("rma", (4, 1, 20_000), {}), ("offload", (2, 2, 20_000), {})]),
     ],
 )
 def test_windows__change_nothing(name, size, given, tmp_path, monkeypatch):
     path = generated(name, tmp_path, *size, **given)
-    most = assert_same(path, monkeypatch, [100, 1000], ("exact", "scalasca", "expert"))
-    assert most > 10 or name != "multizone"
+    most = assert_same(path, monkeypatch, [100, 1000, 5000], ("exact", "scalasca", "expert"))
+    assert most > 10 or name not in ("multizone", "rma", "fft", "sweep", "master")
+    # launches on the host precede what streams do
+    assert not most or name != "offload"
 
 
 @pytest.mark.slow
@@ -82,7 +83,7 @@ def test_windows__with_periods(periods, tmp_path, monkeypatch):
 def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
     program = RandomProgram(seed, tmp_path / "traces.otf2", 60)
     path = program.model(tmp_path).store.path
-    assert_same(path, monkeypatch, [4, 20, 100])
+    assert_same(path, monkeypatch, [4, 20, 100], ("exact", "scalasca", "expert"))
 
 
 @pytest.mark.slow
@@ -90,7 +91,7 @@ def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
 def test_windows__of_random_threads(seed, tmp_path, monkeypatch):
     program = RandomThreads(seed, tmp_path / "traces.otf2", creates=bool(seed % 2))
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
-    assert_same(path, monkeypatch, [4, 20, 100])
+    assert_same(path, monkeypatch, [4, 20, 100], ("exact", "scalasca", "expert"))
 
 
 # -- where nothing is open ---------------------------------------------------------------------------------------------
@@ -196,3 +197,33 @@ def test_windows__on_a_cluster(tmp_path, monkeypatch):
     assert found.facts == wanted.facts
     for p, cells in wanted.cells.items():
         assert np.array_equal(found.cells[p].key, cells.key) and np.array_equal(found.cells[p].value, cells.value), p
+
+
+def test_gaps__a_message_that_a_probe_found_is_open_until_it_is_received(archive, divided):
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "MPI_Send").send(1, 1, mpi.world).leave(2, "MPI_Send")
+    b.enter(0, "MPI_Mprobe").record(3, "MpiProbe", peer=0, communicator=mpi.world, tag=0, message=5)
+    b.leave(4, "MPI_Mprobe")
+    for t in range(10, 1000, 10):
+        exchange(a, b, mpi.world, t)
+    b.enter(2000, "MPI_Mrecv").leave(2002, "MPI_Mrecv")
+    n, m = divided(archive)
+    assert n > 20 and m == 1
+
+
+@pytest.mark.slow
+def test_windows__of_tables_that_are_made_location_by_location(tmp_path, monkeypatch):
+    """A pattern on all region instances found those of each window once for every window."""
+    path = generated("multizone", tmp_path, 1, 2, 6_000)
+
+    @tracecols.pattern("calls", "", "Calls", table="region_instances", unit="sec", summary="All region instances.")
+    def calls(model, m, parent):
+        return parent.where((m.exit >= 0)[parent.row], severity=(m.exit_time - m.enter_time)[parent.row])
+
+    wanted = analyze_model(enhance(Store(path), 1), patterns=[calls], choice=Choice(("calls",))).total("calls")
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 200)
+    model = enhance(Store(path), 1)
+    assert n_windows(model) > 5
+    assert analyze_model(model, patterns=[calls], choice=Choice(("calls",))).total("calls") == wanted > 0

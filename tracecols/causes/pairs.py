@@ -104,6 +104,7 @@ def match_causes(
     operation_points: Synchronisation,
     every_thread_points: Sequence[ThreadPoints],
     every_lock_points: Sequence[Synchronisation],
+    every_created_points: Sequence[Synchronisation],
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
     found = [
@@ -114,6 +115,7 @@ def match_causes(
         operation_points,
         *every_thread_points,
         *every_lock_points,
+        *every_created_points,
     ]
     rows, points = _points(facts, quirks, scans, found)
     kind = points.kind

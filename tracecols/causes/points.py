@@ -11,13 +11,14 @@ type in an analysis, that of `time_type`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.quirks import Quirks
-from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, number
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN, step
@@ -509,14 +510,38 @@ def _masters(
     return found
 
 
-@step(WITHIN, "lock_points", keeps=("lock_points",))
-def lock_points(
-    facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, created_threads: CompoundTable, spill: Spill | None
-) -> Synchronisation:
-    """Find the points where threads wait for locks and for threads that they have created, and who lets them wait.
+@dataclass(frozen=True, eq=False)
+class ParallelRegions:
+    """The parallel regions of the threads of a partition, of all windows of its processes.
 
-    The reference knows of neither.
+    Attributes
+    ----------
+    regions, with_tasks : ColumnSource
+        As those of `ThreadPoints`.
     """
+
+    regions: ColumnSource
+    with_tasks: ColumnSource
+
+
+@step(RECEIVE, "parallel_regions", keeps=("parallel_regions",))
+def join_parallel_regions(own_thread_points: Sequence[ThreadPoints], spill: Spill | None) -> ParallelRegions:
+    """Put the parallel regions of all windows of a partition together."""
+    if len(own_thread_points) == 1:
+        return ParallelRegions(own_thread_points[0].regions, own_thread_points[0].with_tasks)
+    regions, with_tasks = (
+        joined_columns([getattr(of, name) for of in own_thread_points]) for name in ("regions", "with_tasks")
+    )
+    return ParallelRegions(keep(regions, spill), keep(with_tasks.take(np.argsort(with_tasks["exit"])), spill))
+
+
+NO_PARTNER: dict[str, Any] = {"partner": -1, "communicator": NOBODY, "set": -1}
+"""Of points whose pairs say with whom they synchronise."""
+
+
+@step(WITHIN, "lock_points", keeps=("lock_points",))
+def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, spill: Spill | None) -> Synchronisation:
+    """Find the points where threads wait for locks, and who lets them wait, which the reference does not know."""
     if quirks.leaves_out_others:
         return Synchronisation(quirks, [], [], spill)
     m, times = lock_acquisitions, clock(facts, quirks)
@@ -525,15 +550,14 @@ def lock_points(
         waits & (m.previous_owner >= 0) & (m.previous_owner != m.location) & (m.previous_call_path >= 0)
     )
     wait = times(m.previous_release_time[of]) - times(m.enter_time[of])
-    nobody = {"partner": -1, "communicator": NOBODY, "set": -1}
     acquires = {
         "location": m.location[of], "event": m.acquire[of], "kind": POINTS.index("lock"), "begin_time": m.enter_time[of], "wait": wait,
-        "total": times(m.acquire_time[of]) - times(m.enter_time[of]), "completion": 0, "call_path": m.call_path[of], **nobody,
+        "total": times(m.acquire_time[of]) - times(m.enter_time[of]), "completion": 0, "call_path": m.call_path[of], **NO_PARTNER,
     }  # fmt: skip
     releases = {
         "location": m.previous_owner[of], "event": m.previous_release[of], "kind": POINTS.index("release"),
         "begin_time": m.previous_release_time[of], "wait": 0, "total": 0, "completion": 0,
-        "call_path": m.previous_call_path[of], **nobody,
+        "call_path": m.previous_call_path[of], **NO_PARTNER,
     }  # fmt: skip
     of_locks = {
         "kind": DELAYS.index("lock"),
@@ -542,7 +566,18 @@ def lock_points(
         "wait": wait,
         "communicator": NOBODY,
     }
-    c = created_threads
+    return Synchronisation(quirks, [acquires, releases], [of_locks], spill)
+
+
+@step(RECEIVE, "created_points", keeps=("created_points",))
+def created_points(
+    facts: Facts, quirks: Quirks, created_threads: CompoundTable, spill: Spill | None
+) -> Synchronisation:
+    """Find the points where threads are created, begin, end and are waited for, and who lets whom wait, which the
+    reference does not know."""
+    if quirks.leaves_out_others:
+        return Synchronisation(quirks, [], [], spill)
+    c, times = created_threads, clock(facts, quirks)
     # where a thread begins its creator goes on beside it: the path goes back to the creator; the launch completes the
     # creation
     born = np.flatnonzero(c.create_exit >= 0)
@@ -555,7 +590,7 @@ def lock_points(
     creates = {
         "location": c.create_location[born], "event": c.create_exit[born], "kind": POINTS.index("creates"),
         "begin_time": c.create_enter_time[born], "wait": 0, "total": 0, "completion": 0,
-        "call_path": c.create_call_path[born], **nobody,
+        "call_path": c.create_call_path[born], **NO_PARTNER,
     }  # fmt: skip
     until, waits = wait_for_threads(c)
     of = np.flatnonzero(waits & (c.join_location >= 0) & (c.join_exit >= 0))
@@ -563,13 +598,13 @@ def lock_points(
     wait = times(until[of]) - enter
     joins = {
         "location": c.join_location[of], "event": c.join_exit[of], "kind": POINTS.index("join"), "begin_time": c.join_enter_time[of],
-        "wait": wait, "total": leave - enter, "completion": 0, "call_path": c.join_call_path[of], **nobody,
+        "wait": wait, "total": leave - enter, "completion": 0, "call_path": c.join_call_path[of], **NO_PARTNER,
     }  # fmt: skip
     # a thread whose creation is not recorded, as in a trace slice, ends where it is joined
     is_born = c.create_call_path >= 0
     ends = {
         "location": c.location[of], "event": c.end[of], "kind": POINTS.index("thread ends"), "begin_time": c.end_time[of], "wait": 0,
-        "total": 0, "completion": 0, "call_path": np.where(is_born, c.create_call_path, c.join_call_path)[of], **nobody,
+        "total": 0, "completion": 0, "call_path": np.where(is_born, c.create_call_path, c.join_call_path)[of], **NO_PARTNER,
     }  # fmt: skip
     of_threads = {
         "kind": DELAYS.index("join"),
@@ -578,4 +613,4 @@ def lock_points(
         "wait": wait,
         "communicator": NOBODY,
     }
-    return Synchronisation(quirks, [acquires, releases, begins, creates, joins, ends], [of_locks, of_threads], spill)
+    return Synchronisation(quirks, [begins, creates, joins, ends], [of_threads], spill)

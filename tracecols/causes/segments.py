@@ -13,7 +13,7 @@ from tracecols.causes.edges import EdgeCollector, PeriodEdges, join_edges
 from tracecols.causes.index import PointIndex
 from tracecols.causes.near import Near, picked
 from tracecols.causes.pairs import CREATED, END, FORK
-from tracecols.causes.points import ThreadPoints, Times, clock, time_type
+from tracecols.causes.points import ParallelRegions, Times, clock, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import lookup
@@ -220,7 +220,7 @@ def segments(
     team_instances: Teams,
     sync_points: CompoundTable,
     point_index: PointIndex,
-    thread_points: ThreadPoints,
+    parallel_regions: ParallelRegions,
     spill: Spill | None,
 ) -> Segments:
     """Add up the time of some locations by call path between the cuts at their synchronisation points."""
@@ -235,9 +235,11 @@ def segments(
     n_joins = sum(int(IS_JOIN[team_instances.events[i].kind].sum()) for i in mine.tolist())
     limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
     collector = _Collector(dtype, len(tree), limit, n_joins)
-    marks, of_point = _marks(facts, quirks, scans, mine, is_worker, sync_points, point_index, thread_points)
+    marks, of_point = _marks(facts, quirks, scans, mine, is_worker, sync_points, point_index, parallel_regions)
     mark_start = np.searchsorted(marks.row, facts.first_rows[mine])
-    nested, nested_point, is_resume, nested_ends = _nested(facts, quirks, mine, sync_points, point_index, thread_points)
+    nested, nested_point, is_resume, nested_ends = _nested(
+        facts, quirks, mine, sync_points, point_index, parallel_regions
+    )
     # a thread that a process forks or creates is not there from the start of the run on
     late = is_worker & (not quirks.counts_unexecuted)
     first_times = times(np.array([scans[i].first_time for i in mine.tolist()], np.int64))
@@ -359,7 +361,7 @@ def _nested(
     mine: NDArray[np.int64],
     points: CompoundTable,
     index: PointIndex,
-    threads: ThreadPoints,
+    threads: ParallelRegions,
 ) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """Find the times inside of the calls of points where a cut is made if the calls execute something else.
 
@@ -409,7 +411,7 @@ def _marks(
     is_worker: NDArray[np.bool_],
     points: CompoundTable,
     index: PointIndex,
-    threads: ThreadPoints,
+    threads: ParallelRegions,
 ) -> tuple[kernels.Marks, NDArray[np.int64]]:
     """Find the rows of some locations where something happens.
 

@@ -39,7 +39,7 @@ from tracecols.schema.causes import POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS, name_of
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import check_conventions
-from tracecols.search.limits import MOST_CALLS
+from tracecols.search.limits import memory_suffices_for_causes
 from tracecols.severity.axes import SystemAxis
 from tracecols.slices.source import ROWS, SideReader
 from tracecols.store import Store
@@ -229,9 +229,8 @@ class Timeline:
 
     def _find_stretches(self, model: Model) -> CompoundTable | None:
         """Return the stretches of the critical path; None where there is none, or the trace is too large."""
-        n_calls = sum(scan.n_calls for scan in model.scans)
-        if n_calls > MOST_CALLS:
-            self.left_out["call instances, too many for the critical path"] = n_calls
+        if not memory_suffices_for_causes(model):
+            self.left_out["call instances, too many for the critical path"] = sum(scan.n_calls for scan in model.scans)
             return None
         table: CompoundTable = model.with_quirks(CONVENTIONS[self.conventions].quirks).critical_path_stretches
         # a path that stays on one location tells nothing

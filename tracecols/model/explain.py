@@ -16,6 +16,7 @@ from tracecols.enhance.mpi.file_operations import MANAGES
 from tracecols.enhance.mpi.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
 from tracecols.enhance.scan.facts import Definitions
 from tracecols.enhance.scan.scan import ATTRIBUTED
+from tracecols.enhance.threads.created import KINDS as LIVES
 from tracecols.enhance.threads.locks import ACQUIRE
 from tracecols.model.tables import STEP_OF, STEPS
 from tracecols.schema import EventKind, compound
@@ -91,11 +92,13 @@ def _of_causes(
     n_regions = n_events // 2 if threads else 0
     n_locks = store.definitions["locations"].num_rows + sum(n for k, n in kinds.items() if ACQUIRE[k])
     n_operations = sum(n for k, n in kinds.items() if OF_OPERATIONS[k])
-    n_pairs = n_receives + n_sends + n_members + n_regions + n_locks + n_operations
+    n_lives = sum(kinds.get(int(k), 0) for k in LIVES)
+    n_pairs = n_receives + n_sends + n_members + n_regions + n_locks + n_operations + n_lives
     n_points = (
         2 * (n_receives + n_sends + n_locks + n_operations)
         + n_members
         + n_regions
+        + n_lives
         + 3 * store.definitions["locations"].num_rows
     )
     index = n_points * (2 * number_type(n_points)().itemsize + 12)
@@ -105,7 +108,7 @@ def _of_causes(
     return {
         "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),
         "collective_points": n_members * (point + pair), "operation_points": n_operations * (2 * point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
-        "lock_points": n_locks * (2 * point + pair), "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
+        "lock_points": n_locks * (2 * point + pair), "created_points": n_lives * (point + pair), "parallel_regions": 45 * n_regions, "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
         "point_index": index,
         "segments": entries, "own_times": 16 * n_events, "delays": 32 * n_pairs + entries,
         "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
@@ -157,6 +160,7 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
         "match_result": n_sends * row_bytes(RECV_HALF),
         "late_calls": 16 * n_receives,
         "outgoing_members": n_members * row_bytes(MEMBER),
+        "thread_lives": 92 * sum(kinds.get(int(k), 0) for k in LIVES),
         **_of_clocks(store, kinds, n_receives, n_members),
         **_of_causes(store, kinds, n_sends, n_receives, n_members, is_divided),
     }

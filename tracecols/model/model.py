@@ -17,7 +17,7 @@ from tracecols.causes.quirks import NONE, Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.partitions import EVERYTHING, Bucket, divide, undivided
 from tracecols.enhance.dataflow.spill import Spill
-from tracecols.enhance.dataflow.steps import BUCKET, GIVEN, GLOBAL, ONCE, STAGES, WITHIN, Input
+from tracecols.enhance.dataflow.steps import BUCKET, EVERY, GIVEN, GLOBAL, ONCE, STAGES, WITHIN, Input
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
@@ -112,15 +112,22 @@ class Model:
             return self._values[name]
 
     def _read(self, what: Input) -> Any:
-        if not what.of_all:
+        if not what.scope:
             return self.get(what.name)
-        return [self.get(what.name)] if self._run is None else self._run.every(what.name)
+        if self._run is None:
+            return [self.get(what.name)]
+        if what.scope == EVERY:
+            return self._run.every(what.name)
+        windows = self._values["division"].windows_of(self._values["partition"])
+        # in stage `within` a slice makes its own
+        is_own = self._stage == WITHIN and len(windows) == 1
+        return [self.get(what.name) if is_own else self._run.value(what.name, k) for k in windows]
 
     def every(self, name: str) -> list[Any]:
         """Return a value of all partitions, or buckets; one of what is made once, and of a trace in one partition."""
         if STEP_OF[name].stage in ONCE:
             return [self.get(name)]
-        found: list[Any] = self._read(Input(name, of_all=True))
+        found: list[Any] = self._read(Input(name, EVERY))
         return found
 
     def __getattr__(self, name: str) -> Any:

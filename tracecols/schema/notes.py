@@ -76,7 +76,7 @@ COUNTED = (
     "{call of MPI, OpenMP or for devices|calls of MPI, OpenMP or for devices} that an end of the piece cuts through, whose"
     " waiting is not all seen here",
     "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side of them",
-    "{call instance|call instances}: root causes take about 200 bytes of memory for each",
+    "{call instance|call instances}: root causes take about 200 bytes of memory for each, more than the analysis may take",
     "{cell|cells} of call paths and CPUs: computational imbalance",
     "{tick|ticks} of all locations: root causes",
     "{call instance|call instances}, too many for the critical path",

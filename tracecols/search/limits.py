@@ -9,13 +9,13 @@ from tracecols.patterns.base import Conventions, Property
 from tracecols.schema.properties import IMBALANCE, ROOT_CAUSES
 from tracecols.search.choice import Choice, trees_of, without
 
-MOST_CALLS = 1 << 25
-"""Call instances of a trace whose root causes are computed without being asked for: their points and pairs are held in
-memory, 210 B per call instance of a generated hybrid program (multizone, 64 x 4, depth 4, 10^8 events) most of which
-wait."""
+CALL_BYTES = 200
+"""Bytes of memory that the root causes of a trace take for each of its call instances: their points and pairs are held
+in memory. Of a generated hybrid program (multizone, 64 x 4, depth 4, 10^8 events), most of whose call instances wait, it
+was 210 B."""
 
-LEFT_OUT = "call instances: root causes take about 200 bytes of memory for each and are left out; name them with --property to have them"
-"""Note of larger traces."""
+LEFT_OUT = "call instances: root causes take about 200 bytes of memory for each, more than the analysis may take, and are left out; give it more with --memory, or name them with --property"
+"""Note of traces for whose root causes the memory does not suffice."""
 
 MOST_SPREAD = 1 << 23
 """Call paths times CPUs up to which the difference from the mean is computed without being asked for: it has a cell of
@@ -41,6 +41,12 @@ def ticks_of_all(model: Model) -> int:
     """Return the length of the run times the number of locations that compute."""
     manifest = model.store.manifest
     return int((manifest["last_time"] or 0) - (manifest["first_time"] or 0)) * int(model.locations.is_cpu.sum())
+
+
+def memory_suffices_for_causes(model: Model) -> bool:
+    """Return whether the memory that an analysis may take suffices for the root causes of a trace."""
+    capacity = model.executor.capacity
+    return capacity is None or CALL_BYTES * sum(scan.n_calls for scan in model.scans) <= capacity
 
 
 def without_undivided(
@@ -85,15 +91,14 @@ def within_limits(
     # what follows from points and pairs of the whole trace, which are held in memory
     held, spread = trees_of(declared, ROOT_CAUSES), trees_of(declared, IMBALANCE)
     if held:
-        n_calls = sum(scan.n_calls for scan in model.scans)
         ticks = 0 if conventions.quirks.rounds_seconds else ticks_of_all(model)
         if ticks >= MOST_TICKS and is_named:
             raise AnalysisError(
                 f"{', '.join(held[:3])}: all locations together take {ticks:,} ticks, and root causes in "
                 f"whole ticks are for less than {MOST_TICKS:,}\n  conventions scalasca compute them in seconds; or leave them out"
             )
-        if n_calls > MOST_CALLS and not is_named:
-            notes[LEFT_OUT] = n_calls
+        if not is_named and not memory_suffices_for_causes(model):
+            notes[LEFT_OUT] = sum(scan.n_calls for scan in model.scans)
         if ticks >= MOST_TICKS:
             notes[TOO_LONG] = ticks
         if notes:

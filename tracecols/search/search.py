@@ -366,8 +366,10 @@ class Search:
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
         cells = self.findings.cells
+        # rows of a table that is made location by location are those of whole locations
+        in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
         visits = Visits(self.of_slices, frozenset(stages), also)
-        with self.model.divided(in_windows=also is None and stages <= IN_WINDOWS) as run:
+        with self.model.divided(in_windows=also is None and in_windows) as run:
             for found, more in run.stages(visits, visits.stages, progress):
                 if also is not None and more is not None:
                     also.take(more)

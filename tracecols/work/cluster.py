@@ -323,6 +323,8 @@ class Cluster:
         Tasks that run at the same time, and the bytes for each of them.
     budget : Budget
         What the client may take; nobody limits it.
+    capacity : int or None
+        Bytes for what a task holds of the whole trace.
     """
 
     def __init__(self, client: Any, folder: Path, jobs: int) -> None:
@@ -331,7 +333,8 @@ class Cluster:
         self.slots = max(1, sum(w["nthreads"] for w in workers))
         limits = [w["memory_limit"] // max(1, w["nthreads"]) for w in workers if w["memory_limit"]]
         self.memory: int | None = min(limits, default=None)  # type: ignore[type-var]
-        self.budget = Budget()
+        # every task holds it by itself
+        self.budget, self.capacity = Budget(), self.memory
         self._numbers = count()
 
     def new_folder(self, name: str) -> Path:

@@ -41,6 +41,8 @@ class Executor(Protocol):
         Bytes for each of them; None if nobody limits them.
     budget : Budget
         What this process may take.
+    capacity : int or None
+        Bytes for what a task holds of the whole trace; None if nobody limits them.
     """
 
     @property
@@ -57,6 +59,9 @@ class Executor(Protocol):
 
     @property
     def budget(self) -> Budget: ...
+
+    @property
+    def capacity(self) -> int | None: ...
 
     def map(
         self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
@@ -85,6 +90,11 @@ class Threads:
     def memory(self) -> int | None:
         """Bytes for each task; None if nobody limits them."""
         return self.budget.of_task(self.jobs)
+
+    @property
+    def capacity(self) -> int | None:
+        """What all tasks may take: they share what is held of the whole trace."""
+        return self.budget.of_task(1)
 
     def map(
         self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported

@@ -111,11 +111,11 @@ def steps() -> str:
     for step in STEPS:
         for what in step.reads:
             if what.name in maker:
-                lines.append(f"  {maker[what.name]} {'==>' if what.of_all else '-->'}|{what.name}| {step.name}")
+                lines.append(f"  {maker[what.name]} {'==>' if what.scope else '-->'}|{what.name}| {step.name}")
     lines += ["  facts --> any", "```\n", "Thick arrows: the values of all partitions.\n"]
     lines += ["| stage | step | what it does | reads | makes |", "|---|---|---|---|---|"]
     for step in STEPS:
-        reads = ", ".join(f"every `{name}`" if of_all else f"`{name}`" for name, of_all in step.reads)
+        reads = ", ".join(f"{scope.removesuffix('_')} `{name}`".strip() for name, scope in step.reads)
         makes = ", ".join(f"`{name}`" + (" (kept)" if name in step.keeps else "") for name in step.makes)
         lines.append(
             f"| {step.stage or 'any'}: {STAGE_DOCS[step.stage]} | `{step.name}` | {step.doc} | {reads} | {makes} |"

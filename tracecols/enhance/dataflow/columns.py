@@ -174,6 +174,22 @@ def joined_column(slices: Sequence[ColumnSlice], name: str, dtype: type) -> NDAr
     return joined([rows.column(name) for rows in slices]) if slices else np.zeros(0, dtype)
 
 
+def joined_columns(sources: Sequence[ColumnSource]) -> Columns:
+    """Return the columns of several tables with the same columns, one table after the other; each is read when it is
+    first asked for.
+
+    Parameters
+    ----------
+    sources : sequence of ColumnSource
+        At least one.
+    """
+
+    def column(name: str) -> NDArray[Any]:
+        return joined([source.column(name) for source in sources])
+
+    return Columns(sum(map(len, sources)), {name: partial(column, name) for name in sources[0].names})
+
+
 class CompoundTable(Columns):
     """A declared table.
 

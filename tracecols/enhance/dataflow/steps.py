@@ -4,7 +4,7 @@ A step is a function that the decorator `step` declares: its parameters are the 
 decorator says in which stage it runs and what the values are called that it returns. Within a stage every step works on
 one slice of the trace, independently of all others:
 
-* `within`: one partition, which holds whole processes, or a window of one process (`enhance.scan.windows`). It makes the tables within processes, and the rows that leave the partition.
+* `within`: one partition, which holds whole processes, or a window of one process (`enhance.scan.windows`; steps of later stages read the values of all windows of their partition as `own_x`). It makes the tables within processes, and the rows that leave the partition.
 * `receive`: one partition and what was sent to it: the messages it receives.
 * `send`: one partition and what became of its sends: the messages it sends.
 * `bucket`: one range of collective operations, with their participants of all partitions.
@@ -43,7 +43,7 @@ ANY = ""
 ONCE = (GLOBAL, CLOCKS, CAUSES, SWEEP, RUN)
 """Those that run once, for the whole trace."""
 
-IN_WINDOWS = frozenset({WITHIN, RECEIVE, SEND, BUCKET, GLOBAL})
+IN_WINDOWS = frozenset(STAGES) - {CLOCKS}
 """Those whose values are the same if the steps within processes look at windows of long ones."""
 
 GIVEN = {
@@ -60,25 +60,30 @@ GIVEN = {
 """Values that exist before any step runs, and what they are."""
 
 EVERY = "every_"
-"""A parameter of a step that begins so is the list of the values of all partitions, or buckets, in the order of their
-numbers."""
+"""A parameter of a step that begins so is the list of the values of all partitions, windows or buckets, in the order of
+their numbers."""
+
+OWN = "own_"
+"""A parameter of a step that begins so is the list of the values of the windows of its partition, in the order of
+time."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Input(NamedTuple):
-    """A value that a step reads: that of its slice, or the list of those of all partitions or buckets."""
+    """A value that a step reads: that of its slice, or (`EVERY`, `OWN`) the list of those of several slices."""
 
     name: str
-    of_all: bool
+    scope: str = ""
 
     @classmethod
     def of(cls, parameter: str) -> Input:
         """Return what the name of a parameter asks for."""
-        return cls(parameter.removeprefix(EVERY), parameter.startswith(EVERY))
+        scope = next((prefix for prefix in (EVERY, OWN) if parameter.startswith(prefix)), "")
+        return cls(parameter.removeprefix(scope), scope)
 
     def __str__(self) -> str:
-        return f"every {self.name}" if self.of_all else self.name
+        return f"{self.scope.removesuffix('_')} {self.name}".strip()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import mask_of, pair_with_previous
-from tracecols.enhance.scan.teams import IS_FORK, IS_JOIN
+from tracecols.enhance.scan.teams import IS_FORK, IS_JOIN, KEPT
 from tracecols.kernels import stacks
 from tracecols.schema import KINDS
 from tracecols.schema import EventKind as K
@@ -36,19 +36,17 @@ TOGETHER = 1 << 10
 
 STARTS = mask_of((K.MPI_ISEND, K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
 ENDS = mask_of((K.MPI_ISEND_COMPLETE, K.MPI_IRECV, K.MPI_IMRECV, K.MPI_REQUEST_CANCELLED))
+PROBES, TAKES = mask_of((K.MPI_PROBE,)), mask_of((K.MPI_MRECV, K.MPI_IMRECV_REQUEST))
+
+OPEN = {"request": (STARTS, ENDS), "message": (PROBES, TAKES)}
+"""By column of the side table of messages what begins and ends what it identifies."""
 
 CALLS, EVENTS, BEGINS, *_OF_TABLES = range(7)
 """What is counted before a moment: call instances, attributed events, begins in teams, rows of side tables."""
 
 TABLES = dict(zip(("threads", "p2p", "collectives", "locks"), _OF_TABLES, strict=True))
-"""Side tables of which windows have some rows."""
-
-_UNDIVIDED = {k.number for k in KINDS if k.family in ("rma", "tasks") or k.name.startswith("NON_BLOCKING")}
-_TEAMS = {
-    int(k) for k in (K.THREAD_FORK, K.THREAD_JOIN, K.OMP_FORK, K.OMP_JOIN, K.THREAD_TEAM_BEGIN, K.THREAD_TEAM_END)
-}
-UNDIVIDED = _UNDIVIDED | {k.number for k in KINDS if k.family == "threads"} - _TEAMS | {int(K.MPI_PROBE)}
-"""Kinds of events that may concern others long before or after: where there are any, processes are not divided."""
+"""Side tables of which windows have some rows. Those of tasks, and of accesses to windows of MPI, are not read by steps
+that look at them."""
 
 _OF_TABLE = {name: mask_of(k.number for k in KINDS if k.family == name) for name in TABLES}
 
@@ -77,11 +75,6 @@ class Gaps(NamedTuple):
     teams: NDArray[np.int64]
 
 
-def can_be_divided(store: Store) -> bool:
-    """Return whether processes of a trace can be divided into windows."""
-    return not UNDIVIDED & {int(kind) for kind in store.manifest["events_by_kind"]}
-
-
 def window_events(memory: int | None) -> int:
     """Return how many events of a process are looked at together, about, by a task with so many bytes of memory."""
     if memory is None:
@@ -100,7 +93,7 @@ def sample_times(store: Store, n_events: int, memory: int | None = None) -> NDAr
         Bytes for a task that looks at a window.
     """
     n = n_events // window_events(memory)
-    if n < 2 or not can_be_divided(store):
+    if n < 2:
         return np.zeros(0, np.int64)
     first, last = (int(store.manifest[name]) for name in ("first_time", "last_time"))
     return first + np.arange(1, SAMPLES * n) * (last - first) // (SAMPLES * n)
@@ -157,8 +150,30 @@ def find_gaps(
         )
     n_begins = _before(is_begin[attributed.kind], n_events)
     counted = [n_calls, n_events, n_begins, *(_before(mask[attributed.kind], n_events) for mask in _OF_TABLE.values())]
+    is_of_threads = _OF_TABLE["threads"][attributed.kind]
+    if int(is_of_threads.sum()) < store.n_rows("threads", location):
+        counted[TABLES["threads"]] = _rows_of_threads(store, location, calls.enter, n_calls, counted[TABLES["threads"]])
     teams = np.append(0, np.cumsum(marks))[n_begins] if marks.size else np.zeros(times.size, np.int64)
     return Gaps(begin, end, np.stack(counted, axis=1), teams)
+
+
+def _rows_of_threads(
+    store: Store, location: int, enter: NDArray[np.int64], n_calls: NDArray[np.int64], n_of_teams: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Count the rows of the side table of threads before moments, where it has events that are not attributed: those of
+    created threads, each in the window of its call.
+
+    Parameters
+    ----------
+    enter : (n_all_calls,) int64
+        Rows of the ENTERs of call instances.
+    n_calls, n_of_teams : (n,) int64
+        Call instances, and attributed events of threads, before each moment.
+    """
+    rows = store.read("threads", location, ["row", "kind"])
+    of_teams = np.append(rows["row"][KEPT[rows["kind"]]], LAST)
+    next_enter = np.append(np.minimum.accumulate(enter[::-1])[::-1], LAST)
+    return np.searchsorted(rows["row"], np.minimum(next_enter[n_calls], of_teams[n_of_teams]))
 
 
 def _after(values: NDArray[np.int64], times: NDArray[np.int64], n: int) -> NDArray[np.int64]:
@@ -203,19 +218,31 @@ def _open_at(store: Store, location: int, kind: NDArray[np.uint8]) -> NDArray[np
         if held is None:
             return None
         is_open[1:] |= np.append(0, held)[np.cumsum(IS_LOCK[kind])] != 0
-    starts, ends = STARTS[kind], ENDS[kind]
-    if not (starts.any() or ends.any()):
-        return is_open
+    for column, (start, end) in OPEN.items():
+        change = _change_of(store, location, kind, column, start, end)
+        if change is None:
+            return None
+        if change.size:
+            is_open[1:] |= np.cumsum(change) != 0
+    return is_open
+
+
+def _change_of(
+    store: Store, location: int, kind: NDArray[np.uint8], column: str, start: NDArray[np.bool_], end: NDArray[np.bool_]
+) -> NDArray[np.int64] | None:
+    """Return how many more requests, or messages that a probe has found, are open after each attributed event; nothing
+    where there are none, None if one ends that does not begin here."""
+    if not (start[kind].any() or end[kind].any()):
+        return np.zeros(0, np.int64)
     of_table = np.flatnonzero(_OF_TABLE["p2p"][kind])
-    request = store.read("p2p", location, ["request"])["request"]
-    starts, ends = starts[of_table], ends[of_table]
-    if request.size != of_table.size:
+    key = store.read("p2p", location, [column])[column]
+    if key.size != of_table.size:
         return None
-    of_request = np.flatnonzero(starts | ends)
-    partner = pair_with_previous(request[of_request].astype(np.int64), starts[of_request], ends[of_request])
-    if (partner[ends[of_request]] < 0).any():
+    starts, ends = start[kind[of_table]], end[kind[of_table]]
+    either = np.flatnonzero(starts | ends)
+    partner = pair_with_previous(key[either].astype(np.int64), starts[either], ends[either])
+    if (partner[ends[either]] < 0).any():
         return None
     change = np.zeros(kind.size, np.int64)
     change[of_table] = starts.astype(np.int64) - ends
-    is_open[1:] |= np.cumsum(change) != 0
-    return is_open
+    return change

@@ -114,6 +114,9 @@ def _cuts_of(facts: Facts, scans: Sequence[LocationScan], partition: Partition) 
     gaps = [scan.gaps for scan in own if scan.gaps is not None]
     if len(gaps) < len(own) or not gaps or (process != process[0]).any():
         return []
+    # what a stream of a device does was launched by the host, any time before
+    if facts.locations.is_device[members].any():
+        return []
     begin, end = np.max([g.begin for g in gaps], axis=0), np.min([g.end for g in gaps], axis=0)
     valid = np.flatnonzero((begin < end) & (np.sum([g.teams for g in gaps], axis=0) == 0))
     counted = np.stack([g.counted[valid] for g in gaps], axis=1)

@@ -1,16 +1,21 @@
 """Threads that the program creates one by one: who creates them, who waits for them, when they run.
 
-Scope: within a process. Equality joins on (contingent, number of the thread in it).
+Scope: within a process. Equality joins on (contingent, number of the thread in it), of the events of all windows of the
+process.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import combine, join_occurrences
-from tracecols.enhance.dataflow.steps import WITHIN, step
+from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.steps import RECEIVE, WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
 from tracecols.kernels.actions import PUSH, action_table
@@ -29,9 +34,15 @@ ACTION = action_table(PUSH)
 KINDS = (K.THREAD_CREATE, K.THREAD_BEGIN, K.THREAD_WAIT, K.THREAD_END)
 
 
-@step(WITHIN, "created_threads")
-def match_created_threads(facts: Facts, members: NDArray[np.int64], call_instances: CallInstances) -> CompoundTable:
-    """Build the table of created threads."""
+CALL_COLUMNS = ("enter", "exit", "enter_time", "exit_time", "call_path")
+"""What is known of the calls that create threads and wait for them."""
+
+
+@step(WITHIN, "thread_lives", keeps=("thread_lives",))
+def list_thread_lives(
+    facts: Facts, members: NDArray[np.int64], call_instances: CallInstances, spill: Spill | None
+) -> ColumnSource:
+    """List when created threads are created, begin, end and are waited for, and in which calls."""
     store = facts.store
     found: dict[str, list[NDArray[np.int64]]] = {
         name: [np.zeros(0, np.int64)]
@@ -54,10 +65,25 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], call_instanc
         found["time"].append(time)
         found["enter_time"].append(_enter_times(store, i, number, side["kind"][mine], time))
         found["call"].append(enclosing_calls(call_instances, i, row))
-    row, kind, team, sequence, location, time, enter_time, call = (np.concatenate(values) for values in found.values())
+    lives = {name: np.concatenate(values) for name, values in found.items()}
+    calls = call_instances.columns_of("call", lives.pop("call"))
+    return keep(Columns(lives["row"].size, lives | calls), spill)
+
+
+@step(RECEIVE, "created_threads")
+def match_created_threads(
+    facts: Facts, members: NDArray[np.int64], own_thread_lives: Sequence[ColumnSource]
+) -> CompoundTable:
+    """Build the table of created threads, which may live longer than windows of their processes."""
+    e = joined_columns(own_thread_lives)
+    # in the order of the locations, and of their events
+    place = np.zeros(facts.n_locations, np.int64)
+    place[members] = np.arange(members.size)
+    e = e.take(np.lexsort((e.row, place[e.location])))
+    row, kind, team, location, time = e.row, e.kind, e.team, e.location, e.time
     process = facts.process[location].astype(np.int64) if location.size else location
     # a contingent that is not defined belongs to no process: its threads cannot be distinguished from others
-    key = combine(process, team, sequence)
+    key = combine(process, team, e.sequence)
     known = team >= 0
     create, begin, wait, end = (np.flatnonzero((kind == k) & known) for k in KINDS)
 
@@ -66,7 +92,9 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], call_instanc
         return pick(events, join_occurrences(key[events], key[begin]))
 
     created, waited, ended = of_begin(create), of_begin(wait), of_begin(end)
-    create_call, join_call = pick(call, created), pick(call, waited)
+
+    def calls(role: str, events: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        return {f"{role}_{name}": pick(e[f"call_{name}"], events) for name in CALL_COLUMNS}
 
     return CompoundTable(
         CREATED_THREADS,
@@ -75,15 +103,15 @@ def match_created_threads(facts: Facts, members: NDArray[np.int64], call_instanc
             "location": location[begin].astype(np.int32),
             "begin": row[begin],
             "begin_time": time[begin],
-            "enter_time": enter_time[begin],
+            "enter_time": e.enter_time[begin],
             "end": pick(row, ended),
             "end_time": pick(time, ended),
             "create": pick(row, created),
             "create_location": pick(location, created).astype(np.int32),
-            **call_instances.columns_of("create", create_call),
+            **calls("create", created),
             "join": pick(row, waited),
             "join_location": pick(location, waited).astype(np.int32),
-            **call_instances.columns_of("join", join_call),
+            **calls("join", waited),
         },
         {
             "created threads that never begin": int(create.size - (created >= 0).sum()),
