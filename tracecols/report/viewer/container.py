@@ -41,7 +41,7 @@ from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.sources import Sources
 from tracecols.report.viewer.topologies import default_topology, topologies_of
-from tracecols.schema.notes import singular
+from tracecols.schema.notes import singular, worth_telling
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis, name_of
 from tracecols.severity.narrowed import asked_for
@@ -264,7 +264,10 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
         "name": printable(name_of(cube)),
         "source": (trace.get("source") or {}).get("path", ""),
         "n_events": trace.get("n_events", 0),
-        "notes": {singular(what) if n == 1 else what: int(n) for what, n in (cube.facts.get("counts") or {}).items()},
+        "notes": {
+            singular(what) if n == 1 else what: int(n)
+            for what, n in worth_telling(cube.facts.get("counts") or {}).items()
+        },
         "properties": {
             "id": p.id,
             "parent": [p.number.get(name, -1) for name in p.parent],
