@@ -114,8 +114,13 @@ def _columns(*columns: NDArray[Any]) -> tuple[list[int], bytes]:
     return widths, b"".join(planes(c, w) for c, w in zip(columns, widths, strict=True))
 
 
-def pack(cube: SeverityCube, sources: Sources | None = None, with_startup: bool = False) -> Container:
+def pack(cube: SeverityCube, sources: Sources | None = None, with_startup: bool = False, store: str = "") -> Container:
     """Pack a cube: its focus, or the whole run.
+
+    Parameters
+    ----------
+    store : str
+        The path of the store of the trace; empty if it is not known.
 
     Returns
     -------
@@ -169,6 +174,7 @@ def pack(cube: SeverityCube, sources: Sources | None = None, with_startup: bool 
         "start": start,
         "start_call": leading.call_path if leading and cube.properties.number[leading.property] == start else -1,
         "overview": overview(cube, found),
+        "store": printable(store),
     }
     if cube.periods is not None:
         header["periods"] = _axis(cube, cube.periods)
