@@ -688,7 +688,7 @@ class Trace(OpenedTrace):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.catalog.names})
 
-    def critical_path(self, conventions: str = DEFAULT) -> pd.DataFrame:
+    def critical_path(self, conventions: str = DEFAULT, *, raw: bool = False) -> pd.DataFrame:
         """Return the critical path, the chain of activities that determines how long the run takes, stretch by stretch.
 
         Parameters
@@ -697,14 +697,17 @@ class Trace(OpenedTrace):
             As for `analyze`. Under `exact` the path has no gaps from the start of the run to its end, and is one path
             always; under the others it lies between MPI_Init and MPI_Finalize, and goes on with all threads that tie at
             a barrier.
+        raw : bool, optional
+            `location`, and `begin_time` and `end_time` in ticks, in the place of ranks, threads and seconds.
 
         Returns
         -------
         DataFrame
-            In the order of time a row for every stretch on one location: `location`, `begin_time` and `end_time`
-            (ticks), `begin_call_path` and `end_call_path` (call paths at its ends, as text; empty where the recording
-            begins), `reason`: why the path comes to this location, as in `schema.causes.POINTS` (empty where the
-            recording begins). Without MPI and OpenMP it is empty, but under `exact`.
+            In the order of time a row for every stretch on one location: `rank`, `thread`, `begin_seconds` and
+            `end_seconds` since the start of the recording, `seconds` (how long it is), `begin_path` and `end_path`
+            (call paths at its ends; null where the recording begins), `reason`: why the path comes to this location, as
+            in `schema.causes.POINTS` (empty where the recording begins). Without MPI and OpenMP it is empty, but under
+            `exact`.
 
         Raises
         ------
@@ -714,17 +717,30 @@ class Trace(OpenedTrace):
         Examples
         --------
         >>> path = trace.critical_path()  # doctest: +SKIP
-        >>> trace.duration(path.end_time - path.begin_time).groupby(path.location).sum()  # doctest: +SKIP
+        >>> path.groupby(["rank", "thread"]).seconds.sum()  # doctest: +SKIP
         """
         check_conventions(conventions)
         table = self._model_of(conventions).get("critical_path_stretches")
         self._check_frame("critical_path_stretches", row_bytes(table.table) * len(table))
-        frame = table.frame()
-        names = np.array([*self.model.call_paths.names(list(self.model.regions.name)), ""], object)
-        for column in ("begin_call_path", "end_call_path"):
-            frame[column] = names[frame[column].to_numpy()]
-        frame["reason"] = np.array([*POINTS, ""], object)[frame["reason"].to_numpy()]
-        return frame.drop(columns=["since", "until"])
+        frame = table.frame().drop(columns=["since", "until"])
+        reason = np.array([*POINTS, ""], object)[frame["reason"].to_numpy()]
+        if raw:
+            names = np.array([*self.model.call_paths.names(list(self.model.regions.name)), ""], object)
+            texts = {column: names[frame[column].to_numpy()] for column in ("begin_call_path", "end_call_path")}
+            return frame.assign(**texts, reason=reason)
+        times = {f"{of}_seconds": self.readable.seconds(frame[f"{of}_time"].to_numpy()) for of in ("begin", "end")}
+        location = frame["location"].to_numpy()
+        return pd.DataFrame(
+            {
+                "rank": self.readable.rank[location],
+                "thread": self.readable.thread[location],
+                **times,
+                "seconds": self.readable.duration((frame["end_time"] - frame["begin_time"]).to_numpy()),
+                **{f"{of}_path": self.readable.paths(frame[f"{of}_call_path"].to_numpy()) for of in ("begin", "end")},
+                "reason": reason,
+            },
+            index=frame.index,
+        )
 
     # -- analysis --------------------------------------------------------------------------------------------------
 
@@ -898,6 +914,7 @@ class Trace(OpenedTrace):
         rank: int | None = None,
         thread: int | None = None,
         topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+        raw: bool = False,
         names: bool = False,
     ) -> pd.DataFrame:
         """Return every instance of a pattern, the worst first.
@@ -908,23 +925,35 @@ class Trace(OpenedTrace):
             Id or title of a property that is matched on a compound table (`tracecols patterns` says which).
         conventions, patterns, parameters, within, locations, rank, thread, topologies
             As for `analyze`.
+        raw : bool, optional
+            Integers, as in the compound tables: `severity`, `begin_time` and `end_time` in ticks, which `duration` and
+            `seconds` convert, and rows of other tables (`call_path`, `location`).
         names : bool, optional
-            Add the names of locations and regions, and call paths as text (`with_names`).
+            Add to these the names of locations and regions, and call paths as text (`with_names`).
 
         Returns
         -------
         DataFrame
-            severity (ticks, which `duration` converts, occurrences or bytes), call_path and location it is charged to,
-            begin_time and end_time of the waiting (ticks), and the columns of the compound table, with their rows there
-            as index.
+            `severity` (seconds, occurrences or bytes), `path`, `rank` and `thread` it is charged to, `begin_seconds` and
+            `end_seconds` of the waiting since the start of the recording, and the columns of the compound table for
+            people (`frame`), with their rows there as index.
+
+        Raises
+        ------
+        AnalysisError
+            If there is no such property, or it is computed from call paths.
         """
         families = load_all(patterns)
         choice = choose(None, parameters, within, self._narrowed(locations, rank, thread))
-        columns = find_matches(self.model, name, conventions, families, choice, topologies)
-        index = pd.Index(columns.pop("row"), name="row")
-        frame = pd.DataFrame(columns, index=index, copy=False)
-        frame = frame.sort_values("severity", ascending=False, kind="stable")
-        return self.with_names(frame) if names else frame
+        table, row, columns = find_matches(self.model, name, conventions, families, choice, topologies)
+        order = np.argsort(-columns["severity"], kind="stable")
+        found = {column: values[order] for column, values in columns.items()}
+        index = pd.Index(row[order], name="row")
+        if raw:
+            frame = pd.DataFrame(found, index=index, copy=False)
+            return self.with_names(frame) if names else frame
+        frame = self.readable.frame(table, lambda column: found[column], with_raw=False)
+        return frame.set_index(index).rename(columns={"severity_seconds": "severity"})
 
     # -- questions -------------------------------------------------------------------------------------------------
 

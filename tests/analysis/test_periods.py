@@ -399,6 +399,28 @@ def test_similar_periods__groups_phases_and_names_outliers():
     assert found.distance.max() <= 0.25
 
 
+def test_similar_periods__counts_of_polling_do_not_divide_phases():
+    """25 iterations, all but three within 0.4 % of each other, that poll now more, now less often: one group and three
+    outliers, not as many as there are numbers of calls (cloverleaf, issue 33, number 6)."""
+    program = Program()
+    main = program.masters[0].enter(0, "main")
+    t = 0
+    for k in range(25):
+        length = {0: 3000, 10: 1500, 20: 1500}.get(k, 1000 + k % 5)
+        main.enter(t, "step")
+        for part in range(20 + k % 4):
+            main.enter(t + 2 * part, "small").leave(t + 2 * part)
+        t += length
+        main.leave(t)
+    main.leave(t)
+    with program.trace() as trace:
+        found = trace.analyze(phases="step").similar_periods()
+    assert found.index[found.is_outlier].tolist() == [0]
+    assert (found.group == 0).sum() == 22
+    assert sorted(set(found.group.tolist())) == [-1, 0, 1]
+    assert found.group[10] == found.group[20] == 1
+
+
 def test_show__draws_each_row_over_time(tmp_path):
     from click.testing import CliRunner
 

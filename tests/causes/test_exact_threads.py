@@ -52,7 +52,7 @@ def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(
     thread.record(100, "ThreadEnd", team=pool, sequence=1)
     main.enter(12, JOIN).record(101, "ThreadWait", team=pool, sequence=1).leave(101, JOIN).leave(110, "main")
     trace = opened(archive, tmp_path)
-    cube, path = trace.analyze(), trace.critical_path()
+    cube, path = trace.analyze(), trace.critical_path(raw=True)
     check_laws(trace.model, cube)
     assert trace.model.created_threads.enter_time.tolist() == [30]
     create = f"main/{CREATE}"
@@ -338,7 +338,7 @@ def test_collectives__what_is_executed_inside_of_them_belongs_behind_their_begin
 def check_random(program, folder, monkeypatch):
     """Check the critical path of a random program, what must hold, and that neither depends on how events are read."""
     trace = tracecols.open(tracecols.convert(program.path, folder / "x.trace", jobs=1), jobs=1)
-    cube, path = trace.analyze(), trace.critical_path()
+    cube, path = trace.analyze(), trace.critical_path(raw=True)
     check_laws(trace.model, cube)
     check_path(trace.model, cube)
     stretches = path[["location", "begin_time", "end_time"]].to_numpy().tolist()
@@ -365,7 +365,7 @@ def test_random__bins_have_what_is_executed_in_them_on_the_critical_path(creates
     for seed in (10, 15):
         program = RandomThreads(seed, tmp_path / f"{seed}" / "traces.otf2", creates)
         trace = tracecols.open(tracecols.convert(program.path, tmp_path / f"{seed}.trace", jobs=1), jobs=1)
-        stretches = trace.critical_path()[["location", "begin_time", "end_time"]].to_numpy().tolist()
+        stretches = trace.critical_path(raw=True)[["location", "begin_time", "end_time"]].to_numpy().tolist()
         plain = trace.analyze()
         assert_same(plain, analyze(trace.store, "exact", phases="f"))
         cube = analyze(trace.store, "exact", bins=9)

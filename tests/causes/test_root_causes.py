@@ -220,7 +220,7 @@ def test_imbalance_of_the_critical_path__takes_no_wait_for_work(archive, analyze
 
 def test_critical_path__is_a_table_of_stretches():
     with late_twice().trace() as trace:
-        path = trace.critical_path("scalasca")
+        path = trace.critical_path("scalasca", raw=True)
     assert path.to_dict("records") == [
         {
             "location": 0,
@@ -244,7 +244,7 @@ def test_critical_path__is_a_table_of_stretches():
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
 def test_critical_path__goes_on_where_it_ends_and_is_as_long_as_its_cells(folder, tmp_path):
     trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))
-    path = trace.critical_path("scalasca")
+    path = trace.critical_path("scalasca", raw=True)
     assert (path.begin_time.to_numpy()[1:] == path.end_time.to_numpy()[:-1]).all()
     cells = trace.analyze("scalasca", properties=["critical_path"]).cells["critical_path"]
     assert (path.end_time - path.begin_time).sum() == pytest.approx(cells.value.sum(), rel=1e-9)

@@ -204,7 +204,7 @@ def test_examples__severity_is_where_the_picture_marks_it(names):
             declared = {p.id: p for p in properties(shown.conventions)}[name]
             if declared.pattern is not None:
                 # not only as much as is marked, but when
-                m = trace.matches(name, conventions=shown.conventions)
+                m = trace.matches(name, conventions=shown.conventions, raw=True)
                 instances = zip(m.location.tolist(), m.begin_time.tolist(), m.end_time.tolist(), strict=True)
                 assert sorted(instances) == marked, name
         if shown.conventions == "scalasca":

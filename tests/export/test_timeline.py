@@ -346,7 +346,7 @@ def test_critical_path__is_a_track_of_its_own_and_one_below_each_location(name, 
     late(archive)
     trace = convert(archive.write(), tmp_path)
     timeline = export(trace, tmp_path / name, waits="none")
-    stretches = trace.critical_path()
+    stretches = trace.critical_path(raw=True)
     assert stretches.location.tolist() == [0, 1]
     of = [s for slices in timeline.slices.values() for s in slices if s.category == "critical path"]
     whole = sorted((s for s in of if s.name != "critical path"), key=lambda s: s.begin)
@@ -370,7 +370,7 @@ def test_critical_path__of_recorded_traces_is_the_table(source, tmp_path):
     trace = convert(source, tmp_path)
     timeline = export(trace, tmp_path / "x.pftrace", waits="all")
     of = lines(trace, timeline)
-    expected = trace.critical_path()
+    expected = trace.critical_path(raw=True)
     expected = expected[expected.end_time > expected.begin_time]
     found = []
     for location, line in of.items():

@@ -64,7 +64,7 @@ def test_framed__is_what_was_tried_in_a_notebook(hybrid):
     both = hybrid.analyze(patterns=[family, other])
     assert (both.cells["mine"].key == both.cells["other"].key).all()
     assert (both.cells["mine"].value == both.cells["other"].value).all()
-    matches = hybrid.matches("mine", patterns=[family])
+    matches = hybrid.matches("mine", patterns=[family], raw=True)
     assert hybrid.duration(matches.end_time - matches.begin_time).tolist() == hybrid.duration(matches.severity).tolist()
 
 

@@ -82,7 +82,7 @@ def test_pattern__gets_seconds_as_ticks(hybrid):
         return parent.where(chosen, severity=duration[parent.row])
 
     def calls(**given):
-        return hybrid.matches("long", patterns=[long], parameters={"long": given})
+        return hybrid.matches("long", patterns=[long], parameters={"long": given}, raw=True)
 
     second = hybrid.manifest["clock"]["resolution"]
     all_of_1_ms, of_20_ms = calls(), calls(limit=0.02)
@@ -310,13 +310,50 @@ def test_choice__of_what_does_not_exist_is_an_error(hybrid, given, message):
 
 def test_matches__are_the_instances_with_their_times():
     with two_messages().trace() as trace:
-        m = trace.matches("mpi_latesender", names=True)
+        m = trace.matches("mpi_latesender", raw=True, names=True)
         assert m.severity.tolist() == [20, 15]  # the worst first
         assert m.begin_time.tolist() == [30, 5]
         assert m.end_time.tolist() == [50, 20]
         assert m.path.tolist() == ["main/MPI_Recv"] * 2
         # the index is the row of the compound table
         assert (trace.messages.loc[m.index, "recv"] == m.recv).all()
+
+
+def test_matches__are_for_people_unless_raw_is_asked_for():
+    """Seconds, rank, thread and names, as `top_instances` has them (issue 33, number 6)."""
+    with two_messages().trace() as trace:
+        found, raw = trace.matches("mpi_latesender"), trace.matches("mpi_latesender", raw=True)
+        resolution = trace.manifest["clock"]["resolution"]
+        assert found.index.tolist() == raw.index.tolist()
+        assert found.severity.tolist() == [20 / resolution, 15 / resolution]
+        assert found["rank"].tolist() == [1, 1] and found["thread"].tolist() == [0, 0]
+        assert found.path.tolist() == ["main/MPI_Recv"] * 2
+        assert found.begin_seconds.tolist() == trace.seconds(raw.begin_time).tolist()
+        assert found.send_rank.tolist() == [0, 0]
+        assert not [name for name in found if name.endswith(("_time", "location", "call_path"))]
+        best = trace.top_instances("mpi_latesender")
+        for column in ("severity", "begin_seconds", "end_seconds", "rank", "thread"):
+            assert best[column].tolist() == found[column].tolist()
+
+
+def test_critical_path__is_for_people_unless_raw_is_asked_for():
+    with two_messages().trace() as trace:
+        found, raw = trace.critical_path(), trace.critical_path(raw=True)
+        assert list(found) == [
+            "rank",
+            "thread",
+            "begin_seconds",
+            "end_seconds",
+            "seconds",
+            "begin_path",
+            "end_path",
+            "reason",
+        ]
+        assert found["rank"].tolist() == raw.location.tolist()
+        assert found.begin_seconds.tolist() == trace.seconds(raw.begin_time).tolist()
+        assert found.seconds.tolist() == trace.duration(raw.end_time - raw.begin_time).tolist()
+        assert found.begin_path.astype(object).fillna("").tolist() == raw.begin_call_path.tolist()
+        assert found.reason.tolist() == raw.reason.tolist()
 
 
 @pytest.mark.slow
@@ -326,7 +363,7 @@ def test_matches__add_up_to_the_severities(hybrid, conventions):
     matched = 0
     for name in cube.properties.id:
         try:
-            m = hybrid.matches(name, conventions)
+            m = hybrid.matches(name, conventions, raw=True)
         except AnalysisError as error:
             assert "not matched instance by instance" in str(error)
             continue

@@ -439,7 +439,7 @@ def test_sweep3d__is_refilled_from_each_corner_once_per_iteration(
     m = refill_rows(trace, grid)
     cube = trace.analyze(topologies=grid)
     for name in (n for n in cube.properties.id if "wavefront" in n):
-        found = trace.matches(name, topologies=grid)
+        found = trace.matches(name, topologies=grid, raw=True)
         assert found.severity.sum() == cube.cells[name].value.sum()
         assert (m.loc[found.index, "corner"] >= 0).all()
     starts = m[m.corner >= 0].groupby(["recv_location", "corner"]).size()

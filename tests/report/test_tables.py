@@ -47,7 +47,7 @@ def test_table__leaves_out_columns_for_readable_texts():
     shown = lines(table(width=58, spare=(2, 1)))
     assert "largest" not in shown[0] and "computation" not in shown[0]
     assert shown[2].endswith("exchange_of_all_borders/MPI_Waitall")
-    assert "largest" in lines(table(width=75, spare=(2, 1)))[0]
+    assert "largest" in lines(table(width=80, spare=(2, 1)))[0]
 
 
 @pytest.mark.parametrize(("width", "expected"), [(11, "after - bef"), (9, "aft...ore"), (3, "..."), (5, "a...e")])

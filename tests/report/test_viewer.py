@@ -590,6 +590,61 @@ def test_overview__tells_the_diagnosis_and_selects_what_a_finding_is_about(brows
     assert shown.count() == 1
 
 
+def test_overview__shows_advice_and_all_of_five_findings(browser, cube, tmp_path):
+    """Advice was only a tooltip, paths lost their leaf, and two of five findings fitted at 900 px (issue 33, 6)."""
+    report = Report(browser, cube.report(tmp_path / "f.html"), width=1400, height=900)
+    shown, found = report.pane("overview"), cube.diagnosis()
+    rows = shown.locator(".tc-finding").all()
+    for row, f in zip(rows, found.findings, strict=True):
+        assert f.advice in row.inner_text()
+    leaf = found.findings[0].where.call_path.rpartition("/")[2]
+    assert leaf in rows[0].inner_text()
+    details = shown.locator(".tc-detail").all()
+    assert all(d.evaluate("(e) => e.scrollWidth <= e.clientWidth") for d in details)
+    box = shown.bounding_box()
+    visible = [row for row in rows if row.bounding_box()["y"] + 20 <= box["y"] + box["height"]]
+    assert len(visible) >= 4
+    report.context.close()
+
+
+def test_page__begins_at_its_top_on_a_low_screen(browser, cube, tmp_path):
+    report = Report(browser, cube.report(tmp_path / "f.html"), width=1200, height=600)
+    report.page.wait_for_timeout(300)
+    assert report.page.evaluate("() => [window.scrollX, window.scrollY]") == [0, 0]
+    report.context.close()
+
+
+def test_escape__closes_colours_wherever_the_focus_is(browser, cube, tmp_path):
+    report = Report(browser, cube.report(tmp_path / "f.html"))
+    report.page.get_by_role("button", name="Colours").click()
+    assert report.page.get_by_role("dialog", name="Colours").count() == 1
+    report.page.keyboard.press("Escape")
+    report.settle()
+    assert report.page.get_by_role("dialog", name="Colours").count() == 0
+    report.context.close()
+
+
+def test_command__of_a_report_names_a_store_that_is_there(data, tmp_path, monkeypatch):
+    """A report of run1.severity said hybrid_2x3.trace, which was never there (issue 33, number 6)."""
+    monkeypatch.chdir(tmp_path)
+    trace = tracecols.convert(data / "hybrid_2x3", tmp_path / "run1.trace")
+    tracecols.open(trace).analyze().save(tmp_path / "run1.severity")
+    run = CliRunner().invoke
+    for given, expected in (("run1.severity", "run1.trace"), ("run1.trace", "run1.trace")):
+        assert run(group, ["report", given, "-o", "x.html", "--force"]).exit_code == 0
+        assert header_of(tmp_path / "x.html")["store"] == expected
+    tracecols.convert(data / "coll", tmp_path / "run2.trace")
+    shutil.copytree(tmp_path / "run1.severity", tmp_path / "run2.severity")
+    assert run(group, ["report", "run2.severity"]).exit_code == 0
+    assert header_of(tmp_path / "run2.html")["store"] == ""  # that of another run is not taken for it
+
+
+def header_of(path):
+    """The header of a report."""
+    encoded = re.search(r'id="tracecols-header">([^<]*)<', path.read_text(encoding="utf-8"))[1]
+    return json.loads(zlib.decompress(base64.b64decode(encoded), -15))
+
+
 @pytest.mark.slow
 def test_modes__have_their_own_wholes(report, cube):
     report.open(link(cube, [("mpi", False)]))

@@ -362,7 +362,7 @@ def test_rules__of_a_region(data, tmp_path):
 def test_rules__of_programs_without_mpi(data, tmp_path):
     trace = tracecols.open(tracecols.convert(data / "omp_basic", tmp_path / "o.trace"))
     found = evaluate(trace)
-    assert {f.rule: f.severity for f in found if f.severity} == {}
+    assert [f.rule for f in found if f.severity] == ["other_losses"]
     with pytest.raises(RuleError, match="no rule 'cost'\n  did you mean costs"):
         evaluate(trace, ["cost"])
     with pytest.raises(tracecols.errors.AnalysisError, match="no conventions"):
@@ -395,7 +395,7 @@ def test_command__prints_ranked_findings(data, tmp_path):
     shares = [float(line.split("%")[0]) for line in lines if line[:8].strip().endswith("%")]
     assert shares == sorted(shares, reverse=True)
     assert len(shares) > 5
-    assert "Uneven MP Distribution  uneven_mp_distribution  threshold 20.0%" in result.output
+    assert "Uneven Communication (Uneven MP Distribution)  uneven_mp_distribution  threshold 20.0%" in result.output
     assert "more; --rows shows them" in result.output
     result = run(group, ["rules", str(cube)])
     assert "overloaded_master: needs the trace: give the store instead of the cube" in result.output
@@ -430,3 +430,14 @@ def test_command__needs_a_cube_or_a_store(tmp_path):
     result = CliRunner().invoke(group, ["rules", str(tmp_path)])
     assert result.exit_code == 1
     assert "is not a store" in result.output
+
+
+def test_other_losses__are_what_is_neither_computation_nor_mpi(tmp_path, data):
+    """Rules know MPI only; what the diagnosis finds besides is said, and together they are all of the time."""
+    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
+    cube = trace.analyze().focused()
+    (found,) = tracecols.rules.evaluate(cube, "other_losses")
+    lost = cube.total("time") - cube.total("comp") - cube.total("mpi")
+    assert found.severity == pytest.approx(lost, rel=1e-9)
+    assert [s.name for s in found.statements] == ["Idle Threads", "OpenMP"]
+    assert found.statements[0].severity == pytest.approx(cube.total("omp_idle_threads"))

@@ -640,3 +640,19 @@ def test_compare__writes_the_difference_as_a_report(saved, tmp_path):
         ["compare", str(saved / "before.severity"), str(saved / "after.severity"), "-o", str(tmp_path / "page.html")],
     )
     assert result.exit_code == 1 and "is no report of tracecols" in result.output
+
+
+def test_compare__of_a_whole_and_a_part_has_no_speedup(tmp_path, data):
+    """A run against the analysis of a tenth of it is not ten times as fast (issue 33, number 6)."""
+    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
+    whole = trace.analyze().save(tmp_path / "whole.severity")
+    part = trace.analyze(start=0.3, stop=0.35).save(tmp_path / "part.severity")
+    result = CliRunner().invoke(group, ["compare", str(whole), str(part)])
+    assert result.exit_code == 0
+    row = next(line for line in result.stdout.splitlines() if line.startswith("part "))
+    assert row.split()[3:] == ["0.050000", "s"]
+    assert "look at different things, so that there is no speedup: whole: not narrowed; part: " in result.stdout
+    runs = tracecols.compare([tracecols.read_cube(whole), tracecols.read_cube(part)])
+    assert runs.scaling().speedup.isna().all()
+    same = tracecols.compare([tracecols.read_cube(whole)] * 2)
+    assert (same.scaling().speedup.dropna() == 1).all()

@@ -16,10 +16,11 @@ from support.small_cubes import ODD_NAMES, small_cube
 
 import tracecols
 from tracecols.cli import group
+from tracecols.enhance.scan.paths import function_name
 from tracecols.errors import SeverityError
 from tracecols.report.diagnosis import HEIGHT, WIDTH, details, fitted, payers, percent
 from tracecols.schema.kinds import EventKind
-from tracecols.severity import Cells, diagnosis, focus
+from tracecols.severity import Cells, diagnosis, focus, wording
 from tracecols.severity.axes import CallAxis
 
 
@@ -591,6 +592,7 @@ def test_diagnosis__of_many_call_paths_and_a_long_name_is_small():
         ("main/int f(A const&, B*)/MPI_Send", 20, "main/f/MPI_Send"),
         ("main/!$omp parallel @x.c:5", 40, "main/!$omp parallel @x.c:5"),
         ("a" * 50, 21, "a" * 9 + "..." + "a" * 9),
+        ("int main(int, char**)/f", 80, "main/f"),
     ],
 )
 def test_fitted__shortens_in_the_middle(path, width, expected):
@@ -680,3 +682,25 @@ def test_masters__are_the_first_threads_of_processes(traces):
         found = diagnosis.masters(cube)
         np.testing.assert_array_equal(s.thread[found], np.zeros(s.n_locations))
         np.testing.assert_array_equal(s.rank[found], s.rank)
+
+
+@pytest.mark.parametrize(
+    ("signature", "name"),
+    [
+        ("int main(int, char**)", "main"),
+        ("main", "main"),
+        ("void f<int, std::vector<double> >(A const&)", "f"),
+        ("std::vector<int, std::allocator<int> >::push_back(int const&)", "std::vector::push_back"),
+        ("(anonymous namespace)::Solver::step(double) const", "(anonymous)::Solver::step"),
+        ("double* allocate(unsigned long)", "allocate"),
+        ("Matrix::operator()(int, int)", "Matrix::operator()"),
+        ("std::ostream& operator<<(std::ostream&, A const&)", "operator<<"),
+        ("!$omp parallel @solve.f90:46", "!$omp parallel @solve.f90:46"),
+        ("MPI_Send", "MPI_Send"),
+    ],
+)
+def test_function_name__is_one_spelling_of_a_signature(signature, name):
+    """A finding had `int main(int, char**)` in one line and `main` in the next (issue 33, number 6)."""
+    assert function_name(signature) == name
+    assert wording.short(signature) == name[:40]
+    assert fitted(f"{signature}/MPI_Send", 400) == f"{name}/MPI_Send"

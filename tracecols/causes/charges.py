@@ -26,15 +26,13 @@ from tracecols.kernels import causes as kernels
 from tracecols.kernels.orders import order_by
 from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
+from tracecols.schema.notes import CONVENTIONS
 
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
 
 DENSE = 1 << 20
 """Times of locations by call path that are compared with the critical path at once, though most may be zero."""
-
-DIFFERENCES = "differences from conventions scalasca in root causes"
-"""How the note begins that says what differs from the reference."""
 
 Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Times]
 """Numbers of properties, or one for all, call paths, locations and times."""
@@ -364,7 +362,7 @@ def _differences(
         ),
     )
     texts = [text for n, text in found if n]
-    return {f"{DIFFERENCES}: {'; '.join(texts)}": len(texts)} if texts else {}
+    return {f"{CONVENTIONS}: {'; '.join(texts)}": len(texts)} if texts else {}
 
 
 def _impacts(

@@ -13,7 +13,7 @@ from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import memory, parameters, seconds
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, option, part_options
-from tracecols.schema.notes import note
+from tracecols.schema.notes import note, worth_telling
 from tracecols.schema.severity import DEFAULT
 
 
@@ -172,7 +172,7 @@ def analyze(
         cube = run(request, OpenedTrace(store, jobs, budget), cluster, progress)
     cube.save(output, force=force)
     echo(f"{output}: {cube.summary()}")
-    for what, n in cube.facts["counts"].items():
+    for what, n in worth_telling(cube.facts["counts"]).items():
         echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)
     if "time" in cube.cells and not shown.quiet:
         is_terminal = sys.stdout.isatty()

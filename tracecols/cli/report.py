@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import option
+
+if TYPE_CHECKING:
+    from tracecols.severity.cube import SeverityCube
 
 
 @click.command()
@@ -47,7 +51,8 @@ def report(
     report_output(output, force=force).check()
     cube = cube_of(severity, jobs)
     found = None if sources is None else Sources.of(cube.call_paths, sources)
-    path = write_page(cube, output, title, found, force=force, with_startup=with_startup)
+    store = store_of(severity, cube)
+    path = write_page(cube, output, title, found, force=force, with_startup=with_startup, store=store)
     echo(f"{path}: {path.stat().st_size:,} bytes")
     if found is not None and found.note:
         echo(f"note: {len(found.missing)} {found.note}", err=True)
@@ -62,3 +67,22 @@ def report_name(source: Path) -> str:
 
     named = source.resolve() if is_store(source) or holds_cube(source) else store_name(source)
     return named.stem
+
+
+def store_of(source: Path, cube: SeverityCube) -> str:
+    """Return the store that a cube was made of, if it is its source, beside it, or here; empty otherwise."""
+    from tracecols.cli.sources import holds_cube, is_store, properties_of
+    from tracecols.errors import TracecolsError
+    from tracecols.severity.diagnosis import name_of
+
+    if is_store(source) and not holds_cube(source):
+        return str(source)
+    names = dict.fromkeys(f"{name}.trace" for name in (source.name.partition(".")[0], name_of(cube)) if name)
+    recorded = ((cube.facts.get("trace") or {}).get("source") or {}).get("path")
+    for path in (folder / name for folder in (source.parent, Path()) for name in names):
+        try:
+            if path.exists() and is_store(path) and properties_of(path).get("path") == recorded:
+                return str(path)
+        except TracecolsError:
+            continue
+    return ""

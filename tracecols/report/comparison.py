@@ -67,7 +67,8 @@ class ComparisonDisplay:
         runtimes, sizes = self.runs.runtimes(), [self.runs.size(cube) for cube in self.runs.cubes]
         for name, (processes, threads), runtime in zip(self.runs.names, sizes, runtimes, strict=True):
             speedup = ratio(runtimes[0], runtime)
-            measured = [f"{runtime:,.6f} s", f"{speedup:.2f}", f"{speedup * sizes[0][1] / threads:.1%}"]
+            gained = [f"{speedup:.2f}", f"{speedup * sizes[0][1] / threads:.1%}"]
+            measured = [f"{runtime:,.6f} s", *(gained if self.runs.is_of_equal_parts else ["", ""])]
             made.add(name, f"{processes:,}", f"{threads:,}", *(measured if math.isfinite(speedup) else [""] * 3))
         yield made
         if any("focus" in cube.facts for cube in self.runs.cubes):

@@ -23,8 +23,9 @@ def render(prediction: Prediction, savings: pd.DataFrame, factor: float, width: 
     yield _runtimes(prediction, width)
     if prediction.changes == Changes():
         yield ""
-        yield Text("What helps most", "bold")
-        yield _gains(prediction, width)
+        gains = prediction.gains[prediction.gains["saving"] > 0]
+        yield Text("What helps most" if len(gains) else "Neither another network nor balance helps", "bold")
+        yield from [_gains(gains, width)] if len(gains) else []
     if savings.empty:
         return
     yield ""
@@ -56,10 +57,10 @@ def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) 
     yield made
 
 
-def _gains(prediction: Prediction, width: int) -> TextTable:
+def _gains(gains: pd.DataFrame, width: int) -> TextTable:
     """Return what changes of the whole run would save."""
     made = TextTable("gain", "of runtime", "<option", "<change", width=width)
-    for row in prediction.gains.to_dict("records"):
+    for row in gains.to_dict("records"):
         share = f"{row['share']:.1%}" if math.isfinite(row["share"]) else "-"
         made.add(f"{row['saving']:,.6f} s", share, row["option"], row["change"])
     return made

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tracecols.given.parameters import Parameter
 from tracecols.rules.base import Evidence, Result, Statement, rule
+from tracecols.schema.properties import COMPUTATION, EXECUTION, TIME
 from tracecols.severity.cells import Cells
 
 IO_ROLES = ("file_io", "file_io_metadata")
@@ -47,10 +48,37 @@ def io_costs(e: Evidence, *, regions: str) -> Result:
     return Result(e.seconds(e.cells("mpi_io") + e.cells("time").on(others)), note=note)
 
 
-@rule("costs", "Costs", "Communication, synchronization and I/O costs together.")
+@rule(
+    "costs", "Communication, Synchronisation and I/O (Costs)", "Communication, synchronization and I/O costs together."
+)
 def costs(e: Evidence) -> Result:
     """The sum of the previous three properties."""
     return Result(sum(e.result(part).severity for part in (communication_costs, synchronization_costs, io_costs)))
+
+
+@rule(
+    "other_losses",
+    "Other Losses",
+    "Time that is no computation and that the other rules do not look at: of threads, idle cores, devices; by property.",
+    measures="of all time",
+)
+def other_losses(e: Evidence) -> Result:
+    """Not in the class library, which knows MPI only: what the diagnosis finds besides."""
+    axis = e.cube.properties
+    beside = [
+        name
+        for top in (TIME, EXECUTION)
+        for name in axis.children.get(top, ())
+        if name not in (EXECUTION, COMPUTATION, "mpi") and axis.adds_up(name) and not axis.overlaps[axis.number[name]]
+    ]
+    whole = e.seconds(e.cells(TIME))
+    lost = {name: e.seconds(e.cells(name)) for name in beside}
+    found = [
+        Statement(axis.title[axis.number[name]], seconds / whole, "share", seconds)
+        for name, seconds in sorted(lost.items(), key=lambda part: -part[1])
+        if seconds > 0 and whole
+    ]
+    return Result(sum(s.severity for s in found), found, note="tracecols diagnose says who causes it" if found else "")
 
 
 def statements(e: Evidence) -> tuple[Cells, NDArray[np.float64]]:
@@ -132,7 +160,7 @@ def big_messages(e: Evidence, *, threshold: float) -> Result:
 
 @rule(
     "uneven_mp_distribution",
-    "Uneven MP Distribution",
+    "Uneven Communication (Uneven MP Distribution)",
     "Costs of communication statements that take some processes much longer than others.",
     parameters={"threshold": Parameter(0.5, "share", "standard deviation over processes, in parts of their mean, above which it is uneven")},
     measures="deviation",

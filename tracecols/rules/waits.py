@@ -68,7 +68,12 @@ def _rank_exists(e: Evidence, master: int) -> str:
     return "" if (e.cube.system.rank == master).any() else f"there is no rank {master}"
 
 
-@rule("slow_slaves", "Slow Slaves", "Time the master waits for messages that are sent late.", parameters=MASTER)
+@rule(
+    "slow_slaves",
+    "Late Workers (Slow Slaves)",
+    "Time the master waits for messages that are sent late.",
+    parameters=MASTER,
+)
 def slow_slaves(e: Evidence, *, master: int) -> Result:
     """Late senders of messages to a distinct master."""
     cells = e.cells("mpi_latesender")
@@ -112,7 +117,7 @@ def _properties_of_master(master: int) -> list[Property]:
 
 
 @rule(
-    "overloaded_master", "Overloaded Master",
+    "overloaded_master", "Overloaded Main Process (Overloaded Master)",
     "Time slaves wait for new tasks of the master, or for it to receive results.",
     parameters=MASTER, needs="trace", confidence=LATE_RECEIVER_CONFIDENCE, properties=_properties_of_master,
 )  # fmt: skip

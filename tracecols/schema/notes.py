@@ -6,6 +6,7 @@ Cubes and stores keep the text for several things, whatever the number. Notes of
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 
 COUNTED = (
@@ -108,6 +109,15 @@ COUNTED = (
     "{message or participant|messages and participants} outside of MPI calls, left out",
 )
 """What is counted, as the beginning of a text: in braces what is said of one, and of several; `...` is any text."""
+
+
+CONVENTIONS = "differences from conventions scalasca in root causes"
+"""What notes about conventions begin with: they are about every trace, and `tracecols info` of a cube tells them."""
+
+
+def worth_telling(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the notes of a cube that are told at every turn: all but those about conventions."""
+    return {what: n for what, n in counts.items() if not what.startswith(CONVENTIONS)}
 
 
 @cache

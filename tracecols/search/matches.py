@@ -15,6 +15,7 @@ from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Family, Property
 from tracecols.patterns.matches import Cause, Causes, Matches
 from tracecols.patterns.registry import CONVENTIONS, find_declared, needed
+from tracecols.schema import Column, Table
 from tracecols.schema.causes import WAITS
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import EVERYTHING, Choice, declared_for, with_topologies
@@ -45,7 +46,7 @@ def find_matches(
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
-) -> dict[str, NDArray[Any]]:
+) -> tuple[Table, NDArray[np.int64], dict[str, NDArray[Any]]]:
     """Find every instance of a pattern.
 
     Parameters
@@ -57,10 +58,13 @@ def find_matches(
 
     Returns
     -------
-    dict of str to (n,) array
-        `row` in the compound table, `severity` (ticks, occurrences or bytes), `call_path` and `location` it is charged
-        to, `begin_time` and `end_time` of the waiting where the pattern says (ticks, -1 else), and the table's other
-        columns.
+    table : Table
+        Declares the columns.
+    row : (n,) int64
+        Of the compound table.
+    columns : dict of str to (n,) array
+        `severity` (ticks, occurrences or bytes), `call_path` and `location` it is charged to, `begin_time` and
+        `end_time` of the waiting where the pattern says (ticks, -1 else), and the compound table's other columns.
 
     Raises
     ------
@@ -78,14 +82,27 @@ def find_matches(
     found = found.where((found.call_path >= 0) & choice.mask(model, found.call_path, found.location))
     begin, end = times_of(p, by_id, table, found)
     own: dict[str, NDArray[Any]] = {
-        "row": found.row,
         "severity": found.severity,
         "call_path": found.call_path,
         "location": found.location,
         "begin_time": begin,
         "end_time": end,
     }
-    return {**own, **{c: table[c][found.row] for c in table.table.names if c not in own}}
+    others = [c for c in table.table.columns if c.name not in own]
+    declared_so = Table(f"matches of {p.id}", "a match", (*columns_of(p), *others))
+    return declared_so, found.row, {**own, **{c.name: table[c.name][found.row] for c in others}}
+
+
+def columns_of(p: Property) -> tuple[Column, ...]:
+    """Return the columns that all tables of matches have."""
+    unit = "ticks" if p.unit == "sec" else p.unit
+    return (
+        Column("severity", "int64", "what the match costs", unit, is_duration=True),
+        Column("call_path", "int32", "it is charged to", "", "call_paths"),
+        Column("location", "int32", "it is charged to", "", "locations"),
+        Column("begin_time", "int64", "when it begins; null if the pattern does not say", "ticks"),
+        Column("end_time", "int64", "when it ends; null if the pattern does not say", "ticks"),
+    )
 
 
 def causes_of(

@@ -176,6 +176,11 @@ class Comparison:
         return path, most
 
     @property
+    def is_of_equal_parts(self) -> bool:
+        """Whether all analyses look at the same part of a run, so that their runtimes can be compared."""
+        return len({in_words(cube.facts) for cube in self.cubes}) == 1
+
+    @property
     def notes(self) -> list[str]:
         """What a reader should know: where the runs are of different kinds."""
         roots = {str(n) for c in self.cubes for n in c.call_paths.name[c.call_paths.parent < 0]}
@@ -187,9 +192,9 @@ class Comparison:
         if len(conventions) > 1:
             found.append(f"the rules of the analyses differ: {', '.join(sorted(conventions))}")
         narrowed = [in_words(c.facts) for c in self.cubes]
-        if len(set(narrowed)) > 1:
+        if not self.is_of_equal_parts:
             told = (f"{name}: {words or 'not narrowed'}" for name, words in zip(self.names, narrowed, strict=True))
-            found.append(f"the analyses look at different things: {'; '.join(told)}")
+            found.append(f"the analyses look at different things, so that there is no speedup: {'; '.join(told)}")
         lengths = {len(c.periods) for c in self.cubes if c.periods is not None}
         if self.has_phases and len(lengths) > 1:
             kind = self.united[0].divided().kind
@@ -333,6 +338,7 @@ class Comparison:
         with np.errstate(divide="ignore", invalid="ignore"):
             for i, frame in enumerate(frames):
                 speedup = frames[0]["mean"].to_numpy() / frame["mean"].to_numpy()
+                speedup = speedup if self.is_of_equal_parts else np.full(speedup.size, np.nan)
                 efficiency = speedup * n_threads / frame.threads.to_numpy()
                 frames[i] = frame.assign(speedup=speedup, efficiency=efficiency)
         return pd.concat(frames, ignore_index=True)

@@ -400,7 +400,10 @@ def efficiencies(
     if ideal not in (None, *IDEALS):
         raise SeverityError(f"the ideal network cannot be found by {show(ideal)}\n  there are {', '.join(IDEALS)}")
     if ideal == DIMEMAS:
-        raise SeverityError("a cube cannot be replayed with the rules of Dimemas\n  give the trace")
+        raise SeverityError(
+            "the ideal network of Dimemas needs the events of the run, and a cube has none\n  ask the trace: trace.efficiencies(ideal='dimemas')",
+            in_shell="give the store or the archive of the trace: tracecols efficiency NAME.trace --ideal dimemas",
+        )
     if ideal == REPLAY and (within is not None or with_startup or not has_replay(cube)):
         has_not = "has no replay of a part of it" if within is not None else "was made without a replay"
         raise SeverityError(

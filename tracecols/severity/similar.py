@@ -24,12 +24,19 @@ FAR = 5.0
 """Median deviations from the median of a group's times from which on a phase is an outlier."""
 
 
+NEAR = 0.1
+"""Part of the tolerance within which the times of phases lie whose counts differ a little, so that they are alike."""
+
+FACTORS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
+"""Odd numbers with which features are mixed."""
+
+
 def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.25) -> pd.DataFrame:
     """Group phases, or bins, that are alike.
 
     Two are alike if their call paths are visited the same number of times, and they send, receive and so on equally
     often, on every location; and if what a property takes there, exclusively, differs by no more than a share of it
-    all. Groups are formed one after the other, around the phase whose total is the median of those that are left; O(n
+    all. Where that is less than a tenth of that share, counts may differ by the share, too, as those of polling do. Groups are formed one after the other, around the phase whose total is the median of those that are left; O(n
     groups) in the number of cells.
 
     Parameters
@@ -65,32 +72,21 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance <= 1:
         raise SeverityError(f"{show(tolerance)} is no tolerance\n  give a share from 0 to 1")
     n = len(axis)
-    cells = cube.period_cells[name]
-    cells = cells.where(cells.period >= 0)
-    _, feature = np.unique((cells.call_path.astype(np.int64) << 32) | cells.location, return_inverse=True)
-    n_features = int(feature.max(initial=-1)) + 1
-    period, value = cells.period.astype(np.int64), cells.value.astype(np.float64)
-    by_period = np.argsort(period, kind="stable")
-    starts = np.searchsorted(period[by_period], np.arange(n + 1))
-    size = np.bincount(period, np.abs(value), n)
-    pattern = _patterns(cube, n)
+    values, counts = Profiles.of_values(cube, name, n), Profiles.of_counts(cube, n)
+    size, pattern = values.size, counts.patterns()
     group, leader, distance = np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n)
     left = np.ones(n, bool)
     formed: list[tuple[int, NDArray[np.int64]]] = []
     while left.any() and len(formed) < MOST_GROUPS:
         # of the most frequent pattern of those that are left, the lowest number of equals
-        kinds, first, counts = np.unique(pattern[left], return_index=True, return_counts=True)
-        kind = kinds[np.lexsort((first, -counts))[0]]
+        kinds, first, often = np.unique(pattern[left], return_index=True, return_counts=True)
+        kind = kinds[np.lexsort((first, -often))[0]]
         mine = np.flatnonzero(left & (pattern == kind))
         middle = int(mine[np.argsort(size[mine], kind="stable")[(mine.size - 1) // 2]])
-        dense = np.zeros(n_features)
-        own = by_period[starts[middle] : starts[middle + 1]]
-        dense[feature[own]] = value[own]
-        # sum |a - b| = sum |b| + sum over the cells of a of |a - b| - |b|
-        more = np.bincount(period, np.abs(value - dense[feature]) - np.abs(dense[feature]), n)
-        largest = np.maximum(np.maximum(size, size[middle]), 1)
-        away = np.maximum(more + np.abs(dense).sum(), 0.0) / largest
-        members = mine[away[mine] <= tolerance]
+        away = values.away_from(middle)
+        # polling and the like: counts that differ a little in phases that take the same time
+        alike = (pattern == kind) | ((away <= tolerance * NEAR) & (counts.away_from(middle) <= tolerance))
+        members = np.flatnonzero(left & alike & (away <= tolerance))
         members = np.union1d(members, [middle])
         leader[members], distance[members] = middle, away[members]
         left[members] = False
@@ -104,7 +100,7 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
         is_outlier[members] = deviation > np.maximum(FAR * np.median(deviation), tolerance / 2 * size[members])
     return pd.DataFrame(
         {
-            "total": np.bincount(period, value, n) * cube.scale(name),
+            "total": values.total * cube.scale(name),
             "group": group,
             "representative": leader,
             "distance": distance,
@@ -114,22 +110,75 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
     )
 
 
-def _patterns(cube: Severities, n: int) -> NDArray[np.uint64]:
-    """Return a number for each period that is the same where all counts are: of visits, messages, collective
-    operations; (n,) uint64."""
-    result = np.zeros(n, np.uint64)
-    factors = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93], np.uint64)
-    for number, (name, unit) in enumerate(zip(cube.properties.id, cube.properties.unit, strict=True)):
+class Profiles:
+    """What each phase has, feature by feature: a value for each call path and location, or counts for these.
+
+    Parameters
+    ----------
+    period, feature : (n,) int64
+        Numbers of phases and of features.
+    value : (n,) float64
+    n : int
+        How many phases there are.
+    """
+
+    def __init__(
+        self, period: NDArray[np.int64], feature: NDArray[np.int64], value: NDArray[np.float64], n: int
+    ) -> None:
+        order = np.argsort(period, kind="stable")
+        self.period, self.value, self.n = period[order], value[order], n
+        _, self.feature = np.unique(feature[order], return_inverse=True)
+        self.starts = np.searchsorted(self.period, np.arange(n + 1))
+        self.size = np.bincount(self.period, np.abs(self.value), n)
+        self.total = np.bincount(self.period, self.value, n)
+
+    @classmethod
+    def of_values(cls, cube: Severities, name: str, n: int) -> Profiles:
+        """Return what a property has in each phase, by call path and location."""
         c = cube.period_cells[name]
-        if unit != "occ" or c.value.dtype.kind != "i" or cube.properties.children[name]:
-            continue
         c = c.where(c.period >= 0)
-        mixed = np.full(len(c), number + 1, np.uint64)
-        for factor, column in zip(factors, (c.call_path, c.location, c.value, c.value), strict=True):
+        feature = (c.call_path.astype(np.int64) << 32) | c.location
+        return cls(c.period.astype(np.int64), feature, c.value.astype(np.float64), n)
+
+    @classmethod
+    def of_counts(cls, cube: Severities, n: int) -> Profiles:
+        """Return all counts of each phase: of visits, messages, collective operations."""
+        axis = cube.properties
+        period, feature, value = ([np.zeros(0, np.int64)] for _ in range(3))
+        for number, (name, unit) in enumerate(zip(axis.id, axis.unit, strict=True)):
+            c = cube.period_cells[name]
+            if unit != "occ" or c.value.dtype.kind != "i" or axis.children[name]:
+                continue
+            c = c.where(c.period >= 0)
+            period.append(c.period.astype(np.int64))
+            at = c.call_path.astype(np.int64) * cube.system.n_locations + c.location
+            feature.append(at * len(axis.id) + number)
+            value.append(c.value.astype(np.int64))
+        counts = np.concatenate(value).astype(np.float64)
+        return cls(np.concatenate(period), np.concatenate(feature), counts, n)
+
+    def away_from(self, middle: int) -> NDArray[np.float64]:
+        """Return by which share each phase differs from one of them: the sum of the differences, without sign, of the
+        larger total; (n,) float64."""
+        dense = np.zeros(int(self.feature.max(initial=-1)) + 1)
+        own = slice(*self.starts[middle : middle + 2].tolist())
+        dense[self.feature[own]] = self.value[own]
+        # sum |a - b| = sum |b| + sum over the cells of a of |a - b| - |b|
+        there = dense[self.feature]
+        more = np.bincount(self.period, np.abs(self.value - there) - np.abs(there), self.n)
+        largest = np.maximum(np.maximum(self.size, self.size[middle]), 1)
+        return np.asarray(np.maximum(more + np.abs(dense).sum(), 0.0) / largest, np.float64)
+
+    def patterns(self) -> NDArray[np.uint64]:
+        """Return a number for each phase that is the same where all features are; (n,) uint64."""
+        result = np.zeros(self.n, np.uint64)
+        mixed = np.ones(self.feature.size, np.uint64)
+        value = self.value.astype(np.int64)
+        for factor, column in zip(FACTORS, (self.feature, value, value), strict=True):
             mixed = (mixed ^ column.astype(np.uint64)) * factor
             mixed ^= mixed >> np.uint64(29)
-        np.add.at(result, c.period, mixed)
-    return result
+        np.add.at(result, self.period, mixed)
+        return result
 
 
 def groups_in_words(table: pd.DataFrame) -> list[str]:

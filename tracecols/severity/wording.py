@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tracecols.enhance.scan.paths import function_name
 from tracecols.given.quantities import in_words
 
 Facts = Mapping[str, Any]
@@ -53,8 +53,7 @@ LONGEST = 40
 
 def short(region: str) -> str:
     """Return the name of a region without types and arguments of functions, and without the middle of a long one."""
-    found = re.match(r"(?:[^(]*[\s*&])?([^\s(*&]+)\(", region)
-    name = found[1] if found and not region.startswith("!$") else region
+    name = function_name(region)
     return name if len(name) <= LONGEST else f"{name[:20]}...{name[-17:]}"
 
 

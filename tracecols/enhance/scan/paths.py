@@ -263,12 +263,39 @@ def shortened(path: str, width: int = 400) -> str:
     return head + kept
 
 
+def function_name(name: str) -> str:
+    """Return the name of a function without its type, its arguments and those of templates: `main` for `int main(int,
+    char**)`; other names of regions stay as they are."""
+    if "(" not in name or name.startswith(("!$", "<")):
+        return name
+    text = name.replace("(anonymous namespace)", "{anonymous}")
+    operator = re.match(r"(?:.*[\s*&])?(\S*\boperator\W{1,3}?)\s*\(", text)
+    if operator:
+        return operator[1].replace("{anonymous}", "(anonymous)")
+    kept, depth = [], 0
+    for character in text:
+        depth -= character == ">"
+        if not depth and character not in "<>":
+            if character == "(":
+                break
+            kept.append(character)
+        depth += character == "<"
+    found = "".join(kept).split()
+    return found[-1].lstrip("*&").replace("{anonymous}", "(anonymous)") or name if found else name
+
+
+def without_arguments(path: str) -> str:
+    """Return a call path whose functions have their names only."""
+    return "/".join(map(function_name, path.split("/"))) if "(" in path else path
+
+
 def fitted(path: str, width: int) -> str:
-    """Shorten a call path in the middle: without arguments and types of functions, then without names, then within the
+    """Shorten a call path: without arguments and types of functions, then without names in its middle, then within the
     last name."""
+    path = without_arguments(path)
     if len(path) <= width:
         return path
-    text = shortened(re.sub(r"[^/]*?([^/\s(]+)\([^/]*", r"\1", path) if "(" in path else path, width)
+    text = shortened(path, width)
     if len(text) <= width:
         return text
     tail = (width - 3) // 2

@@ -41,7 +41,7 @@ from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.sources import Sources
 from tracecols.report.viewer.topologies import default_topology, topologies_of
-from tracecols.schema.notes import singular
+from tracecols.schema.notes import singular, worth_telling
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis, name_of
 from tracecols.severity.narrowed import asked_for
@@ -114,8 +114,13 @@ def _columns(*columns: NDArray[Any]) -> tuple[list[int], bytes]:
     return widths, b"".join(planes(c, w) for c, w in zip(columns, widths, strict=True))
 
 
-def pack(cube: SeverityCube, sources: Sources | None = None, with_startup: bool = False) -> Container:
+def pack(cube: SeverityCube, sources: Sources | None = None, with_startup: bool = False, store: str = "") -> Container:
     """Pack a cube: its focus, or the whole run.
+
+    Parameters
+    ----------
+    store : str
+        The path of the store of the trace; empty if it is not known.
 
     Returns
     -------
@@ -169,6 +174,7 @@ def pack(cube: SeverityCube, sources: Sources | None = None, with_startup: bool 
         "start": start,
         "start_call": leading.call_path if leading and cube.properties.number[leading.property] == start else -1,
         "overview": overview(cube, found),
+        "store": printable(store),
     }
     if cube.periods is not None:
         header["periods"] = _axis(cube, cube.periods)
@@ -264,7 +270,10 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
         "name": printable(name_of(cube)),
         "source": (trace.get("source") or {}).get("path", ""),
         "n_events": trace.get("n_events", 0),
-        "notes": {singular(what) if n == 1 else what: int(n) for what, n in (cube.facts.get("counts") or {}).items()},
+        "notes": {
+            singular(what) if n == 1 else what: int(n)
+            for what, n in worth_telling(cube.facts.get("counts") or {}).items()
+        },
         "properties": {
             "id": p.id,
             "parent": [p.number.get(name, -1) for name in p.parent],

@@ -66,6 +66,7 @@ def write_page(
     *,
     force: bool = False,
     with_startup: bool = False,
+    store: str = "",
 ) -> Path:
     """Write a cube as an HTML file that holds data, viewer and style, and loads nothing from anywhere.
 
@@ -80,6 +81,8 @@ def write_page(
         The folder that has the sources of the program: the file then holds the lines of the definitions of its regions.
     with_startup : bool, optional
         Show the whole run, with its start and its end; by default its focus (`severity.focus`).
+    store : str, optional
+        The store of the trace, for commands that the report gives; by default one that is called like the trace.
 
     Returns
     -------
@@ -96,7 +99,7 @@ def write_page(
     script, style = bundle()
     if isinstance(sources, str | Path):
         sources = Sources.of(cube.call_paths, sources)
-    packed = pack(cube, sources, with_startup)
+    packed = pack(cube, sources, with_startup, store)
     title = title if title is not None else title_of(cube) or path.stem
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "

@@ -73,10 +73,10 @@ function Splitter({ onMove, label }) {
   );
 }
 
-function Settings({ model, close }) {
+function Settings({ model }) {
   const { settings } = model;
   return (
-    <div class="tc-popup" role="dialog" aria-label="Colours" onKeyDown={(event) => event.key === "Escape" && close()}>
+    <div class="tc-popup" role="dialog" aria-label="Colours">
       <fieldset>
         <legend>Colours</legend>
         {Object.entries(SCALES).map(([key, { title }]) => (
@@ -141,7 +141,12 @@ export function App({ model, links, page }) {
   }, []);
   // keys work from the start
   useEffect(() => {
-    if (page && model.trees.properties.rows.length) model.trees.properties.tree.updateDomFocus();
+    if (!page || !model.trees.properties.rows.length) return;
+    model.trees.properties.tree.updateDomFocus();
+    // on a low screen the tree lies below the overview: the page begins at its top nevertheless
+    const stay = () => window.scrollTo(0, 0);
+    const focused = (event) => (stay(), event.currentTarget.removeEventListener("focusin", focused));
+    root.current.addEventListener("focusin", focused);
   }, []);
   const move = (left) => (pixels) => {
     const widths = [0, 2, 4].map((k) => columns.current.children[k].getBoundingClientRect().width);
@@ -152,6 +157,11 @@ export function App({ model, links, page }) {
     setShares(widths);
   };
   const keys = (event) => {
+    if (event.key === "Escape" && popup) {
+      setPopup("");
+      event.preventDefault();
+      return;
+    }
     if (
       event.target instanceof HTMLInputElement ||
       event.target instanceof HTMLSelectElement ||
@@ -199,7 +209,7 @@ export function App({ model, links, page }) {
               on={popup === "settings"}
               onClick={() => setPopup(popup === "settings" ? "" : "settings")}
             />
-            {popup === "settings" && <Settings model={model} close={() => setPopup("")} />}
+            {popup === "settings" && <Settings model={model} />}
           </span>
           {header.overview && (
             <Tool

@@ -38,9 +38,13 @@ function Efficiencies({ rows, lines }) {
   );
 }
 
-/** What a finding shows without being asked: where it lies, and who causes it or pays. */
-function brief(details) {
-  const words = details.some(([word]) => word === "cause") ? ["where", "cause"] : ["where", "pays"];
+/** Findings of which is shown where they lie and who causes them or pays; of the others only the gain and what to do. */
+const IN_FULL = 2;
+
+/** What a finding shows without being asked; the rest is its tooltip. */
+function brief(details, number) {
+  const who = details.some(([word]) => word === "cause") ? "cause" : "pays";
+  const words = number < IN_FULL ? ["gain", "where", who, "advice"] : ["advice"];
   return details.filter(([word]) => words.includes(word));
 }
 
@@ -61,7 +65,7 @@ export function Overview({ model }) {
       <div class="tc-findings">
         <h2>{overview.title}</h2>
         <ol>
-          {overview.findings.map((f) => (
+          {overview.findings.map((f, number) => (
             <li>
               <button
                 type="button"
@@ -75,7 +79,7 @@ export function Overview({ model }) {
                 </span>
                 <span class="tc-finding-text">
                   <b>{f.title}</b> <small>{f.seconds}</small>
-                  {brief(f.details).map(([word, text]) => (
+                  {brief(f.details, number).map(([word, text]) => (
                     <span class="tc-detail">
                       <i>{word}</i> {text}
                     </span>

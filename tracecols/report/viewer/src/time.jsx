@@ -83,15 +83,13 @@ function picture(seen, height, width, most, look) {
   return canvas;
 }
 
-/** The command that shows some periods as a timeline. */
-export function timelineCommand(name, periods, from, to) {
+/** The command that shows some periods as a timeline: of the store that the report was made beside, or of one of its name. */
+export function timelineCommand({ name, store }, periods, from, to) {
   const seconds = (ticks, round) => String(round(((ticks + periods.offset) / periods.resolution) * 1e9) / 1e9);
   const [begin, end] = [seconds(periods.begin[from], Math.floor), seconds(periods.end[to], Math.ceil)];
-  const file = (ending) => {
-    const text = (name || "NAME") + ending;
-    return /^[\w.+=-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`;
-  };
-  return `tracecols export ${file(".trace")} ${file(`.${periods.kind}${from === to ? from : `${from}-${to}`}.pftrace`)} --from ${begin} --to ${end}`;
+  const quoted = (text) => (/^[\w./+=-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`);
+  const file = (ending) => quoted((name || "NAME") + ending);
+  return `tracecols export ${store ? quoted(store) : file(".trace")} ${file(`.${periods.kind}${from === to ? from : `${from}-${to}`}.pftrace`)} --from ${begin} --to ${end}`;
 }
 
 /** When it happened: the selected severity by location and phase or bin, and above its sum over locations. */
@@ -412,7 +410,7 @@ export function Time({ model }) {
         )}
         <Legend model={model} range={range} unit={unit} note={group > 1 ? `a column is ${group} ${periods.kind}s` : ""} />
       </div>
-      {model.scope && <Command model={model} command={timelineCommand(cube.header.name, periods, ...model.scope)} />}
+      {model.scope && <Command model={model} command={timelineCommand(cube.header, periods, ...model.scope)} />}
       <div class="tc-time-frame" ref={frame} style={{ height: `${top + AXIS + Math.max(40, Math.min(112, 14 * rows.length))}px` }}>
         <canvas
           ref={canvas}
