@@ -46,6 +46,7 @@ class Evidence:
             "barrier": self._calls,
             "regions": self._regions,
             "lock": self._lock,
+            "measurement": lambda c: {},
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
 from tracecols.findings.cause import Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.replay.costs import MESSAGE_STEPS
@@ -79,7 +80,9 @@ def of_locks(s: Scenarios) -> list[Cause]:
     g, nodes = s.graph, s.graph.nodes
     n = len(nodes)
     edge = np.flatnonzero((g.edges.head < n) & (s.tail < n))
-    edge = edge[nodes.kind[g.edges.head[edge]] == NodeClass.LOCK]
+    at_lock = nodes.kind == NodeClass.LOCK
+    at_lock[s.calls[np.append(WINDOW_LOCK(s.model.regions), False)[s.call_region]]] = True
+    edge = edge[at_lock[g.edges.head[edge]]]
     if not edge.size:
         return []
     waits = np.maximum(s.losses()[g.edges.head[edge]], 0)

@@ -196,7 +196,8 @@ def _lock(f: Facts, s: Subject) -> str:
     held = f", {seconds(e['held_each'])} each time" if e.get("held_each") else ""
     if s.who:
         return f"{s.who} holds the lock of {s.region} longest{held}; others wait for it"
-    return f"threads wait for each other at the lock in {s.region}{held}"
+    who = "processes" if s.where.lower().startswith(("mpi_", "shmem_")) else "threads"
+    return f"{who} wait for each other at the lock in {s.region}{held}"
 
 
 def _barrier(f: Facts, s: Subject) -> str:
@@ -223,6 +224,11 @@ def _producer(f: Facts, s: Subject) -> str:
     return f"threads wait for work from {s.who}, which needs too long for {s.region}"
 
 
+def _measurement(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    return f"{number_of(e['n_visits'], 'call')} of {s.region} of {seconds(e['visit'])} each: recording them takes a part of the time"
+
+
 WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "computation": _computation,
     "imbalance": _imbalance,
@@ -237,6 +243,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "overlap": _overlap,
     "pipeline": _pipeline,
     "producer": _producer,
+    "measurement": _measurement,
 }
 
 
@@ -305,6 +312,7 @@ ADVICE = {
     "barrier": "Leave out barriers that no data depends on.",
     "overlap": "Compute what does not depend on the messages between posting and completing them.",
     "pipeline": "Divide the work into smaller blocks, so that the next rank can begin sooner; reorder sweeps.",
+    "measurement": "Leave short functions out of the recording (a filter of the measurement system) and measure again before anything else.",
     "producer": "Give out work earlier or in larger portions, let several threads produce it, or use fewer consumers.",
 }
 """By kind of cause what to do about it, where that depends on nothing else."""
@@ -334,6 +342,8 @@ def evidence(f: Facts, s: Subject) -> str:
         said.append(
             f"{s.region}: {number_of(e['n_regions'], 'region')}, per thread and region {seconds(e['work_each'])} of work, {seconds(e['lost_each'])} lost"
         )
+    if e.get("events_per_second"):
+        said.append(f"{e['events_per_second']:,.3g} events of short functions per second of computation")
     if e.get("more"):
         said.append(f"likewise {', '.join(short(name) for name in e['more'])}")
     if "n_messages" in e:
