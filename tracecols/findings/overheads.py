@@ -40,7 +40,7 @@ def of_overheads(s: Scenarios) -> list[Cause]:
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
     nodes = s.graph.nodes
     mine = np.flatnonzero(s.in_window & np.isin(nodes.kind, [int(c) for c in classes]))
-    for where, of in _largest(s, mine, s.weight[mine]):
+    for where, of in largest(s, mine, s.weight[mine]):
         change = s.without_weight(of)
         gain = s.gain(change)
         if gain > 0:
@@ -59,7 +59,7 @@ def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array([most], np.int64) if is_one else NOBODY
 
 
-def _largest(
+def largest(
     s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64]
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield the regions of the program in which some nodes take most, with these nodes, and for each the call path with
@@ -87,7 +87,7 @@ def of_locks(s: Scenarios) -> list[Cause]:
         return []
     waits = np.maximum(s.losses()[g.edges.head[edge]], 0)
     found = []
-    for where, of in _largest(s, g.edges.head[edge], waits):
+    for where, of in largest(s, g.edges.head[edge], waits):
         change = Change(cut=edge[np.isin(g.edges.head[edge], of)])
         gain = s.gain(change)
         if gain > 0:
@@ -105,10 +105,10 @@ def of_barriers(s: Scenarios) -> list[Cause]:
 
 def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:
     """Return what would be gained, after all else is mended, if nobody waited for messages: by where."""
-    return _without_edges(s, "pipeline", _message_edges(s), mended)
+    return _without_edges(s, "pipeline", message_edges(s), mended)
 
 
-def _message_edges(s: Scenarios) -> NDArray[np.int64]:
+def message_edges(s: Scenarios) -> NDArray[np.int64]:
     e, n = s.graph.edges, len(s.graph.nodes)
     return np.flatnonzero((e.head < n) & (s.tail < n) & (e.steps == MESSAGE_STEPS))
 
@@ -119,7 +119,7 @@ def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Seq
     heads = heads[s.in_window[heads]]
     lost = s.losses(mended)
     found = []
-    for where, of in _largest(s, heads, lost[heads]):
+    for where, of in largest(s, heads, lost[heads]):
         change = Change(cut=edge[np.isin(s.graph.edges.head[edge], of)])
         gain = s.gain(change, mended)
         if gain > 0:
@@ -150,8 +150,8 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     after = np.minimum(head + 1, len(nodes) - 1)
     follows = np.where(nodes.location[after] == nodes.location[head], s.weight[after], 0)
     found = []
-    edges = _message_edges(s)
-    for where, of in _largest(s, np.unique(head), s.losses()[np.unique(head)]):
+    edges = message_edges(s)
+    for where, of in largest(s, np.unique(head), s.losses()[np.unique(head)]):
         mine = np.isin(head, of)
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:

@@ -4,7 +4,7 @@ end."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -58,11 +58,15 @@ class Change:
         Ticks by which their weights shrink; negative where they grow.
     cut : (n_cut,) int64
         Edges that keep nothing waiting.
+    moved, to : (n_moved,) int64
+        Edges that lead to other nodes, and which these are.
     """
 
     node: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     less: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     cut: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    moved: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    to: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class Scenarios:
@@ -135,7 +139,19 @@ class Scenarios:
 
     def sweep(self, changes: Iterable[Change] = ()) -> Rows:
         """Return the times of the nodes after some changes together; (n_nodes,) int64."""
-        return self.graph.sweep(*self._changed(changes))
+        changes = list(changes)
+        return self._ordered(changes).sweep(*self._changed(changes))
+
+    def _ordered(self, changes: Sequence[Change]) -> Graph:
+        """Return the graph in which edges lead where some changes have them; the same if that contradicts others."""
+        g, moved = self.graph, [c for c in changes if c.moved.size]
+        if not moved:
+            return g
+        head = g.edges.head.copy()
+        for c in moved:
+            head[c.moved] = c.to
+        result = Graph(g.nodes, replace(g.edges, head=head), g.n_hubs, g.time, g.counts, g.weight, g.lag)
+        return g if result.stuck.any() else result
 
     def _changed(self, changes: Iterable[Change]) -> tuple[Rows, Rows]:
         weight, lag = self.weight, self.lag
@@ -164,7 +180,7 @@ class Scenarios:
     def lost_and_idle(self, changes: Sequence[Change] = ()) -> tuple[Rows, Rows]:
         """Return the same, and apart from it how long threads wait for the begin of their teams."""
         weight, lag = self._changed(changes)
-        time = self.graph.sweep(weight, lag)
+        time = self._ordered(changes).sweep(weight, lag)
         nodes = self.graph.nodes
         n = len(nodes)
         since = np.zeros(n, np.int64)
