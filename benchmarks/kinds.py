@@ -24,7 +24,7 @@ from tracecols.testing import Location, Program
 ANY = -2
 """Of a rank or thread: whoever is named."""
 
-PTHREADS = 6
+PTHREADS = 7
 """Number of the paradigm of POSIX threads."""
 
 
@@ -272,7 +272,7 @@ def serial_section(rng: random.Random) -> Built:
         w.close()
         if w.ranks > 1:
             w.allreduce()
-    return w.done(), Truth(("sort_cells",), lost=int(n * 2500 * (1 - 1 / w.threads)))
+    return w.done(), Truth(("sort_cells",), thread=0, lost=int(n * 2500 * (1 - 1 / w.threads)))
 
 
 def critical_section(rng: random.Random) -> Built:
@@ -561,12 +561,52 @@ def measurement(rng: random.Random) -> Built:
     return w.done(), Truth(("weight",))
 
 
+def mutex(rng: random.Random) -> Built:
+    """Created threads hold a mutex for most of their work."""
+    w = World(rng, 1, rng.choice([3, 4, 5]))
+    every = list(range(w.threads))
+    team = w.program.define("communicators", kind="group", paradigm="pthread", flags=0, members=every)
+    w.program.region("pthread_create", "pthread", "thread_create")
+    w.program.region("pthread_join", "pthread", "thread_wait")
+    for name in ("pthread_mutex_lock", "pthread_mutex_unlock"):
+        w.program.region(name, "pthread", "wrapper")
+    t = w.now[0][0]
+    for i in range(1, w.threads):
+        w.at(0).enter(t, "pthread_create").create_thread(t + 1, i, team).leave(t + 5)
+        w.at(0, i).begin_thread(t + 8, i, team).enter(t + 10, "worker")
+        w.now[0][i] = t + 10
+        t += 6
+    free = 0
+    for _ in range(rng.choice([20, 60])):
+        for i in sorted(range(1, w.threads), key=lambda i: w.now[0][i]):
+            w.work(0, "prepare_item", 400, i)
+            t = w.now[0][i]
+            begin = max(free, t) + 2
+            w.orders += 1
+            w.at(0, i).enter(t, "pthread_mutex_lock").acquire(begin, 1, w.orders, PTHREADS).leave(begin)
+            w.now[0][i] = begin
+            w.work(0, "insert_item", 600, i)
+            free = w.now[0][i] + 1
+            one = w.at(0, i).enter(free - 1, "pthread_mutex_unlock").release(free, 1, w.orders, PTHREADS)
+            one.leave(free + 1)
+            w.now[0][i] = free + 1
+    for i in range(1, w.threads):
+        w.at(0, i).leave(w.now[0][i]).end_thread(w.now[0][i] + 1, i, team)
+    t = max(w.now[0][0], 10 * w.threads + 20)
+    for i in range(1, w.threads):
+        ends = max(t, w.now[0][i] + 2)
+        w.at(0).enter(t, "pthread_join").wait_for_thread(ends, i, team).leave(ends + 1)
+        t = ends + 1
+    w.now[0][0] = t
+    return w.done(), Truth(("insert_item", "worker"))
+
+
 KINDS: dict[str, Callable[[random.Random], Built]] = {
     make.__name__: make
     for make in (
         slow_rank, spread_imbalance, slow_thread, tiny_messages, too_many_collectives, serial_section, critical_section,
         false_pipeline, late_receiver, needless_barrier, wrong_order, descheduled, growing, slow_iteration,
-        serial_output, small_regions, task_imbalance, late_root, nested_work, fence_imbalance, window_lock, measurement,
+        serial_output, small_regions, task_imbalance, late_root, nested_work, fence_imbalance, window_lock, mutex, measurement,
     )
 }  # fmt: skip
 """By name what makes a program of the kind."""

@@ -164,7 +164,8 @@ def _changing(f: Facts, s: Subject) -> str:
 
 
 def _serial(f: Facts, s: Subject) -> str:
-    return f"{s.who or 'the masters'} compute{'s' * bool(s.who)} {s.region} alone while other threads idle"
+    masters = "the master computes" if f["evidence"].get("n_locations") == 1 else "the masters compute"
+    return f"{f'{s.who} computes' if s.who else masters} {s.region} alone while other threads idle"
 
 
 def _regions(f: Facts, s: Subject) -> str:
