@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from conftest import slow
 
+from benchmarks import kinds
 from tracecols.findings.evidence import trend_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -285,3 +287,61 @@ def test_advice__of_order_is_not_given_for_calls_that_complete_several():
     for call in ("MPI_Waitall", "MPI_Waitsome"):
         several = one._replace(where=call)
         assert "order" not in wording.what(facts, several) + wording.advice(facts, several)
+
+
+def test_measurement__of_short_functions_is_named():
+    run = Run(2)
+    run.program.__class__, run.program.resolution = kinds.Timed, 10**9
+    for _ in range(5):
+        for r in run.ranks:
+            t = run.now[r]
+            one = run.at(r).enter(t, "interpolate")
+            for k in range(400):
+                # 200 ns in the function, 100 ns around
+                one.enter(t + 300 * k + 50, "weight").leave(t + 300 * k + 250)
+            run.now[r] = t + 120_000
+            one.leave(run.now[r])
+            run.compute(r, "solve", 40_000)
+        run.collective("MPI_Allreduce", "allreduce")
+    (first, *_) = run.diagnosis().findings
+    assert (first.kind, first.cause_region, first.rank) == ("measurement", "weight", None)
+    assert first.what == "4,000 calls of weight of 200 ns each: recording them takes a part of the time"
+    # an event in each call, and one in its caller: half of the function, and all of what is around
+    assert first.gain == pytest.approx(5 * 400 * 200e-9, rel=0.05)
+
+
+def test_measurement__is_nothing_for_functions_that_take_longer():
+    run = Run(2)
+    for _ in range(1500):
+        for r in run.ranks:
+            run.compute(r, "weight", 10)
+    run.collective("MPI_Allreduce", "allreduce")
+    run.program.__class__ = kinds.Timed
+    assert [f for f in run.diagnosis().findings if f.kind == "measurement"] == []
+
+
+@pytest.mark.parametrize("kind", ["fence_imbalance", "window_lock", "wrong_order", *slow(sorted(kinds.KINDS))])
+def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
+    outcome = kinds.try_program(kind, 0)
+    assert outcome.is_right, outcome.said
+
+
+def test_order__is_moved_only_where_that_changes_something():
+    """Received in the order of sending, the same program has another finding."""
+    assert kinds.try_program("late_receiver", 1).kind == "computation"
+    first = kinds.try_program("wrong_order", 0)
+    assert first.kind == "order" and first.gain == pytest.approx(1, rel=1 / 3)
+    assert "rank 0 receives messages in collect in another order" in first.said
+
+
+def test_messages__that_take_far_longer_than_any_network_are_stalled():
+    slow_ones = {"n_messages": 100, "mean_bytes": 3e3, "bytes": 3e5, "transfer": 1e-3, "visits": 100}
+    one = wording.Subject("exchange", "", "MPI, Point-to-point", "MPI_Waitall")
+    facts = {"kind": "messages", "evidence": slow_ones}
+    assert (
+        wording.what(facts, one)
+        == "100 messages of 3 kB in exchange take 1 ms each beyond waiting: messages are stalled"
+    )
+    assert "cores" in wording.advice(facts, one)
+    facts = {"kind": "messages", "evidence": slow_ones | {"transfer": 2e-5}}
+    assert wording.what(facts, one).startswith("the transfer of 100 messages")

@@ -27,6 +27,11 @@ def recorded() -> list[Path]:
     return sorted(p for folder in folders if folder.is_dir() for p in folder.iterdir() if p.is_dir())
 
 
+def merged() -> list[Path]:
+    """Return the recorded EPILOG traces, and those with clocks that disagree, beside the repository."""
+    return sorted([*SHARED.glob("epilog/*/*.elg"), *SHARED.glob("otf2_clocks/*/traces.otf2")])
+
+
 EVERY = [*QUICK, *slow(p for p in recorded() if p.name not in {q.name for q in QUICK})]
 
 
@@ -55,7 +60,7 @@ def by_metric(rows) -> dict[tuple[str, str], float | None]:
     return {(r["model"], r["metric"]): None if r["value"] != r["value"] else r["value"] for r in rows}
 
 
-@pytest.mark.parametrize("source", EVERY, ids=lambda p: p.name)
+@pytest.mark.parametrize("source", [*EVERY, *slow(merged())], ids=lambda p: f"{p.parent.name}-{p.name}")
 def test_factors__are_equal_wherever_they_are_told(source, converted):
     store, folder = converted(source)
     cube, other = folder / "x.severity", folder / "y.severity"
@@ -72,6 +77,9 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
     assert diagnosed["runtime"] == runtime
     assert tracecols.compare([read, tracecols.SeverityCube.load(other)]).runtimes() == [runtime, runtime]
     assert f"{runtime:,.6f} s" in run("compare", cube, other)
+    predicted = CliRunner().invoke(group, ["what-if", str(store), "--json"])
+    # without changes the run is as it was recorded
+    assert predicted.exit_code != 0 or json.loads(predicted.stdout)["recorded_runtime"] == runtime
     # no process has more of the focus than its runtime
     d = read.diagnosis()
     threads = [i for i, kind in enumerate(read.system.location_type) if kind not in ("gpu", "metric")]

@@ -25,6 +25,8 @@ KINDS = {
     "overlap": "non-blocking communication is completed before there is something to overlap it with",
     "pipeline": "processes wait for messages of each other in turn",
     "producer": "threads wait for one that gives them work",
+    "order": "messages are received in another order than they are sent",
+    "measurement": "recording short functions takes a part of the time that is measured",
 }
 """What a cause can be."""
 

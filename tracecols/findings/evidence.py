@@ -46,6 +46,8 @@ class Evidence:
             "barrier": self._calls,
             "regions": self._regions,
             "lock": self._lock,
+            "measurement": lambda c: {},
+            "order": self._calls,
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence
 
@@ -96,7 +98,9 @@ class Evidence:
         if not mine.any():
             return self._calls(c)
         length = m.length[mine]
+        beyond = {"transfer": float(c.change.less.sum() / mine.sum() / self.resolution)} if c.kind == "messages" else {}
         return {
+            **beyond,
             "n_messages": int(mine.sum()),
             "mean_bytes": float(length.mean()),
             "bytes": int(length.sum()),

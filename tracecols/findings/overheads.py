@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
 from tracecols.findings.cause import Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.replay.costs import MESSAGE_STEPS
@@ -38,7 +39,7 @@ def of_overheads(s: Scenarios) -> list[Cause]:
 
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
     mine = np.flatnonzero(s.in_window & np.isin(s.graph.nodes.kind, [int(c) for c in classes]))
-    for where, of in _largest(s, mine, s.weight[mine]):
+    for where, of in largest(s, mine, s.weight[mine]):
         yield Cause(kind, where, _outstanding(s, of) if kind != "regions" else NOBODY, s.without_weight(of))
 
 
@@ -54,7 +55,7 @@ def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array([most], np.int64) if is_one else NOBODY
 
 
-def _largest(
+def largest(
     s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64]
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield the regions of the program in which some nodes take most, with these nodes, and for each the call path with
@@ -75,12 +76,14 @@ def of_locks(s: Scenarios) -> list[Cause]:
     g, nodes = s.graph, s.graph.nodes
     n = len(nodes)
     edge = np.flatnonzero((g.edges.head < n) & (s.tail < n))
-    edge = edge[nodes.kind[g.edges.head[edge]] == NodeClass.LOCK]
+    at_lock = nodes.kind == NodeClass.LOCK
+    at_lock[s.calls[np.append(WINDOW_LOCK(s.model.regions), False)[s.call_region]]] = True
+    edge = edge[at_lock[g.edges.head[edge]]]
     if not edge.size:
         return []
     heads = g.edges.head[edge]
     waits = np.maximum(s.recorded_losses[heads], 0)
-    cuts = ((where, edge[np.isin(heads, of)]) for where, of in _largest(s, heads, waits))
+    cuts = ((where, edge[np.isin(heads, of)]) for where, of in largest(s, heads, waits))
     return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut)) for where, cut in cuts])
 
 
@@ -94,10 +97,10 @@ def of_barriers(s: Scenarios) -> list[Cause]:
 
 def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:
     """Return what would be gained, after all else is mended, if nobody waited for messages: by where."""
-    return _without_edges(s, "pipeline", _message_edges(s), mended)
+    return _without_edges(s, "pipeline", message_edges(s), mended)
 
 
-def _message_edges(s: Scenarios) -> NDArray[np.int64]:
+def message_edges(s: Scenarios) -> NDArray[np.int64]:
     e, n = s.graph.edges, len(s.graph.nodes)
     return np.flatnonzero((e.head < n) & (s.tail < n) & (e.steps == MESSAGE_STEPS))
 
@@ -108,7 +111,7 @@ def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Seq
     heads = heads[s.in_window[heads]]
     lost = s.losses(mended) if mended else s.recorded_losses
     of_edge = s.graph.edges.head[edge]
-    cuts = ((where, edge[np.isin(of_edge, of)]) for where, of in _largest(s, heads, lost[heads]))
+    cuts = ((where, edge[np.isin(of_edge, of)]) for where, of in largest(s, heads, lost[heads]))
     return tried(s, [Cause(kind, where, NOBODY, Change(cut=cut)) for where, cut in cuts], mended)
 
 
@@ -136,9 +139,9 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     after = np.minimum(head + 1, len(nodes) - 1)
     follows = np.where(nodes.location[after] == nodes.location[head], s.weight[after], 0)
     found = []
-    edges = _message_edges(s)
+    edges = message_edges(s)
     heads = s.distinct(head)
-    for where, of in _largest(s, heads, losses[heads]):
+    for where, of in largest(s, heads, losses[heads]):
         mine = np.isin(head, of)
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:

@@ -4,7 +4,7 @@ end."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,15 @@ class Change:
         Ticks by which their weights shrink; negative where they grow.
     cut : (n_cut,) int64
         Edges that keep nothing waiting.
+    moved, to : (n_moved,) int64
+        Edges that lead to other nodes, and which these are.
     """
 
     node: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     less: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
     cut: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    moved: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    to: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class Scenarios:
@@ -138,8 +142,20 @@ class Scenarios:
 
     def sweep(self, changes: Iterable[Change] = ()) -> Rows:
         """Return the times of the nodes after some changes together; (n_nodes,) int64."""
+        changes = list(changes)
         weight, lag = self._changed(changes)
-        return self.graph.sweep(np.maximum(weight, 0), lag)
+        return self._ordered(changes).sweep(np.maximum(weight, 0), lag)
+
+    def _ordered(self, changes: Sequence[Change]) -> Graph:
+        """Return the graph in which edges lead where some changes have them; the same if that contradicts others."""
+        g, moved = self.graph, [c for c in changes if c.moved.size]
+        if not moved:
+            return g
+        head = g.edges.head.copy()
+        for c in moved:
+            head[c.moved] = c.to
+        result = Graph(g.nodes, replace(g.edges, head=head), g.n_hubs, g.time, g.counts, g.weight, g.lag)
+        return g if result.stuck.any() else result
 
     def _changed(self, changes: Iterable[Change]) -> tuple[Rows, Rows]:
         """Return weights, which may be negative, and lags after some changes."""
@@ -160,16 +176,26 @@ class Scenarios:
     def gains(self, changes: Sequence[Change], besides: Sequence[Change] = ()) -> list[int]:
         """Return by how many ticks each of some changes makes the run shorter, perhaps after others: several in one
         sweep."""
-        weight, lag = self._changed(besides)
-        tried = [*changes, Change()] if besides else [*changes]
-        runtimes: list[int] = []
-        for some in bounded(np.array([c.node.size for c in tried], np.int64), MOST_NODES * weight.size):
-            for at in range(some.start, some.stop, maxplus.LANES):
-                together = tried[at : min(at + maxplus.LANES, some.stop)]
-                less = less_of(together, weight.size, lag.size)
-                runtimes += self.graph.runtimes(weight, lag, less, len(together)).tolist()
+        together = [i for i, c in enumerate(changes) if not c.moved.size]
+        tried = [changes[i] for i in together] + ([Change()] if besides else [])
+        runtimes = self._runtimes(tried, besides)
         before = runtimes.pop() if besides else self.runtime
-        return [before - runtime for runtime in runtimes]
+        found = dict(zip(together, runtimes, strict=True))
+        # edges that lead elsewhere are a graph of their own
+        for i in sorted({*range(len(changes))} - found.keys()):
+            found[i] = self.replay.runtime(self.sweep([*besides, changes[i]]))
+        return [before - found[i] for i in range(len(changes))]
+
+    def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
+        """Return the runtimes after others and each of some changes that move no edges: several in one sweep."""
+        graph, (weight, lag) = self._ordered(besides), self._changed(besides)
+        runtimes: list[int] = []
+        for some in bounded(np.array([c.node.size for c in changes], np.int64), MOST_NODES * weight.size):
+            for at in range(some.start, some.stop, maxplus.LANES):
+                together = changes[at : min(at + maxplus.LANES, some.stop)]
+                less = less_of(together, weight.size, lag.size)
+                runtimes += graph.runtimes(weight, lag, less, len(together)).tolist()
+        return runtimes
 
     @once
     def recorded_losses(self) -> Rows:
@@ -187,7 +213,7 @@ class Scenarios:
     def lost_and_idle(self, changes: Sequence[Change] = ()) -> tuple[Rows, Rows]:
         """Return the same, and apart from it how long threads wait for the begin of their teams."""
         weight, lag = self._changed(changes)
-        time = self.graph.sweep(np.maximum(weight, 0), lag) if changes else self.time
+        time = self._ordered(changes).sweep(np.maximum(weight, 0), lag) if changes else self.time
         nodes = self.graph.nodes
         lost, idle = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
         begin = self.replay.window(time)[0]

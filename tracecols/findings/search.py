@@ -13,6 +13,8 @@ from tracecols.errors import AnalysisError
 from tracecols.findings.cause import Cause
 from tracecols.findings.computation import Computing
 from tracecols.findings.evidence import Evidence
+from tracecols.findings.measurement import of_measurement
+from tracecols.findings.order import of_order
 from tracecols.findings.overheads import of_barriers, of_locks, of_messages, of_overheads, of_overlap
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.kernels import maxplus
@@ -25,11 +27,12 @@ N_CAUSES = 8
 LEAST = 0.01
 """Part of the runtime that a cause must gain to be one."""
 
-VAGUE = {"changing": 0.02, "imbalance": 0.02, "pipeline": 0.03, "barrier": 0.02, "overlap": 0.02}
+VAGUE = {"measurement": 0.05, "changing": 0.02, "imbalance": 0.02, "pipeline": 0.03, "barrier": 0.02, "overlap": 0.02}
 """The same of kinds that differences without a reason bring about as well."""
 
-DISCOUNT = {"changing": 0.6}
-"""By kind the part of its gain that a cause counts with in the order of trying: others are preferred to it."""
+DISCOUNT = {"changing": 0.6, "order": 2.0}
+"""By kind the part of its gain that a cause counts with in the order of trying: others are preferred to it, or it to
+others, as another order of receives needs no other work."""
 
 OWN = 0.3
 """Part of its gain that a cause must have besides those before it, not to be the same in other words."""
@@ -53,7 +56,15 @@ def find_causes(replay: Replay) -> list[Cause]:
     computing = Computing(s)
     evidence = Evidence(s, computing)
     overheads = evidence.join_small_regions(of_overheads(s))
-    candidates = [*computing.causes(), *overheads, *of_locks(s), *of_barriers(s), *of_overlap(s)]
+    candidates = [
+        *computing.causes(),
+        *overheads,
+        *of_locks(s),
+        *of_barriers(s),
+        *of_overlap(s),
+        *of_order(s),
+        *of_measurement(s),
+    ]
     chosen = _chosen(s, candidates, [])
     chosen = _chosen(s, of_messages(s, [c.change for c in chosen]), chosen)
     chosen.sort(key=lambda c: (-c.gain, c.kind, c.call_path))

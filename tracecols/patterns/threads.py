@@ -273,6 +273,7 @@ def mutex_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches
 declare(
     "pthread_conditional", "pthread_synchronization", "Condition", "Time spent in the condition variable API.",
     InRegions(named("pthread_cond_(broadcast|destroy|init|signal|timedwait|wait)", "pthread")),
+    advice="Who waits for a condition waits for work: give it out earlier or in larger portions, or use fewer threads.",
 )  # fmt: skip
 
 

@@ -123,7 +123,7 @@ class Finding:
     gain, gain_share : float or None
         Seconds by which the run would be shorter if the cause were mended, and their part of the runtime, by replay.
     rank, thread : int or None
-        Who causes it, if it is one process, and if it is one thread of several.
+        Who causes it, if it is one process, and if it is one thread of several, or the master of all processes.
     cause_region : str
         The region that is the cause.
     parts : tuple of (str, float)
@@ -595,12 +595,19 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
         gain=gain,
         gain_share=gain / runtime if runtime else 0.0,
         rank=int(cube.system.rank[who[0]]) if is_one else None,
-        thread=int(cube.system.thread[who[0]]) if len(who) == 1 and several else None,
+        thread=_thread_of(cube, facts, who) if several else None,
         cause_region=str(cube.call_paths.name[at]),
         parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
         evidence=_in_seconds(facts["evidence"]),
         shows=wording.evidence(facts, subject),
     )
+
+
+def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> int | None:
+    """Return the thread that causes a finding, or the first one of all processes whose masters do."""
+    if len(who) == 1:
+        return int(cube.system.thread[who[0]])
+    return 0 if facts["kind"] == "serial" and not who else None
 
 
 DEVICE, START_OF_DEVICES = "device", "device_start"

@@ -19,6 +19,12 @@ MANY = 20
 SMALL = 1e-3
 """Seconds of work up to which a parallel region may be too small."""
 
+LATENCY, BANDWIDTH = 1e-5, 1e9
+"""Seconds and bytes a second that a network has at worst."""
+
+SLOWER = 10.0
+"""How many times longer than that a transfer takes that is stalled."""
+
 STALLED = 2e-3
 """Seconds that a thread loses in a small parallel region, from which on it is not the region itself that takes them."""
 
@@ -98,6 +104,12 @@ def has_tiny_messages(f: Facts) -> bool:
     )
 
 
+def has_slow_transfers(f: Facts) -> bool:
+    """Say whether messages take much longer beyond waiting than any network needs for their sizes."""
+    e = f["evidence"]
+    return "transfer" in e and e["transfer"] > SLOWER * (LATENCY + e["mean_bytes"] / BANDWIDTH)
+
+
 def are_too_small(f: Facts) -> bool:
     """Say whether parallel regions take longer beyond their work than for it."""
     e = f["evidence"]
@@ -151,7 +163,8 @@ def _changing(f: Facts, s: Subject) -> str:
 
 
 def _serial(f: Facts, s: Subject) -> str:
-    return f"{s.who or 'the masters'} compute{'s' * bool(s.who)} {s.region} alone while other threads idle"
+    masters = "the master computes" if f["evidence"].get("n_locations") == 1 else "the masters compute"
+    return f"{f'{s.who} computes' if s.who else masters} {s.region} alone while other threads idle"
 
 
 def _regions(f: Facts, s: Subject) -> str:
@@ -171,6 +184,8 @@ def _messages(f: Facts, s: Subject) -> str:
         return f"{e['n_messages']:,} messages of {size(e['mean_bytes'])} in {s.region}"
     if has_large_share(f):
         return f"{number_of(e['n_long'], 'call')} of {e['n_calls']:,} in {s.region} take {e['in_long']:.0%} of their time: messages are stalled"
+    if has_slow_transfers(f):
+        return f"{number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {s.region} take {seconds(e['transfer'])} each beyond waiting: messages are stalled"
     if "n_messages" in e:
         return f"the transfer of {number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {s.region}"
     return f"point-to-point communication in {s.region} takes long beyond waiting"
@@ -195,7 +210,9 @@ def _lock(f: Facts, s: Subject) -> str:
     held = f", {seconds(e['held_each'])} each time" if e.get("held_each") else ""
     if s.who:
         return f"{s.who} holds the lock of {s.region} longest{held}; others wait for it"
-    return f"threads wait for each other at the lock in {s.region}{held}"
+    who = "processes" if s.where.lower().startswith(("mpi_", "shmem_")) else "threads"
+    where = f" ({short(s.where)})" if s.where not in ("", s.region) else ""
+    return f"{who} wait for each other at the lock in {s.region}{where}{held}"
 
 
 def _barrier(f: Facts, s: Subject) -> str:
@@ -222,6 +239,17 @@ def _producer(f: Facts, s: Subject) -> str:
     return f"threads wait for work from {s.who}, which needs too long for {s.region}"
 
 
+def _order(f: Facts, s: Subject) -> str:
+    who = s.who or "processes"
+    verb = "receives" if s.who else "receive"
+    return f"{who} {verb} messages in {s.region} in another order than they are sent, while others are there already"
+
+
+def _measurement(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    return f"{number_of(e['n_visits'], 'call')} of {s.region} of {seconds(e['visit'])} each: recording them takes a part of the time"
+
+
 WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "computation": _computation,
     "imbalance": _imbalance,
@@ -236,6 +264,8 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "overlap": _overlap,
     "pipeline": _pipeline,
     "producer": _producer,
+    "order": _order,
+    "measurement": _measurement,
 }
 
 
@@ -253,7 +283,7 @@ def advice(f: Facts, s: Subject) -> str:
     kind, e = f["kind"], f["evidence"]
     if kind == "computation":
         if in_wrong_order(s):
-            return "Receive messages in the order in which they are sent, or whichever comes first (MPI_Waitany, MPI_ANY_SOURCE)."
+            return ADVICE["order"]
         if e.get("trend") == "once":
             return "Find out what happened then: input, output, another program on the node, or special work of this one time."
         if e.get("trend") == "every":
@@ -272,7 +302,7 @@ def advice(f: Facts, s: Subject) -> str:
     if kind == "messages":
         if has_tiny_messages(f):
             return "Send few large messages in place of many small ones."
-        if has_large_share(f):
+        if has_large_share(f) or has_slow_transfers(f):
             return "Look whether more processes or threads run than there are cores; otherwise look at the network."
         return "Send less, send earlier without blocking, and compute while messages are on their way."
     if kind == "collectives" and has_large_share(f):
@@ -285,6 +315,8 @@ def advice(f: Facts, s: Subject) -> str:
 
 
 CALLS = {
+    "mpi_file_open": "Open files once and seldom, by as few processes as need them.",
+    "mpi_file_close": "Open and close files once, by as few processes as need them.",
     "mpi_file": "Read and write larger pieces, collectively; let several processes take part.",
     "mpi_win_lock": "Hold locks of windows shorter, or access different targets at a time.",
     "mpi_win": "Synchronise windows less often, and balance the work before.",
@@ -304,6 +336,8 @@ ADVICE = {
     "barrier": "Leave out barriers that no data depends on.",
     "overlap": "Compute what does not depend on the messages between posting and completing them.",
     "pipeline": "Divide the work into smaller blocks, so that the next rank can begin sooner; reorder sweeps.",
+    "order": "Receive messages in the order in which they are sent, or whichever comes first (MPI_Waitany, MPI_ANY_SOURCE).",
+    "measurement": "Leave short functions out of the recording (a filter of the measurement system) and measure again before anything else.",
     "producer": "Give out work earlier or in larger portions, let several threads produce it, or use fewer consumers.",
 }
 """By kind of cause what to do about it, where that depends on nothing else."""
@@ -333,6 +367,10 @@ def evidence(f: Facts, s: Subject) -> str:
         said.append(
             f"{s.region}: {number_of(e['n_regions'], 'region')}, per thread and region {seconds(e['work_each'])} of work, {seconds(e['lost_each'])} lost"
         )
+    if e.get("n_moved"):
+        said.append(f"{e['n_moved']:,} of {number_of(e['n_received'], 'message')} come in another order")
+    if e.get("events_per_second"):
+        said.append(f"{e['events_per_second']:,.3g} events of short functions per second of computation")
     if e.get("more"):
         said.append(f"likewise {', '.join(short(name) for name in e['more'])}")
     if "n_messages" in e:

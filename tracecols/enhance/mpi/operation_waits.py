@@ -21,6 +21,7 @@ WINDOW_CREATION = called("(?i:mpi_win_(create|create_dynamic|allocate|allocate_s
 WINDOW_FREEING = called("(?i:mpi_win_free)")
 FENCE = called("(?i:mpi_win_fence)")
 ON_WINDOWS = either(WINDOW_CREATION, WINDOW_FREEING, FENCE)
+WINDOW_LOCK = named("mpi_win_(un)?lock(_all)?", "mpi")
 SHMEM = named(".*", "shmem")
 
 Waits = tuple[NDArray[np.int64], NDArray[np.bool_]]

@@ -1,0 +1,663 @@
+"""Programs with one bottleneck of many kinds each: does the first finding name it?
+
+The programs of `benchmarks.faults` are drawn from many steps, and their fault is always work that takes longer at one
+location. Here the kinds of bottlenecks differ: each is a small program whose sizes, ranks and noise are drawn. Times are
+simulated in microseconds.
+
+    python -m benchmarks.kinds                         ten programs of each kind, a table of what was found
+    python -m benchmarks.kinds --programs 50 serial_output slow_thread
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracecols.converters.base import Clock
+from tracecols.schema import EventKind as K
+from tracecols.testing import Location, Program
+
+ANY = -2
+"""Of a rank or thread: whoever is named."""
+
+PTHREADS = 7
+"""Number of the paradigm of POSIX threads."""
+
+
+class Timed(Program):
+    """A program whose clock ticks once a microsecond, or more often.
+
+    Attributes
+    ----------
+    resolution : int
+        Ticks a second.
+    """
+
+    resolution = 10**6
+
+    @property
+    def clock(self) -> Clock:
+        """From 0 to the last event."""
+        return Clock(self.resolution, 0, max((one.events[-1][0] for one in self.locations if one.events), default=0))
+
+
+@dataclass
+class Truth:
+    """What the first finding has to say.
+
+    Attributes
+    ----------
+    regions : tuple of str
+        One of them is its region.
+    rank, thread : int
+        Who causes it; -1 nobody in particular, `ANY` whoever.
+    lost : int
+        Ticks by which the run would be shorter without it, about; 0 if that is not known.
+    """
+
+    regions: tuple[str, ...]
+    rank: int = -1
+    thread: int = ANY
+    lost: int = 0
+
+
+class World:
+    """Processes that are between start and end of MPI, and the time of each of their threads.
+
+    Attributes
+    ----------
+    now : list of list of int
+        By rank and thread.
+    """
+
+    def __init__(self, rng: random.Random, ranks: int, threads: int = 1, noise: float = 0.1) -> None:
+        self.rng, self.ranks, self.threads, self.noise = rng, ranks, threads, noise
+        self.program: Timed = Timed(ranks, threads)
+        self.now = [[0] * threads for _ in range(ranks)]
+        self.orders = 0
+        for r in range(ranks):
+            self.at(r).enter(0, "_start").enter(1 + r, "main")
+            self.now[r][0] = 2 + r
+            if ranks > 1:
+                self.at(r).enter(2 + r, "MPI_Init")
+        if ranks > 1:
+            self.meet(200, lambda r, t: self.at(r).leave(t))
+
+    def at(self, rank: int, thread: int = 0) -> Location:
+        """Return the location that records a thread."""
+        return self.program.locations[rank * self.threads + thread]
+
+    def noisy(self, ticks: float) -> int:
+        """Return a time with noise."""
+        return max(int(ticks * (1 + self.noise * (self.rng.random() - 0.5))), 1)
+
+    def work(self, rank: int, region: str, ticks: float, thread: int = 0) -> None:
+        """Compute."""
+        t = self.now[rank][thread]
+        self.now[rank][thread] = t + self.noisy(ticks)
+        self.at(rank, thread).enter(t, region).leave(self.now[rank][thread])
+
+    def open(self, region: str, ranks: Sequence[int] | None = None) -> None:
+        """Enter a region on masters."""
+        for r in range(self.ranks) if ranks is None else ranks:
+            self.at(r).enter(self.now[r][0], region)
+
+    def close(self, ranks: Sequence[int] | None = None) -> None:
+        """Leave it."""
+        for r in range(self.ranks) if ranks is None else ranks:
+            self.at(r).leave(self.now[r][0])
+
+    def meet(self, cost: int, then: Callable[[int, int], Any]) -> None:
+        """Let all masters wait for each other."""
+        last = max(now[0] for now in self.now)
+        for r in range(self.ranks):
+            self.now[r][0] = last + cost + self.rng.randrange(3)
+            then(r, self.now[r][0])
+
+    def collective(self, name: str, op: str, size: int = 8, cost: int = 10) -> None:
+        """All processes take part in an operation for which all wait."""
+        for r in range(self.ranks):
+            self.at(r).enter(self.now[r][0], name).begin_collective(self.now[r][0])
+        self.meet(cost, lambda r, t: self.at(r).end_collective(t, op, sent=size, received=size).leave(t))
+
+    def barrier(self) -> None:
+        """All processes wait for each other."""
+        self.collective("MPI_Barrier", "barrier", 0)
+
+    def allreduce(self) -> None:
+        """All processes reduce to all."""
+        self.collective("MPI_Allreduce", "allreduce")
+
+    def message(self, source: int, to: int, length: int = 8, tag: int = 0, cost: int = 5, ready: bool = False) -> None:
+        """Send a message; with `ready` the sender waits until it is received."""
+        t, u = self.now[source][0], self.now[to][0]
+        sent = (max(t, u) if ready else t) + cost
+        self.at(source).enter(t, "MPI_Ssend" if ready else "MPI_Send").send(t, to, tag=tag, length=length).leave(sent)
+        arrives = max(t, u) + cost
+        self.at(to).enter(u, "MPI_Recv").receive(arrives, source, tag=tag, length=length).leave(arrives)
+        self.now[source][0], self.now[to][0] = sent, arrives
+
+    def parallel(self, rank: int, line: int, body: Callable[[int], None], overhead: int = 3) -> None:
+        """Execute a parallel region on the threads of a process."""
+        master, t = self.at(rank), self.now[rank][0]
+        master.fork(t)
+        for i in range(self.threads):
+            self.now[rank][i] = t + overhead + i
+            one = self.at(rank, i).begin_team(self.now[rank][i])
+            one.enter(self.now[rank][i], f"!$omp parallel @solver.c:{line}")
+            body(i)
+            one.enter(self.now[rank][i], f"!$omp implicit barrier @solver.c:{line}")
+        last = max(self.now[rank]) + 1
+        for i in range(self.threads):
+            self.at(rank, i).leave(last).leave(last).end_team(last)
+            self.now[rank][i] = last
+        self.now[rank][0] = last + overhead
+        master.join(last + overhead)
+
+    def locked(self, rank: int, wanted: dict[int, int], region: str, ticks: float, line: int) -> None:
+        """Let threads that want a critical section at some times execute it one after the other."""
+        free = 0
+        for i in sorted(wanted, key=lambda i: wanted[i]):
+            one = self.at(rank, i).enter(wanted[i], f"!$omp critical @solver.c:{line}")
+            begin = max(free, wanted[i] + 1)
+            self.orders += 1
+            one.acquire(begin, 1, self.orders).enter(begin, f"!$omp critical sblock @solver.c:{line}")
+            self.now[rank][i] = begin
+            self.work(rank, region, ticks, i)
+            end = self.now[rank][i]
+            one.leave(end).release(end + 1, 1, self.orders).leave(end + 1)
+            self.now[rank][i], free = end + 1, end + 2
+
+    def done(self) -> Program:
+        """End all processes."""
+        if self.ranks > 1:
+            self.open("MPI_Finalize")
+            self.meet(50, lambda r, t: self.at(r).leave(t))
+        for r in range(self.ranks):
+            self.at(r).leave(self.now[r][0]).leave(self.now[r][0] + 1)
+        return self.program
+
+
+Built = tuple[Program, Truth]
+
+
+def processes(rng: random.Random, least: int = 2) -> int:
+    """Draw a number of processes."""
+    return rng.choice([n for n in (2, 3, 4, 5, 6, 8) if n >= least])
+
+
+def slow_rank(rng: random.Random) -> Built:
+    """One process has more work in one of several regions."""
+    w = World(rng, processes(rng, 3), noise=rng.choice([0.05, 0.2]))
+    slow, n, more = rng.randrange(w.ranks), rng.choice([8, 25, 60]), rng.choice([1.6, 2.5])
+    for _ in range(n):
+        w.open("step")
+        for r in range(w.ranks):
+            w.work(r, "predict", 900)
+            w.work(r, "assemble", 2000 * (more if r == slow else 1))
+            w.work(r, "correct", 500)
+        w.allreduce()
+        w.close()
+    return w.done(), Truth(("assemble",), slow, lost=int(n * 2000 * (more - 1)))
+
+
+def spread_imbalance(rng: random.Random) -> Built:
+    """Work grows from rank to rank."""
+    w = World(rng, processes(rng, 4))
+    n = rng.choice([10, 40])
+    for _ in range(n):
+        for r in range(w.ranks):
+            w.work(r, "interpolate", 700)
+            w.work(r, "advect", 1000 + 400 * r)
+        w.allreduce()
+    return w.done(), Truth(("advect",), ANY, lost=int(n * 400 * (w.ranks - 1) / 2))
+
+
+def slow_thread(rng: random.Random) -> Built:
+    """One thread of one process has more of a loop."""
+    w = World(rng, rng.choice([1, 2, 3]), rng.choice([3, 4]))
+    rank, thread, n = rng.randrange(w.ranks), rng.randrange(w.threads), rng.choice([10, 30])
+    for _ in range(n):
+        w.open("relax")
+        for r in range(w.ranks):
+            w.parallel(r, 12, lambda i, r=r: w.work(r, "relax_rows", 3000 * (2 if (r, i) == (rank, thread) else 1), i))
+        w.close()
+        if w.ranks > 1:
+            w.allreduce()
+    return w.done(), Truth(("relax_rows",), rank, thread, lost=n * 3000)
+
+
+def tiny_messages(rng: random.Random) -> Built:
+    """Many messages of a few bytes."""
+    w = World(rng, 2)
+    length, n = rng.choice([4, 8, 64]), rng.choice([40, 120])
+    for _ in range(rng.choice([5, 15])):
+        for r in range(2):
+            w.work(r, "move_particles", n * 8)
+        w.open("send_particles")
+        for k in range(n):
+            w.message(k % 2, 1 - k % 2, length, cost=12)
+        w.close()
+    return w.done(), Truth(("send_particles",))
+
+
+def too_many_collectives(rng: random.Random) -> Built:
+    """A reduction for each of many numbers."""
+    w = World(rng, processes(rng, 3), noise=0.02)
+    n = rng.choice([30, 80])
+    for _ in range(rng.choice([6, 20])):
+        for r in range(w.ranks):
+            w.work(r, "apply_matrix", 10 * n)
+        w.open("dot_products")
+        for _ in range(n):
+            w.collective("MPI_Allreduce", "allreduce", 8, 15)
+        w.close()
+    return w.done(), Truth(("dot_products",))
+
+
+def serial_section(rng: random.Random) -> Built:
+    """The master computes what all threads could."""
+    w = World(rng, rng.choice([1, 2, 3]), rng.choice([3, 4]))
+    n = rng.choice([10, 30])
+    for _ in range(n):
+        for r in range(w.ranks):
+            w.work(r, "sort_cells", 2500)
+        w.open("forces")
+        for r in range(w.ranks):
+            w.parallel(r, 40, lambda i, r=r: w.work(r, "pair_forces", 2000, i))
+        w.close()
+        if w.ranks > 1:
+            w.allreduce()
+    return w.done(), Truth(("sort_cells",), thread=0, lost=int(n * 2500 * (1 - 1 / w.threads)))
+
+
+def critical_section(rng: random.Random) -> Built:
+    """Threads wait for each other at a critical section."""
+    w = World(rng, 1, rng.choice([3, 4]))
+    for _ in range(rng.choice([8, 20])):
+        w.open("accumulate")
+
+        master, t = w.at(0), w.now[0][0]
+        master.fork(t)
+        for i in range(w.threads):
+            w.now[0][i] = t + 3 + i
+            w.at(0, i).begin_team(w.now[0][i]).enter(w.now[0][i], "!$omp parallel @solver.c:60")
+        for _ in range(5):
+            for i in range(w.threads):
+                w.work(0, "compute_term", 200, i)
+            w.locked(0, {i: w.now[0][i] for i in range(w.threads)}, "add_term", 300, 66)
+        last = max(w.now[0]) + 1
+        for i in range(w.threads):
+            w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @solver.c:60").leave(last).leave(last).end_team(last)
+            w.now[0][i] = last
+        master.join(last + 2)
+        w.now[0][0] = last + 2
+        w.close()
+    return w.done(), Truth(("add_term", "accumulate"))
+
+
+def false_pipeline(rng: random.Random) -> Built:
+    """Each process waits for the one before it, though nothing forces the order."""
+    w = World(rng, processes(rng, 4))
+    for _ in range(rng.choice([8, 20])):
+        w.open("exchange_boundary")
+        for r in range(w.ranks):
+            if r:
+                w.message(r - 1, r, 4096, cost=10)
+            w.work(r, "pack_boundary", 600)
+        w.close()
+        for r in range(w.ranks):
+            w.work(r, "update_cells", 1500)
+    return w.done(), Truth(("exchange_boundary", "pack_boundary"), ANY)
+
+
+def late_receiver(rng: random.Random) -> Built:
+    """A sender of large messages waits for a receiver with more to do."""
+    w = World(rng, 2)
+    n, slow = rng.choice([15, 60]), rng.randrange(2)
+    for _ in range(n):
+        w.work(1 - slow, "produce_block", 800)
+        w.work(slow, "consume_block", 2600)
+        w.open("send_block", [1 - slow])
+        w.open("receive_block", [slow])
+        w.message(1 - slow, slow, 1 << 20, cost=100, ready=True)
+        w.close()
+    return w.done(), Truth(("consume_block",), slow, lost=n * 1800)
+
+
+def needless_barrier(rng: random.Random) -> Built:
+    """Each time another process is late for a barrier; without it, that evens out."""
+    w = World(rng, processes(rng, 3))
+    n = rng.choice([24, 60])
+    for i in range(n):
+        for r in range(w.ranks):
+            w.work(r, "local_search", 3000 if (i + r) % w.ranks == 0 else 1000)
+        w.open("wait_for_all")
+        w.barrier()
+        w.close()
+    w.allreduce()
+    return w.done(), Truth(("wait_for_all", "local_search"))
+
+
+def wrong_order(rng: random.Random) -> Built:
+    """A root receives first from the process that sends last, and has something to do for each message."""
+    w = World(rng, processes(rng, 5))
+    n, each = rng.choice([10, 30]), rng.choice([500, 1500])
+    for _ in range(n):
+        sent = {}
+        for r in range(1, w.ranks):
+            w.work(r, "search_part", each * r)
+            t = w.now[r][0]
+            w.at(r).enter(t, "report").enter(t, "MPI_Send").send(t, 0, length=64).leave(t + 5).leave(t + 5)
+            sent[r] = t
+            w.now[r][0] = t + 5
+        for r in range(w.ranks - 1, 0, -1):
+            t = w.now[0][0]
+            leaves = max(t, sent[r]) + 5
+            w.at(0).enter(t, "collect").enter(t, "MPI_Recv").receive(leaves, r, length=64).leave(leaves).leave(leaves)
+            w.now[0][0] = leaves
+            w.work(0, "merge_part", each)
+        w.barrier()
+    return w.done(), Truth(("collect",), 0, lost=n * each * (w.ranks - 2))
+
+
+def descheduled(rng: random.Random) -> Built:
+    """Now and then a process of an otherwise balanced program is not running."""
+    w = World(rng, processes(rng, 3), noise=0.04)
+    n, victim = rng.choice([40, 100]), rng.randrange(w.ranks)
+    for _ in range(n):
+        for r in range(w.ranks):
+            stalled = r == victim and rng.random() < 0.15
+            w.work(r, "smooth", 1000 + (8000 if stalled else 0))
+        w.allreduce()
+    return w.done(), Truth(("smooth",), victim)
+
+
+def growing(rng: random.Random) -> Built:
+    """The work of one process grows."""
+    w = World(rng, processes(rng, 3))
+    n, slow = rng.choice([20, 50]), rng.randrange(w.ranks)
+    for i in range(n):
+        for r in range(w.ranks):
+            w.work(r, "collide", 1000 * (1 + 3 * i / n * (r == slow)))
+            w.work(r, "stream", 800)
+        w.allreduce()
+    return w.done(), Truth(("collide",), slow, lost=int(n * 1500))
+
+
+def slow_iteration(rng: random.Random) -> Built:
+    """One iteration of many takes much longer on one process."""
+    w = World(rng, processes(rng, 3))
+    n, slow = rng.choice([20, 60]), rng.randrange(w.ranks)
+    which = rng.randrange(n)
+    for i in range(n):
+        for r in range(w.ranks):
+            w.work(r, "integrate", 1000 + (n * 400 if (r, i) == (slow, which) else 0))
+        w.allreduce()
+    return w.done(), Truth(("integrate",), slow, lost=n * 400)
+
+
+def serial_output(rng: random.Random) -> Built:
+    """One process writes files while the others wait."""
+    w = World(rng, processes(rng, 3))
+    n, writer = rng.choice([6, 20]), rng.choice([0, 0, w.ranks - 1])
+    call = rng.choice(["fwrite", "write", "MPI_File_write", ""])
+    for i in range(n):
+        for r in range(w.ranks):
+            w.work(r, "advance", 2000)
+        if i % 2:
+            w.open("write_checkpoint", [writer])
+            w.work(writer, call or "format_output", 5000)
+            w.close([writer])
+        w.barrier()
+    regions = ("write_checkpoint", call or "format_output")
+    return w.done(), Truth(regions, writer, lost=n // 2 * 5000)
+
+
+def small_regions(rng: random.Random) -> Built:
+    """Parallel regions whose work is less than what they take besides."""
+    w = World(rng, 1, rng.choice([2, 4]))
+    for _ in range(rng.choice([5, 12])):
+        w.work(0, "boundary", 40)
+        w.open("sweep_lines")
+        for _ in range(60):
+            w.parallel(0, 80, lambda i: w.work(0, "line", 3, i), overhead=15)
+        w.close()
+    return w.done(), Truth(("sweep_lines", "line"))
+
+
+def task_imbalance(rng: random.Random) -> Built:
+    """One task of a parallel region takes as long as all others together."""
+    w = World(rng, 1, rng.choice([3, 4]))
+    n = rng.choice([8, 20])
+    for _ in range(n):
+        w.open("build_tree")
+        owner = rng.randrange(w.threads)
+
+        def execute(i: int, owner: int = owner) -> None:
+            for k in range(4):
+                task = (i, k + 1)
+                t = w.now[0][i]
+                one = w.at(0, i).enter(t, "!$omp task @tree.c:20").create_task(t, task).leave(t + 1)
+                one.switch_task(t + 1, task)
+                w.now[0][i] = t + 1
+                w.work(0, "subtree", 4000 if i == owner and k == 0 else 300, i)
+                one.complete_task(w.now[0][i], task)
+
+        w.parallel(0, 18, execute)
+        w.close()
+    return w.done(), Truth(("subtree", "build_tree"), ANY)
+
+
+def late_root(rng: random.Random) -> Built:
+    """All wait for a broadcast whose root prepares it."""
+    w = World(rng, processes(rng, 3))
+    n, root = rng.choice([10, 40]), rng.randrange(w.ranks)
+    for _ in range(n):
+        w.work(root, "read_parameters", 1800)
+        sent = w.now[root][0]
+        for r in range(w.ranks):
+            t = w.now[r][0]
+            leaves = max(t, sent) + 10
+            size = {"sent": 8 * w.ranks, "received": 8} if r == root else {"sent": 0, "received": 8}
+            one = w.at(r).enter(t, "distribute").enter(t, "MPI_Bcast").begin_collective(t)
+            one.end_collective(leaves, "bcast", root, **size).leave(leaves).leave(leaves)
+            w.now[r][0] = leaves
+        for r in range(w.ranks):
+            w.work(r, "evaluate", 2000)
+        w.barrier()
+    return w.done(), Truth(("read_parameters",), root, lost=n * 1800)
+
+
+def nested_work(rng: random.Random) -> Built:
+    """One process has more in two of the regions that one function calls."""
+    w = World(rng, processes(rng, 3))
+    n, slow = rng.choice([10, 40]), rng.randrange(w.ranks)
+    for _ in range(n):
+        w.open("physics")
+        for r in range(w.ranks):
+            more = 2 if r == slow else 1
+            w.work(r, "radiation", 900 * more)
+            w.work(r, "convection", 1000 * more)
+        w.close()
+        for r in range(w.ranks):
+            w.work(r, "dynamics", 1500)
+        w.allreduce()
+    return w.done(), Truth(("physics",), slow, lost=n * 1900)
+
+
+def fence_imbalance(rng: random.Random) -> Built:
+    """One process is late for fences."""
+    w = World(rng, processes(rng, 3))
+    window = _window(w)
+    n, slow = rng.choice([10, 40]), rng.randrange(w.ranks)
+    _fence(w, window)
+    for _ in range(n):
+        for r in range(w.ranks):
+            w.work(r, "fill_halo", 1000 * (2.5 if r == slow else 1))
+            t = w.now[r][0]
+            side = {"window": window, "remote": (r + 1) % w.ranks, "sent": 4096, "matching": 1}
+            w.at(r).enter(t, "MPI_Put").record(t, K.RMA_PUT, rma=side).leave(t + 3)
+            w.now[r][0] = t + 3
+        w.open("finish_halo")
+        _fence(w, window)
+        w.close()
+    return w.done(), Truth(("fill_halo",), slow, lost=n * 1500)
+
+
+def window_lock(rng: random.Random) -> Built:
+    """All processes lock the window of one for long."""
+    w = World(rng, processes(rng, 3))
+    window = _window(w)
+    free = 0
+    for _ in range(rng.choice([8, 20])):
+        for r in sorted(range(w.ranks), key=lambda r: w.now[r][0]):
+            w.work(r, "count_local", 300)
+            t = w.now[r][0]
+            begin = max(free, t) + 3
+            lock = {"window": window, "remote": 0, "lock": 0}
+            one = w.at(r).enter(t, "update_table").enter(t, "MPI_Win_lock")
+            one.record(t, K.RMA_REQUEST_LOCK, rma={**lock, "lock_type": 0}).leave(begin)
+            w.now[r][0] = begin
+            w.work(r, "modify_entries", 500)
+            free = w.now[r][0] + 3
+            one.enter(free - 3, "MPI_Win_unlock").record(free, K.RMA_RELEASE_LOCK, rma=lock).leave(free + 1).leave(
+                free + 1
+            )
+            w.now[r][0] = free + 1
+    return w.done(), Truth(("update_table", "modify_entries"))
+
+
+def _window(w: World) -> int:
+    return w.program.define("windows", name="table", communicator=0, flags=0)
+
+
+def _fence(w: World, window: int) -> None:
+    for r in range(w.ranks):
+        w.at(r).enter(w.now[r][0], "MPI_Win_fence").record(w.now[r][0], K.RMA_COLLECTIVE_BEGIN)
+    end = {"window": window, "op": 0, "root": -1, "sent": 0, "received": 0}
+    w.meet(8, lambda r, t: w.at(r).record(t, K.RMA_COLLECTIVE_END, rma=end).leave(t))
+
+
+def measurement(rng: random.Random) -> Built:
+    """A tiny function is called so often that recording it takes the time."""
+    w = World(rng, processes(rng, 2), noise=0.02)
+    w.program.resolution = 10**7
+    calls = rng.choice([300, 800])
+    for _ in range(rng.choice([6, 15])):
+        for r in range(w.ranks):
+            t = w.now[r][0]
+            one = w.at(r).enter(t, "interpolate_all")
+            for k in range(calls):
+                one.enter(t + k * 2, "weight").leave(t + k * 2 + 1)
+            w.now[r][0] = t + 2 * calls
+            one.leave(w.now[r][0])
+            w.work(r, "solve", 200)
+        w.allreduce()
+    return w.done(), Truth(("weight",))
+
+
+def mutex(rng: random.Random) -> Built:
+    """Created threads hold a mutex for most of their work."""
+    w = World(rng, 1, rng.choice([3, 4, 5]))
+    every = list(range(w.threads))
+    team = w.program.define("communicators", kind="group", paradigm="pthread", flags=0, members=every)
+    w.program.region("pthread_create", "pthread", "thread_create")
+    w.program.region("pthread_join", "pthread", "thread_wait")
+    for name in ("pthread_mutex_lock", "pthread_mutex_unlock"):
+        w.program.region(name, "pthread", "wrapper")
+    t = w.now[0][0]
+    for i in range(1, w.threads):
+        w.at(0).enter(t, "pthread_create").create_thread(t + 1, i, team).leave(t + 5)
+        w.at(0, i).begin_thread(t + 8, i, team).enter(t + 10, "worker")
+        w.now[0][i] = t + 10
+        t += 6
+    free = 0
+    for _ in range(rng.choice([20, 60])):
+        for i in sorted(range(1, w.threads), key=lambda i: w.now[0][i]):
+            w.work(0, "prepare_item", 400, i)
+            t = w.now[0][i]
+            begin = max(free, t) + 2
+            w.orders += 1
+            w.at(0, i).enter(t, "pthread_mutex_lock").acquire(begin, 1, w.orders, PTHREADS).leave(begin)
+            w.now[0][i] = begin
+            w.work(0, "insert_item", 600, i)
+            free = w.now[0][i] + 1
+            one = w.at(0, i).enter(free - 1, "pthread_mutex_unlock").release(free, 1, w.orders, PTHREADS)
+            one.leave(free + 1)
+            w.now[0][i] = free + 1
+    for i in range(1, w.threads):
+        w.at(0, i).leave(w.now[0][i]).end_thread(w.now[0][i] + 1, i, team)
+    t = max(w.now[0][0], 10 * w.threads + 20)
+    for i in range(1, w.threads):
+        ends = max(t, w.now[0][i] + 2)
+        w.at(0).enter(t, "pthread_join").wait_for_thread(ends, i, team).leave(ends + 1)
+        t = ends + 1
+    w.now[0][0] = t
+    return w.done(), Truth(("insert_item", "worker"))
+
+
+KINDS: dict[str, Callable[[random.Random], Built]] = {
+    make.__name__: make
+    for make in (
+        slow_rank, spread_imbalance, slow_thread, tiny_messages, too_many_collectives, serial_section, critical_section,
+        false_pipeline, late_receiver, needless_barrier, wrong_order, descheduled, growing, slow_iteration,
+        serial_output, small_regions, task_imbalance, late_root, nested_work, fence_imbalance, window_lock, mutex, measurement,
+    )
+}  # fmt: skip
+"""By name what makes a program of the kind."""
+
+
+@dataclass
+class Outcome:
+    """What the first finding of a program says: whether it is right, its kind, and what it predicts as part of what is
+    lost, 0 if that is not known."""
+
+    is_right: bool
+    kind: str
+    gain: float
+    said: str
+    truth: Truth
+
+
+def try_program(kind: str, seed: int) -> Outcome:
+    """Make a program of a kind and compare its first finding with what is wrong in it."""
+    program, truth = KINDS[kind](random.Random(f"{kind} {seed}"))
+    with program.trace() as trace:
+        findings = trace.analyze().diagnosis().findings
+    if not findings:
+        return Outcome(False, "", 0.0, "nothing", truth)
+    first = findings[0]
+    rank = -1 if first.rank is None else first.rank
+    thread = -1 if first.thread is None else first.thread
+    is_right = first.cause_region in truth.regions
+    is_right = is_right and truth.rank in (ANY, rank) and truth.thread in (ANY, thread)
+    gain = (first.gain or 0) * 10**6 / truth.lost if truth.lost else 0.0
+    return Outcome(is_right, first.kind, gain, f"[{first.kind} {rank} {thread}] {first.what or first.title}", truth)
+
+
+def main() -> None:
+    """Try programs, print those whose bottleneck is not named, and a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", nargs="*", choices=[*KINDS, []], help="all by default")
+    parser.add_argument("--programs", type=int, default=10)
+    given = parser.parse_args()
+    print("| bottleneck | programs | first finding right | gain within a third |")
+    print("|---|---:|---:|---:|")
+    for kind in given.kind or KINDS:
+        found = [try_program(kind, seed) for seed in range(given.programs)]
+        for seed, one in enumerate(found):
+            if not one.is_right:
+                print(f"{kind} {seed}: {one.said}\n    {one.truth}", file=sys.stderr)
+        n_right = sum(one.is_right for one in found)
+        known = [one for one in found if one.truth.lost]
+        near = f"{sum(abs(one.gain - 1) <= 1 / 3 for one in known) / len(known):.0%}" if known else ""
+        print(f"| {kind} | {len(found)} | {n_right / len(found):.0%} | {near} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

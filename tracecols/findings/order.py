@@ -1,0 +1,62 @@
+"""Messages that are received in another order than they are sent, although what follows each of them could go on with
+whichever comes first."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.grouping import combine, occurrence
+from tracecols.enhance.scan.region_rules import named
+from tracecols.findings.cause import Cause
+from tracecols.findings.overheads import largest, message_edges
+from tracecols.findings.scenarios import Change, Scenarios
+
+RECEIVE = named("mpi_recv", "mpi")
+"""Calls that receive one message, so that their order is the program's."""
+
+Rows = NDArray[np.int64]
+
+
+def of_order(s: Scenarios) -> list[Cause]:
+    """Return what would be gained if messages were received in the order in which they are sent: by where."""
+    nodes, n = s.graph.nodes, len(s.graph.nodes)
+    receives = np.zeros(n, bool)
+    receives[s.calls[np.append(RECEIVE(s.model.regions), False)[s.call_region]]] = True
+    edge = message_edges(s)
+    edge = edge[receives[s.graph.edges.head[edge]]]
+    heads = s.graph.edges.head[edge].astype(np.int64)
+    edge = edge[np.bincount(heads, minlength=n)[heads] == 1]
+    found = []
+    receiving = s.distinct(heads)
+    for where, of in largest(s, receiving, s.recorded_losses[receiving]):
+        mine = edge[np.isin(s.graph.edges.head[edge], of)]
+        moved, to = _in_order_of_sending(s, mine)
+        if not moved.size:
+            continue
+        change = Change(moved=moved, to=to)
+        gain = s.gain(change)
+        if gain > 0:
+            who = np.unique(nodes.location[to]).astype(np.int64)
+            evidence = {"n_moved": int(moved.size), "n_received": int(mine.size)}
+            found.append(Cause("order", where, who if who.size == 1 else who[:0], change, gain, evidence=evidence))
+    return found
+
+
+def _in_order_of_sending(s: Scenarios, edge: Rows) -> tuple[Rows, Rows]:
+    """Return edges of messages that would be received by another call, and by which: of each round, in which a location
+    receives one message of each sender, that sent first by the first call."""
+    nodes = s.graph.nodes
+    head, tail = (of[edge].astype(np.int64) for of in (s.graph.edges.head, s.tail))
+    by_head = np.argsort(head, kind="stable")
+    edge, head, tail = edge[by_head], head[by_head], tail[by_head]
+    location = nodes.location[head].astype(np.int64)
+    turn = occurrence(combine(location, nodes.location[tail].astype(np.int64)))
+    # rounds that overlap are none
+    goes_on = location[1:] == location[:-1]
+    overlap = np.unique(location[1:][goes_on & (turn[1:] < turn[:-1])])
+    kept = ~np.isin(location, overlap)
+    edge, head, tail, location, turn = (of[kept] for of in (edge, head, tail, location, turn))
+    by_sending = np.lexsort((s.time[tail], turn, location))
+    is_moved = by_sending != np.arange(by_sending.size)
+    return edge[by_sending][is_moved], head[is_moved]
