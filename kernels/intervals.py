@@ -77,17 +77,20 @@ def describe_spans(since, until, is_whole, points, spans):
     Parameters
     ----------
     since, until : (n,) int64
-        Points of the same location; `since` -1 is its beginning.
+        Points of the same location; `since` -1 is its beginning, `until` -1 no interval.
     is_whole : (n,) bool
         Whether each begins when `since` begins to complete, not after its call.
     points : Known
     spans : Spans, written
-        `first` and `stop` are the rows of the cuts of both points, -1 of the beginning.
+        `first` and `stop` are the rows of the cuts of both points, -1 of the beginning and of no interval.
     """
     nothing = spans.change.dtype.type(0)
     for i in range(until.size):
+        spans.call[i], spans.change[i], spans.first[i], spans.stop[i] = -1, nothing, -1, -1
+        if until[i] < 0:
+            spans.wait_first[i] = spans.wait_stop[i] = 0
+            continue
         s, here = since[i], points.location[until[i]]
-        spans.call[i], spans.change[i], spans.first[i] = -1, nothing, -1
         begin = points.start[here]
         if s >= 0:
             begin = s + 1
@@ -196,7 +199,7 @@ class Sides(NamedTuple):
     ----------
     causing, waiting : Spans
     within : Spans
-        Only call paths count that have time here as well, or that this begins in.
+        Only call paths count that have time here as well, or that this begins in; no elements where all count.
     """
 
     causing: Spans
@@ -264,7 +267,8 @@ def compare_sides(start, filled, row, sides, times, waits, out):
         if filled + n + 1 > out.path.size:
             return i, filled
         sort_paths(causing)
-        compares, is_within = sides.waiting.first[i] >= 0, sides.within.first[i] >= 0
+        compares = sides.waiting.first[i] >= 0
+        is_within = sides.within.first.size > 0 and sides.within.first[i] >= 0
         if compares:
             _add_up(i, sides.waiting, times.of_waiting, waits, waiting)
         if is_within:

@@ -94,7 +94,6 @@ def _delay_costs(
     call_path, time = delays.entries.column("call_path"), delays.entries.column("time")
     listed = kernels.Lost(first, stop, size, pick(facts.call_paths.whole.met, points.call_path[cause]), call_path, time)
     parts = None if arising is None else _parts(facts, listed, arising)
-    begin = np.cumsum(size) - size
     # one for each call path, and one for null
     n_sums = len(facts.call_paths.whole) + 1
     scratch = np.zeros(n_sums, time.dtype), np.zeros(n_sums, bool), np.empty(n_sums, np.int32)
@@ -113,7 +112,8 @@ def _delay_costs(
         else:
             value = divide_some_ticks(amount, first[chosen], n, time)
         if parts is not None:
-            weights.append(parts.weigh(CHARGED.index(name), ranges(begin[chosen], n), value, np.repeat(here, n)))
+            begin = (np.cumsum(size) - size)[chosen]
+            weights.append(parts.weigh(CHARGED.index(name), ranges(begin, n), value, np.repeat(here, n)))
         room = min(value.size, (1 + int(np.count_nonzero(np.diff(here)))) * n_sums)
         charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, time.dtype))
         n_charged = kernels.charge_call_paths(here, chosen, listed, value, *scratch, charged)

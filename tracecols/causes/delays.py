@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +75,7 @@ class Intervals:
         Parameters
         ----------
         since, until : (n,) int64
-            Points of the same location; `since` -1 is its beginning.
+            Points of the same location; `since` -1 is its beginning, `until` -1 no interval.
         idle : (n,) bool, optional
             Intervals of threads that idle until their master comes: they begin after a JOIN, all others when `since`
             begins to complete.
@@ -86,16 +85,19 @@ class Intervals:
         spans = kernels.Spans(
             *(np.empty(n, t) for t in (np.int64, np.int64, counts, counts, np.int32, index.wait.dtype))
         )
-        columns = (points[name] for name in ("location", "call_path", "total", "completion"))
-        known = kernels.Known(*columns, self._facts.call_paths.whole.met, index.start, spent.shift, index.waits_before)
+        of_points = points["location"], points["call_path"], points["total"], points["completion"]
+        met = self._facts.call_paths.whole.met
+        known = kernels.Known(*of_points, met, index.start, spent.shift, index.waits_before)
         kernels.describe_spans(since, until, np.ones(n, bool) if idle is None else ~idle, known, spans)
         first, stop = picked(spent.cuts, "cut", spans.first), picked(spent.cuts, "left", spans.stop)
-        begins = np.flatnonzero(since < 0)
+        begins, absent = np.flatnonzero((since < 0) & (until >= 0)), np.flatnonzero(until < 0)
+        first[absent] = 0
         first[begins] = spent.first[points.location[until[begins]]]
         if idle is not None:
             of = np.flatnonzero(idle)
             first[of] = self.behind_joins(since[of], until[of])
         entry, after, entries = spent.entries_between(first, stop)
+        entry[absent] = -1
         return spans._replace(first=entry, stop=after), entries
 
     def pruned(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
@@ -207,7 +209,7 @@ def find_delays(
     at = facts.process[sync_points.location[waiting]] if pair.size else waiting
     of_partition = np.where(waiting >= 0, division.of_process[at], partition)
     compared = Comparison(facts, quirks, sync_points, delay_pairs, point_index, segments, pair.size)
-    for other in np.unique(of_partition).tolist():
+    for other in np.flatnonzero(np.bincount(of_partition)).tolist():
         rows = order[of_partition[order] == other]
         compared.compare(rows, pair[rows], segments if other == partition else every_segments[other])
     n, out = compared.filled, compared.out
@@ -276,14 +278,10 @@ class Comparison:
         begins = np.where(has_own, own, since)
         here = Intervals(*self._given, self._spent)
         causing, of_causing = here.spans(begins, cause, is_idle)
-        some = np.flatnonzero(~is_idle)
-        found, of_waiting = Intervals(*self._given, other).spans(waiting_since[some], waiting[some])
-        waits = _spread(found, some, pair.size)
-        within, of_within = _spread(found, some[:0], pair.size), of_causing
-        if quirks.needs_shared_call_paths:
-            some = np.flatnonzero(has_own)
-            limits, of_within = here.spans(since[some], cause[some])
-            within = _spread(limits, some, pair.size)
+        # nothing waits where threads idle
+        waits, of_waiting = Intervals(*self._given, other).spans(waiting_since, waiting)
+        limited = has_own if quirks.needs_shared_call_paths else has_own[:0]
+        within, of_within = here.spans(since[: limited.size], np.where(limited, cause[: limited.size], -1))
         sides = kernels.Sides(causing, waits, within)
         # what is read near the intervals of some pairs has other numbers than what is read near those of others
         for sum_ in self._sums:
@@ -297,17 +295,6 @@ class Comparison:
                 break
             path, value = (arrays.with_room(column, int(self.filled)) for column in (self.out.path, self.out.value))
             self.out = self.out._replace(path=path, value=value)
-
-
-def _spread(spans: kernels.Spans, at: NDArray[np.int64], n: int) -> kernels.Spans:
-    """Put intervals to some of n places; the others have none."""
-    if at.size == n:
-        return spans
-    columns: tuple[NDArray[Any], ...] = spans
-    found = [np.full(n, -1, column.dtype) for column in columns]
-    for column, values in zip(found, columns, strict=True):
-        column[at] = values[: at.size]
-    return kernels.Spans(*found)
 
 
 @dataclass(frozen=True, eq=False)

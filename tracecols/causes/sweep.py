@@ -226,11 +226,11 @@ class _Pool:
 
     def grow(self) -> None:
         """Make room for more items."""
-        head, *items, state = self.lists
-        n = items[0].size
-        items = [arrays.with_room(of, int(state[2])) for of in items]
-        state[1] += items[0].size - n
-        self.lists = kernels.Lists(head, *items, state)
+        head, below, kind, amount, state = self.lists
+        n, n_used = below.size, int(state[2])
+        below, kind, amount = (arrays.with_room(of, n_used) for of in (below, kind, amount))
+        state[1] += below.size - n
+        self.lists = kernels.Lists(head, below, kind, amount, state)
 
     def by_kind(self, kinds: NDArray[np.int8]) -> list[Amounts]:
         """Return the items of each kind."""

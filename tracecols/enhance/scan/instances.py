@@ -34,7 +34,7 @@ from tracecols.kernels.actions import FLUSH, PUSH
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
 
-WALKED = 1 << 16
+WALKED = 1 << 17
 """Events that `walk_stacks` looks at together: what is written for them stays in the cache, and 0.2 ms of Python for
 each time are 3 ns per event."""
 
