@@ -52,10 +52,28 @@ def _open_kineto_files(files: tuple[Path, ...]) -> Source:
     return ArchiveOfFiles(files)
 
 
+def _open_nsight(path: Path) -> Source:
+    from tracecols.converters.nsight.archive import Archive
+
+    return Archive((path,), path)
+
+
+def _open_nsight_files(files: tuple[Path, ...]) -> Source:
+    from tracecols.converters.nsight.archive import ArchiveOfFiles
+
+    return ArchiveOfFiles(files)
+
+
 def _is_kineto(path: Path) -> bool:
     from tracecols.converters.kineto.files import files_of
 
     return bool(files_of(path))
+
+
+def _is_nsight(path: Path) -> bool:
+    from tracecols.converters.nsight.tables import is_export
+
+    return is_export(path)
 
 
 def _choose_epilog(anchors: list[Path]) -> list[Path]:
@@ -68,7 +86,8 @@ FORMATS = (
     Format("OTF2", ARCHIVES[:1], _open_otf2),
     Format("EPILOG", ARCHIVES[1:4], _open_epilog, _choose_epilog),
     Format("Paraver", ARCHIVES[4:6], _open_paraver, recognises=_is_paraver),
-    Format("Kineto", ARCHIVES[6:], _open_kineto, recognises=_is_kineto, open_files=_open_kineto_files),
+    Format("Kineto", ARCHIVES[6:8], _open_kineto, recognises=_is_kineto, open_files=_open_kineto_files),
+    Format("Nsight Systems", ARCHIVES[8:], _open_nsight, recognises=_is_nsight, open_files=_open_nsight_files),
 )
 """The formats that tracecols brings."""
 
@@ -154,11 +173,11 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
         return files[0]
     for file in files:
         known = _format_of(file)
-        if known is None or known.open_files is None or not file.is_file():
+        if known is None or known.open_files is None or known is not _format_of(files[0]):
             several = ", ".join(f.name for f in FORMATS if f.open_files is not None)
             raise SourceError(
                 f"{file} is a trace by itself, and {len(files)} are given\n"
-                f"  give one of them; only traces of {several} have a file for each rank"
+                f"  give one of them; only traces of {several} may have a file for each rank"
             )
     return files
 

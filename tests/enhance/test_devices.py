@@ -185,6 +185,7 @@ def test_small_program__has_what_is_on_paper(archive, enhance):
     assert totals(cube) == {
         "device_api": 39, "device_launch": 3, "device_late_launch": 3, "device_synchronization": 5,
         "device_useless_sync": 5, "device_copy_calls": 31, "device_copy_wait": 20, "device_blocking_copy": 8,
+        "device_copy_sync_wait": 30,
         "device_time": 100, "device_kernels": 26, "device_copies": 8, "device_copies_to_host": 8,
         "device_copies_exposed": 8, "device_idle": 66, "device_idle_before_launch": 60, "device_idle_after_launch": 6,
         "device_launches": 1, "device_kernel_executions": 1, "device_copy_ops": 1, "device_copy_ops_to_host": 1,

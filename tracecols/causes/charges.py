@@ -51,6 +51,7 @@ def charge_delays(
     delays: Delays,
     factors: Factors,
     path: Path,
+    device_path_rows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None,
     arising: Arising | None,
 ) -> tuple[CompoundTable, list[Weights] | None]:
     """Charge some locations with what their delays cost and with their part of the critical path.
@@ -64,7 +65,11 @@ def charge_delays(
     """
     weights: list[Weights] = []
     rows = _delay_costs(facts, quirks, sync_points, delay_pairs, delays, factors, arising, weights)
-    rows += _critical_path(facts, quirks, members, sync_points, point_index, segments, path, arising, weights)
+    if device_path_rows is None:
+        rows += _critical_path(facts, quirks, members, sync_points, point_index, segments, path, arising, weights)
+    else:
+        paths, location, ticks = device_path_rows
+        rows.append((CHARGED.index("critical_path"), paths.astype(np.int32), location.astype(np.int32), ticks))
     return _table(quirks, ROOT_CAUSES, rows), None if arising is None else weights
 
 

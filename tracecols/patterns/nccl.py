@@ -3,7 +3,7 @@ transfer, and what of it computation covers.
 
 The definitions are those of MPI, applied to kernels: a kernel begins and ends with its operation, waits at most until
 its end, and is charged to its stream. Who waits does not keep the host waiting; what that costs others follows from
-`enhance.devices`.
+`causes.device_costs`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable
-from tracecols.enhance.devices import KERNEL
+from tracecols.enhance.devices.intervals import KERNEL
 from tracecols.enhance.mpi.waits import NCCL, wait_for_receivers, wait_for_senders
 from tracecols.model.model import Model
 from tracecols.patterns import collective
@@ -69,7 +69,7 @@ def exposed(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 BALANCE = "See which of its kernels or of the host's calls makes the last rank late, and balance that."
 
-for id, title, summary, function, cause, advice in (
+for id, title, summary, function, cause, advice, delay in (
     (
         "nccl_wait_nxn",
         "Wait at N x N",
@@ -77,6 +77,7 @@ for id, title, summary, function, cause, advice in (
         collective.wait_at_n_to_n,
         collective.last_to_exchange,
         BALANCE,
+        "delay_device_nxn_aggregate",
     ),
     (
         "nccl_barrier_wait",
@@ -85,6 +86,7 @@ for id, title, summary, function, cause, advice in (
         collective.barrier_wait,
         collective.last_in_barrier,
         BALANCE,
+        "delay_device_nxn_aggregate",
     ),
     (
         "nccl_latebroadcast",
@@ -93,6 +95,7 @@ for id, title, summary, function, cause, advice in (
         collective.late_broadcast,
         collective.root_of,
         "Launch the kernel of the root earlier, or shorten what is before it on its stream.",
+        "",
     ),
     (
         "nccl_earlyreduce",
@@ -101,12 +104,13 @@ for id, title, summary, function, cause, advice in (
         collective.early_reduce,
         collective.last_to_reduce,
         BALANCE,
+        "",
     ),
 ):
     declare(
         id, "nccl", title, summary,
         Pattern("collective_members", since="begin_time", cause=partial(cause, on_device=True)), scalasca=ON_DEVICE,
-        expert=ON_DEVICE, advice=advice,
+        expert=ON_DEVICE, advice=advice, delay=delay,
     )(function)  # fmt: skip
 
 COMPLETIONS: tuple[tuple[str, str, Callable[..., Any]], ...] = (
