@@ -52,12 +52,6 @@ def _open_kineto_files(files: tuple[Path, ...]) -> Source:
     return ArchiveOfFiles(files)
 
 
-def _is_kineto(path: Path) -> bool:
-    from tracecols.converters.kineto.files import files_of
-
-    return bool(files_of(path))
-
-
 def _open_nsight(path: Path) -> Source:
     from tracecols.converters.nsight.archive import Archive
 
@@ -68,6 +62,12 @@ def _open_nsight_files(files: tuple[Path, ...]) -> Source:
     from tracecols.converters.nsight.archive import ArchiveOfFiles
 
     return ArchiveOfFiles(files)
+
+
+def _is_kineto(path: Path) -> bool:
+    from tracecols.converters.kineto.files import files_of
+
+    return bool(files_of(path))
 
 
 def _is_nsight(path: Path) -> bool:
@@ -173,11 +173,11 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
         return files[0]
     for file in files:
         known = _format_of(file)
-        if known is None or known.open_files is None or not file.is_file():
+        if known is None or known.open_files is None or known is not _format_of(files[0]):
             several = ", ".join(f.name for f in FORMATS if f.open_files is not None)
             raise SourceError(
                 f"{file} is a trace by itself, and {len(files)} are given\n"
-                f"  give one of them; only traces of {several} have a file for each rank"
+                f"  give one of them; only traces of {several} may have a file for each rank"
             )
     formats = {known.name: file for file in reversed(files) if (known := _format_of(file)) is not None}
     if len(formats) > 1:

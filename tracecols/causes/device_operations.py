@@ -166,7 +166,8 @@ def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copie
     found = lookup(operations.row[by_row], row)
     at = np.flatnonzero((wait > 0) & (found >= 0))
     number = by_row[found[at]] if at.size else at
-    held = operations.begin[number] < device_syncs.exit_time[at]
+    # clocks of hosts and devices may disagree about the begin, not about the launch
+    held = operations.launch_time[number] < device_syncs.exit_time[at]
     at, number = at[held], number[held]
     process = facts.process[device_syncs.location[at]].astype(np.int64) if at.size else at
     leave = device_syncs.exit_time[at]
