@@ -23,6 +23,12 @@ NOTHING = -1
 NULL = np.iinfo(np.int64).min
 """A time that is not recorded."""
 
+MOST_RANKS = 1 << 31
+"""Ranks are less."""
+
+LARGEST = 1 << 61
+"""Times are less, so that no sum or difference of them overflows."""
+
 OPEN = np.iinfo(np.int64).max
 """End of a range that was not closed."""
 
@@ -238,9 +244,10 @@ class Content:
             Whether ranges without an end last to the end of the recording.
         """
         begin, end = rows["start"], rows["end"]
-        good = (begin != NULL) & (end != NULL) & (end >= begin)
+        has_begin = np.abs(begin) < LARGEST
+        good = has_begin & (np.abs(end) < LARGEST) & (end >= begin)
         if may_be_open:
-            good |= (begin != NULL) & (end == NULL)
+            good |= has_begin & (end == NULL)
             rows = Rows({**rows.columns, "end": np.where(end == NULL, OPEN, end)})
         if not good.all():
             self.skipped[f"{table} without valid times"] += int((~good).sum())
