@@ -184,10 +184,10 @@ def _add_operation(o, begin, end, n, m, operations, sums):
 
 @kernel
 def walk_waiting(first, start, operations, hosts, sums, walked):
-    """Follow the chains of operations that wait, from their begin to what held their process last.
+    """Follow the chains of operations that wait, from what they come after to what held their process last.
 
-    Kernels that communicate on the stream itself do not hold the host, and are passed over; a chain ends at the end of
-    the first other operation in which its process waited for other ranks.
+    Until the chain comes to the host, kernels that communicate on the same stream are passed over: they have not held the
+    host. It ends at the end of the first operation after that in which its process waited for other ranks.
 
     Parameters
     ----------
@@ -204,14 +204,16 @@ def walk_waiting(first, start, operations, hosts, sums, walked):
     at = walked.n_cells[first - 1] if first else 0
     for k in range(first, start.size):
         o = start[k]
-        process, stream = operations.process[o], operations.stream[o]
+        process, is_free = operations.process[o], True
         t = operations.begin[o]
-        n = _add(operations.latency[o], t - operations.since[o], 0, sums)
+        n = 0
         t, o, held = operations.free_since[o], operations.free_before[o], -1
+        # calls that have waited, the last first: also where clocks disagree
+        high = hosts.exit_start[process + 1]
         while True:
             if o < 0:
                 low = hosts.exit_start[process]
-                i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, hosts.exit_start[process + 1], t)
+                i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, high, t)
                 since = hosts.until[i] if i >= low else hosts.first
                 if o == NOTHING:
                     n = _add(hosts.root[process], t - since, n, sums)
@@ -222,11 +224,10 @@ def walk_waiting(first, start, operations, hosts, sums, walked):
                     n = _add(hosts.latency[i], hosts.exit[i] - since, n, sums)
                 if i < low:
                     break
-                o, t = hosts.operation[i], min(t, since)
+                o, t, high, is_free = hosts.operation[i], min(t, since), i, False
             if operations.late[o] > operations.begin[o]:
                 held = o
                 break
-            is_free = operations.stream[o] == stream
             n, _ = _add_operation(o, min(operations.since[o], t), t, n, 0, operations, sums)
             t = min(operations.free_since[o] if is_free else operations.since[o], t)
             o = operations.free_before[o] if is_free else operations.before[o]
@@ -261,10 +262,11 @@ def walk_causing(first, start, stop, operations, hosts, sums, walked):
         since = max(operations.since[o], limit)
         n = _add(operations.latency[o], operations.begin[o] - since, 0, sums)
         t, o = since, operations.before[o]
+        high = hosts.exit_start[process + 1]
         while t > limit:
             if o < 0:
                 low = hosts.exit_start[process]
-                i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, hosts.exit_start[process + 1], t)
+                i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, high, t)
                 since = max(hosts.until[i] if i >= low else hosts.first, limit)
                 if o == NOTHING:
                     n = _add(hosts.root[process], t - since, n, sums)
@@ -276,7 +278,7 @@ def walk_causing(first, start, stop, operations, hosts, sums, walked):
                     n = _add(hosts.latency[i], leave - since, n, sums)
                 if i < low:
                     break
-                o, t = hosts.operation[i], min(t, since)
+                o, t, high = hosts.operation[i], min(t, since), i
                 continue
             since = max(min(operations.since[o], t), limit)
             n, m = _add_operation(o, since, t, n, m, operations, sums)
@@ -325,7 +327,7 @@ def walk_waited_for(first, start, until, operations, sums, walked):
 
 
 @kernel
-def walk_path(process, operation, time, operations, hosts, cause, stretches):
+def walk_path(process, operation, time, operations, hosts, cause, high_of, stretches):
     """Follow the critical path from its end to the begin of the trace, over hosts and streams of all processes.
 
     Parameters
@@ -334,6 +336,8 @@ def walk_path(process, operation, time, operations, hosts, cause, stretches):
         Where it ends: on a host (`HOST`), or in an operation.
     cause : (n,) int64
         The operation that an operation waits for; -1 none.
+    high_of : (n_processes,) int64
+        A copy of `hosts.exit_start` without the first, which is written to.
     stretches : (4, room) int64
         To be filled, the last one first: process, operation or `HOST`, begin and end.
 
@@ -346,10 +350,11 @@ def walk_path(process, operation, time, operations, hosts, cause, stretches):
     while t > hosts.first and n < stretches.shape[1]:
         at, following = process, np.int64(NOTHING)
         if o < 0:
-            low = hosts.exit_start[process]
-            i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, hosts.exit_start[process + 1], t)
+            low, high = hosts.exit_start[process], high_of[process]
+            i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, high, t)
             since = hosts.first
             if i >= low:
+                high_of[process] = i
                 since, following = hosts.until[i], hosts.operation[i]
         elif operations.late[o] > operations.begin[o] and cause[o] >= 0 and t > operations.begin[o]:
             # on to the begin of the one that begins last

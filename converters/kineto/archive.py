@@ -33,7 +33,16 @@ _HOST = re.compile(r"(.+?)_(\d+)\.\d+(\.pt)?\.trace\.json(\.gz)?")
 """Names of files that torch.profiler.tensorboard_trace_handler gives: host, process and time."""
 _RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)", re.IGNORECASE)
 
-PHASE_NAMES = {"X": "slices", "s": "flows", "t": "flows", "f": "flows", "M": "metadata", "i": "instants", "C": "counters", "": "events of other kinds"}
+PHASE_NAMES = {
+    "X": "slices",
+    "s": "flows",
+    "t": "flows",
+    "f": "flows",
+    "M": "metadata",
+    "i": "instants",
+    "C": "counters",
+    "": "events of other kinds",
+}
 LEFT_OUT = re.compile(r"|gpu_user_annotation|cuda_sync|overhead|Trace|mtia_.*")
 """Categories of slices that are left out on purpose: they repeat what others say."""
 
@@ -55,7 +64,7 @@ class Archive:
     def __init__(self, files: Sequence[Path], path: Path) -> None:
         self.path, self.format = path, "Kineto"
         with ThreadPoolExecutor(min(n_jobs(None), len(files))) as pool:
-            recordings = [r for r in pool.map(Recording, files)]
+            recordings = list(pool.map(Recording, files))
         for recording in recordings:
             if not recording.places and not recording.fault:
                 raise SourceError(
@@ -127,7 +136,11 @@ class Archive:
             root = self._root(instance, found)
             for m in instance.members:
                 assert m.operation is not None  # those that are not known are not joined
-                put(m, int(K.MPI_COLLECTIVE_END), (m.operation.op, communicators[instance.group], root, m.sent, m.received))
+                put(
+                    m,
+                    int(K.MPI_COLLECTIVE_END),
+                    (m.operation.op, communicators[instance.group], root, m.sent, m.received),
+                )
         for m in found.others:
             put(m, 0, (-1, -1, -1, 0, 0))
         self._performed, self._values = [], []
@@ -178,11 +191,18 @@ class Archive:
         n = len(self._ranks)
         if self._world > n:
             yield f"{n} of {self._world} ranks are given: waits for other ranks are lower bounds"
-        for what, name in (("threads", "slices of threads moved or shortened so that they nest"), ("streams", "slices of streams end where the next one begins")):
+        for what, name in (
+            ("threads", "slices of threads moved or shortened so that they nest"),
+            ("streams", "slices of streams end where the next one begins"),
+        ):
             mended = Mended()
             for recording in self._recordings:
                 one: Mended = getattr(recording, what)
-                mended.n, mended.total, mended.largest = mended.n + one.n, mended.total + one.total, max(mended.largest, one.largest)
+                mended.n, mended.total, mended.largest = (
+                    mended.n + one.n,
+                    mended.total + one.total,
+                    max(mended.largest, one.largest),
+                )
             if mended.n:
                 yield f"{mended.n:,} {name}, at most by {mended.largest / 1000:,.3f} us, together {mended.total / 1000:,.3f} us"
         if n_negative := sum(r.n_negative for r in self._recordings):
@@ -238,11 +258,22 @@ class Archive:
         done = False
         while not done:
             done = decode.decode_slices(
-                s, self._performed[location], d.regions[number], d.correlation, d.size, stack, events, given, joined, state
+                s,
+                self._performed[location],
+                d.regions[number],
+                d.correlation,
+                d.size,
+                stack,
+                events,
+                given,
+                joined,
+                state,
             )
             yield self._batch(location, events, given, joined, state)
 
-    def _batch(self, location: int, events: Events, given: decode.Given, joined: decode.Joined, state: NDArray[np.int64]) -> Batch:
+    def _batch(
+        self, location: int, events: Events, given: decode.Given, joined: decode.Joined, state: NDArray[np.int64]
+    ) -> Batch:
         """Turn filled buffers into columns, and empty them."""
         n, n_given, n_joined = (int(state[k]) for k in (decode.N_EVENTS, decode.N_ATTRIBUTES, decode.N_OPERATIONS))
         batch = Batch({name: column[:n] for name, column in events._asdict().items()})
@@ -273,6 +304,19 @@ class Archive:
             "received": received,
             "request": np.full(n, -1, np.int64),
         }
+
+
+class ArchiveOfFiles(Archive):
+    """A Kineto trace of which all files are given; the path is that of their folder.
+
+    Parameters
+    ----------
+    files : tuple of Path
+    """
+
+    def __init__(self, files: tuple[Path, ...]) -> None:
+        self.files = files
+        super().__init__(files, files[0].parent)
 
 
 _EVENTS_OF = np.zeros(256, np.int64)
@@ -315,7 +359,9 @@ def _ranks_of(recordings: Sequence[Recording]) -> list[int]:
     twice = [rank for rank, n in Counter(ranks).items() if n > 1]
     if twice:
         files = [str(r.path) for r, rank in zip(recordings, ranks, strict=True) if rank == twice[0]]
-        raise SourceError(f"rank {twice[0]} has {len(files)} files: {', '.join(files)}\n  give one file of each rank of one run")
+        raise SourceError(
+            f"rank {twice[0]} has {len(files)} files: {', '.join(files)}\n  give one file of each rank of one run"
+        )
     return ranks
 
 

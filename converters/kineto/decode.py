@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.buffers import Events
 from tracecols.kernels.kernel import kernel, part
 from tracecols.schema.kinds import EventKind
 

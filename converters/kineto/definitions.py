@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.kineto import scan
 from tracecols.converters.kineto.operations import Group, Member
-from tracecols.converters.kineto.recording import STEP, Place, Recording
+from tracecols.converters.kineto.recording import C10D, STEP, Place, Recording
+from tracecols.converters.nccl import find_operation
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION, NCCL
 
 _PYTHON = re.compile(r"(.+)\((\d{1,9})\): .+", re.DOTALL)
@@ -44,14 +45,22 @@ class Definitions(DefinitionTables):
         self._rows: dict[tuple[str, str, str, str], int] = {}
         self._hip = [_uses_hip(recording) for recording in recordings]
         self.add("system_tree_nodes", name="machine", class_name="machine")
-        nodes = {host: self.add("system_tree_nodes", name=host, class_name="node", parent=0) for host in sorted(set(hosts) - {""})}
+        nodes = {
+            host: self.add("system_tree_nodes", name=host, class_name="node", parent=0)
+            for host in sorted(set(hosts) - {""})
+        }
         self.order: list[tuple[int, int]] = []
         for number, (recording, rank) in enumerate(zip(recordings, ranks, strict=True)):
             self._process(number, recording, rank, nodes.get(hosts[number], 0))
         self.number = {of: location for location, of in enumerate(self.order)}
         threads = [i for i, kind in enumerate(self.tables["locations"]["type"]) if kind == "cpu_thread"]
         self.add("groups", type="comm_locations", paradigm="pthread", flags=0, members=threads)
-        self.correlation = self.add("attribute_definitions", name=CORRELATION, type="uint64", description="a call for a device, and what the device does because of it")
+        self.correlation = self.add(
+            "attribute_definitions",
+            name=CORRELATION,
+            type="uint64",
+            description="a call for a device, and what the device does because of it",
+        )
         self.size = self.add("attribute_definitions", name=COPIED_BYTES, type="uint64", description="bytes of a copy")
         self.regions = [self._regions(number, recording) for number, recording in enumerate(recordings)]
 
@@ -72,6 +81,9 @@ class Definitions(DefinitionTables):
 
     def _name_of(self, number: int, recording: Recording, place: Place) -> str:
         """Return the name of a location."""
+        if place.is_gloo:
+            threads = [one.tid for one in recording.places if one.is_gloo]
+            return f"GLOO[0:{threads.index(place.tid)}]"
         if not place.is_device:
             found = recording.thread_names.get((place.pid, place.tid), "")
             return found or f"thread {place.tid}"
@@ -80,7 +92,9 @@ class Definitions(DefinitionTables):
 
     # -- regions -------------------------------------------------------------------------------------------------------
 
-    def _region(self, name: str, canonical: str, role: str, paradigm: str, flags: int = 0, file: str = "", line: int = 0) -> int:
+    def _region(
+        self, name: str, canonical: str, role: str, paradigm: str, flags: int = 0, file: str = "", line: int = 0
+    ) -> int:
         key = name, canonical, role, paradigm
         if key not in self._rows:
             self._rows[key] = self.add(
@@ -99,6 +113,7 @@ class Definitions(DefinitionTables):
     def _regions(self, number: int, recording: Recording) -> NDArray[np.int32]:
         """Define the regions of a recording; returns that of each name."""
         device = "hip" if self._hip[number] else "cuda"
+        has_gloo = any(place.is_gloo for place in recording.places)
         result = np.zeros(len(recording.names), np.int32)
         for k, (category, text) in enumerate(recording.names):
             if category in (scan.CUDA_RUNTIME, scan.CUDA_DRIVER):
@@ -107,6 +122,8 @@ class Definitions(DefinitionTables):
                 result[k] = self._region(text, text, ROLES[category], device)
             elif category == scan.PYTHON_FUNCTION and (found := _PYTHON.fullmatch(text)):
                 result[k] = self._region(text, text, "function", "user", file=found[1], line=int(found[2]))
+            elif has_gloo and category == scan.CPU_OP and text.startswith(C10D) and find_operation(text) is not None:
+                result[k] = self._region(text, text, "task_create", NCCL)
             else:
                 is_step = category == scan.USER_ANNOTATION and STEP.fullmatch(text) is not None
                 result[k] = self._region(text, text, "function", "user", PHASE if is_step else 0)
@@ -125,7 +142,11 @@ class Definitions(DefinitionTables):
     def communicator(self, group: Group, members: Sequence[Member]) -> int:
         """Define the communicator of a group, given the members of one of its operations; returns its number."""
         streams = [self.number[m.recording, m.location] for m in members]
-        name = " ".join(text for text in (group.name, f"({group.description})" if group.description not in ("", "undefined") else "") if text)
+        name = " ".join(
+            text
+            for text in (group.name, f"({group.description})" if group.description not in ("", "undefined") else "")
+            if text
+        )
         self.add("groups", name=name, type="comm_group", paradigm=NCCL, flags=0, members=streams)
         return self.add("communicators", name=name, kind="group", paradigm=NCCL, flags=0, members=streams)
 

@@ -42,6 +42,22 @@ def begins_as_kineto(path: Path) -> bool:
     return head.lstrip(_SPACE)[:1] == b"{" and any(key in head for key in KNOWN)
 
 
+ENDINGS = (".json", ".json.gz")
+"""How files in a folder end that may be of a trace."""
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a trace: one file, or those in a folder that are traces of the PyTorch profiler; none if there
+    are none."""
+    if not path.is_dir():
+        return [path] if begins_as_kineto(path) else []
+    try:
+        found = sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS) and file.is_file())
+    except OSError:
+        return []
+    return [file for file in found if begins_as_kineto(file)]
+
+
 def _opened(stored: BinaryIO) -> BinaryIO:
     packed = stored.read(2) == b"\x1f\x8b"
     stored.seek(0)
@@ -86,9 +102,11 @@ class Text:
         self.data, self._before = room, self._before + self.at
         self.at, self.size = 0, rest
         try:
-            n = self._file.readinto(memoryview(self.data)[rest:])  # type: ignore[attr-defined]
+            n = self._file.readinto(self.data[rest:].data)  # type: ignore[attr-defined]
         except BAD_GZIP as error:
-            raise SourceError(f"{self.path}: byte {self._before + rest}: unpacking stops: {error}\n  {DAMAGED}") from error
+            raise SourceError(
+                f"{self.path}: byte {self._before + rest}: unpacking stops: {error}\n  {DAMAGED}"
+            ) from error
         self.size += n or 0
         return bool(n)
 
@@ -99,7 +117,9 @@ class Text:
 
     def cut(self) -> SourceError:
         """Make the error about a file that ends too early."""
-        return SourceError(f"{self.path}: the file ends at byte {self._before + self.size}, within the trace\n  {DAMAGED}")
+        return SourceError(
+            f"{self.path}: the file ends at byte {self._before + self.size}, within the trace\n  {DAMAGED}"
+        )
 
     def peek(self) -> int:
         """Move on to the next byte that is no white space, and return it; -1 at the end of the file."""
@@ -169,7 +189,9 @@ def read_values(path: Path) -> Iterator[tuple[str, Any, Text]]:
             if text.more() and text.data[:3].tobytes() == b"\xef\xbb\xbf":
                 text.at = 3
             if text.peek() != ord("{"):
-                raise SourceError(f"{path} is not a trace of the PyTorch profiler\n  expected a JSON object with traceEvents")
+                raise SourceError(
+                    f"{path} is not a trace of the PyTorch profiler\n  expected a JSON object with traceEvents"
+                )
             text.at += 1
             while text.peek() == ord('"'):
                 key = parsed(text.value())
@@ -185,7 +207,9 @@ def read_values(path: Path) -> Iterator[tuple[str, Any, Text]]:
                     break
             else:
                 if text.peek() != ord("}"):
-                    raise text.cut() if text.peek() < 0 else text.wrong("expected a key or the end of the object, found")
+                    raise (
+                        text.cut() if text.peek() < 0 else text.wrong("expected a key or the end of the object, found")
+                    )
     except OSError as error:
         todo = advice(error, "copy the trace again")
         raise SourceError(f"cannot read {path}: {error.strerror or error}\n  {todo}") from error

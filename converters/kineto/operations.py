@@ -31,6 +31,9 @@ median deviation from them, in at least so many operations."""
 _SAME_SIZE = ("ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclBarrier")
 """Operations in which all members have the same number of elements."""
 
+GLOO = -1
+"""Instead of a stream: the threads of gloo, which all execute operations of the same order."""
+
 Key = tuple[Any, ...]
 
 
@@ -191,7 +194,7 @@ def members_of(number: int, recording: Recording) -> list[Member]:
         around = ranges.find(location, launch) if location >= 0 else None
         given = {**(operator.given if operator is not None else {}), **d.given}
         m = Member(
-            number, d.location, d.row, int(s.begin[d.row]), int(s.end[d.row]), launch, None, given, place.tid,
+            number, d.location, d.row, int(s.begin[d.row]), int(s.end[d.row]), launch, None, given, GLOO if place.is_gloo else place.tid,
         )  # fmt: skip
         title = _name_of(recording, around) if around is not None else ""
         _understand(m, recording.names[int(s.name[d.row])][1], title, around.given if around is not None else {})
@@ -207,6 +210,8 @@ def _understand(m: Member, kernel: str, title: str, around: dict[str, Any]) -> N
     """Find out what an operation does, and how many bytes it sends and receives."""
     by_name = operation_of_kernel(kernel)
     named = m.given.get("Collective name")
+    if m.stream == GLOO:
+        by_name, title = None, kernel
     told = find_operation(named) if isinstance(named, str) else find_operation(title) if title else None
     is_told = isinstance(named, str) or bool(title)
     if told is not None and fits_kernel(told, by_name):
@@ -290,7 +295,9 @@ def _ranks_of(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) -> 
     if ranks := configured.get((m.recording, str(m.given.get("Process Group Name"))), ()):
         return ranks
     start, stride, size = (_number(m.given.get(n)) for n in ("Global rank start", "Global rank stride", "Group size"))
-    return tuple(range(start, start + stride * size, stride)) if start >= 0 and stride > 0 and 0 < size < 1 << 22 else ()
+    return (
+        tuple(range(start, start + stride * size, stride)) if start >= 0 and stride > 0 and 0 < size < 1 << 22 else ()
+    )
 
 
 def _group_key(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) -> Key:
@@ -307,7 +314,9 @@ def _group_key(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) ->
 class _Joining:
     """The operations of one group."""
 
-    def __init__(self, recordings: Sequence[Recording], of: dict[int, list[Member]], wanted: Iterable[int], key: Key) -> None:
+    def __init__(
+        self, recordings: Sequence[Recording], of: dict[int, list[Member]], wanted: Iterable[int], key: Key
+    ) -> None:
         self.of = {number: of.get(number, []) for number in wanted}
         every = [m for members in self.of.values() for m in members]
         self.left: list[Member] = []
@@ -409,7 +418,11 @@ def join(recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[
         for m in members_of(number, recording):
             if m.operation is None or m.operation.op < 0:
                 result.others.append(m)
-                what = "messages" if m.operation is not None else "kernels that execute several operations, or unknown ones"
+                what = (
+                    "messages"
+                    if m.operation is not None
+                    else "kernels that execute several operations, or unknown ones"
+                )
                 result.counts[what] += 1
             else:
                 groups[_group_key(m, configured)][number].append(m)
@@ -431,10 +444,12 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
     numbers = list(joining.of)
     n_apart = sum(not _overlap(i, shift) for i in joining.instances)
     if joining.key >= OF_GROUP and n_apart:
-        joining.why = f"{n_apart} of {len(joining.instances)} operations of all with all would end before all have begun"
+        joining.why = (
+            f"{n_apart} of {len(joining.instances)} operations of all with all would end before all have begun"
+        )
         joining.left += [m for i in joining.instances for m in i]
         joining.instances = []
-    name = f"process group {key[1]}" if key[0] == "group" else f"stream {key[1]}"
+    name = f"process group {key[1]}" if key[0] == "group" else "gloo" if key[1] == GLOO else f"stream {key[1]}"
     if joining.left:
         result.others += joining.left
         result.counts["operations that are not joined: not all given ranks hold them"] += len(joining.left)
@@ -442,7 +457,14 @@ def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int])
             result.distrusted.append(f"{name}: {joining.why}")
     if not joining.instances:
         return
-    description = next((str(m.given["Process Group Description"]) for m in joining.instances[0] if "Process Group Description" in m.given), "")
+    description = next(
+        (
+            str(m.given["Process Group Description"])
+            for m in joining.instances[0]
+            if "Process Group Description" in m.given
+        ),
+        "",
+    )
     size = max((_number(m.given.get("Group size")) for m in joining.instances[0]), default=-1)
     result.groups.append(Group(name, description, numbers, key[2], max(size, len(key[2]), len(numbers)), joining.key))
     result.instances += [Instance(len(result.groups) - 1, members) for members in joining.instances]

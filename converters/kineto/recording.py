@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tracecols.converters.kineto import nest, scan
 from tracecols.converters.kineto.decode import Located
 from tracecols.converters.kineto.files import Text, parsed, read_values
+from tracecols.converters.nccl import find_operation
 from tracecols.converters.temporary import scratch, temporary_file, write
 from tracecols.errors import SourceError
 from tracecols.kernels.arrays import empty
@@ -30,7 +31,9 @@ MOST_LEVELS = 64
 LATEST = 1 << 62
 """No time is later, in ns."""
 
-ROW = np.dtype([("begin", "i8"), ("duration", "i8"), ("name", "i4"), ("slot", "i4"), ("correlation", "i8"), ("size", "i8")])
+ROW = np.dtype(
+    [("begin", "i8"), ("duration", "i8"), ("name", "i4"), ("slot", "i4"), ("correlation", "i8"), ("size", "i8")]
+)
 
 Ints = NDArray[np.int64]
 
@@ -82,6 +85,8 @@ class Place:
     level : int
         Of a stream 0, or of what overlaps its collective operations 1, ...
     slices : Located
+    is_gloo : bool
+        Whether it is a thread of gloo, which executes collective operations that other threads ask for, like a stream.
     """
 
     is_device: bool
@@ -89,6 +94,7 @@ class Place:
     tid: int
     level: int
     slices: Located
+    is_gloo: bool = False
 
 
 @dataclass
@@ -135,8 +141,12 @@ def _new_slots(n: int) -> scan.Slots:
     return scan.Slots(np.full(4 * n, -1, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.int64), np.zeros(n, np.int64))
 
 
-def _larger(small: NDArray[Any], large: NDArray[Any]) -> None:
-    large[: small.size] = small
+def _copy(old: scan.Names | scan.Slots, new: scan.Names | scan.Slots) -> None:
+    """Copy what is in a table to a larger one, except where things are looked for."""
+    for name in old._fields:
+        if name != "slots":
+            small, large = getattr(old, name), getattr(new, name)
+            large[: small.size] = small
 
 
 class Recording:
@@ -194,6 +204,7 @@ class Recording:
             rows = np.memmap(file, ROW, "r").view(np.ndarray) if self._n else np.zeros(0, ROW)
         self._note()
         self._put_in_order(rows)
+        find_gloo(self)
         del self._tables, self._counts, self._rows
 
     # -- reading ---------------------------------------------------------------------------------------------------------
@@ -239,17 +250,16 @@ class Recording:
             if why in WHAT_IS_WRONG:
                 raise text.wrong(WHAT_IS_WRONG[why])
             if why == scan.NAMES_FULL:
-                self._more_names()
+                self._more_names(text)
             elif why == scan.SLOTS_FULL:
                 self._more_slots(text)
             elif why == scan.INCOMPLETE and not text.more():
                 raise text.cut()
 
-    def _more_names(self) -> None:
+    def _more_names(self, text: Text) -> None:
         old = self._tables.names
-        new = _new_names(2 * old.what.size, 2 * old.text.size + scan_margin(old))
-        for small, large in zip(old[1:], new[1:], strict=True):
-            _larger(small, large)
+        new = _new_names(2 * old.what.size, 2 * old.text.size + text.size)
+        _copy(old, new)
         scan.rehash(new, int(self._state[scan.N_NAMES]))
         self._tables.names = new
 
@@ -258,8 +268,7 @@ class Recording:
         if old.pid.size >= MOST_LOCATIONS:
             raise text.wrong(f"there are more than {MOST_LOCATIONS:,} threads and streams, with that of the event")
         new = _new_slots(2 * old.pid.size)
-        for small, large in zip(old[1:], new[1:], strict=True):
-            _larger(small, large)
+        _copy(old, new)
         scan.rehash_slots(new, int(self._state[scan.N_SLOTS]))
         self._tables.slots = new
 
@@ -342,7 +351,9 @@ class Recording:
         """
         given = self.head.get("baseTimeNanoseconds", 0)
         if isinstance(given, bool) or not isinstance(given, int) or abs(given) > LATEST:
-            raise SourceError(f"{self.path}: baseTimeNanoseconds is {str(given)[:40]!r}, expected a whole number\n  {DAMAGED_BASE}")
+            raise SourceError(
+                f"{self.path}: baseTimeNanoseconds is {str(given)[:40]!r}, expected a whole number\n  {DAMAGED_BASE}"
+            )
         return given
 
     def _place(self, k: int, rows: NDArray[Any], numbers: Ints, base: int) -> None:
@@ -393,13 +404,17 @@ class Recording:
     @cached_property
     def steps(self) -> list[tuple[int, int, int]]:
         """Number, begin and end of every `ProfilerStep`, in order of their begins."""
-        numbers = {k: int(found[1]) for k, (of, text) in enumerate(self.names) if of == scan.USER_ANNOTATION and (found := STEP.fullmatch(text))}
-        result = []
+        numbers = {
+            k: int(found[1])
+            for k, (of, text) in enumerate(self.names)
+            if of == scan.USER_ANNOTATION and (found := STEP.fullmatch(text))
+        }
+        result: list[tuple[int, int, int]] = []
         for place in self.places if numbers else ():
             if not place.is_device:
                 s = place.slices
-                for row in np.flatnonzero(np.isin(s.name, list(numbers))).tolist():
-                    result.append((numbers[int(s.name[row])], int(s.begin[row]), int(s.end[row])))
+                rows = np.flatnonzero(np.isin(s.name, list(numbers))).tolist()
+                result += ((numbers[int(s.name[row])], int(s.begin[row]), int(s.end[row])) for row in rows)
         return sorted(result, key=lambda step: step[1:])
 
     def launches(self, wanted: Ints) -> dict[int, tuple[int, int]]:
@@ -414,18 +429,68 @@ class Recording:
         return result
 
 
+C10D = "c10d::"
+"""How the operators of torch.distributed begin."""
+
 DAMAGED_BASE = "the trace is damaged; copy it again"
 
 
-def scan_margin(names: scan.Names) -> int:
-    """Return room for the longest text that a window may hold beside those that are known."""
-    return max(1 << 16, names.text.size)
+def find_gloo(recording: Recording) -> None:
+    """Find the threads of gloo, and let the calls that ask them for operations have correlations with these.
+
+    The k-th operation of a kind belongs to the k-th call of its kind (`c10d::allreduce_`) that begins before it.
+    """
+    performed: dict[str, list[tuple[int, int, int]]] = {}
+    for location, place in enumerate(recording.places):
+        details = [d for d in recording.details if d.location == location and d.kind == scan.COLLECTIVE]
+        if place.is_device or not details:
+            continue
+        s = place.slices
+        inside = np.append(False, np.maximum.accumulate(s.end)[:-1] > s.begin[1:])
+        place.is_gloo = place.is_device = int((~inside).sum()) == len(details)
+        for d in details:
+            operation = find_operation(recording.names[int(s.name[d.row])][1])
+            if not place.is_gloo:
+                d.kind = scan.ANNOTATION
+            elif operation is not None:
+                performed.setdefault(operation.function, []).append((int(s.begin[d.row]), location, d.row))
+    if performed:
+        _correlate(recording, performed)
+
+
+def _correlate(recording: Recording, performed: dict[str, list[tuple[int, int, int]]]) -> None:
+    """Number calls and the operations that they ask for alike."""
+    number = max(int(place.slices.correlation.max(initial=0)) for place in recording.places)
+    calls: dict[str, list[tuple[int, int, int]]] = {}
+    functions = {
+        k: operation.function
+        for k, (of, text) in enumerate(recording.names)
+        if of == scan.CPU_OP and text.startswith(C10D) and (operation := find_operation(text)) is not None
+    }
+    for location, place in enumerate(recording.places):
+        s = place.slices
+        for row in np.flatnonzero(np.isin(s.name, list(functions))).tolist() if not place.is_device else ():
+            calls.setdefault(functions[int(s.name[row])], []).append((int(s.begin[row]), location, row))
+    for function, operations in performed.items():
+        asked = sorted(calls.get(function, ()))
+        for begin, location, row in sorted(operations):
+            if asked and asked[0][0] <= begin:
+                _, caller, call = asked.pop(0)
+                number += 1
+                recording.places[caller].slices.correlation[call] = number
+                recording.places[location].slices.correlation[row] = number
 
 
 def _located(begin: Ints, end: Ints, rows: NDArray[Any], order: Ints) -> Located:
     """Put the columns of slices in order, in files if they are large."""
     n = order.size
-    columns = {"begin": begin, "end": end, "name": rows["name"], "correlation": rows["correlation"], "size": rows["size"]}
+    columns = {
+        "begin": begin,
+        "end": end,
+        "name": rows["name"],
+        "correlation": rows["correlation"],
+        "size": rows["size"],
+    }
     result = {name: scratch(n, np.int32 if name == "name" else np.int64, IN_MEMORY) for name in columns}
     for name, values in columns.items():
         result[name][:] = values[order]

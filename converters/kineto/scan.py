@@ -36,8 +36,8 @@ PHASES = ("X", "s", "t", "f", "M", "i", "C", "")
 _SLICE, _METADATA, _OTHER = 0, 4, 7
 
 (NO_DETAIL, COLLECTIVE, PARAM_COMMS, ANNOTATION, METADATA) = range(5)
-"""Events whose arguments are read in Python: kernels of collective operations, the operators that record their
-parameters, annotations around them, names of threads."""
+"""Events whose arguments are read in Python: kernels of collective operations (of gloo, ranges on its threads), the
+operators that record their parameters, annotations around them, names of threads."""
 
 FIELDS = 17
 (
@@ -271,18 +271,19 @@ def read_integer(data, n, p):
 @inner_part
 def is_text(data, p, text):
     """Whether a text, which fits, is at a place."""
+    same = True
     for i in range(len(text)):
-        if data[p + i] != text[i]:
-            return False
-    return True
+        same = same and data[p + i] == text[i]
+    return same
 
 
 _PH_KEY, _TS_KEY, _CAT_KEY, _PID_KEY, _TID_KEY, _DUR_KEY, _NAME_KEY, _ARGS_KEY = (
     tuple(key.encode()) for key in ("ph", "ts", "cat", "pid", "tid", "dur", "name", "args")
 )
 _CORRELATION_KEY, _BYTES_KEY, _COLLECTIVE_KEY = (tuple(k.encode()) for k in ("correlation", "bytes", "Collective name"))
-_NCCL, _NCCL_RANGE, _PARAM_COMMS = (tuple(k.encode()) for k in ("nccl", "nccl:", "record_param_comms"))
-_NCCL_CLASS, _CCL = tuple(b"ncclDevKernel"), tuple(b"oneccl")
+_NCCL, _CCL, _NCCL_RANGE, _GLOO_RANGE, _PARAM_COMMS = (
+    tuple(k.encode()) for k in ("nccl", "oneccl", "nccl:", "gloo:", "record_param_comms")
+)
 
 
 @part
@@ -450,8 +451,10 @@ def detail_of(data, start, length, what):
         return COLLECTIVE if length >= 6 and is_text(data, start, _CCL) else NO_DETAIL
     if what == CPU_OP and length == 18 and is_text(data, start, _PARAM_COMMS):
         return PARAM_COMMS
-    if what == USER_ANNOTATION and length > 5 and is_text(data, start, _NCCL_RANGE):
-        return ANNOTATION
+    if what == USER_ANNOTATION and length > 5:
+        if is_text(data, start, _NCCL_RANGE):
+            return ANNOTATION
+        return COLLECTIVE if is_text(data, start, _GLOO_RANGE) else NO_DETAIL
     return NO_DETAIL
 
 
@@ -525,9 +528,7 @@ def phase_of(code):
 @part
 def category_of(data, fields, categories, state):
     """Return the number of the category of an event; the last one for all beyond those that are counted apart."""
-    k = find_name(
-        data, fields[_CAT], fields[_CAT_END], 0, categories, state[N_CATEGORIES], state[N_CATEGORY_BYTES]
-    )
+    k = find_name(data, fields[_CAT], fields[_CAT_END], 0, categories, state[N_CATEGORIES], state[N_CATEGORY_BYTES])
     if k == -1:
         k = state[N_CATEGORIES]
         state[N_CATEGORIES] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+
 import numpy as np
 
 from tracecols.converters.definition_tables import DefinitionTables

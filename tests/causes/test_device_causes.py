@@ -40,28 +40,29 @@ def test_long_kernel__before_which_the_host_synchronises():
         return Rank().work("setup", 5).kernel("k", ticks).sync().collective().sync()
 
     found = costs(two(rank(10), rank(90)))
-    assert found == {("k", 1, 1): 80}
+    # who waits is followed back from the launch of its part, who begins last from its begin: 1 is its latency
+    assert found == {("k", 1, 1): 79, ("ncclAllReduce", 1, 1): 1}
 
 
 def test_long_host():
     def rank(ticks):
         return Rank().work("work", ticks).collective().sync()
 
-    assert costs(two(rank(10), rank(90))) == {("main/work", 1): 80}
+    assert costs(two(rank(10), rank(90))) == {("main/work", 1): 79, ("ncclAllReduce", 1, 1): 1}
 
 
 def test_long_kernel__on_which_a_stream_depends():
     def rank(ticks):
         return Rank().work("setup", 5).kernel("k", ticks, 1).wait_event(0).collective().sync()
 
-    assert costs(two(rank(10), rank(90), n_streams=2)) == {("k", 1, 2): 80}
+    assert costs(two(rank(10), rank(90), n_streams=2)) == {("k", 1, 2): 79, ("ncclAllReduce", 1, 1): 1}
 
 
 def test_host_that_is_late_after_synchronising():
     def rank(ticks):
         return Rank().kernel("k", 30).sync().work("work", ticks).collective().sync()
 
-    assert costs(two(rank(10), rank(90))) == {("main/work", 1): 80}
+    assert costs(two(rank(10), rank(90))) == {("main/work", 1): 79, ("ncclAllReduce", 1, 1): 1}
 
 
 def test_one_delay__is_charged_with_what_later_operations_wait():
@@ -75,7 +76,7 @@ def test_one_delay__is_charged_with_what_later_operations_wait():
     assert [simulation.waits[k, 0] for k in range(3)] == [80, 19, 19]
     found = costs(simulation)
     assert sum(found.values()) == 118
-    assert found["main/delay", 1] >= 117
+    assert found["main/delay", 1] == 117
 
 
 def test_delay__goes_on_over_ranks():

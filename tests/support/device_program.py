@@ -50,7 +50,8 @@ NAMES = {"allreduce": "ncclAllReduce", "allgather": "ncclAllGather", "barrier": 
 
 
 class Simulation:
-    """Ranks with some streams each, carried out.
+    """Ranks with some streams each, carried out. What is launched begins `LATENCY` after its launch, or always so long
+    after all that it waits for.
 
     Attributes
     ----------
@@ -61,8 +62,10 @@ class Simulation:
         When the last host ends.
     """
 
-    def __init__(self, ranks: list[Rank], n_streams: int = 1, starts: tuple[int, ...] = ()) -> None:
-        n = len(ranks)
+    def __init__(
+        self, ranks: list[Rank], n_streams: int = 1, starts: tuple[int, ...] = (), always_late: bool = False
+    ) -> None:
+        n, self.always_late = len(ranks), always_late
         self.program = program = Program(processes=n)
         self.streams = [[program.stream(r, f"CUDA[0:{7 + s}]") for s in range(n_streams)] for r in range(n)]
         self.world = program.nccl_communicator("world", [of[0] for of in self.streams])
@@ -86,7 +89,7 @@ class Simulation:
             at = [i + 1 for i in at]
             k += 1
         for r, master in enumerate(program.masters):
-            self.now[r] = max([self.now[r], *self.free[r]]) + 1
+            self._step(r, ("sync", None))
             master.leave(self.now[r])
             for stream, recorded in zip(self.streams[r], self._recorded[r], strict=True):
                 for record in recorded:
@@ -98,6 +101,8 @@ class Simulation:
         asked = self.now[r]
         self.program.masters[r].launch(asked, asked + CALL, self.streams[r][stream])
         self.now[r] += CALL
+        if self.always_late:
+            return max(asked, self.free[r][stream], self.depends[r][stream]) + LATENCY
         return max(asked + LATENCY, self.free[r][stream], self.depends[r][stream])
 
     def _step(self, r: int, step: tuple) -> None:
@@ -135,23 +140,28 @@ class Simulation:
             self._recorded[r][stream].append(record)
 
 
-def random_ranks(seed: int, n: int = 3, n_streams: int = 2, n_steps: int = 12) -> Simulation:
-    """Ranks that do the same things, which take different times."""
+def random_ranks(
+    seed: int, n: int = 3, n_streams: int = 2, n_steps: int = 12, always_late: bool = False, scale: dict | None = None
+) -> Simulation:
+    """Ranks that do the same things, which take different times, in multiples of 2 ticks; some regions faster."""
+    factors = scale or {}
     random = np.random.default_rng(seed)
     ranks = [Rank() for _ in range(n)]
     for _ in range(n_steps):
         what, stream = int(random.integers(6)), int(random.integers(n_streams))
         for rank in ranks:
-            ticks = int(random.integers(1, 60)) if random.random() < 0.4 else 10
+            ticks = 2 * int(random.integers(1, 30)) if random.random() < 0.4 else 10
+            name = f"work{stream}" if what == 0 else f"kernel{stream}"
+            ticks = int(ticks * factors.get(name, 1))
             match what:
                 case 0:
-                    rank.work(f"work{stream}", ticks)
+                    rank.work(name, ticks)
                 case 1 | 2:
-                    rank.kernel(f"kernel{stream}", ticks, stream)
+                    rank.kernel(name, ticks, stream)
                 case 3:
-                    rank.collective(("allreduce", "barrier")[stream % 2], stream)
+                    rank.collective(("allreduce", "barrier")[stream % 2])
                 case 4:
                     rank.wait_event(stream)
                 case _:
                     rank.sync(stream if random.random() < 0.5 else None)
-    return Simulation(ranks, n_streams, tuple(int(t) for t in random.integers(0, 30, n)))
+    return Simulation(ranks, n_streams, tuple(int(t) for t in random.integers(0, 30, n)), always_late)

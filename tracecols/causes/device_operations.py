@@ -51,10 +51,14 @@ class DeviceOperations(NamedTuple):
     syncs : Columns
         `SYNC`, by process and EXIT: calls that have waited, the number of the operation, when that ended, or the call,
         and how long they waited.
+    dependencies : Columns
+        Of operations that wait for others on other streams: `row` of the event that begins it, and `location` and `end` of
+        the other one.
     """
 
     operations: Columns
     syncs: Columns
+    dependencies: Columns
 
 
 @step(WITHIN, "device_operations", keeps=("device_operations",))
@@ -76,18 +80,24 @@ def device_operations(
     of["launch_call_path"] = np.where(of["launch"] >= 0, of["launch_call_path"], -1)
     of["launch_time"] = np.where(of["launch"] >= 0, of["launch_time"], -1)
     communicates = is_in(facts, of["call_path"].astype(np.int32), NCCL)
-    before, since = _predecessors(of, stream_waits, np.zeros(communicates.size, bool))
-    free_before, free_since = _predecessors(of, stream_waits, communicates)
+    depends = _dependencies(of, stream_waits)
+    before, since = _predecessors(of, depends, np.zeros(communicates.size, bool))
+    free_before, free_since = _predecessors(of, depends, communicates)
     columns = {**of, "before": before, "since": since, "free_before": free_before, "free_since": free_since}
     operations = Columns(of["row"].size, {name: columns[name] for name in OPERATION})
-    return DeviceOperations(operations, _syncs(facts, operations, device_syncs, copies))
+    at, other = depends
+    named = {"row": of["row"][at], "location": of["location"][other], "end": of["end"][other]}
+    dependencies = Columns(at.size, named)
+    return DeviceOperations(operations, _syncs(facts, operations, device_syncs, copies), dependencies)
 
 
-def _predecessors(of: dict[str, Ints], stream_waits: Columns, ignored: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     """Find the latest predecessor of every operation, and when it ends, no later than the operation begins.
 
     Parameters
     ----------
+    depends : tuple of (n,) int64
+        Operations, and those of other streams that they wait for.
     ignored : (n_operations,) bool
         Operations that are no predecessors of others on their stream.
     """
@@ -103,7 +113,7 @@ def _predecessors(of: dict[str, Ints], stream_waits: Columns, ignored: NDArray[n
     since, before = np.where(last >= 0, pick(end, last), NEVER), last.copy()
     of_host = (of["launch_time"] >= 0) & (of["launch_time"] >= since)
     since, before = np.where(of_host, of["launch_time"], since), np.where(of_host, HOST, before)
-    at, other = _dependencies(of, stream_waits)
+    at, other = depends
     later = end[other] > since[at]
     at, other = at[later], other[later]
     order = np.lexsort((end[other], at))
@@ -137,11 +147,11 @@ def _dependencies(of: dict[str, Ints], stream_waits: Columns) -> tuple[Ints, Int
         n = len(stream_waits)
         call = latest_before(keys[:n], stream_waits.time, keys[n:], time)
         waits = (call >= 0) & (pick(stream_waits.time, call, NEVER) > previous)
-        at = launched[waits]
+        at, until = launched[waits], stream_waits.time[call[waits]]
         streams, first = np.unique(stream, return_index=True)
         for other, of_other in zip(streams.tolist(), process[launched[first]].tolist(), strict=True):
             mine = np.flatnonzero((process[at] == of_other) & (location[at] != other))
-            last = latest_before(stream, time, np.full(mine.size, other), of["launch_time"][at[mine]])
+            last = latest_before(stream, time, np.full(mine.size, other), until[mine])
             candidate = pick(launched, last)
             known = (candidate >= 0) & (pick(of["end"], candidate) <= of["begin"][at[mine]])
             found_at.append(at[mine][known])
@@ -156,7 +166,8 @@ def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copie
     found = lookup(operations.row[by_row], row)
     at = np.flatnonzero((wait > 0) & (found >= 0))
     number = by_row[found[at]] if at.size else at
-    held = operations.begin[number] < device_syncs.exit_time[at]
+    # clocks of hosts and devices may disagree about the begin, not about the launch
+    held = operations.launch_time[number] < device_syncs.exit_time[at]
     at, number = at[held], number[held]
     process = facts.process[device_syncs.location[at]].astype(np.int64) if at.size else at
     leave = device_syncs.exit_time[at]

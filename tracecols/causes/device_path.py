@@ -67,7 +67,9 @@ def device_path(
     mine = np.flatnonzero(location == at)
     start = int(mine[end[mine].argmax()]) if mine.size else HOST
     stretches = np.empty((4, 2 * row.size + 2 * hosts.exit.size + 2), np.int64)
-    found = chains.walk_path(int(facts.process[at]), start, int(last[at]), of, hosts, cause, stretches)
+    found = chains.walk_path(
+        int(facts.process[at]), start, int(last[at]), of, hosts, cause, hosts.exit_start[1:].copy(), stretches
+    )
     return _listed(facts, stretches[:, :found][:, ::-1], every_device_operations, cause, leaves)
 
 

@@ -410,14 +410,17 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     m = model.sent_messages
     sender = nodes.calls_around(np.where(m.send_enter >= 0, m.send_enter, m.send))
     receiver = nodes.calls_around(np.where(m.recv_enter >= 0, m.recv_enter, m.recv))
-    found.add(nodes.enter_of(sender), receiver, length=np.maximum(m.length, 0), steps=MESSAGE_STEPS)
+    on_device = model.locations.is_device[m.send_location] & model.locations.is_device[m.recv_location]
+    begin = np.where(on_device, nodes.at(m.send), nodes.enter_of(sender))
+    receiver = np.where(on_device, nodes.at(m.recv), receiver)
+    found.add(begin, receiver, length=np.maximum(m.length, 0), steps=MESSAGE_STEPS)
     # a sender that waits for its receiver: concluded from the times, since nothing records it
     waits = (m.send_done_enter_time < m.recv_post_enter_time) & (m.recv_post_enter_time < m.send_done_exit_time)
     at = np.flatnonzero(waits & (m.send_done_enter >= 0) & (m.send_done_late == 0))
     poster, completer = nodes.calls_around(m.recv_post_enter[at]), nodes.calls_around(m.send_done_enter[at])
     patient = _is_patient(nodes, completer) & _is_patient(nodes, sender[at])
     found.add(nodes.enter_of(poster)[patient], completer[patient], is_inferred=True)
-    return int(((sender < 0) | (receiver < 0)).sum())
+    return int(((begin < 0) | (receiver < 0)).sum())
 
 
 def _is_patient(nodes: Nodes, calls: Rows) -> NDArray[np.bool_]:
@@ -433,13 +436,16 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     members, table = model.collective_members, model.collectives
     size = np.maximum(table.size, table.n_members).astype(np.int64)[members.collective]
     call = nodes.calls_around(members.end)
-    enter, leave = nodes.enter_of(call), call
-    size = np.where(call >= 0, size, 0)
+    # kernels on streams begin and end with their own events
+    on_device = members.on_device
+    enter = np.where(on_device, nodes.at(members.begin), nodes.enter_of(call))
+    leave = np.where(on_device, nodes.at(members.end), call)
+    size = np.where(leave >= 0, size, 0)
     _operations(nodes, found, members, members.collective, enter, leave, members.rank, size)
     at = _that_met(model, nodes, call, np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES))))
     everybody = np.ones(at.size, bool)
     found.all_to_all(members.collective[at], enter[at], leave[at], everybody, everybody, 0, collective_steps(size[at]))
-    return int((call < 0).sum())
+    return int((leave < 0).sum())
 
 
 def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> None:

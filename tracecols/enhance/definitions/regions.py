@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels import stacks
-from tracecols.schema.enums import TASKS, TEAM_CONSTRUCTS, THREADS
+from tracecols.schema.enums import NCCL, TASKS, TEAM_CONSTRUCTS, THREADS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -171,4 +171,6 @@ def device_calls(
         result[i] = of_role[role[i]] if is_declared[i] and role[i] in of_role else named
         if paradigm[i] in _OF_PROGRAMS and named == MANAGEMENT:
             result[i] = -1
+    # calls that ask other threads of the process for an operation (c10d::allreduce_ with gloo)
+    result[(paradigm == NCCL) & (role == "task_create")] = LAUNCH
     return result
