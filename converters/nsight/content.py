@@ -142,7 +142,7 @@ class Content:
         for name, nothing in (("TIME_NORMALIZE", ("", "false", "0")), ("TIME_SHIFT", ("", "0"))):
             value = self.facts.get(f"EXPORT_PARAM_{name}", "")
             if value.lower() not in nothing:
-                option = name.lower().replace("_", "-")
+                option = name.lower().replace("time_", "ts-")
                 raise SourceError(
                     f"{self.path}: the export was made with --{option}={value}: its times cannot be related to others\n"
                     f"  export the report again without --{option}"
