@@ -1,6 +1,7 @@
-"""A fuzz campaign over both converters, stores and severity cubes: `python -m benchmarks.fuzz --mutations 100000`.
+"""A fuzz campaign over all converters, stores and severity cubes: `python -m benchmarks.fuzz --mutations 100000`.
 
-Small traces are damaged at random, one file at a time (otf2_mutations, epilog_mutations and paraver_mutations of tests/support), then
+Small traces are damaged at random, one file at a time (otf2_mutations, epilog_mutations, paraver_mutations, kineto_mutations and
+nsight_mutations of tests/support), then
 converted and analyzed by worker processes. `--only "values*"` changes values of stores with all their checksums made
 right again (store_mutations), `--only "*cube*"` those of cubes (cube_mutations), which all commands
 that read cubes refuse in words or take; `--bounds` checks every index of the kernels. A worker that dies, hangs or
@@ -41,7 +42,18 @@ from typing import Any, Protocol
 import numpy as np
 from rich.console import Console
 from rich.table import Table as Grid
-from support import cube_mutations, epilog_mutations, otf2_mutations, paraver_mutations, paraver_writer, store_mutations
+from support import (
+    cube_mutations,
+    epilog_mutations,
+    kineto_mutations,
+    kineto_writer,
+    nsight_mutations,
+    nsight_writer,
+    otf2_mutations,
+    paraver_mutations,
+    paraver_writer,
+    store_mutations,
+)
 from support.otf2_workload import everything, leave_out_large_numbers
 
 import tracecols
@@ -127,6 +139,13 @@ def targets(folder: Path) -> dict[str, Damaged | CubeValues]:
     for name in ("text.prv", "packed.prv.gz"):
         written = paraver_writer.write(folder / "paraver" / name, paraver_writer.random_program(4, 3, 2, 12))
         result[f"Paraver, {name}"] = paraver_mutations.Damage(written)
+    for ending in (".json", ".json.gz"):
+        run = kineto_writer.write_run(folder / f"kineto{ending}", kineto_writer.two_ranks(), ending)
+        result[f"Kineto, {ending}"] = kineto_mutations.Damage(run)
+    (folder / "nsight").mkdir()
+    for export in (nsight_writer.all_to_all, nsight_writer.messages):
+        written = export().write(folder / "nsight" / f"{export.__name__}.sqlite")
+        result[f"Nsight Systems, {export.__name__}"] = nsight_mutations.Damage(written)
     for name, source in (("OTF2", tiny), ("EPILOG", folder / "epilog" / "hybrid")):
         result[f"store of {name}"] = StoreDamage(tracecols.convert(source, folder / f"{name}.trace", jobs=1))
         copy = shutil.copytree(folder / f"{name}.trace", folder / "values" / f"{name}.trace")

@@ -91,9 +91,11 @@ class Gathered:
         location : (n,) int64
         intervals : (n,) INTERVAL
         """
+        if not location.size:
+            return
         order = np.argsort(location, kind="stable")
         location, intervals = location[order], intervals[order]
-        bounds = np.flatnonzero(np.append(True, location[1:] != location[:-1]))[: location.size]
+        bounds = np.flatnonzero(np.append(True, location[1:] != location[:-1]))
         for start, stop in zip(bounds.tolist(), [*bounds[1:].tolist(), location.size], strict=True):
             begin = intervals["begin"][start:stop]
             pieces = self._pieces.setdefault(int(location[start]), [])

@@ -66,9 +66,10 @@ class Archive:
         with ThreadPoolExecutor(min(n_jobs(None), len(files))) as pool:
             recordings = list(pool.map(Recording, files))
         for recording in recordings:
-            if not recording.places and not recording.fault:
+            if not recording.places:
                 raise SourceError(
-                    f"{recording.path} has no slices of threads or streams\n"
+                    recording.fault
+                    or f"{recording.path} has no slices of threads or streams\n"
                     "  expected a trace of the PyTorch profiler: events with ph X and a category such as cpu_op or kernel"
                 )
         ranks = _ranks_of(recordings)

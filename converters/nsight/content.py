@@ -23,6 +23,12 @@ NOTHING = -1
 NULL = np.iinfo(np.int64).min
 """A time that is not recorded."""
 
+MOST_RANKS = 1 << 31
+"""Ranks are less."""
+
+LARGEST = 1 << 61
+"""Times are less, so that no sum or difference of them overflows."""
+
 OPEN = np.iinfo(np.int64).max
 """End of a range that was not closed."""
 
@@ -136,7 +142,7 @@ class Content:
         for name, nothing in (("TIME_NORMALIZE", ("", "false", "0")), ("TIME_SHIFT", ("", "0"))):
             value = self.facts.get(f"EXPORT_PARAM_{name}", "")
             if value.lower() not in nothing:
-                option = name.lower().replace("_", "-")
+                option = name.lower().replace("time_", "ts-")
                 raise SourceError(
                     f"{self.path}: the export was made with --{option}={value}: its times cannot be related to others\n"
                     f"  export the report again without --{option}"
@@ -238,9 +244,10 @@ class Content:
             Whether ranges without an end last to the end of the recording.
         """
         begin, end = rows["start"], rows["end"]
-        good = (begin != NULL) & (end != NULL) & (end >= begin)
+        has_begin = np.abs(begin) < LARGEST
+        good = has_begin & (np.abs(end) < LARGEST) & (end >= begin)
         if may_be_open:
-            good |= (begin != NULL) & (end == NULL)
+            good |= has_begin & (end == NULL)
             rows = Rows({**rows.columns, "end": np.where(end == NULL, OPEN, end)})
         if not good.all():
             self.skipped[f"{table} without valid times"] += int((~good).sum())

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.intervals import ATTRIBUTES
-from tracecols.converters.nsight.content import Content, process_id, process_of, thread_of
+from tracecols.converters.nsight.content import MOST_RANKS, Content, process_id, process_of, thread_of
 from tracecols.converters.nsight.gather import Recording, Stream
 from tracecols.converters.nsight.operations import Communicator
 
@@ -88,12 +88,12 @@ def recorded_ranks(recording: Recording, created: Mapping[int, int]) -> dict[int
         for rows in content.rows("MPI_RANKS", dict.fromkeys(("globalTid", "rank"), pa.int64())):
             for process, rank in zip(process_of(rows["globalTid"]).tolist(), rows["rank"].tolist(), strict=True):
                 number = recording.processes.get((report, process))
-                if number is not None and rank >= 0:
+                if number is not None and 0 <= rank < MOST_RANKS:
                     found[number] = rank
     if not found:
         process_of_thread = {number: process for (process, _), number in recording.threads.items()}
         for number, name in recording.thread_names.items():
-            if rank_name := _RANK.fullmatch(name):
+            if (rank_name := _RANK.fullmatch(name)) and int(rank_name[1]) < MOST_RANKS:
                 found[process_of_thread[number]] = int(rank_name[1])
     return found or dict(created)
 

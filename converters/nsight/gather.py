@@ -136,6 +136,7 @@ class Recording:
         self.spans: list[tuple[int, int]] = []
         self.counted: Counter[str] = Counter()
         self.mpi_calls = mpi.Calls()
+        self._last_call = np.full(4, NOTHING)
         self._domains: dict[tuple[int, int], str] = {}
         self.thread_names: dict[int, str] = {}
         for report, (content, offset) in enumerate(zip(contents, offsets, strict=True)):
@@ -341,8 +342,13 @@ class Recording:
         call = call.reshape(-1)
         first = np.zeros(calls.shape[1], np.int64)
         first[call[::-1]] = np.arange(len(rows))[::-1]
-        operation = self.mpi_calls.n_operations + call
+        # the rows of a call may have been divided
+        is_known = (calls == self._last_call[:3, None]).all(axis=0)
+        numbers = np.where(is_known, self._last_call[3], self.mpi_calls.n_operations + np.arange(calls.shape[1]))
+        operation = numbers[call]
         self.mpi_calls.n_operations += calls.shape[1]
+        if len(rows):
+            self._last_call = np.append(calls[:, call[-1]], operation[-1])
         given = {
             "operation": operation,
             "process": self._processes(rows["globalTid"]),
@@ -353,6 +359,7 @@ class Recording:
         nothing = np.full(len(rows), NOTHING)
         self.mpi_calls.parts.append({name: given.get(name, rows.columns.get(name, nothing)) for name in mpi.FIELDS})
         self.counted[table] += len(rows)
+        first = first[~is_known]
         # numbered apart from the kernels of NCCL, see `Recording.operations`
         self._add(
             location[first], rows.at(first), region=region[first], operation=-2 - operation[first], level=MPI_LEVEL

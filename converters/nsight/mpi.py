@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracecols.converters.nsight.content import NOTHING, Content
+from tracecols.converters.nsight.content import MOST_RANKS, NOTHING, Content
 from tracecols.converters.nsight.operations import Communicator, Events
 from tracecols.converters.region_names import COLLECTIVE_NAMES
 from tracecols.schema import EventKind as K
@@ -175,8 +175,9 @@ def write_calls(
     row = np.where(communicator >= 0, communicator + first_row, -1)
     request = _requests(c)
     what = c["what"]
-    is_known = (c["remoteRank"] >= 0) & (row >= 0)
+    is_known = (c["remoteRank"] >= 0) & (c["remoteRank"] < MOST_RANKS) & (row >= 0)
     is_message = what <= START_RECEIVE
+    root = np.where(np.abs(c["rootRank"]) < MOST_RANKS, c["rootRank"], NOTHING)
     found.n_unknown = int((is_message & ~is_known).sum() + ((what >= FIRST_COLLECTIVE) & (row < 0)).sum())
     message = [c["remoteRank"], row, np.where(c["tag"] >= 0, c["tag"], 0), np.maximum(c["size"], 0)]
 
@@ -196,7 +197,7 @@ def write_calls(
     joins = (what >= FIRST_COLLECTIVE) & (row >= 0)
     add(joins, False, K.MPI_COLLECTIVE_BEGIN)
     add(
-        joins, True, K.MPI_COLLECTIVE_END, what - FIRST_COLLECTIVE, row, c["rootRank"], np.maximum(c["size"], 0),
+        joins, True, K.MPI_COLLECTIVE_END, what - FIRST_COLLECTIVE, row, root, np.maximum(c["size"], 0),
         np.maximum(c["recvSize"], 0),
     )  # fmt: skip
     return found

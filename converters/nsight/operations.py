@@ -297,7 +297,8 @@ def join_members(
             mine = [i for row in aligned for i in row]
             operations |= {i: members[i].operation or GROUP for i in mine}
             joined.n_without_bytes += sum(not members[i].payloads for i in mine)
-            _write(mine, members, len(rows), number, events)
+            place = {ranks.of(name, p)[0]: k for k, p in enumerate(order)}
+            _write(mine, members, place, number, events)
             joined.n_operations += len(aligned[0])
     joined.n_alone = len(members) - len(operations)
     return joined, operations
@@ -348,17 +349,19 @@ def _overlap(rows: list[list[int]], kinds: list[Operation | None], kernels: Ints
     return not some.any() or bool((end.min(axis=0) > begin.max(axis=0)).mean() >= ENOUGH)
 
 
-def _write(kernels: list[int], members: Sequence[Member], n_ranks: int, communicator: int, events: Events) -> None:
-    """Write the events of the kernels of a communicator."""
+def _write(
+    kernels: list[int], members: Sequence[Member], place: Mapping[int, int], communicator: int, events: Events
+) -> None:
+    """Write the events of the kernels of a communicator, whose recorded ranks are numbered anew."""
     operation = np.array(kernels, np.int64)
-    given = [_bytes(members[i], members[i].operation or GROUP, n_ranks) for i in kernels]
+    given = [_bytes(members[i], members[i].operation or GROUP, place) for i in kernels]
     root, sent, received = np.array(given, np.int64).reshape(-1, 3).T
     op = np.array([(members[i].operation or GROUP).op for i in kernels], np.int64)
     events.add_many(operation, False, K.MPI_COLLECTIVE_BEGIN)
     events.add_many(operation, True, K.MPI_COLLECTIVE_END, op, np.full(op.size, communicator), root, sent, received)
 
 
-def _bytes(member: Member, operation: Operation, n_ranks: int) -> tuple[int, int, int]:
+def _bytes(member: Member, operation: Operation, place: Mapping[int, int]) -> tuple[int, int, int]:
     """Return root, and bytes that a rank sends and receives: 1 if they are not recorded."""
     if not member.payloads:
         return -1, 1, 1
@@ -370,7 +373,8 @@ def _bytes(member: Member, operation: Operation, n_ranks: int) -> tuple[int, int
         return -1, sent, received
     sent, received = p.size, p.size
     if operation.function == "ncclAllGather":
-        received *= n_ranks
+        received *= len(place)
     if operation.function == "ncclReduceScatter":
-        sent *= n_ranks
-    return p.peer if operation.role in ("coll_one2all", "coll_all2one") else -1, sent, received
+        sent *= len(place)
+    is_rooted = operation.role in ("coll_one2all", "coll_all2one")
+    return place.get(p.peer, -1) if is_rooted else -1, sent, received

@@ -25,6 +25,9 @@ _COMMUNICATOR, _SIZE, _ROOT, _PEER, _RANK, _N_RANKS = (
 _BYTES_OF_TYPE = {5: 4, 18: 8, 22: 8}
 """Of int32, uint64 and size_t."""
 
+_LARGEST = 1 << 48
+"""Bytes of a message at most; more is damage."""
+
 _HEADER, _SCHEMA_AT, _SIZE_AT = 32, 8, 16
 """Bytes before the payload, and where in them are its schema and its size."""
 
@@ -96,7 +99,7 @@ def read_payload(data: bytes, schemas: Schemas) -> Payload | None:
         FUNCTIONS.get(schema, ""),
         # as a signed number, as other columns are
         int.from_bytes(body[fields[_COMMUNICATOR][0] :][:8], "little", signed=True),
-        value(_SIZE, 0),
+        min(value(_SIZE, 0), _LARGEST),
         value(_PEER, value(_ROOT, -1)),
         value(_RANK, -1),
         value(_N_RANKS, -1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from tracecols.given.files import open_regular
 
 MAGIC = b"SQLite format 3\0"
 
-ROWS = 1 << 16
+ROWS = 1 << 13
 """Rows of a table that are in memory at once."""
 
 KNOWN = ("StringIds", "META_DATA_EXPORT", "EXPORT_META_DATA")
@@ -93,7 +94,7 @@ class Database:
         uri = f"{path.absolute().as_uri()}?mode=ro{'' if is_busy else '&immutable=1'}"
         try:
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            self._connection.text_factory = lambda data: data.decode(errors="replace")
+            self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
             names = self._connection.execute(
                 "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
             ).fetchall()

@@ -7,6 +7,8 @@ import sqlite3
 
 import numpy as np
 import pytest
+from conftest import slow
+from support.nsight_mutations import Damage
 from support.nsight_writer import Export, all_to_all, messages, payload, process, small, thread
 
 import tracecols
@@ -326,6 +328,12 @@ def test_mpi__messages_requests_and_operations(trace_of):
     assert roles["MPI_Allreduce"] == ("coll_all2all", "mpi")
 
 
+def test_mpi__calls_may_be_divided(tmp_path, monkeypatch):
+    expected = all_of(opened(messages(), tmp_path))
+    monkeypatch.setattr(tables, "ROWS", 1)
+    assert all_of(opened(messages(), tmp_path)) == expected
+
+
 def test_mpi__ranges_of_older_versions_are_calls(tmp_path):
     export = Export("EXPORT_META_DATA")
     for pid, rank in ((1, 1), (2, 0)):
@@ -359,7 +367,8 @@ def test_reports__of_one_run_have_a_common_time(tmp_path):
                     moved = {k: v - (rank << 24) for k, v in row.items() if k.startswith("global")}
                     export.row(table, **{**row, **moved, "start": row["start"] - shift, "end": row["end"] - shift})
         paths.append(export.write(tmp_path / f"{rank}.sqlite"))
-    source = ArchiveOfFiles(tuple(paths))
+    source = registry.open_source(paths)
+    assert isinstance(source, ArchiveOfFiles)
     assert [e[:2] for e in events_of(source, 0)] == [
         e[:2] for e in events_of(registry.open_source(tmp_path / "both.sqlite"), 0)
     ]
@@ -382,7 +391,7 @@ def test_reports__without_the_time_of_day_are_refused(tmp_path):
 def test_times__that_were_changed_by_the_export_are_refused(tmp_path):
     for fact in ({"EXPORT_PARAM_TIME_NORMALIZE": "true"}, {"EXPORT_PARAM_TIME_SHIFT": "500"}):
         export = Export(**fact).call(1, 2)
-        with pytest.raises(SourceError, match="export the report again without --time-"):
+        with pytest.raises(SourceError, match="export the report again without --ts-"):
             opened(export, tmp_path)
 
 
@@ -403,6 +412,22 @@ def test_damage__is_an_error(tmp_path):
     with pytest.raises(SourceError, match=r"NVTX_EVENTS\.parquet"):
         registry.open_source(folder)
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("export", "first", "n"),
+    [
+        (all_to_all, 0, 25),
+        (messages, 100, 25),
+        *slow([(all_to_all, 1000, 150), (messages, 2000, 150), (small, 3000, 150)]),
+    ],
+)
+def test_damaged_files__are_read_or_refused_in_words(tmp_path, export, first, n):
+    damage = Damage(export().write(tmp_path / "x.sqlite"))
+    for seed in range(first, first + n):
+        damage.one(seed, tmp_path / "made.trace")
+    assert damage.seen["refused"] > n / 20
+    assert damage.seen["analyzed"] > n / 10
 
 
 # -- recorded

@@ -120,7 +120,7 @@ def random_run(seed: int, n_ranks: int, n_steps: int):
                 busy[rank] += 3
         ends = max(max(clock), max(busy)) + 20
         for rank, trace in enumerate(traces):
-            trace.launch(clock[rank] + 1, clock[rank] + 4 + busy[rank] - min(busy), ends, ALL_REDUCE, stream=20)
+            trace.launch(clock[rank] + 1, clock[rank] + 3 + rank, ends, ALL_REDUCE, stream=20)
             clock[rank] += 5
             trace.step(step, begins[rank], clock[rank])
             trace.add("s", "ac2g", "ac2g", HOST, HOST, begins[rank], id=1)

@@ -40,7 +40,7 @@ def convert(
     **cluster: Any,
 ) -> None:
     """Convert the trace archive SOURCE to a store: its anchor file, its folder, or several files, one of each rank, of
-    the PyTorch profiler.
+    the PyTorch profiler or Nsight Systems.
 
     With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other
     machines.

@@ -183,6 +183,11 @@ def describe(store: Store) -> RenderableType:
         ]
         for loss in m["lost"]
     ]
+    left_out = [[n, what] for what, n in source.get("events left out", {}).items()]
+    if left_out:
+        parts += ["", _listing("Left out by the conversion", ["number", "what"], left_out, 1)]
+    if source.get("notes"):
+        parts += ["", _listing("Notes of the conversion", ["note"], [[text] for text in source["notes"]])]
     parts += [
         "",
         _listing("Not understood, not analysed or lost", ["number", "what"], trouble, 1)

@@ -1,0 +1,559 @@
+"""Traces of the PyTorch profiler: what becomes of their events, how ranks are joined, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import slow
+from support.kineto_mutations import Damage
+from support.kineto_writer import ALL_REDUCE, AUTOGRAD, HOST, Trace, nccl, random_run, two_ranks, write_run
+
+import tracecols
+from tracecols.cli import group
+from tracecols.converters import registry
+from tracecols.converters.kineto import archive, files, nest, recording, scan
+from tracecols.converters.nccl import find_operation, fits_kernel, operation_of_kernel
+from tracecols.errors import SourceError
+from tracecols.schema import NAMES
+
+BASE = 1735632360000000000
+
+
+def events_of(source, location):
+    """Return time, kind, region and attributes of the events of a location."""
+    regions = source.definitions["regions"]["name"]
+    found, base = [], 0
+    for batch in source.read(location, archive.Report()):
+        given = [{} for _ in batch.events["time"]]
+        for family, table in batch.sides.items():
+            for k, row in enumerate((table["row"] - base).tolist()):
+                if family == "attributes":
+                    given[row][source.definitions["attribute_definitions"]["name"][table["attribute"][k]]] = int(
+                        table["value"][k]
+                    )
+                elif table["op"][k] >= 0:
+                    given[row].update({c: int(table[c][k]) for c in ("op", "root", "sent", "received")})
+        columns = (batch.events[c].tolist() for c in ("time", "kind", "region"))
+        for (time, kind, region), values in zip(zip(*columns, strict=True), given, strict=True):
+            found.append((time, NAMES[kind], regions[region] if region >= 0 else "", values))
+        base += len(given)
+    return found
+
+
+def opened(tmp_path, trace, name="x.json", **more):
+    return registry.open_source(trace.write(tmp_path / name, **more))
+
+
+def convert(tmp_path, given):
+    """Convert a trace and open it."""
+    return contextlib.nullcontext(tracecols.open(tracecols.convert(given, tmp_path / "x.trace", force=True)))
+
+
+def names_of(source):
+    return source.definitions["locations"]["name"]
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1712195495519689.123", 1712195495519689123), ("4203669604595.407", 4203669604595407), ("5", 5000), ("0.5", 500),
+        ("0.001", 1), ("-3.25", -3250), ("68.0", 68000), ("1e3", 1000000), ("1.5E+2", 150000), ("25e-4", 3), ("0.0004", 0),
+        ("0.00049999999999999999999999", 0), ("0.0005", 1), ("00012.5", 12500), ("1712195495519689.1230000000000", 1712195495519689123),
+    ],
+)  # fmt: skip
+def test_times__are_exact(text, expected):
+    data = np.frombuffer(text.encode() + b" ", np.uint8)
+    value, what, end = scan.read_decimal(data, len(text), 0, 3)
+    assert (value, what, end) == (expected, 1, len(text))
+
+
+def test_times__are_exact_for_random_decimals():
+    chance = np.random.default_rng(0)
+    for _ in range(300):
+        text = f"{chance.integers(10 ** chance.integers(1, 16))}.{'0' * chance.integers(3)}{chance.integers(10 ** chance.integers(1, 9))}"
+        expected = int(Fraction(text) * 1000 + Fraction(1, 2))
+        data = np.frombuffer(text.encode() + b" ", np.uint8)
+        assert scan.read_decimal(data, len(text), 0, 3)[:2] == (expected, 1)
+
+
+@pytest.mark.parametrize("text", ["1e30", "9" * 25, "1e999999999999"])
+def test_times__that_are_too_large_are_told(text):
+    data = np.frombuffer(text.encode() + b" ", np.uint8)
+    assert scan.read_decimal(data, len(text), 0, 3)[1] == 2
+
+
+# -- what becomes of events
+# ----------------------------------------------------------------------------------------------
+
+
+def small():
+    """One rank: a step with an operator, a kernel and a copy, and events that are left out."""
+    trace = Trace(baseTimeNanoseconds=BASE, displayTimeUnit="ms").step(7, 0, 100)
+    trace.host(1, 9, "aten::mm").launch(2, 5.25, 8.5, "gemm")
+    trace.launch(20, 30, 31, "Memcpy HtoD (Pageable -> Device)", "cudaMemcpyAsync", "gpu_memcpy", bytes=64)
+    trace.host(3, 5, "autograd", tid=AUTOGRAD).host(40, 50, "nn/module.py(12): forward", "python_function")
+    trace.add("s", "ac2g", "ac2g", HOST, HOST, 2, id=1).add("f", "ac2g", "ac2g", 0, 7, 5, id=1, bp="e")
+    trace.add("M", None, "thread_name", HOST, HOST, 0, args={"name": "main thread"}).add(
+        "i", None, "memory", HOST, HOST, 1, s="t"
+    )
+    trace.add("X", "Trace", "PyTorch Profiler (0)", "Spans", "PyTorch Profiler", 0, dur=100)
+    trace.device(5, 8, "ProfilerStep#7", "gpu_user_annotation").device(40, 41, "Stream Sync", "cuda_sync")
+    return trace.add("X", "overhead", "Buffer", -1, 0, 1, dur=2).add("X", "new_category", "x", HOST, HOST, 1, dur=2)
+
+
+def test_events__of_one_rank(tmp_path):
+    source = opened(tmp_path, small())
+    assert names_of(source) == ["main thread", f"thread {AUTOGRAD}", "CUDA[0:7]"]
+    assert source.definitions["locations"]["type"] == ["cpu_thread", "cpu_thread", "gpu"]
+    us, copy = 1000, "Memcpy HtoD (Pageable -> Device)"
+    assert events_of(source, 0) == [
+        (BASE, "ENTER", "ProfilerStep#7", {}),
+        (BASE + 1 * us, "ENTER", "aten::mm", {}),
+        (BASE + 2 * us, "ENTER", "cudaLaunchKernel", {"CORRELATION_ID": 1}),
+        (BASE + 4 * us, "EXIT", "cudaLaunchKernel", {}),
+        (BASE + 9 * us, "EXIT", "aten::mm", {}),
+        (BASE + 20 * us, "ENTER", "cudaMemcpyAsync", {"CORRELATION_ID": 2}),
+        (BASE + 22 * us, "EXIT", "cudaMemcpyAsync", {}),
+        (BASE + 40 * us, "ENTER", "nn/module.py(12): forward", {}),
+        (BASE + 50 * us, "EXIT", "nn/module.py(12): forward", {}),
+        (BASE + 100 * us, "EXIT", "ProfilerStep#7", {}),
+    ]
+    assert events_of(source, 2) == [
+        (BASE + 5250, "ENTER", "gemm", {"CORRELATION_ID": 1}),
+        (BASE + 8500, "EXIT", "gemm", {}),
+        (BASE + 30 * us, "ENTER", copy, {"CORRELATION_ID": 2, "COPIED_BYTES": 64}),
+        (BASE + 31 * us, "EXIT", copy, {}),
+    ]
+    regions = source.definitions["regions"]
+    by_name = {n: k for k, n in enumerate(regions["name"])}
+    python = by_name["nn/module.py(12): forward"]
+    assert (regions["file"][python], regions["begin_line"][python]) == ("nn/module.py", 12)
+    assert regions["role"][by_name[copy]] == "data_transfer"
+    assert regions["role"][by_name["gemm"]] == "kernel"
+    assert regions["flags"][by_name["ProfilerStep#7"]] & 2
+    assert source.clock.realtime == source.clock.origin == BASE
+
+
+def test_events__are_kept_or_counted(tmp_path):
+    trace = small()
+    store = tracecols.open(tracecols.convert(trace.write(tmp_path / "x.json"), tmp_path / "x.trace")).store
+    left_out = store.manifest["source"]["events left out"]
+    assert left_out == {
+        "Trace slices": 1, "ac2g flows": 2, "cuda_sync slices": 1, "gpu_user_annotation slices": 1, "instants": 1, "metadata": 1,
+        "overhead slices": 1,
+    }  # fmt: skip
+    assert store.manifest["not_understood"] == {"new_category slices": 1}
+    kept = store.manifest["events_by_kind"]["12"]
+    assert kept + sum(left_out.values()) + 1 == len(trace.events)
+
+
+def test_launches_and_copies__are_joined_by_correlation(tmp_path):
+    with convert(tmp_path, small().write(tmp_path / "x.json")) as trace:
+        assert trace.kernels.launch_enter_time.tolist() == [BASE + 2000]
+        assert (trace.copies.bytes.tolist(), trace.copies.copy_enter_time.tolist()) == ([64], [BASE + 20000])
+
+
+def test_events__do_not_depend_on_layout_compression_or_windows(tmp_path, monkeypatch):
+    (trace,) = random_run(3, 1, 4)
+    expected = [events_of(opened(tmp_path, trace), i) for i in range(4)]
+    assert all(expected)
+    keys = json.loads(trace.text())
+    turned = {"traceEvents": [dict(reversed(e.items())) for e in keys["traceEvents"]], **keys}
+    (tmp_path / "turned.json").write_text(json.dumps(dict(reversed(turned.items()))))
+    for window in (64, 1000, 1 << 20):
+        monkeypatch.setattr(files, "WINDOW", window)
+        monkeypatch.setattr(recording, "ROWS", 7)
+        monkeypatch.setattr(recording, "IN_MEMORY", 0)
+        monkeypatch.setattr(archive, "ROWS", 16)
+        for source in (
+            opened(tmp_path, trace, "x.json.gz"), opened(tmp_path, trace, "x.json", indent=2), registry.open_source(tmp_path / "turned.json"),
+        ):  # fmt: skip
+            assert [events_of(source, i) for i in range(4)] == expected
+
+
+def test_names__may_have_escapes_and_control_characters(tmp_path):
+    path = small().write(tmp_path / "x.json")
+    path.write_text(path.read_text().replace("aten::mm", r"a\"b\\\u00e4" + "\n{"))
+    assert 'a"b\\\u00e4\n{' in registry.open_source(path).definitions["regions"]["name"]
+
+
+# -- nesting
+# -----------------------------------------------------------------------------------------------------------------
+
+
+def mended(slices):
+    slices = sorted(slices, key=lambda s: (s[0], -s[1]))
+    begin, end = (np.array(v, np.int64) for v in zip(*slices, strict=True))
+    n = begin.size
+    order, heap, stack = (np.empty(n, np.int64) for _ in range(3))
+    nest.mend_thread(begin, end, heap, np.zeros(n, np.uint8), stack, order)
+    return list(zip(begin[order].tolist(), end[order].tolist(), strict=True))
+
+
+def test_slices_of_threads__that_cross_change_as_little_as_possible():
+    # a step begins 2 before the function that opens it returns, and ends 1 after the function that closes it begins
+    assert mended([(0, 10), (8, 1001), (12, 20), (1000, 1005)]) == [(0, 10), (10, 1001), (12, 20), (1001, 1005)]
+    # the end moves
+    assert mended([(0, 100), (10, 101)]) == [(0, 100), (10, 100)]
+    # what begins later comes after what begins in the meantime
+    assert mended([(0, 10), (8, 50), (9, 10), (11, 12)]) == [(0, 10), (9, 10), (10, 50), (11, 12)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_slices_of_threads__nest_afterwards(seed):
+    chance = np.random.default_rng(seed)
+    begins = chance.integers(0, 60, 80)
+    before = [(int(b), int(b + d)) for b, d in zip(begins, chance.integers(0, 40, 80), strict=True)]
+    after = mended(before)
+    assert len(after) == len(before)
+    open_until = []
+    for k, (begin, end) in enumerate(after):
+        assert begin <= end
+        assert k == 0 or after[k - 1][0] <= begin
+        while open_until and open_until[-1] <= begin:
+            open_until.pop()
+        assert not open_until or end <= open_until[-1]
+        open_until.append(end)
+
+
+def test_slices_of_streams__end_where_the_next_begins_but_no_collective_operation_is_cut(tmp_path):
+    trace = (
+        Trace().device(0, 10, "a").device(8, 20, "b").device(30, 60, ALL_REDUCE).device(40, 50, "c").device(45, 70, "d")
+    )
+    source = opened(tmp_path, trace.host(0, 1, "x"))
+    assert names_of(source)[1:] == ["CUDA[0:7]", "CUDA[0:7] (2)"]
+    intervals = [[(t // 1000, r) for t, k, r, _ in events_of(source, i) if k in ("ENTER", "EXIT")] for i in (1, 2)]
+    nccl_name = ALL_REDUCE.partition("(")[0]
+    assert intervals[0] == [(0, "a"), (8, "a"), (8, "b"), (20, "b"), (30, nccl_name), (60, nccl_name)]
+    assert intervals[1] == [(40, "c"), (45, "c"), (45, "d"), (70, "d")]
+    assert any(
+        "2 slices of streams end where the next one begins, at most by 5.000 us" in n
+        for n in source.properties["notes"]
+    )
+
+
+# -- operations
+# --------------------------------------------------------------------------------------------------------------
+
+
+def waits(trace):
+    """Return the waits at operations of all with all by rank, in us."""
+    found = trace.matches("nccl_wait_nxn")
+    return {int(r): round(s / 1000) for r, s in found.groupby("rank").severity.sum().items()} if len(found) else {}
+
+
+KEYS = {
+    "identifiers": lambda **k: nccl(**{**k, "Comms Id": 1000 - k["Seq"]}),
+    "sequence numbers": nccl,
+    "order in the group": lambda **k: {name: v for name, v in nccl(**k).items() if name != "Seq"},
+    "order on the stream": None,
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_operations__are_joined_by(tmp_path, key):
+    with convert(tmp_path, write_run(tmp_path / "run", two_ranks(KEYS[key]))) as trace:
+        assert waits(trace) == {0: 30, 1: 5}
+        assert trace.collectives.op_name.tolist() == ["allreduce", "allreduce"]
+        members = trace.collective_members
+        assert set(members.sent) == ({256} if KEYS[key] is not None else {1})
+        region = trace.store.definitions["regions"].to_pylist()
+        assert [r["canonical_name"] for r in region if r["paradigm"] == "nccl"] == ["ncclAllReduce"]
+
+
+def test_operations__of_which_sequence_numbers_shift_are_joined_by_them(tmp_path):
+    traces = two_ranks()
+    # rank 1 was started later: its first operation is the second of rank 0
+    del traces[1].events[1:3]
+    traces[1].launch(80, 82, 90, ALL_REDUCE, stream=20, **nccl(Seq=2))
+    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
+        assert trace.collectives.n_members.tolist() == [2]
+        assert trace.collective_members.begin_time.tolist() == [62000, 57000]
+    notes = trace.store.manifest["source"]["notes"]
+    assert any(n.startswith("2 operations that are not joined") for n in notes)
+
+
+def test_operations__launched_before_the_recording_are_dropped_where_order_counts(tmp_path):
+    traces = two_ranks(None)
+    traces[0].device(2, 6, ALL_REDUCE, stream=20, correlation=999)
+    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
+        assert waits(trace) == {0: 30, 1: 5}
+
+
+def test_operations__that_the_kernel_does_not_execute_are_plain_kernels(tmp_path):
+    traces = two_ranks(lambda **k: nccl("coalesced", **k))
+    for trace in traces:
+        trace.launch(80, 82, 90, ALL_REDUCE, stream=20, **nccl(Seq=9))
+    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
+        assert len(trace.collectives) == 1
+    assert any("4 kernels that execute several operations" in n for n in trace.store.manifest["source"]["notes"])
+
+
+def test_operations__with_a_root(tmp_path):
+    traces = []
+    for rank in (0, 1):
+        trace = Trace(rank, 2)
+        given = nccl("broadcast", Seq=1, Rank=1)
+        trace.host(0, 9, "record_param_comms", **given).launch(
+            2, 5 + rank, 20, "ncclDevKernel_Broadcast_RING_LL(x)", **given
+        )
+        trace.launch(
+            30, 32, 40, "ncclDevKernel_Generic(x)", **nccl("_allgather_base", Seq=2, **{"Out msg nelems": 128})
+        )
+        traces.append(trace)
+    source = registry.open_source(write_run(tmp_path / "run", traces))
+    ends = [values for _, kind, _, values in events_of(source, 1) if kind == "MPI_COLLECTIVE_END"]
+    assert [(e["root"], e["sent"], e["received"]) for e in ends] == [(1, 256, 256), (-1, 256, 512)]
+    canonical = source.definitions["regions"]["canonical_name"]
+    assert "ncclBroadcast" in canonical
+    assert "ncclAllGather" in canonical
+
+
+def test_bytes__come_from_the_range_around_the_launch(tmp_path):
+    traces = two_ranks(None)
+    for trace in traces:
+        for call in [e["ts"] for e in trace.events if e["name"] == "cudaLaunchKernel"]:
+            trace.host(
+                call - 1,
+                call + 3,
+                "nccl:all_reduce",
+                "user_annotation",
+                **{"Input Dims": [[5, 2]], "Input type": ["c10::Half"]},
+            )
+    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
+        assert set(trace.collective_members.sent) == {20}
+        assert not any("1 is assumed" in n for n in trace.store.manifest["source"].get("notes", ()))
+
+
+def test_clocks__of_hosts_that_differ_are_put_right(tmp_path):
+    traces = []
+    for rank, shift in ((0, 0), (1, 500)):
+        trace = Trace(rank, 2, host_name=f"node{rank}")
+        for k in range(5):
+            t = 1000 * k + shift
+            trace.launch(t + 10 + 5 * rank, t + 20 + 5 * rank, t + 60 + rank, ALL_REDUCE, stream=20, **nccl(Seq=k))
+        traces.append(trace)
+    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
+        assert waits(trace)[0] == pytest.approx(5 * 4, abs=1)
+    source = trace.store.manifest["source"]
+    assert source["clock offsets added in ns"] == {"node0": 250500, "node1": -250500}
+    assert sum("clock of host" in n for n in source["notes"]) == 2
+    # on one host nothing is changed, whatever the ends
+    for one in traces:
+        one.head["host_name"] = "node"
+    same = registry.open_source(write_run(tmp_path / "same", traces))
+    assert "clock offsets added in ns" not in same.properties
+
+
+def test_names__of_operations():
+    assert operation_of_kernel("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)").function == "ncclGroup"
+    assert operation_of_kernel("ncclDevKernel_Generic(ncclDevComm*)") is None
+    for name, function in (("nccl:_all_gather_base", "ncclAllGather"), ("all_to_allv", "ncclAlltoAll"), ("_reduce_scatter_base", "ncclReduceScatter"), ("c10d::allreduce_", "ncclAllReduce"), ("barrier", "ncclBarrier")):  # fmt: skip
+        assert find_operation(name).function == function
+    assert find_operation("wait") is None
+    assert fits_kernel(find_operation("all_to_all"), operation_of_kernel("ncclKernel_SendRecv_"))
+    assert not fits_kernel(find_operation("broadcast"), operation_of_kernel(ALL_REDUCE))
+
+
+def test_gloo__executes_on_its_threads_what_operators_ask_for(tmp_path):
+    traces = []
+    for rank, asked in ((0, 10), (1, 70)):
+        trace = Trace(rank, 2).step(1, 0, 200).host(asked, asked + 5, "c10d::allreduce_")
+        traces.append(trace.host(asked + 2, 100, "gloo:all_reduce", "user_annotation", tid=300 + rank))
+    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
+        assert trace.locations.type.tolist() == ["cpu_thread", "gpu"] * 2
+        assert waits(trace) == {0: 60}
+        assert trace.kernels.launch_enter_time.tolist() == [10000, 70000]
+
+
+# -- which files belong together
+# ------------------------------------------------------------------------------------------
+
+
+def test_ranks__that_are_missing_are_told(tmp_path):
+    traces = two_ranks()
+    for trace in traces:
+        trace.head["distributedInfo"]["world_size"] = 8
+    source = registry.open_source(write_run(tmp_path / "run", traces))
+    assert source.properties["notes"][0] == "2 of 8 ranks are given: waits for other ranks are lower bounds"
+    assert source.definitions["processes"]["rank"] == [0, 1]
+    assert len(registry.open_source(tmp_path / "run" / "rank1.json").definitions["processes"]["rank"]) == 1
+
+
+def test_ranks__come_from_names_of_files_if_they_say_nothing(tmp_path):
+    traces = two_ranks()
+    for trace in traces:
+        del trace.head["distributedInfo"]
+        trace.rank = 5 - trace.rank
+    source = registry.open_source(write_run(tmp_path / "run", traces))
+    assert source.definitions["processes"]["rank"] == [4, 5]
+
+
+def refused(tmp_path, traces):
+    with pytest.raises(SourceError) as error:
+        registry.open_source(write_run(tmp_path / "run", traces))
+    return str(error.value)
+
+
+def test_files__of_which_two_are_of_one_rank_are_refused(tmp_path):
+    traces = two_ranks()
+    traces[1].head["distributedInfo"]["rank"] = 0
+    assert "rank 0 has 2 files" in refused(tmp_path, traces)
+
+
+def test_files__of_runs_of_different_size_are_refused(tmp_path):
+    traces = two_ranks()
+    traces[1].head["distributedInfo"]["world_size"] = 4
+    assert "the files are of different runs" in refused(tmp_path, traces)
+
+
+def test_files__without_a_common_operation_are_refused(tmp_path):
+    traces = two_ranks(None)
+    for event in traces[1].events:
+        event["ts"] += 1000
+    assert "2 of 2 operations of all with all would end before all have begun" in refused(tmp_path, traces)
+    assert "have no collective operation in common" in refused(tmp_path, [Trace(r, 2).host(0, 1, "x") for r in (0, 1)])
+
+
+def test_command__takes_a_file_a_folder_or_several_files(tmp_path):
+    folder = write_run(tmp_path / "run", two_ranks(), ".pt.trace.json.gz")
+    (folder / "other.json").write_text('{"a": 1}')
+    given = sorted(folder.glob("rank*"))
+    shown = []
+    for k, sources in enumerate(([folder], given)):
+        result = CliRunner().invoke(group, ["convert", *map(str, sources), "-o", str(tmp_path / f"{k}.trace")])
+        assert result.exit_code == 0, result.output
+        shown.append(result.output.splitlines()[0].split(": ")[1])
+    assert shown == [shown[0]] * 2
+    assert registry.trace_name(folder) == registry.trace_name(tuple(given)) == "run"
+    assert registry.trace_name(given[0]) == "rank0"
+    (tmp_path / "a.b.json").write_bytes(gzip.decompress(given[0].read_bytes()))
+    assert registry.trace_name(tmp_path / "a.b.json") == "a.b"
+    other = CliRunner().invoke(group, ["convert", str(folder / "other.json")])
+    assert other.exit_code == 1
+    assert "is not a trace that tracecols reads" in other.output
+
+
+# -- damage
+# ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"schemaVersion": 1}', "has no traceEvents"),
+        ('{"schemaVersion": 1, "traceEvents": [', "the file ends at byte 37"),
+        ('{"schemaVersion": 1, "traceEvents": [{"ph": "X"', "the file ends at byte"),
+        ('{"schemaVersion": 1, "traceEvents": []', "the file ends at byte"),
+        ('{"schemaVersion": 1, "traceEvents": []}', "has no slices of threads or streams"),
+        ('{"schemaVersion": 1, "traceEvents": [3]}', "byte 37: expected an event"),
+        ('{"schemaVersion": 1, "traceEvents": {}}', "expected '\\['"),
+        ('{"traceEvents": [{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":"5","dur":1}]}', "ts or dur is a text"),
+        ('{"traceEvents": [{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1e40,"dur":1}]}', "too large"),
+        ('{"baseTimeNanoseconds": 1.5, "traceEvents": [{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1}]}', "expected a whole number"),
+    ],
+)  # fmt: skip
+def test_damage__is_refused_in_words(tmp_path, text, message):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(SourceError, match=message):
+        tracecols.convert(tmp_path / "x.json", tmp_path / "x.trace")
+
+
+def test_files_that_end_early__are_kept_up_to_there_with_salvage(tmp_path):
+    path = small().write(tmp_path / "x.json")
+    path.write_text(path.read_text()[:-300])
+    with pytest.raises(SourceError, match="the file ends at byte"):
+        tracecols.convert(path, tmp_path / "x.trace")
+    store = tracecols.open(tracecols.convert(path, tmp_path / "x.trace", salvage=True)).store
+    assert store.n_rows("events") > 8
+    assert len(store.manifest["lost"]) == store.manifest["n_locations"]
+
+
+def test_deep_nesting__of_values_and_slices_is_read(tmp_path):
+    trace = Trace()
+    for k in range(5000):
+        trace.host(k, 20000 - k, "deep")
+    trace.events[0]["args"] = {"x": "Y"}
+    path = trace.write(tmp_path / "x.json")
+    path.write_text(path.read_text().replace('"Y"', "[" * 100000 + "]" * 100000))
+    assert registry.open_source(path).definitions["locations"]["n_events"] == [10000]
+
+
+@pytest.mark.parametrize(
+    ("ending", "first", "n"), [(".json", 0, 40), *slow([(".json", 1000, 1200), (".json.gz", 5000, 500)])]
+)
+def test_damaged_files__are_read_or_refused_in_words(tmp_path, ending, first, n):
+    damage = Damage(write_run(tmp_path / "run", [*two_ranks()], ending))
+    for seed in range(first, first + n):
+        damage.one(seed, tmp_path / "made.trace")
+    assert damage.seen["refused"] > n / 10
+    assert damage.seen["analyzed"] > n / 20
+
+
+@pytest.mark.parametrize(("seed", "n_ranks"), [(1, 2), *slow([(s, 1 + s % 4) for s in range(2, 20)])])
+def test_random_runs__are_converted_whole(tmp_path, seed, n_ranks):
+    traces = random_run(seed, n_ranks, 3)
+    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
+        slices = sum(e["ph"] == "X" for one in traces for e in one.events)
+        assert trace.store.manifest["events_by_kind"]["12"] == slices
+        assert len(trace.collectives) == 3
+        assert (trace.kernels.launch_enter >= 0).all()
+        assert CliRunner().invoke(group, ["check", str(trace.store.path)]).exit_code == 0
+
+
+# -- recorded traces
+# ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_dlrm__waits_are_those_of_two_other_programs(shared_traces, tmp_path):
+    import tarfile
+
+    folder = shared_traces / "kineto" / "dlrm_8rank_v100"
+    with tarfile.open(folder / "dlrm_kineto.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    expected = json.loads((folder / "expected.json").read_text())
+    with convert(tmp_path, tmp_path / "dlrm_kineto") as trace:
+        members = trace.collective_members
+        found = trace.matches("nccl_wait_nxn")
+        assert waits(trace) == dict(enumerate(expected["wait_per_rank"]))
+        assert found.severity.sum() == 46843000
+        assert (members.end_time - members.begin_time).sum() == 1000 * expected["kernel_time"]
+        by_operation = (
+            members.groupby("collective").begin_time.transform("max").clip(upper=members.end_time) - members.begin_time
+        )
+        assert by_operation.groupby(members.collective).sum().tolist() == [
+            1000 * w for w in expected["wait_per_instance"]
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "threads", "streams"),
+    [
+        ("hta_cuda_sync/alexnet_cuda_sync.json.gz", 0, 0), ("hta_mi250_rocm62/mi250_minitoy_train_ROCm6_2_kineto.json.gz", 0, 0),
+        ("hta_ns_no_base/rank-0.json.gz", 0, 0), ("tracelens_b200_rank0/eager_trace.json.gz", 13, 74),
+    ],
+)  # fmt: skip
+def test_recorded_traces__keep_or_count_every_event(shared_traces, name, threads, streams):
+    path = shared_traces / "kineto" / name
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    found = recording.Recording(path)
+    kept = sum(place.slices.begin.size for place in found.places)
+    assert kept + found.left_out.total() + found.n_strange == len(events)
+    assert (found.threads.n, found.streams.n) == (threads, streams)
+
+
+@pytest.mark.slow
+def test_sampled_traces__are_refused(shared_traces):
+    with pytest.raises(SourceError, match="have no collective operation in common"):
+        registry.open_source(shared_traces / "kineto" / "hta_sampled_2of128")
