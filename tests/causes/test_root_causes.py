@@ -33,7 +33,7 @@ from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.patterns.found_by import Charged
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import EventKind as K
-from tracecols.schema.causes import CHARGED, DELAY_IDS, POINTS
+from tracecols.schema.causes import CHARGED, DELAY_IDS, DEVICE_CHARGED, POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Program, severities
 
@@ -678,7 +678,7 @@ def test_charged__properties_are_declared():
     declared = {
         p.id for conventions in ("scalasca", "exact") for p in properties(conventions) if isinstance(p.found, Charged)
     }
-    assert declared == set(CHARGED)
+    assert declared == {*CHARGED, *DEVICE_CHARGED}
     assert LIMIT == 128
 
 

@@ -128,7 +128,7 @@ def test_properties__exist_only_where_they_can(convert):
         not {p.id for p in properties("expert")}
         - windows
         - threads
-        - {i for i in (p.id for p in properties("expert")) if i.startswith(("shmem", "device"))}
+        - {i for i in (p.id for p in properties("expert")) if i.startswith(("shmem", "device", "nccl"))}
     )
 
 

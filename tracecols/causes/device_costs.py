@@ -19,14 +19,15 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, numbe
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import chains
-from tracecols.schema.causes import DEVICE_CAUSES, DEVICE_CHARGED
+from tracecols.schema.causes import DEVICE_CAUSES, NXN, NXN_LONGTERM, SYNC, SYNC_LONGTERM
 
 Ints = NDArray[np.int64]
 Rows = dict[str, Ints]
 """Weights of waits: `wait` (its number), `location`, `call_path`, `weight`, and `target`, the wait that it goes back to,
 -1 if it is charged itself."""
 
-NXN, SYNC = range(2)
+OF_KERNELS, OF_HOSTS = range(2)
+"""What is passed on: waits of kernels, and of hosts."""
 
 
 @step(SWEEP, "device_causes")
@@ -176,15 +177,14 @@ def _sweep(wait: Ints, rows: Rows, sync_wait: Ints, of_syncs: Rows) -> list[tupl
     sync_short = divide_ticks(sync_wait, np.cumsum(n), of_syncs["weight"])
     # hosts that wait for kernels that wait pass it on
     on = np.flatnonzero(of_syncs["target"] >= 0)
-    np.add.at(carried[SYNC], of_syncs["target"][on], sync_short[on])
+    np.add.at(carried[OF_HOSTS], of_syncs["target"][on], sync_short[on])
     sync_short[on] = 0
     short, passed = _divide(wait, rows, carried)
-    names = DEVICE_CHARGED.index
     return [
-        (names("delay_device_nxn"), rows, short),
-        (names("delay_device_nxn_longterm"), rows, passed[NXN]),
-        (names("delay_device_sync"), of_syncs, sync_short),
-        (names("delay_device_sync_longterm"), rows, passed[SYNC]),
+        (NXN, rows, short),
+        (NXN_LONGTERM, rows, passed[OF_KERNELS]),
+        (SYNC, of_syncs, sync_short),
+        (SYNC_LONGTERM, rows, passed[OF_HOSTS]),
     ]
 
 

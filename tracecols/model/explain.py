@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracecols.causes.device_operations import MEMBER as MEMBER_OF_DEVICE
+from tracecols.causes.device_operations import OPERATION, SYNC
 from tracecols.causes.points import OF_PAIR, OF_POINT, number_type
 from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, divide
 from tracecols.enhance.dataflow.steps import BUCKET, ONCE, Step
@@ -94,7 +96,20 @@ def _of_causes(
         "point_index": index,
         "segments": entries, "own_times": 16 * n_events, "delays": 32 * n_pairs + entries,
         "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
-        "period_times": of_periods,
+        "period_times": of_periods, **_of_devices(store, n_members, n_events),
+    }  # fmt: skip
+
+
+def _of_devices(store: Store, n_members: int, n_events: int) -> dict[str, int]:
+    """Bound the bytes that the steps keep that follow chains over devices: if there are streams, and every second event
+    begins an operation; and of chains, if none goes back further than through 64 call paths."""
+    if "gpu" not in store.definitions["locations"].column("type").to_pylist():
+        n_members = n_events = 0
+    operation, entry = 8 * len(OPERATION) + 8 * len(SYNC), 40
+    return {
+        "device_operations": operation * n_events // 2, "device_members": 8 * len(MEMBER_OF_DEVICE) * n_members,
+        "host_lines": 32 * n_events, "waiting_chains": (64 * entry + 40) * (n_members + n_events // 8),
+        "causing_chains": (64 * entry + 40) * n_members, "device_path": 8 * 8 * n_events,
     }  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def waits_in(model: Model, m: CompoundTable, parent: Matches, *, copies: bool) -
 
 for id, of, title, summary, copies in (
     ("device_sync_wait", "device_synchronization", "Wait for Device", "synchronisations", False),
-    ("device_copy_sync_wait", "device_copy_calls", "Wait for Device", "blocking copies", True),
+    ("device_copy_sync_wait", "device_copy_calls", "Wait for Blocking Copy", "blocking copies", True),
 ):
     declare(
         id, of, title, f"Time in {summary} until the last operation that they wait for has ended.",

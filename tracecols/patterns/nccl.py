@@ -31,7 +31,7 @@ ON_DEVICE = {"on_device": True}
 
 
 @declare(
-    "nccl", "device_kernels", "Communication",
+    "nccl_communication", "device_kernels", "NCCL Communication",
     "Time in which kernels communicate with other devices (NCCL, RCCL, oneCCL), on their streams.",
     Pattern("device_intervals", since="begin_time"), expert={}, needs="nccl", is_wait=False,
     advice="See what of it is waiting for others, and what computation does not cover.",
@@ -42,7 +42,7 @@ def communication(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "nccl_overlapped", "nccl", "Overlapped",
+    "nccl_overlapped", "nccl_communication", "NCCL Overlapped",
     "Time of communication beside which kernels of computation run on other streams of the device.",
     Pattern("device_intervals", since="begin_time"), overlaps=True, expert={}, is_wait=False,
 )  # fmt: skip
@@ -53,7 +53,7 @@ def overlapped(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "nccl_exposed", "nccl", "Exposed",
+    "nccl_exposed", "nccl_communication", "NCCL Exposed",
     "Time of communication beside which no kernel of computation runs on the device.",
     Pattern("device_intervals", since="begin_time"), overlaps=True, expert={}, is_wait=False,
     advice="Communicate in pieces as results are ready, on a stream of its own, while others are computed.",
@@ -72,7 +72,7 @@ BALANCE = "See which of its kernels or of the host's calls makes the last rank l
 for id, title, summary, function, cause, advice, delay in (
     (
         "nccl_wait_nxn",
-        "Wait at N x N",
+        "NCCL Wait at N x N",
         "Time of a kernel in an n-to-n operation until the last rank has begun its own.",
         collective.wait_at_n_to_n,
         collective.last_to_exchange,
@@ -81,7 +81,7 @@ for id, title, summary, function, cause, advice, delay in (
     ),
     (
         "nccl_barrier_wait",
-        "Wait at Barrier",
+        "NCCL Wait at Barrier",
         "Time of a kernel in a barrier until the last rank has begun its own.",
         collective.barrier_wait,
         collective.last_in_barrier,
@@ -90,7 +90,7 @@ for id, title, summary, function, cause, advice, delay in (
     ),
     (
         "nccl_latebroadcast",
-        "Late Broadcast",
+        "NCCL Late Broadcast",
         "Time of a kernel that receives in a 1-to-n operation until the root has begun its own.",
         collective.late_broadcast,
         collective.root_of,
@@ -99,7 +99,7 @@ for id, title, summary, function, cause, advice, delay in (
     ),
     (
         "nccl_earlyreduce",
-        "Early Reduce",
+        "NCCL Early Reduce",
         "Time of the root's kernel in an n-to-1 operation until the last of those that send has begun its own.",
         collective.early_reduce,
         collective.last_to_reduce,
@@ -108,18 +108,18 @@ for id, title, summary, function, cause, advice, delay in (
     ),
 ):
     declare(
-        id, "nccl", title, summary,
+        id, "nccl_communication", title, summary,
         Pattern("collective_members", since="begin_time", cause=partial(cause, on_device=True)), scalasca=ON_DEVICE,
         expert=ON_DEVICE, advice=advice, delay=delay,
     )(function)  # fmt: skip
 
 COMPLETIONS: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-    ("nccl_nxn_completion", "N x N Completion", collective.n_to_n_completion),
-    ("nccl_barrier_completion", "Barrier Completion", collective.barrier_completion),
+    ("nccl_nxn_completion", "NCCL N x N Completion", collective.n_to_n_completion),
+    ("nccl_barrier_completion", "NCCL Barrier Completion", collective.barrier_completion),
 )
 for id, title, function in COMPLETIONS:
     declare(
-        id, "nccl", title, "Time of a kernel after the first rank has ended its own.",
+        id, "nccl_communication", title, "Time of a kernel after the first rank has ended its own.",
         Pattern("collective_members", until="end_time"), is_wait=False, scalasca=ON_DEVICE, expert=ON_DEVICE,
         advice="Usually small; large values point to the links between devices, or to clocks that disagree.",
     )(function)  # fmt: skip
@@ -130,7 +130,7 @@ for id, title, function in COMPLETIONS:
 
 
 @declare(
-    "nccl_latesender", "nccl", "Late Sender", "Time of a kernel that receives until that of the sender begins.",
+    "nccl_latesender", "nccl_communication", "NCCL Late Sender", "Time of a kernel that receives until that of the sender begins.",
     Pattern("messages", since="recv_enter_time", cause=Cause("send_location", "send_call_path", "send_enter_time")),
     expert={}, advice="Launch the sending kernel earlier, or shorten what is before it on its stream.",
 )  # fmt: skip
@@ -146,7 +146,7 @@ def nothing(regions: Any) -> np.ndarray:
 
 
 @declare(
-    "nccl_latereceiver", "nccl", "Late Receiver", "Time of a kernel that sends until that of the receiver begins.",
+    "nccl_latereceiver", "nccl_communication", "NCCL Late Receiver", "Time of a kernel that sends until that of the receiver begins.",
     Pattern(
         "sent_messages", since="send_done_enter_time",
         cause=Cause("recv_location", "recv_post_call_path", "recv_post_enter_time"),
@@ -161,18 +161,18 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 NOT_TRANSFER = tuple(
-    p.id for p in FAMILY.properties if p.parent == "nccl" and not p.overlaps and p.conventions == "exact"
+    p.id for p in FAMILY.properties if p.parent == "nccl_communication" and not p.overlaps and p.conventions == "exact"
 )
 """What of communication is not transfer."""
 
 
 @declare(
-    "nccl_transfer", "nccl", "Transfer", "Time of communication in which no other rank is waited for.",
-    Computed(uses=("nccl", *NOT_TRANSFER)), expert={}, advice="Send less, in larger pieces, or over faster links.",
+    "nccl_transfer", "nccl_communication", "NCCL Transfer", "Time of communication in which no other rank is waited for.",
+    Computed(uses=("nccl_communication", *NOT_TRANSFER)), expert={}, advice="Send less, in larger pieces, or over faster links.",
 )  # fmt: skip
 def transfer(model: Model, findings: Findings) -> Cells:
     """The remainder."""
-    rest = findings.cells["nccl"]
+    rest = findings.cells["nccl_communication"]
     for name in NOT_TRANSFER:
         rest = rest - findings.cells[name]
     return rest.where(rest.value != 0)

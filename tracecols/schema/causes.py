@@ -126,6 +126,9 @@ ROOT_CAUSES = Table(
 DEVICE_CHARGED = ("delay_device_nxn", "delay_device_nxn_longterm", "delay_device_sync", "delay_device_sync_longterm")
 """The properties of waits for kernels and copies that are charged, by number."""
 
+NXN, NXN_LONGTERM, SYNC, SYNC_LONGTERM = range(len(DEVICE_CHARGED))
+"""Their numbers."""
+
 DEVICE_CAUSES = Table(
     "device_causes",
     "what one call path on one thread or stream is charged with of waits for kernels and copies",
