@@ -557,3 +557,13 @@ def test_recorded_traces__keep_or_count_every_event(shared_traces, name, threads
 def test_sampled_traces__are_refused(shared_traces):
     with pytest.raises(SourceError, match="have no collective operation in common"):
         registry.open_source(shared_traces / "kineto" / "hta_sampled_2of128")
+
+
+def test_gloo__of_a_recorded_training_names_the_rank_and_the_call_path_that_sleeps(data, tmp_path):
+    """Recorded with `benchmarks/programs/torch_ddp.py FOLDER 3 1 0.02` and torch 2.13.0."""
+    trace = tracecols.open(tracecols.convert(data / "kineto_gloo_3", tmp_path / "x.trace"))
+    assert trace.collectives.n_members.tolist() == [3] * 3
+    costs = trace.analyze().frame("delay_device_nxn")
+    largest = costs.sort_values("value").iloc[-1]
+    assert (largest["rank"], largest["thread"]) == (1, 0)
+    assert str(largest["call_path"]).endswith("SlowBackward/SlowBackward")
