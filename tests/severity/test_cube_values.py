@@ -395,3 +395,15 @@ def test_random_changes__of_values_are_refused_or_of_no_harm(first, data, tmp_pa
     cubes = cube_mutations.write_cubes(tmp_path, data / "hybrid_2x3" / "traces.otf2")
     assert len(cubes) == 9
     try_some(cubes, first, 100, tmp_path / "out")
+
+
+def test_locations_of__has_values_with_ranks_threads_and_names(data, tmp_path):
+    """`by_location` is an array without labels (issue 33, number 6)."""
+    cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")).analyze()
+    mask = cube.find_call_paths("MPI_Bcast")
+    for given in (None, mask):
+        found = cube.locations_of("time", given)
+        assert list(found) == ["rank", "thread", "name", "value"]
+        assert found.value.tolist() == cube.by_location("time", given).tolist()
+        assert found["rank"].tolist() == [0, 0, 0, 1, 1, 1] and found.thread.tolist() == [0, 1, 2] * 2
+        assert found.name.tolist() == cube.system.location_name

@@ -272,5 +272,6 @@ def bytes_received(model: Model, r: CompoundTable, parent: Matches) -> Matches:
 NOTES = {
     "sends without receive": "they and their bytes count as sent; what they waited for is not known",
     "receives without send": "they and their bytes, as far as recorded, count as received; what they waited for is not known",
+    "messages received before they were sent": "clocks disagree: tracecols convert --correct-clocks, or tracecols correct, mends it",
 }
 """What an analysis makes of messages that lack a side, by what they are counted as."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from tracecols.severity.cells import Cells, inclusive
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.reduction import filled, reduce_at, reduce_upwards
 from tracecols.severity.resolve import find_property
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Cube = TypeVar("Cube", bound="Severities")
 """What functions return that make a cube of cubes: one of the same type."""
@@ -325,6 +328,8 @@ class Severities:
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64.
 
+        `locations_of` has them with ranks, threads and names.
+
         Parameters
         ----------
         name : str
@@ -339,6 +344,30 @@ class Severities:
         """
         name = self.find_property(name)
         return self.in_units(name, self._at_locations(name, call_paths))
+
+    def locations_of(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> pd.DataFrame:
+        """Return `by_location` as a table: which location is where, and what it has.
+
+        Parameters
+        ----------
+        name, call_paths
+            As for `by_location`.
+
+        Returns
+        -------
+        DataFrame
+            By location: `rank`, `thread`, `name`, `value` (seconds, occurrences or bytes).
+
+        Raises
+        ------
+        SeverityError
+            If there is no such property, or several have the title.
+        """
+        import pandas as pd
+
+        s = self.system
+        columns = {"rank": s.rank, "thread": s.thread, "name": list(s.location_name)}
+        return pd.DataFrame({**columns, "value": self.by_location(name, call_paths)}).rename_axis("location")
 
     def _at_locations(self, name: str, call_paths: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Reduce the cells of a property, or those of some call paths, per location (`reduce_at`)."""
