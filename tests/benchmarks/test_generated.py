@@ -15,7 +15,7 @@ import tracecols
 from benchmarks import generate
 from benchmarks.programs import source as programs
 from benchmarks.programs.script import grid
-from tracecols.causes.charges import DIFFERENCES
+from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.conversion import write_store
 from tracecols.store import Store
 from tracecols.store.outputs import folder_output

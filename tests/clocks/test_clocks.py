@@ -796,7 +796,7 @@ def test_command__refuses_what_it_cannot_do(archive, opened, tmp_path):
         ([trace.path], 2, "Missing option"),
         ([trace.path, "-o", "y.trace", "--latency", "soon"], 2, "not of the form"),
         ([trace.path, "-o", "y.trace", "--shrink", "2"], 1, "from 0 to 1"),
-        ([trace.path, "-o", "y.trace", "--stretch", "-1"], 1, "not negative"),
+        ([trace.path, "-o", "y.trace", "--stretch", "-1"], 2, "is no share"),
         ([trace.path, "-o", "y.trace", "--stretch", "nan"], 2, "no finite number"),
     ):
         result = run("correct", *arguments)

@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 import tracecols
-from tracecols.causes.charges import DIFFERENCES
+from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.schema import NAMES
 
 

@@ -6,7 +6,7 @@ import pytest
 from support.severities import cells
 
 import tracecols
-from tracecols.causes.charges import DIFFERENCES
+from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.search.cube import analyze_model
 
 WAITS = (

@@ -15,7 +15,7 @@ import pytest
 from support.random_programs import RandomProgram
 
 import tracecols
-from tracecols.causes.charges import DIFFERENCES
+from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.conversion import write_store
 from tracecols.converters.otf2.write import write_archive
 from tracecols.enhance.definitions.locations import PIECE_NUMBERS

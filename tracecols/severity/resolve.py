@@ -49,8 +49,11 @@ def nearest(axis: PropertyAxis, name: object) -> list[str]:
     with_words.sort(key=lambda i: (i not in whole, len(axis.above(i))))
     words: dict[str, str] = {title.lower(): i for i, title in reversed(list(zip(axis.id, axis.title, strict=True)))}
     words |= {i.lower(): i for i in axis.id}
-    like = [words[word] for word in difflib.get_close_matches(name.lower(), words, 3)]
-    return list(dict.fromkeys(with_words or like))[:3]
+    # a letter is wrong, words are in it, or something is like it
+    mistyped, like = (
+        [words[word] for word in difflib.get_close_matches(name.lower(), words, 3, cutoff)] for cutoff in (0.85, 0.6)
+    )
+    return list(dict.fromkeys([*mistyped, *with_words] or like))[:3]
 
 
 def matching(axis: PropertyAxis, name: object) -> list[str]:
