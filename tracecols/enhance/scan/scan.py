@@ -42,8 +42,9 @@ WAVE = 1 << 24
 """Events, for each thread, of processes that are scanned together, so that not all need memory at a time; a process
 stays whole."""
 
-TEAM_BYTES = 16
-"""Bytes of memory for each event of a wave, at most: those of events that begin and end teams."""
+WAVE_BYTES = 40
+"""Bytes of memory for each event of a wave, about: events of teams, and call instances and attributed events of locations
+that are scanned or wait for the one that forked them."""
 
 TEAMS = 1 << 20
 """Events of processes whose teams are found by one task: at most 16 tasks for each thread."""
@@ -1150,7 +1151,7 @@ def scan_locations(
     list of LocationScan
         In the order of the locations; the same for every number of jobs and division into waves.
     """
-    n_events, wave_events = store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // TEAM_BYTES))
+    n_events, wave_events = store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // WAVE_BYTES))
     chosen = np.arange(first_rows.size) if members is None else members
     found: dict[int, LocationScan] = {}
     buffers = BufferPool()
