@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.device_program import Rank, Simulation, random_ranks
 
-from tracecols.testing import severities
+from tracecols.testing import Program, severities
 
 
 def runtime(simulation: Simulation, scale: dict | None = None) -> float:
@@ -37,3 +37,14 @@ def test_less_time_on_the_blamed_call_path__shortens_the_run():
         assert severities(cube, "delay_device_nxn")["k", 1, 1] == 79
     # of 90 half; the wait of 80 is 40 then
     assert runtime(simulation) - runtime(simulation, {"k": 0.5}) == 45
+
+
+def test_kernels__under_way_when_the_recording_begins_do_not_keep_it_from_being_predicted():
+    # the launch of the first kernel lies before the recording; 10 of the 20 of the second one are saved
+    program = Program(processes=1)
+    (master,), stream = program.masters, program.stream(0)
+    master.enter(0, "main").launch(1, 2, stream, site=2).synchronize(3, 31, stream).leave(40)
+    stream.kernel(0, 10, "k", site=1).kernel(10, 30, "k", site=2)
+    with program.trace() as trace:
+        assert trace.what_if().runtime == 40
+        assert trace.what_if({"k": 0.5}).runtime == 25

@@ -21,10 +21,9 @@ def add_device_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
     That operations wait for others on other streams is concluded from the calls that ask for it
     (`causes.device_operations`).
     """
-    n_unknown = 0
+    n_unknown = _without_launch(model)
     for table, launch, begin in ((model.kernels, "launch_enter", "enter"), (model.copies, "copy_enter", "event")):
         tail = nodes.at(table[launch])
-        n_unknown += int((tail < 0).sum())
         found.add_in_order(tail, nodes.at(table[begin]), nodes.time)
     depends = model.get("device_operations").dependencies
     for stream in np.unique(depends.location).tolist():
@@ -40,6 +39,20 @@ def add_device_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
             at = np.flatnonzero(waits & (leave >= 0))
             found.add(_last_before(nodes, stream, nodes.time[leave[at]]), leave[at], is_inferred=True)
     return {WITHOUT_LAUNCH: n_unknown}
+
+
+def _without_launch(model: Model) -> int:
+    """Count the kernels and copies whose launches are not recorded although those of others before them on their stream
+    are; what comes before these was under way when the recording began, and follows what is before it."""
+    kernels, copies = model.kernels, model.copies
+    location = np.concatenate([kernels.location, copies.location])
+    begin = np.concatenate([kernels.enter_time, copies.begin_time])
+    launch = np.concatenate([kernels.launch_enter, copies.copy_enter])
+    known = launch >= 0
+    first = np.full(model.facts.n_locations, np.iinfo(np.int64).max)
+    np.minimum.at(first, location[known], begin[known])
+    streams_known = np.isin(location, location[known])
+    return int((~known & (~streams_known | (begin >= first[location]))).sum())
 
 
 def _last_before(nodes: Nodes, location: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
