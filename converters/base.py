@@ -160,6 +160,29 @@ class SourceOfMany(Source, Protocol):
         """
 
 
+@runtime_checkable
+class SourceOfFiles(Source, Protocol):
+    """A source that was opened with several files, of which no other path is the name.
+
+    Attributes
+    ----------
+    files : tuple of Path
+        What it was opened with.
+    """
+
+    files: tuple[Path, ...]
+
+
+def given_as(source: Source) -> Path | tuple[Path, ...]:
+    """Return what opens a source once more: its path, or all its files.
+
+    Parameters
+    ----------
+    source : Source
+    """
+    return source.files if isinstance(source, SourceOfFiles) else source.path
+
+
 def read_in_order(
     source: Source, locations: Sequence[int], report: Report, damaged: Collection[int] = ()
 ) -> Iterator[Batch]:
@@ -204,7 +227,9 @@ class Format:
     choose : callable, optional
         Of the anchor files of this format in one folder, those that stand for traces; by default all.
     recognises : callable, optional
-        Whether a file of any name is an anchor of this format, by what it holds.
+        Whether a file of any name is an anchor of this format, or a folder with all in it is, by what it holds.
+    open_files : callable, optional
+        Opens several files that are one trace.
     """
 
     name: str
@@ -212,6 +237,7 @@ class Format:
     open: Callable[[Path], Source]
     choose: Callable[[list[Path]], list[Path]] = _all
     recognises: Callable[[Path], bool] | None = None
+    open_files: Callable[[tuple[Path, ...]], Source] | None = None
 
     def ending_of(self, path: Path) -> str:
         """Return which of the endings a file has; empty if none.

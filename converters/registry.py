@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tracecols.converters.base import Format, Source, has_file
@@ -38,6 +39,43 @@ def _is_paraver(path: Path) -> bool:
     return begins_as_paraver(path)
 
 
+def _open_kineto(path: Path) -> Source:
+    from tracecols.converters.kineto.archive import Archive
+    from tracecols.converters.kineto.files import files_of
+
+    return Archive(files_of(path), path)
+
+
+def _open_kineto_files(files: tuple[Path, ...]) -> Source:
+    from tracecols.converters.kineto.archive import ArchiveOfFiles
+
+    return ArchiveOfFiles(files)
+
+
+def _is_kineto(path: Path) -> bool:
+    from tracecols.converters.kineto.files import files_of
+
+    return bool(files_of(path))
+
+
+def _open_nsight(path: Path) -> Source:
+    from tracecols.converters.nsight.archive import Archive
+
+    return Archive((path,), path)
+
+
+def _open_nsight_files(files: tuple[Path, ...]) -> Source:
+    from tracecols.converters.nsight.archive import ArchiveOfFiles
+
+    return ArchiveOfFiles(files)
+
+
+def _is_nsight(path: Path) -> bool:
+    from tracecols.converters.nsight.tables import is_export
+
+    return is_export(path)
+
+
 def _choose_epilog(anchors: list[Path]) -> list[Path]:
     """Prefer the merged trace of an EPIK archive to the archive's definitions (.esd)."""
     merged = {p.name.partition(".")[0] for p in anchors if p.suffix != ".esd"}
@@ -47,7 +85,9 @@ def _choose_epilog(anchors: list[Path]) -> list[Path]:
 FORMATS = (
     Format("OTF2", ARCHIVES[:1], _open_otf2),
     Format("EPILOG", ARCHIVES[1:4], _open_epilog, _choose_epilog),
-    Format("Paraver", ARCHIVES[4:], _open_paraver, recognises=_is_paraver),
+    Format("Paraver", ARCHIVES[4:6], _open_paraver, recognises=_is_paraver),
+    Format("Kineto", ARCHIVES[6:8], _open_kineto, recognises=_is_kineto, open_files=_open_kineto_files),
+    Format("Nsight Systems", ARCHIVES[8:], _open_nsight, recognises=_is_nsight, open_files=_open_nsight_files),
 )
 """The formats that tracecols brings."""
 
@@ -86,13 +126,17 @@ def _by_ending(path: Path) -> Format | None:
     return None
 
 
+def _by_content(path: Path) -> Format | None:
+    """Find the format of a file or a folder by what it holds."""
+    for candidate in FORMATS if path.is_file() or path.is_dir() else ():
+        if candidate.recognises is not None and candidate.recognises(path):
+            return candidate
+    return None
+
+
 def _format_of(path: Path) -> Format | None:
-    """Find the format of a file by what it holds, or else by its ending."""
-    if path.is_file():
-        for candidate in FORMATS:
-            if candidate.recognises is not None and candidate.recognises(path):
-                return candidate
-    return _by_ending(path)
+    """Find the format of an anchor by what it holds, or else by its ending."""
+    return _by_content(path) or _by_ending(path)
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -104,8 +148,46 @@ def _files_in(folder: Path) -> list[Path]:
         ) from error
 
 
+Given = str | Path | Sequence[str | Path]
+"""What names a trace: its anchor file, the folder of its archive, or all its files."""
+
+
+def find_given(given: Given) -> Path | tuple[Path, ...]:
+    """Return the anchor of a trace, or all its files if several are given.
+
+    Parameters
+    ----------
+    given : str, Path, or sequence of them
+
+    Raises
+    ------
+    SourceError
+        If there is no trace, more than one, or several files are given that are not of one trace.
+    """
+    if isinstance(given, str | Path):
+        return find_anchor(given)
+    files = tuple(find_anchor(path) for path in given)
+    if not files:
+        raise SourceError("no file is given\n  give the anchor file of a trace, its folder, or all its files")
+    if len(files) == 1:
+        return files[0]
+    for file in files:
+        known = _format_of(file)
+        if known is None or known.open_files is None or not file.is_file():
+            several = ", ".join(f.name for f in FORMATS if f.open_files is not None)
+            raise SourceError(
+                f"{file} is a trace by itself, and {len(files)} are given\n"
+                f"  give one of them; only traces of {several} have a file for each rank"
+            )
+    formats = {known.name: file for file in reversed(files) if (known := _format_of(file)) is not None}
+    if len(formats) > 1:
+        named = ", ".join(f"{file} ({name})" for name, file in formats.items())
+        raise SourceError(f"the files are traces of different formats: {named}\n  give all files of one trace")
+    return files
+
+
 def find_anchor(path: str | Path) -> Path:
-    """Return the file that stands for a trace, given that file or the folder that holds it.
+    """Return the file or folder that stands for a trace, given it or the folder that holds it.
 
     Parameters
     ----------
@@ -129,11 +211,14 @@ def find_anchor(path: str | Path) -> Path:
 
     if path.is_dir():
         anchors: dict[str, tuple[Format, list[Path]]] = {}
+        whole = _by_content(path)
         for file in _files_in(path):
             known = _by_ending(file)
-            if known is not None:
+            if known is not None and known is not whole:
                 anchors.setdefault(known.name, (known, []))[1].append(file)
         found = sorted(p for known, files in anchors.values() for p in known.choose(files))
+        if whole is not None and not found:
+            return path
         if not found:
             raise SourceError(
                 f"no trace in the folder {path}\n  expected a file that ends in one of {endings()}; give its path"
@@ -151,34 +236,44 @@ def find_anchor(path: str | Path) -> Path:
     return path
 
 
-def trace_name(anchor: Path) -> str:
+def trace_name(anchor: Path | tuple[Path, ...]) -> str:
     """Return what a trace is called: its file without ending, or its folder if the file has the name all such files
-    have.
+    have, or there are several.
 
     Parameters
     ----------
-    anchor : Path
-        The anchor file of an archive.
+    anchor : Path or tuple of Path
+        What `find_given` returns.
     """
+    if not isinstance(anchor, Path):
+        return anchor[0].resolve().parent.name
     known = _format_of(anchor)
-    stem = anchor.name.removesuffix(known.ending_of(anchor) if known is not None else "")
+    ending = known.ending_of(anchor) if known is not None else ""
+    stem = anchor.name.removesuffix(ending)
+    if anchor.is_dir():
+        return anchor.resolve().name
+    if not ending:
+        stem = stem.removesuffix(".gz").removesuffix(".json")
     return anchor.resolve().parent.name if stem in ("traces", "epik") else stem
 
 
-def open_source(path: str | Path) -> Source:
-    """Open a trace of any known format, given its anchor file or its folder.
+def open_source(given: Given) -> Source:
+    """Open a trace of any known format, given its anchor file, its folder or all its files.
 
     Parameters
     ----------
-    path : str or Path
-        An anchor file, or the folder of an archive.
+    given : str, Path, or sequence of them
+        An anchor file, the folder of an archive, or all files of a trace that has one for each rank.
 
     Raises
     ------
     SourceError
         If there is no trace, or it cannot be read.
     """
-    anchor = find_anchor(path)
-    known = _format_of(anchor)
-    assert known is not None  # find_anchor has refused it otherwise
-    return known.open(anchor)
+    found = find_given(given)
+    known = _format_of(found if isinstance(found, Path) else found[0])
+    assert known is not None  # find_given has refused it otherwise
+    if isinstance(found, Path):
+        return known.open(found)
+    assert known.open_files is not None
+    return known.open_files(found)

@@ -45,6 +45,23 @@ def doubled(arrays: T) -> T:
     return type(arrays)(*(np.concatenate([a, np.zeros_like(a)]) for a in _each(arrays)))
 
 
+def with_room(array: NDArray[Any], filled: int) -> NDArray[Any]:
+    """Return a copy of the first elements with room for four times as many as before.
+
+    Pages that nothing is written to take no memory, so that only what is filled is copied.
+    """
+    found = np.empty(4 * array.size, array.dtype)
+    found[:filled] = array[:filled]
+    return found
+
+
+def trimmed(array: NDArray[Any], filled: int) -> NDArray[Any]:
+    """Give back the memory after the first elements of an array that owns its memory and that nothing else refers to;
+    return it."""
+    array.resize(filled, refcheck=False)
+    return array
+
+
 def linked(group: type[T], n: int) -> T:
     """Make items of a pool: the first array links those that are free to the next, the last one to -1."""
     return _link(zeros(group, n), 0)

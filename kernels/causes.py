@@ -110,6 +110,18 @@ def find_last_synchronisations(
 
 
 @kernel
+def find_last_of_kinds(location_start, kind, is_chosen, before):
+    """Find the last point of some kinds before every point of the same location; `before` (n,) int64 is filled, -1
+    where there is none."""
+    for here in range(location_start.size - 1):
+        last = np.int64(-1)
+        for i in range(location_start[here], location_start[here + 1]):
+            before[i] = last
+            if is_chosen[kind[i]]:
+                last = np.int64(i)
+
+
+@kernel
 def choose_causes(waiting, wait, cause, chosen):
     """Choose one pair of every waiting point: the one with the longest wait, of equals the one whose cause has the
     lowest number, or the first.

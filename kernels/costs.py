@@ -121,10 +121,10 @@ class Lists(NamedTuple):
     head : (n,) int32 or int64
         First item of each list; -1 none.
     below : (any,) int32 or int64
-        The next item of the same list, or the next free one.
+        The next item of the same list, or the next one that is free again.
     kind, amount : (any,) int8, float64 or int64
-    state : (2,) int64
-        The first free item, and how many are free.
+    state : (3,) int64
+        The first item that is free again (-1 none), how many are free in all, and the first that was never used.
     """
 
     head: NDArray[np.signedinteger[Any]]
@@ -144,7 +144,11 @@ def _add_amount(i, kind, amount, lists):
             return
         at = lists.below[at]
     at = lists.state[0]
-    lists.state[0] = lists.below[at]
+    if at >= 0:
+        lists.state[0] = lists.below[at]
+    else:
+        at = lists.state[2]
+        lists.state[2] += 1
     lists.state[1] -= 1
     lists.kind[at] = kind
     lists.amount[at] = amount

@@ -44,6 +44,62 @@ class Spans(NamedTuple):
     change: NDArray[Any]
 
 
+class Known(NamedTuple):
+    """Points, and where they are.
+
+    Attributes
+    ----------
+    location, call_path : (n_points,) int32
+    total, completion : (n_points,) float64 or int64
+        How long the call of a point takes, and what of that comes after the point.
+    met : (n_call_paths,) int32 or int64
+        Number of each call path in the order in which they are met.
+    start, shift : (n_locations + 1,), (n_locations,) int64
+        First point of each location; how much greater the number of a point is than the row of its cut.
+    waits_before : (n_points + 1,) int32 or int64
+        How many points before each one wait.
+    """
+
+    location: NDArray[np.int32]
+    call_path: NDArray[np.int32]
+    total: NDArray[Any]
+    completion: NDArray[Any]
+    met: NDArray[np.signedinteger[Any]]
+    start: NDArray[np.int64]
+    shift: NDArray[np.int64]
+    waits_before: NDArray[np.signedinteger[Any]]
+
+
+@kernel
+def describe_spans(since, until, is_whole, points, spans):
+    """Describe the intervals between points.
+
+    Parameters
+    ----------
+    since, until : (n,) int64
+        Points of the same location; `since` -1 is its beginning.
+    is_whole : (n,) bool
+        Whether each begins when `since` begins to complete, not after its call.
+    points : Known
+    spans : Spans, written
+        `first` and `stop` are the rows of the cuts of both points, -1 of the beginning.
+    """
+    nothing = spans.change.dtype.type(0)
+    for i in range(until.size):
+        s, here = since[i], points.location[until[i]]
+        spans.call[i], spans.change[i], spans.first[i] = -1, nothing, -1
+        begin = points.start[here]
+        if s >= 0:
+            begin = s + 1
+            spans.first[i] = s - points.shift[here]
+            if is_whole[i]:
+                spans.change[i] = points.completion[s] - points.total[s]
+                if points.call_path[s] >= 0:
+                    spans.call[i] = points.met[points.call_path[s]]
+        spans.stop[i] = until[i] - points.shift[here]
+        spans.wait_first[i], spans.wait_stop[i] = points.waits_before[begin], points.waits_before[until[i]]
+
+
 @inner_part
 def _add_up(i, spans, entries, waits, sum_):
     """Add up an interval; one that begins where the one before begins, and ends no earlier, goes on with its sums."""

@@ -13,10 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.kernel import inner_part, kernel, part
 
 NEVER = -(1 << 62)
 """Time of what has not happened."""
+
+LANES = 8
+"""Scenarios of a sweep."""
+
+CUT = -(1 << 61)
+"""Lag of an edge that keeps nothing waiting."""
 
 COMPUTATION = 0
 """Class of nodes before which a location computes."""
@@ -89,13 +95,40 @@ class Weights(NamedTuple):
     steps: NDArray[np.int8]
 
 
+class Less(NamedTuple):
+    """What single nodes take less in some of k scenarios, and which edges keep nothing waiting there.
+
+    Attributes
+    ----------
+    start : (n_all + 1,) int32
+        First entry of every node. Empty if nothing takes less.
+    scenario : (n_entries,) uint8
+    ticks : (n_entries,) int64
+        By how much the weight shrinks, to 0 at least.
+    cut_start : (n_edges + 1,) int32
+        First entry of every edge. Empty if no edge is cut.
+    cut_scenario : (n_cut,) uint8
+    """
+
+    start: NDArray[np.int32]
+    scenario: NDArray[np.uint8]
+    ticks: NDArray[np.int64]
+    cut_start: NDArray[np.int32]
+    cut_scenario: NDArray[np.uint8]
+
+
+NO_LESS = Less(*(np.zeros(0, dtype) for dtype in (np.int32, np.uint8, np.int64, np.int32, np.uint8)))
+"""Nothing takes less."""
+
+
 class Changes(NamedTuple):
     """What differs from the recorded run in each of k scenarios.
 
     Attributes
     ----------
     factor : (k, n_cells, 11) float64
-        Factors of weights by cell and class; the last column is 0 where nothing is waited for.
+        Factors of weights by cell and class; the last column is 0 where nothing is waited for. None (k = 0) if nothing
+        but `less` differs.
     path_cell : (k, n_call_paths + 1) int32
         Part of the number of a cell; of what has no call path the last element. Empty where there is one cell.
     location_cell : (k, n_locations) int32
@@ -113,6 +146,8 @@ class Changes(NamedTuple):
         Seconds of a latency, bytes per second, ticks of a second; empty where nothing takes time besides.
     fine : int64
         Ticks of the result for each recorded one.
+    less : Less
+        What single nodes take less, and which edges keep nothing waiting, if there are no factors.
     """
 
     factor: NDArray[np.float64]
@@ -125,6 +160,7 @@ class Changes(NamedTuple):
     row_ticks: NDArray[np.int64]
     delay: NDArray[np.float64]
     fine: Any
+    less: Less
 
 
 class FoundEdges(NamedTuple):
@@ -143,6 +179,22 @@ class FoundEdges(NamedTuple):
     is_inferred: NDArray[np.bool_]
     length: NDArray[np.int64]
     steps: NDArray[np.int8]
+
+
+@kernel
+def place_less(node, ticks, scenario, at, less):
+    """Write what nodes take less in a scenario where the entries of each belong; `at` holds where the next one does."""
+    for i in range(node.size):
+        less.scenario[at[node[i]]], less.ticks[at[node[i]]] = scenario, ticks[i]
+        at[node[i]] += 1
+
+
+@kernel
+def place_cuts(edge, scenario, at, less):
+    """Write where edges are cut, likewise."""
+    for i in range(edge.size):
+        less.cut_scenario[at[edge[i]]] = scenario
+        at[edge[i]] += 1
 
 
 @kernel
@@ -324,38 +376,76 @@ def _location_of(location_start, v):
     return low
 
 
-@part
+@inner_part
 def _add_weight(v, location, given, changes, now, change):
     """Add the weight of a node to the time of each scenario."""
     weight, of = given.weight[v], given.kind[v]
+    if changes.factor.shape[0] == 0:
+        _add_what_is_left(v, weight, changes.less, now)
+        return
     if of == COMPUTATION and changes.row_start.size > 0:
-        for k in range(now.size):
+        for k in range(changes.factor.shape[0]):
             change[k] = 0.0
         for r in range(changes.row_start[v], changes.row_start[v + 1]):
-            for k in range(now.size):
+            for k in range(changes.factor.shape[0]):
                 f = changes.factor[k, _cell(changes, k, changes.row_path[r], location), COMPUTATION]
                 change[k] += (f - 1.0) * changes.row_ticks[r] * changes.fine
-        for k in range(now.size):
+        for k in range(changes.factor.shape[0]):
             now[k] += max(0, weight * changes.fine + np.int64(np.rint(change[k])))
         return
+    w = weight * changes.fine
+    if of == COMPUTATION:
+        for k in range(LANES):
+            now[k] += w
+        return
     call_path = changes.call_path[v] if changes.call_path.size > 0 else -1
-    for k in range(now.size):
+    for k in range(changes.factor.shape[0]):
         f = changes.factor[k, _cell(changes, k, call_path, location), of]
-        w = weight * changes.fine
-        now[k] += w if f == 1.0 or of == COMPUTATION else np.int64(np.rint(w * f))
+        now[k] += w if f == 1.0 else np.int64(np.rint(w * f))
 
 
-@part
+@inner_part
+def _add_what_is_left(v, weight, less, now):
+    """Add the weight of a node to the time of each scenario, less what it takes less there."""
+    most = max(weight, 0)
+    for k in range(LANES):
+        now[k] += most
+    if less.start.size > 0:
+        for i in range(less.start[v], less.start[v + 1]):
+            now[less.scenario[i]] += max(weight - less.ticks[i], 0) - most
+
+
+@inner_part
 def _pass_on(e, place, given, changes, may_drop, now, times):
     """Let the head of an edge wait for its tail."""
     lag = given.lag[e] * changes.fine if given.lag.size > 0 else 0
     h = given.head[e]
-    location, call_path = 0, -1
     can_drop = may_drop and h < given.kind.size and given.mark[h] & BEGUN == 0
+    if can_drop or (changes.delay.size > 0 and given.steps[e] > 0):
+        _pass_on_to_some(e, place, lag, can_drop, given, changes, now, times)
+        return
+    if changes.less.cut_start.size > 0:
+        first, stop = changes.less.cut_start[e], changes.less.cut_start[e + 1]
+        for i in range(first, stop):
+            now[changes.less.cut_scenario[i]] += CUT - lag
+        for k in range(LANES):
+            times[place, k] = max(times[place, k], now[k] + lag)
+        for i in range(first, stop):
+            now[changes.less.cut_scenario[i]] -= CUT - lag
+        return
+    for k in range(LANES):
+        times[place, k] = max(times[place, k], now[k] + lag)
+
+
+@part
+def _pass_on_to_some(e, place, lag, can_drop, given, changes, now, times):
+    """Let the head of an edge wait for its tail, in scenarios in which it does, and for what the edge takes there."""
+    h = given.head[e]
+    location, call_path = 0, -1
     if can_drop:
         location = _location_of(changes.location_start, h)
         call_path = changes.call_path[h] if changes.call_path.size > 0 else -1
-    for k in range(now.size):
+    for k in range(changes.factor.shape[0]):
         if can_drop and changes.factor[k, _cell(changes, k, call_path, location), WAITING] == 0.0:
             continue
         t = now[k] + lag
@@ -365,36 +455,39 @@ def _pass_on(e, place, given, changes, may_drop, now, times):
         times[place, k] = max(times[place, k], t)
 
 
-@part
+@inner_part
 def _widen(mark, now, begin, end):
     """Widen the runtime of each scenario by a node that is marked."""
-    for k in range(now.size):
-        if mark & BEGINS:
+    if mark & BEGINS:
+        for k in range(LANES):
             begin[k] = min(begin[k], now[k])
-        if mark & ENDS:
+    if mark & ENDS:
+        for k in range(LANES):
             end[k] = max(end[k], now[k])
 
 
 @kernel
 def sweep(order, given, changes, may_drop, now, change, times, begin, end, found):
-    """Let every node happen as soon as all it depends on has, in k scenarios; O(k (nodes + edges)).
+    """Let every node happen as soon as all it depends on has, in some scenarios; O(nodes + edges).
 
-    A node's time is the latest of what it depends on, plus its weight.
+    A node's time is the latest of what it depends on, plus its weight. All arrays have a place for each of `LANES`
+    scenarios, a constant, so that what is done for all of them takes single instructions: a sixth of the time.
 
     Parameters
     ----------
     order : Order
     given : Weights
     changes : Changes
+        Of at most `LANES` scenarios.
     may_drop : bool
         Whether nothing is waited for in some cell of a scenario.
-    now : (k,) int64
+    now : (LANES,) int64
         Room for times.
-    change : (k,) float64
+    change : (LANES,) float64
         Room for changes of computation.
-    times : (n_places, k) int64
+    times : (n_places, LANES) int64
         Room for times of what waits: all `NEVER`.
-    begin, end : (k,) int64
+    begin, end : (LANES,) int64
         Result: the earliest time of nodes that are marked `BEGINS`, and the latest of those marked `ENDS`; they hold
         the latest and the earliest possible time before.
     found : (n_found,) int64
@@ -405,18 +498,18 @@ def sweep(order, given, changes, may_drop, now, change, times, begin, end, found
         location = 0
         if changes.path_cell.size > 0 and order.run_start[r] < n:
             location = _location_of(changes.location_start, order.run_start[r])
-        for k in range(now.size):
+        for k in range(LANES):
             now[k] = NEVER
         for v in range(order.run_start[r], order.run_stop[r]):
             if order.is_head[v]:
                 place = order.place[at]
                 at += 1
-                for k in range(now.size):
+                for k in range(LANES):
                     now[k] = max(now[k], times[place, k])
                     times[place, k] = NEVER
-            for k in range(now.size):
-                if now[k] == NEVER:
-                    now[k] = given.start[v] * changes.fine
+            if may_drop or now[0] == NEVER:
+                for k in range(LANES):
+                    now[k] = given.start[v] * changes.fine if now[k] == NEVER else now[k]
             if v < n:
                 _add_weight(v, location, given, changes, now, change)
                 if given.mark[v] != 0:
@@ -427,5 +520,5 @@ def sweep(order, given, changes, may_drop, now, change, times, begin, end, found
                 _pass_on(e, order.edge_place[e], given, changes, may_drop, now, times)
         place = order.run_next[r]
         if place >= 0:
-            for k in range(now.size):
+            for k in range(LANES):
                 times[place, k] = max(times[place, k], now[k])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,3 +54,43 @@ def first_smaller(
         array.flags.writeable = False
     search_smaller(*given, following, stack, result)
     return result
+
+
+@kernel
+def sort_by_number(number, start, order):
+    """Put rows in the order of their numbers, those with one number in the order in which they are; O(n).
+
+    Parameters
+    ----------
+    number : (n,) int64
+        Not negative.
+    start : (largest number + 2,) int32 or int64
+        Zeros; scratch.
+    order : (n,) int64, written
+    """
+    for i in range(number.size):
+        start[number[i] + 1] += 1
+    for k in range(1, start.size):
+        start[k] += start[k - 1]
+    for i in range(number.size):
+        order[start[number[i]]] = i
+        start[number[i]] += 1
+
+
+def order_by(*keys: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    """Order rows by columns of small whole numbers, the first one first; equal rows stay in order; (n,) int64.
+
+    Parameters
+    ----------
+    *keys : (n,) int
+        Numbers from -1 on. The work grows with the rows and with the largest number.
+    """
+    order = np.arange(keys[0].size)
+    for key in reversed(keys):
+        values = key[order].astype(np.int64)
+        values += 1
+        if (values[1:] < values[:-1]).any():
+            by_key = np.empty(values.size, np.int64)
+            sort_by_number(values, np.zeros(int(values.max()) + 2, np.int32), by_key)
+            order = order[by_key]
+    return order

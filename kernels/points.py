@@ -151,23 +151,3 @@ def place_points(found, rows, out):
         if out.lead.size > 0:
             out.lead[p] = found.lead[i]
             out.tail[p] = found.tail[i]
-
-
-@kernel
-def sort_by_cause(cause, start, order):
-    """Put pairs in the order of their causes, those of one cause in the order in which they are; O(n).
-
-    Parameters
-    ----------
-    cause : (n,) int64
-    start : (n_points + 1,) int32 or int64
-        Zeros; scratch.
-    order : (n,) int64, written
-    """
-    for i in range(cause.size):
-        start[cause[i] + 1] += 1
-    for k in range(1, start.size):
-        start[k] += start[k - 1]
-    for i in range(cause.size):
-        order[start[cause[i]]] = i
-        start[cause[i]] += 1

@@ -292,6 +292,50 @@ def add_computation(events, first, does, parent, ranks, kind, state, sums, found
 
 
 @kernel
+def find_losses(location_start, time, weight, kind, in_window, begins, since, lost, idle):
+    """Find the ticks that are no computation before each node: before computation what is waited, else all; O(n).
+
+    Parameters
+    ----------
+    location_start : (n_locations + 1,) int64
+    time : (n_nodes,) int64
+    weight : (n_all,) int64
+        What a node takes beyond waiting; nothing where that is negative.
+    kind : (n_nodes,) int8
+    in_window, begins : (n_nodes,) bool
+        Nodes that count; those at which threads begin in teams, which wait idly before, and the first time since
+        `since`.
+    lost, idle : (n_nodes,) int64
+        Result.
+    """
+    for location in range(location_start.size - 1):
+        for v in range(location_start[location], location_start[location + 1]):
+            lost[v] = idle[v] = 0
+            if v > location_start[location]:
+                taken = time[v] - time[v - 1]
+            else:
+                taken = max(time[v] - since, 0) if begins[v] else 0
+            if not in_window[v]:
+                continue
+            waits = max(taken - max(weight[v], 0), 0)
+            if begins[v]:
+                idle[v] = waits
+            lost[v] = max((waits if kind[v] == COMPUTATION else max(taken, 0)) - idle[v], 0)
+
+
+@kernel
+def sum_runs(key, value, found, total):
+    """Add up what follows each other and has the same key, one after the other; return how many keys were found."""
+    n = 0
+    for i in range(key.size):
+        if n == 0 or found[n - 1] != key[i]:
+            found[n], total[n] = key[i], 0.0
+            n += 1
+        total[n - 1] += value[i]
+    return n
+
+
+@kernel
 def retime(position, node_position, new_time, at, result):
     """Move events of one location as its nodes move: between two nodes in proportion, after the last as far as it.
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import Report, Source, read_in_order
-from tracecols.converters.registry import find_anchor, open_source, trace_name
+from tracecols.converters.base import Report, Source, given_as, read_in_order
+from tracecols.converters.registry import Given, find_given, open_source, trace_name
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
 from tracecols.store.outputs import store_output
@@ -34,19 +34,33 @@ Progress = Callable[[int, int], None]
 """Called with the number of events done and the number of all."""
 
 
-def store_name(source: str | Path) -> Path:
+def store_name(source: Given) -> Path:
     """Return the name a store gets if none is given: the trace's.
 
     Parameters
     ----------
-    source : str or Path
+    source : str, Path, or sequence of them
         An archive.
     """
-    return Path(f"{trace_name(find_anchor(source))}.trace")
+    return Path(f"{trace_name(find_given(source))}.trace")
+
+
+def files_seen(source: Given) -> dict[str, Path]:
+    """Return what workers of a cluster have to see, by what it is.
+
+    Parameters
+    ----------
+    source : str, Path, or sequence of them
+        An archive.
+    """
+    found = find_given(source)
+    if isinstance(found, Path):
+        return {"the archive": found}
+    return {f"file {k} of the archive": file for k, file in enumerate(found, 1)}
 
 
 def convert(
-    source: str | Path,
+    source: Given,
     output: str | Path | None = None,
     *,
     jobs: int | None = None,
@@ -60,8 +74,8 @@ def convert(
 
     Parameters
     ----------
-    source : str or Path
-        The archive's anchor file, or the folder that holds it.
+    source : str, Path, or sequence of them
+        The archive's anchor file, the folder that holds it, or all its files where there is one of each rank (Kineto).
     output : str or Path, optional
         The store to make; by default the archive's name with the ending `.trace`, here.
     jobs : int, optional
@@ -107,14 +121,14 @@ def convert(
         with store_output(path, archive.properties, force=force).new() as folder:
             write_store(archive, folder, jobs=n_jobs(jobs), salvage=salvage, progress=progress)
         return path
-    sees = {"the archive": find_anchor(source)}
+    sees = files_seen(source)
     with working_on(cluster, default_scratch(scratch, path), sees, n_jobs(jobs)) as workers:
         return convert_with(workers, source, path, salvage=salvage, force=force, progress=progress)
 
 
 def convert_with(
     workers: Cluster,
-    source: str | Path,
+    source: Given,
     path: Path,
     *,
     salvage: bool = False,
@@ -126,8 +140,8 @@ def convert_with(
     Parameters
     ----------
     workers : Cluster
-    source : str or Path
-        The archive's anchor file, or the folder that holds it.
+    source : str, Path, or sequence of them
+        The archive's anchor file, the folder that holds it, or all its files where there is one of each rank (Kineto).
     path : Path
         The store to make; the workers see its folder.
     salvage, force, progress
@@ -135,7 +149,7 @@ def convert_with(
     """
     archive = open_source(source)
     with store_output(path.absolute(), archive.properties, force=force).new() as folder:
-        workers.check({"the archive": archive.path, "the folder of the new store": folder})
+        workers.check({**files_seen(source), "the folder of the new store": folder})
         write_store(archive, folder, jobs=workers.jobs, salvage=salvage, progress=progress, executor=workers)
     return path
 
@@ -251,14 +265,14 @@ class WrittenPart:
 
 
 @lru_cache(maxsize=2)
-def _opened_on_worker(path: Path, _identity: tuple[int, int]) -> Source:
+def _opened_on_worker(given: Path | tuple[Path, ...], _identity: tuple[tuple[int, int], ...]) -> Source:
     """Open an archive once in a process for all tasks."""
-    return open_source(path)
+    return open_source(given)
 
 
-def _opened_again(path: Path) -> OpenedSource:
-    found = path.stat()
-    return OpenedSource(_opened_on_worker(path, (found.st_mtime_ns, found.st_size)))
+def _opened_again(given: Path | tuple[Path, ...]) -> OpenedSource:
+    found = [path.stat() for path in (given if isinstance(given, tuple) else (given,))]
+    return OpenedSource(_opened_on_worker(given, tuple((f.st_mtime_ns, f.st_size) for f in found)))
 
 
 @dataclass(frozen=True)
@@ -272,8 +286,8 @@ class OpenedSource:
 
     source: Source
 
-    def __reduce__(self) -> tuple[Callable[[Path], OpenedSource], tuple[Path]]:
-        return _opened_again, (self.source.path,)
+    def __reduce__(self) -> tuple[Callable[..., OpenedSource], tuple[Path | tuple[Path, ...]]]:
+        return _opened_again, (given_as(self.source),)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 from unittest import mock
@@ -22,11 +23,12 @@ import numpy as np
 
 from tracecols.conversion import write_store
 from tracecols.converters.base import Batch, Clock, Report
+from tracecols.enhance.definitions.locations import CALLSITE
 from tracecols.errors import TracecolsError
 from tracecols.patterns.base import Family
 from tracecols.schema import DEFINITIONS, KINDS, SIDE_TABLES
 from tracecols.schema import EventKind as K
-from tracecols.schema.enums import COLLECTIVE_OPS, PARADIGMS
+from tracecols.schema.enums import COLLECTIVE_OPS, NCCL, PARADIGMS, VALUE_TYPES
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity import SeverityCube
 from tracecols.trace import Trace
@@ -66,6 +68,13 @@ _OMP_ROLES = (
 )  # fmt: skip
 
 
+_NCCL_ROLES = {
+    "AllReduce": "coll_all2all", "AllGather": "coll_all2all", "ReduceScatter": "coll_all2all", "AlltoAll": "coll_all2all",
+    "Broadcast": "coll_one2all", "Scatter": "coll_one2all", "Reduce": "coll_all2one", "Gather": "coll_all2one",
+    "Barrier": "barrier", "Send": "point2point", "Recv": "point2point", "Group": "point2point",
+}  # fmt: skip
+
+
 def guess_region(name: str) -> tuple[str, str]:
     """Return role and paradigm of a region as a recording by Score-P would state them.
 
@@ -84,6 +93,8 @@ def guess_region(name: str) -> tuple[str, str]:
         return "unknown", "openmp"
     if name.startswith("omp_"):
         return "wrapper", "openmp"
+    if name.startswith("nccl"):
+        return _NCCL_ROLES.get(name.removeprefix("nccl"), "kernel"), NCCL
     return "function", "user"
 
 
@@ -643,6 +654,75 @@ class Location(Recorder):
             sides.setdefault(family, {})
         return self.add(time, kind, None, **sides)
 
+    def launch(
+        self, begin: int, end: int, stream: Location, site: int | None = None, region: str = "cuLaunchKernel"
+    ) -> Self:
+        """Launch a kernel on a stream; the stream records it with `kernel` or `collective`.
+
+        Parameters
+        ----------
+        begin, end : int
+            Ticks.
+        stream : Location
+            Of `Program.stream`.
+        site : int, optional
+            Number that launch and kernel have in common.
+        region : str, optional
+            The call.
+        """
+        return self._for_device(begin, end, region, stream, site)
+
+    def synchronize(
+        self, begin: int, end: int, stream: Location | None = None, region: str = "cuStreamSynchronize"
+    ) -> Self:
+        """Wait for a stream, by default for all of the process.
+
+        Parameters
+        ----------
+        begin, end : int
+            Ticks.
+        stream : Location, optional
+            Of `Program.stream`.
+        region : str, optional
+            The call.
+        """
+        return self._for_device(begin, end, region if stream is not None else "cuCtxSynchronize", stream)
+
+    def _for_device(self, begin: int, end: int, region: str, stream: Location | None, site: int | None = None) -> Self:
+        """Write down a call for a device; its ENTER refers to the stream."""
+        sides: dict[str, Mapping[str, int]] = {}
+        if stream is not None:
+            row = self._program.locations.index(stream)
+            given = {"attribute": self._program.stream_reference, "type": VALUE_TYPES.index("location"), "value": row}
+            sides["attributes"] = given
+        self.add(begin, K.ENTER, region, **sides)
+        if site is not None:
+            self._name_site(begin, site)
+        return self.leave(end, region)
+
+    def _name_site(self, time: int, site: int) -> Self:
+        """Write down the call site of a launch or a kernel."""
+        return self.record(
+            time, K.PARAMETER_UNSIGNED_INT, parameters={"parameter": self._program.callsite, "value": site}
+        )
+
+    def kernel(self, begin: int, end: int, name: str = "kernel", site: int | None = None) -> Self:
+        """Execute a kernel, on a stream.
+
+        Parameters
+        ----------
+        begin, end : int
+            Ticks.
+        name : str, optional
+            Region of the kernel.
+        site : int, optional
+            Number that launch and kernel have in common.
+        """
+        self.enter(begin, name)
+        if site is not None:
+            self._name_site(begin, site)
+        return self.leave(end, name)
+
 
 class Program:
     """A tiny program whose clock ticks once a second.
@@ -660,7 +740,7 @@ class Program:
     Attributes
     ----------
     locations : list of Location
-        All threads, those of a process one after the other.
+        All threads, those of a process one after the other, and then the streams of devices.
     masters : list of Location
         The first thread of every process.
     """
@@ -733,6 +813,45 @@ class Program:
         """
         members = [r * self.n_threads for r in ranks]
         return self.define("communicators", name=name, kind="group", paradigm="mpi", flags=0, members=members)
+
+    def stream(self, process: int, name: str = "CUDA[0:7]") -> Location:
+        """Define a stream of a device; return its location, which records what is executed there.
+
+        Parameters
+        ----------
+        process : int
+            Process that uses the device.
+        name : str, optional
+            Name of the stream; the part in front of the colon is that of its device.
+        """
+        number = sum(one.process == process for one in self.locations)
+        stream = Location(self, process, number)
+        self.locations.append(stream)
+        self.define("locations", name=name, type="gpu", process=process, thread=number, first_row=0)
+        return stream
+
+    def nccl_communicator(self, name: str, streams: Sequence[Location]) -> int:
+        """Define a communicator of NCCL; return its number.
+
+        Parameters
+        ----------
+        name : str
+            Name of the communicator.
+        streams : sequence of Location
+            One stream of each rank, in rank order.
+        """
+        members = [self.locations.index(stream) for stream in streams]
+        return self.define("communicators", name=name, kind="group", paradigm=NCCL, flags=0, members=members)
+
+    @cached_property
+    def stream_reference(self) -> int:
+        """The attribute by which calls refer to streams."""
+        return self.define("attribute_definitions", name="CUDA_STREAM_REF", type="location")
+
+    @cached_property
+    def callsite(self) -> int:
+        """The parameter that a launch and its kernel have in common."""
+        return self.define("parameter_definitions", name=CALLSITE, type="uint64")
 
     def team(self, process: int) -> int:
         """Return the number of a process's team of all its threads.

@@ -8,13 +8,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
+from tracecols.analysis.part import Part, Selection
 from tracecols.analysis.request import Request
 from tracecols.analysis.run import run
 from tracecols.clocks.correction import SHRINK, STRETCH, Bounds, Correction
@@ -23,6 +24,7 @@ from tracecols.enhance.scan.instances import region_instances
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.frames.catalog import Catalog
 from tracecols.given.arguments import as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
+from tracecols.given.memory import as_memory
 from tracecols.given.quantities import counted
 from tracecols.model.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
 from tracecols.model.model import Model
@@ -51,16 +53,13 @@ from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.store import Store
 from tracecols.verbs import messages, times, waiting
 from tracecols.work.cluster import default_scratch, working_on
-from tracecols.work.memory import physical
+from tracecols.work.memory import Budget, physical
 from tracecols.work.progress import Progress
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from tracecols.severity import SeverityCube
-
-Selection = int | str | Iterable[int | str] | None
-"""Locations: rows, texts such as `rank 0-3 thread 1`, or several of them; None, all."""
 
 FRAME_SHARE = 2
 """A data frame may take the machine's memory divided by this, unless something else is said (`Trace.frame_limit`)."""
@@ -736,19 +735,12 @@ class Trace(OpenedTrace):
         patterns: Family | str | Path | Iterable[Family | str | Path] = (),
         properties: str | Sequence[str] | None = None,
         parameters: Mapping[str, Mapping[str, float]] | None = None,
-        within: str | None = None,
-        locations: Selection = None,
-        rank: int | None = None,
-        thread: int | None = None,
-        start: float | None = None,
-        stop: float | None = None,
         topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
-        phases: str | None = None,
-        bins: int | None = None,
-        bin_width: float | None = None,
         ideal_network: bool = False,
+        memory: int | str | None = None,
         cluster: Client | None = None,
         scratch: str | Path | None = None,
+        **part: Unpack[Part],
     ) -> SeverityCube:
         """Search for all patterns, or for some.
 
@@ -763,28 +755,11 @@ class Trace(OpenedTrace):
             Ids of what to search for, or titles that only one property has; their ancestors come along.
         parameters : mapping, optional
             By property id or title the values of its parameters, `{"late_big": {"threshold": 1e6}}`.
-        within : str, optional
-            A region, or a shell pattern: only its instances and what they call.
-        locations : int, str, or iterable of them, optional
-            Rows of the locations whose cells to keep, or texts such as `rank 0`; joins still see all.
-        rank, thread : int, optional
-            Only locations of this process, and of this number in their process.
-        start, stop : float, optional
-            Seconds since the start of the recording. The piece between is analysed as a trace by itself
-            (docs/store.md).
         topologies : mapping or sequence of mapping, optional
             Grids the trace does not know of: `{"name": "grid", "sizes": [4, 2], "coordinates": [[0, 0], [1, 0], ...]}`,
             one list per rank, or `"order": "F"` instead of coordinates (see
             `tracecols.enhance.definitions.topologies.given_topology`). Wavefronts are looked for on the first
             two-dimensional grid a location is on, those given by hand before those of the trace.
-        phases : str, optional
-            Divide all severities by phases (docs/phases.md): instances of a region, given by its name, a shell pattern,
-            or the end of a call path, `solve/step`; or from one call to the next, `from:solve/MPI_Allreduce`. The k-th
-            on a location is phase k.
-        bins : int, optional
-            Divide all severities by so many bins of time of the same width; not together with phases.
-        bin_width : float, optional
-            The width of the bins in seconds instead.
         ideal_network : bool, optional
             Replay the trace on an ideal network, however large it is, and keep the runtime that follows in the cube, so
             that communication efficiency is divided into serialisation and transfer; by default where that costs no
@@ -792,9 +767,16 @@ class Trace(OpenedTrace):
             (docs/efficiencies.md). Not together with properties and locations.
         cluster : distributed.Client, optional
             Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
+        memory : int or str, optional
+            What the analysis may take, in bytes or as `"4GB"`; what exceeds it goes to temporary files. By default half
+            of what is free, also in containers and batch jobs. An analysis for which it is given scans the trace by
+            itself. Not together with a cluster, whose workers have limits of their own.
         scratch : str or Path, optional
-            On a cluster, the folder in which a scratch folder is made that client and workers see; by default that of
-            the store.
+            Where temporary files go; by default those of `tempfile` (`TMPDIR`). On a cluster, the folder in which a
+            scratch folder is made that client and workers see; by default that of the store.
+        **part
+            The part of the run that is looked at, and how it is divided (`tracecols.analysis.part.Part`): `within`,
+            `locations`, `rank`, `thread`, `start`, `stop`, `phases`, `bins`, `bin_width`.
 
         Returns
         -------
@@ -824,21 +806,43 @@ class Trace(OpenedTrace):
             patterns=patterns,
             properties=properties,
             parameters=parameters,
-            within=within,
-            locations=self._narrowed(locations, rank, thread),
-            start=start,
-            stop=stop,
             topologies=topologies,
-            phases=phases,
-            bins=bins,
-            bin_width=bin_width,
             ideal_network=ideal_network,
+            **self._of_part(**part),
         )
+        budget = self._budget_of(memory, cluster, scratch)
         if cluster is None:
-            return run(request, self, watch=self._watched)
+            opened = self if budget is None else OpenedTrace(self.store, self.jobs, budget)
+            return run(request, opened, watch=self._watched)
         sees = {"the store": self.path}
         with working_on(cluster, default_scratch(scratch, self.path), sees, self.jobs) as workers:
             return run(request, self, workers, self._watched)
+
+    def _budget_of(self, memory: object, cluster: Client | None, scratch: str | Path | None) -> Budget | None:
+        """Return what an analysis may take that is given limits of its own; None for others.
+
+        Raises
+        ------
+        AnalysisError
+            If they are none, or do not go together.
+        """
+        if memory is not None and cluster is not None:
+            raise AnalysisError(
+                "memory limits an analysis by threads of this process, and a cluster is given\n"
+                "  limit the memory of its workers instead: LocalCluster(memory_limit='4GB')"
+            )
+        if cluster is not None or (memory is None and scratch is None):
+            return None
+        try:
+            return Budget.default(as_memory(memory), None if scratch is None else Path(scratch))
+        except ValueError as error:
+            raise AnalysisError(str(error)) from error
+
+    def _of_part(
+        self, *, rank: int | None = None, thread: int | None = None, locations: Selection = None, **others: Any
+    ) -> dict[str, Any]:
+        """Return a part of the run as requests take it; what is unknown is refused by whoever reads it."""
+        return {"locations": self._narrowed(locations, rank, thread), **others}
 
     def _watched(self, _what: str) -> AbstractContextManager[Progress | None]:
         """Report the progress of whatever begins."""

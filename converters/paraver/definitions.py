@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
+from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.paraver import decode, types
 from tracecols.converters.paraver.files import Header, Names
 from tracecols.converters.paraver.index import slot_of
 from tracecols.converters.region_names import COLLECTIVE_NAMES, REGION_NAMES
-from tracecols.schema import DEFINITIONS as TABLES
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 _POSTS, _STARTS = (
@@ -116,7 +115,7 @@ class Regions:
         )
 
 
-class Definitions:
+class Definitions(DefinitionTables):
     """The definition tables.
 
     Attributes
@@ -141,7 +140,7 @@ class Definitions:
         numbers: list[int],
         with_mpi: bool,
     ) -> None:
-        self.tables: dict[str, dict[str, list[Any]]] = {name: {c: [] for c in t.names} for name, t in TABLES.items()}
+        super().__init__()
         self.regions = Regions(names, named, numbers)
         for number in numbers:
             self.regions.fixed(number)
@@ -149,15 +148,6 @@ class Definitions:
         self._locations(header, names)
         self._communicators(header, with_mpi)
         self._metrics(names, counters)
-
-    def add(self, table: str, /, **values: Any) -> int:
-        """Add a row to a table; returns its number."""
-        rows = self.tables[table]
-        number = len(next(iter(rows.values())))
-        for column in TABLES[table].columns:
-            nothing: Any = "" if column.dtype == "string" else [] if column.dtype.startswith("list") else -1
-            rows[column.name].append(values.get(column.name, number if column.name == "id" else nothing))
-        return number
 
     def _machine(self, header: Header, names: Names) -> None:
         self.add("system_tree_nodes", name="machine", class_name="machine")

@@ -691,7 +691,7 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
     for module, names in (
         (segments, ("collect_segments",)),
         (intervals_of, ("sum_intervals", "compare_sides")),
-        (ranking, ("mark_rows", "number_rows", "start_locations", "place_points", "sort_by_cause")),
+        (ranking, ("mark_rows", "number_rows", "start_locations", "place_points")),
         (costs, ("order_pairs", "scale_costs", "divide_costs", "settle_costs", "count_kinds", "list_by_kind")),
         (causes, ("find_last_synchronisations", "divide_amounts", "charge_call_paths", "walk_critical_path")),
     ):

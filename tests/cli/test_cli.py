@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from conftest import DATA
@@ -279,6 +280,34 @@ def test_export__writes_tables_of_a_store(work, tmp_path, table):
     result = run("export", work / "h.trace", tmp_path / "t.parquet", "--table", table)
     assert result.exit_code == 0, result.output
     assert len(pd.read_parquet(tmp_path / "t.parquet"))
+
+
+def test_export__of_a_table_is_for_people_unless_raw_is_asked_for(work, tmp_path):
+    """Seconds, ranks, threads and names, or ticks and rows; the unit of every column is in the file (issue 33, 6)."""
+    trace = tracecols.open(work / "h.trace")
+    for more, frame in (((), trace.frame("messages")), (("--raw",), trace.frame("messages", raw=True))):
+        path = tmp_path / f"t{len(more)}.parquet"
+        assert run("export", work / "h.trace", path, "--table", "messages", *more).exit_code == 0
+        schema = pq.read_schema(path)
+        units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
+        assert list(units) == list(frame.columns)
+        assert pd.read_parquet(path)["length"].tolist() == frame["length"].tolist()
+        assert units["length"] == "bytes"
+        if more:
+            assert units["send_time"] == "ticks" and "send_seconds" not in units
+            assert int(schema.metadata[b"tracecols.ticks_per_second"]) == trace.manifest["clock"]["resolution"]
+            assert int(schema.metadata[b"tracecols.origin"]) == trace.manifest["clock"]["origin"]
+        else:
+            assert units["send_seconds"] == "s" and "send_time" not in units
+            assert {"send_rank", "send_thread", "recv_rank", "send_path"} <= set(units)
+            assert pd.read_parquet(path)["send_seconds"].tolist() == frame["send_seconds"].tolist()
+
+
+def test_export__for_people_is_replaced_by_the_same_command(work, tmp_path):
+    for _ in range(2):
+        assert run("export", work / "h.trace", tmp_path / "t.csv", "--table", "waits").exit_code == 0
+    assert run("export", work / "h.trace", tmp_path / "t.csv", "--table", "waits", "--raw").exit_code == 1
+    assert {"severity_seconds", "rank", "path"} & set(pd.read_csv(tmp_path / "t.csv").columns)
 
 
 @pytest.mark.parametrize(

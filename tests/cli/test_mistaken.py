@@ -43,11 +43,6 @@ IS_CUBE = "is a severity cube, not a trace archive\n  look at it: tracecols show
         ("export {} {out}.otf2", "folder", IS_ARCHIVE),
         ("export {} {out}.csv", "folder", IS_ARCHIVE),
         ("rules {}", "folder", IS_ARCHIVE),
-        ("show {}", "folder", NO_CUBE),
-        ("show {}", "anchor", NO_CUBE),
-        ("report {}", "anchor", NO_CUBE),
-        ("diagnose {}", "folder", NO_CUBE),
-        ("compare {} {}", "anchor", NO_CUBE),
         ("convert {}", "store", IS_STORE),
         ("convert {}", "cube", IS_CUBE),
         ("convert {}", "cubex", IS_CUBE),
@@ -60,6 +55,23 @@ def test_source__of_another_kind_is_recognised(words, given, message, made, tmp_
     assert result.exit_code == 1
     assert result.output == f"error: {made[given]} {message}{made[given]}\n"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", ["folder", "anchor", "store"])
+@pytest.mark.parametrize("command", ["diagnose", "show", "compare", "report"])
+def test_trace__in_the_place_of_a_cube_is_analysed(command, given, made, tmp_path, monkeypatch):
+    """What a command prints of a trace is what it prints of its cube; nothing but its output is left."""
+    monkeypatch.chdir(tmp_path)
+    second = [made["cube"]] if command == "compare" else []
+    printed = [run(command, made[of], *second) for of in (given, "cube")]
+    assert [result.exit_code for result in printed] == [0, 0], printed[0].output
+    texts = [result.stdout.replace(str(made[of]), "X") for result, of in zip(printed, (given, "cube"), strict=True)]
+    if command in ("diagnose", "show"):
+        assert texts[0] == texts[1]
+    elif command == "compare":
+        assert "no property changed" in texts[0]
+    else:
+        assert sorted(path.suffix for path in tmp_path.iterdir()) == [".html"] * len(list(tmp_path.iterdir()))
 
 
 def test_cube__in_the_place_of_a_store(made):
@@ -107,6 +119,7 @@ def test_endings__are_those_of_the_formats():
         ("what-if {store} --latency -2us", "'-2us' is not of the form 2us"),
         ("analyze {store} --from soon", "'soon' is no time such as 0.3, 0.3s or 300ms"),
         ("analyze {store} --from nan", "'nan' is no time"),
+        ("analyze {store} --from -1", "'-1' is no time such as 0.3, 0.3s or 300ms, from 0 on"),
         ("efficiency {store} --to 5%", "'5%' is no time"),
         ("export {store} x.otf2 --from 1MB", "'1MB' is no time"),
         ("analyze {store} --bin-width wide", "'wide' is no time"),

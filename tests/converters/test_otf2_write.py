@@ -753,7 +753,7 @@ def test_command__writes_a_piece(work, tmp_path):
             "--from: only for an archive or a timeline as output (.otf2, .pftrace, .perfetto-trace, .trace.json), not for x.csv",
         ),
         (("h.severity", "x.json", "--locations", "1"), 2, "--locations: only for an archive"),
-        (("h.trace", "x.otf2", "--table", "events"), 2, "--table and --wide have no meaning"),
+        (("h.trace", "x.otf2", "--table", "events"), 2, "--table, --raw and --wide have no meaning"),
         (("h.trace", "x.otf2", "--locations", "1,x"), 2, "'x' is neither a number nor a range"),
         (("h.trace", "x.otf2", "--locations", "3-1"), 2, "'3-1' is neither"),
         (("h.trace", "x.otf2", "--locations", "5,6"), 1, "no location 6"),

@@ -150,7 +150,7 @@ def test_commands__take_a_region_as_a_call_path(saved):
 @pytest.mark.parametrize(
     ("arguments", "in_shell", "call", "in_python"),
     [
-        (("show", "{cube}", "-p", "qqqq"), "tracecols show --threshold 0", lambda t, c: c.total("qqqq"), "cube.properties.id"),
+        (("show", "{cube}", "-p", "qqqq"), "tracecols show --min-share 0", lambda t, c: c.total("qqqq"), "cube.properties.id"),
         (
             ("analyze", "{trace}", "--locations", "9", "-o", "{folder}/x.severity"), "see tracecols info",
             lambda t, c: t.analyze(locations=9), "see trace.locations",

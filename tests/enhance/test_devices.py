@@ -11,6 +11,7 @@ from support.offload_program import Offload, small
 
 import tracecols
 from tracecols.model.model import enhance as enhance_store
+from tracecols.schema.enums import COPIED_BYTES, CORRELATION
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
 
@@ -184,6 +185,7 @@ def test_small_program__has_what_is_on_paper(archive, enhance):
     assert totals(cube) == {
         "device_api": 39, "device_launch": 3, "device_late_launch": 3, "device_synchronization": 5,
         "device_useless_sync": 5, "device_copy_calls": 31, "device_copy_wait": 20, "device_blocking_copy": 8,
+        "device_copy_sync_wait": 30,
         "device_time": 100, "device_kernels": 26, "device_copies": 8, "device_copies_to_host": 8,
         "device_copies_exposed": 8, "device_idle": 66, "device_idle_before_launch": 60, "device_idle_after_launch": 6,
         "device_launches": 1, "device_kernel_executions": 1, "device_copy_ops": 1, "device_copy_ops_to_host": 1,
@@ -251,6 +253,41 @@ def test_call_sites__join_launches_with_kernels_without_a_stream(archive, enhanc
         11: 1,
         30: 5,
     }
+
+
+def test_correlation_ids__join_calls_with_all_that_they_ask_for(archive, enhance):
+    p = Offload(archive, 2)
+    number, n_bytes = archive.attribute(CORRELATION, "uint64"), archive.attribute(COPIED_BYTES, "uint64")
+
+    def call(begin, end, name, correlation):
+        p.host.record(begin, "Enter", region=p.region(name), attributes=[(number, "uint64", correlation)])
+        p.host.leave(end, p.region(name))
+
+    def act(begin, end, name, correlation, stream=0, role="function", copied=None):
+        given = [(number, "uint64", correlation)] + ([(n_bytes, "uint64", copied)] if copied is not None else [])
+        p.streams[stream].record(begin, "Enter", region=p.region(name, role), attributes=given)
+        p.streams[stream].leave(end, p.region(name, role))
+
+    p.host.enter(0, "main")
+    # the kernel of 5 is not recorded, the launch of 4 neither; a graph has two kernels
+    call(1, 2, "cudaLaunchKernel", 5)
+    call(3, 4, "cudaGraphLaunch", 6)
+    call(5, 6, "cudaMemcpyAsync", 8)
+    call(7, 8, "cudaMemcpyAsync", 7)
+    act(0, 1, "k", 4)
+    act(10, 20, "k", 6)
+    act(20, 30, "k", 6, 1)
+    act(30, 31, "[CUDA memcpy HtoD]", 7, 0, "data_transfer", 64)
+    act(32, 33, "[CUDA memcpy DtoH]", 9, 0, "data_transfer")
+    p.host.leave(40, "main")
+    model = enhance(archive)
+    kernels, copies = model.kernels, model.copies
+    launched = dict(zip(kernels.enter_time.tolist(), kernels.launch_enter_time.tolist(), strict=True))
+    assert launched == {0: -1, 10: 3, 20: 3}
+    assert (copies.copy_enter_time.tolist(), copies.bytes.tolist()) == ([7, -1], [64, -1])
+    assert copies.direction.tolist() == [1, 2]
+    assert kernels.counts["launches without a kernel"] == kernels.counts["kernels without a launch"] == 1
+    assert kernels.counts["copies whose call is not known"] == kernels.counts["copies without bytes"] == 1
 
 
 def test_copies__beside_kernels_of_another_stream_are_hidden(archive, enhance):

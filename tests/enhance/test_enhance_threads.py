@@ -258,7 +258,9 @@ def test_spill__says_where_there_is_no_room(monkeypatch):
     assert (kept.a.tolist(), kept.b.dtype) == ([0, 1, 2], np.int32)
     assert not hasattr(kept, "c")
     keeper._scratch.remove()
-    with pytest.raises(AnalysisError, match=r"cannot write the temporary file .*\n  make room there, or set TMPDIR"):
+    with pytest.raises(
+        AnalysisError, match=r"cannot write the temporary file .*\n  make room there, or name a folder with more"
+    ):
         keeper.keep(Columns(3, {"a": np.arange(3)}))
 
 

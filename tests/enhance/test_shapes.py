@@ -87,7 +87,7 @@ def test_shape__they_have_the_shape(work):
 def test_shape__show_prints_what_can_be_read(work, shape):
     folder, _ = work
     cube = folder / f"{shape}.severity"
-    for more in ([], ["--threshold", 0], ["--relative", "--seconds"]):
+    for more in ([], ["--min-share", 0], ["--relative", "--seconds"]):
         result = run("show", cube, "-p", "time", *more)
         assert result.exit_code == 0, result.output
         assert len(result.output.splitlines()) < 6_000
@@ -105,8 +105,8 @@ def test_show__says_what_it_left_out(work):
     deeper = run("show", folder / "recursion.severity", "-p", "time", "--depth", 60)
     assert len(deeper.output.splitlines()) > len(result.output.splitlines())
     assert "levels 61 to" in deeper.output
-    wide = run("show", folder / "wide.severity", "-p", "time", "--threshold", 0)
-    assert re.search(r"and [\d,]+ smaller ones; --threshold leaves out more", wide.output)
+    wide = run("show", folder / "wide.severity", "-p", "time", "--min-share", 0)
+    assert re.search(r"and [\d,]+ smaller ones; --rows shows more", wide.output)
 
 
 @pytest.mark.slow

@@ -634,7 +634,7 @@ def test_export__writes_a_piece(name, hybrid, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("x.pftrace", "--table", "messages"), 2, "--table and --wide have no meaning for a timeline"),
+        (("x.pftrace", "--table", "messages"), 2, "--table, --raw and --wide have no meaning for a timeline"),
         (("x.csv", "--waits", "mpi_latesender"), 2, "--waits: only for a timeline"),
         (("x.otf2", "--waits", "mpi_latesender"), 2, "--waits: only for a timeline"),
         (("x.pftrace", "--waits", "nothing"), 1, "no property 'nothing' under these conventions"),

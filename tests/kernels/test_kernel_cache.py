@@ -126,3 +126,44 @@ def test_fallback__of_a_command_without_rights():
             assert done.returncode == 0, done.stderr
             assert done.stderr.count("note: compiled kernels are kept in") == n_told, done.stderr
             assert done.stdout.endswith("6,708 events, 6 locations\n")
+
+
+CALLED_FROM_THE_DISK = """
+import sys
+import numpy as np
+from kernels_of_the_test import inner, outer
+
+value = np.arange(3)
+assert inner(value, 4) == 7
+if sys.argv[1] == "both":
+    assert outer(value) == 10
+print(sum(inner.dispatcher.stats.cache_hits.values()), sum(outer.dispatcher.stats.cache_hits.values()))
+"""
+
+KERNELS = """
+from tracecols.kernels.kernel import kernel
+
+@kernel
+def inner(value, more):
+    return value.sum() + more
+
+@kernel
+def outer(value):
+    return inner(value, 3) + inner(value, 1)
+"""
+
+
+def test_cache__a_kernel_from_the_disk_is_linked_by_one_that_is_compiled(tmp_path):
+    (tmp_path / "kernels_of_the_test.py").write_text(KERNELS)
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", CALLED_FROM_THE_DISK, what],
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for what in ("one", "both", "both")
+    ]
+    # compiled; loaded, and linked by what is compiled; both loaded
+    assert found == ["0 0\n", "1 0\n", "1 1\n"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from click.testing import CliRunner
 from conftest import SHARED
@@ -13,7 +15,7 @@ import tracecols
 from tracecols.cli import group
 from tracecols.model.model import enhance
 from tracecols.patterns.constraints import CONSTRAINTS, find_violations
-from tracecols.report.check import tell_violations
+from tracecols.report.check import check_trace, tell
 from tracecols.search.notes import counts
 from tracecols.store import Store
 
@@ -255,7 +257,7 @@ def test_command__tells_count_time_and_names(archive, tmp_path):
         a.send(1000 + k, 1, mpi.world, 7, 64)
     a.leave(2000, "MPI_Send")
     store = tracecols.convert(archive.write(), tmp_path / "x.trace")
-    result = CliRunner().invoke(group, ["check", str(store), "--first", "1"])
+    result = CliRunner().invoke(group, ["check", str(store), "--rows", "1"])
     assert result.exit_code == 1
     assert result.output == (
         "           5  sends without receive\n"
@@ -263,7 +265,29 @@ def test_command__tells_count_time_and_names(archive, tmp_path):
         "'MPI_COMM_WORLD', tag 7, in 'MPI_Send'\n"
         "                              and 4 more\n"
     )
-    assert list(tell_violations(enhance(Store(store), 1), 0)) == ["           5  sends without receive"]
+    assert list(tell(check_trace(enhance(Store(store), 1), 0))) == ["           5  sends without receive"]
+
+
+@pytest.mark.parametrize(("early", "code"), [(390, 0), (1000, 0), (1001, 1)])
+def test_command__clocks_that_disagree_by_less_than_they_can_be_read_are_noted(archive, tmp_path, early, code):
+    """0.39 us of skew between two processors are no contradiction, however many messages show them; ticks are ns."""
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    a.enter(0, "MPI_Send").send(5000, 1, mpi.world, 7, 64).leave(6000, "MPI_Send")
+    b.enter(0, "MPI_Recv").receive(5000 - early, 0, mpi.world, 7, 64).leave(6000, "MPI_Recv")
+    store = tracecols.convert(archive.write(), tmp_path / "x.trace")
+    result = CliRunner().invoke(group, ["check", str(store)])
+    assert result.exit_code == code
+    found = json.loads(CliRunner().invoke(group, ["check", str(store), "--json"]).stdout)
+    assert found["contradicts"] == bool(code)
+    assert found["clock_skew"] == pytest.approx(early * 1e-9)
+    assert [v["constraint"] for v in found["violations"]] == ["messages received before they were sent"]
+    assert "tracecols convert --correct-clocks" in result.output
+    if code:
+        assert "1  message received before it was sent\n" in result.stdout
+    else:
+        assert result.stdout == "nothing contradicts itself\n"
+        assert "note: clocks disagree by up to" in result.stderr
 
 
 def test_command__of_no_store_is_an_error(tmp_path):

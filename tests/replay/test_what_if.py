@@ -103,6 +103,32 @@ def test_savings__where_to_begin(steps):
     assert after["saving"].to_dict() == {"main/fast": 27}
 
 
+def test_savings__leave_out_what_saves_nothing():
+    """`early` is over long before the other rank comes to the barrier; without it nothing ends sooner."""
+    program = Program(2)
+    for one, name, length in zip(program.masters, ("early", "late"), (10, 50), strict=True):
+        one.enter(0, "main").enter(0, "MPI_Init").leave(0).enter(0, name).leave(length).enter(length, "MPI_Barrier")
+        one.begin_collective(length).end_collective(51, "barrier").leave(51)
+        one.enter(51, "MPI_Finalize").leave(52).leave(52)
+    with program.trace() as trace:
+        found = trace.what_if().savings()
+    assert "main/late" in found.path.tolist()
+    assert "main/early" not in found.path.tolist()
+    assert (found.saving != 0).all()
+
+
+def test_savings__leave_out_contexts_of_devices(archive, tmp_path):
+    """What creates contexts is outside of the focus: nobody can mend it in the program; of the whole run it counts."""
+    program = Offload(archive)
+    program.host.enter(0, "main")
+    program.call(0, 500, "cuCtxCreate_v2")
+    program.host.enter(500, "work").leave(900, "work").leave(1000, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    assert not any("cuCtxCreate" in path for path in trace.what_if().savings().path)
+    assert "main/work" in trace.what_if().savings().path.tolist()
+    assert any("cuCtxCreate" in path for path in trace.what_if(whole_run=True).savings().path)
+
+
 def test_slack__is_how_much_shorter_a_call_path_can_be_before_another_path_takes_over(steps):
     found = steps.what_if().slack().set_index("path")
     # both ranks shorten each of them: the same rank stays the last one at each barrier

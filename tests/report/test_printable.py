@@ -78,7 +78,7 @@ def test_printable__shows_what_would_control_a_display():
 
 
 COMMANDS = [
-    ("show", "C"), ("show", "C", "-p", "time", "--threshold", "0"), ("show", "C", "-p", "time", "-c", "*main*"),
+    ("show", "C"), ("show", "C", "-p", "time", "--min-share", "0"), ("show", "C", "-p", "time", "-c", "*main*"),
     ("show", "C", "-p", "time", "-c", "user\u202enimdx"), ("show", "C", "-p", "ti\x1b[2Jme"),
     ("show", "C", "-p", "time", "--topology", "0"), ("diagnose", "C"), ("diagnose", "C", "--json"), ("rules", "C"), ("info", "C"), ("info", "T"),
     ("check", "T"), ("phases", "T"), ("phases", "T", "--json"), ("compare", "C", "C"), ("efficiency", "C"), ("efficiency", "T", "--within", "clear\x1b*"),
@@ -98,7 +98,7 @@ def test_commands__print_nothing_that_controls_a_terminal(command, work):
 
 
 def test_show__names_are_one_line_without_markup(work):
-    output = run("show", work / "x.severity", "-p", "time", "--threshold", 0).output
+    output = run("show", work / "x.severity", "-p", "time", "--min-share", 0).output
     assert r"two\nlines\tapart" in output
     for name in EVIL.values():
         assert printable(name) in output

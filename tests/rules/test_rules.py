@@ -389,14 +389,14 @@ def test_command__prints_ranked_findings(data, tmp_path):
     store = tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")
     cube = tracecols.open(store).analyze().save(tmp_path / "h.severity")
     run = CliRunner().invoke
-    result = run(group, ["rules", str(store), "--set", "uneven_mp_distribution.threshold=20%", "--statements", "1"])
+    result = run(group, ["rules", str(store), "--set", "uneven_mp_distribution.threshold=20%", "--rows", "1"])
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     shares = [float(line.split("%")[0]) for line in lines if line[:8].strip().endswith("%")]
     assert shares == sorted(shares, reverse=True)
     assert len(shares) > 5
     assert "Uneven MP Distribution  uneven_mp_distribution  threshold 20.0%" in result.output
-    assert "more; --statements shows them" in result.output
+    assert "more; --rows shows them" in result.output
     result = run(group, ["rules", str(cube)])
     assert "overloaded_master: needs the trace: give the store instead of the cube" in result.output
     result = run(group, ["rules", str(cube), "--json", "--rule", "overloaded_master", "--rule", "late_sender"])

@@ -611,7 +611,7 @@ def test_diagnose__prints_text_and_json(traces, tmp_path):
     assert {"runtime", "n_processes", "n_threads", "n_devices", "efficiencies", "lowest", "apart", "focus"} <= set(
         found
     )
-    assert len(json.loads(run("diagnose", tmp_path / "h.severity", "--json", "--findings", 2).stdout)["findings"]) == 2
+    assert len(json.loads(run("diagnose", tmp_path / "h.severity", "--json", "--rows", 2).stdout)["findings"]) == 2
     # the command that is printed shows the same number
     command = found["findings"][0]["command"].split()[1:]
     assert "focus: MPI_Init to MPI_Finalize, 42.2% of the time" in run(*command).output

@@ -103,7 +103,7 @@ def exported(store: Path, folder: Path) -> dict[str, pd.DataFrame]:
     """Return events, regions and locations as `tracecols export` writes them."""
     found = {}
     for name in ("events", "regions", "locations"):
-        run("export", store, folder / f"{name}.parquet", "--table", name, "--force")
+        run("export", store, folder / f"{name}.parquet", "--table", name, "--raw", "--force")
         found[name] = pd.read_parquet(folder / f"{name}.parquet")
     return found
 

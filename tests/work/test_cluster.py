@@ -342,19 +342,20 @@ def test_scheduler__without_workers_and_a_client_that_is_closed(trace, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("commands", "words", "message"),
     [
-        (["--workers", "2", "--scheduler", "tcp://x:1"], "give one of --workers"),
-        (["--scratch", "s"], "--scratch is where workers"),
-        (["--workers", "0"], "0 is not in the range"),
+        (("analyze", "convert"), ["--workers", "2", "--scheduler", "tcp://x:1"], "give one of --workers"),
+        (("convert",), ["--scratch", "s"], "--scratch is where workers"),
+        (("analyze",), ["--memory", "1GB", "--workers", "2"], "--memory limits the threads of this process"),
+        (("analyze", "convert"), ["--workers", "0"], "0 is not in the range"),
     ],
 )
-def test_options__that_do_not_go_together(words, message, trace):
+def test_options__that_do_not_go_together(commands, words, message, trace):
     from click.testing import CliRunner
 
     from tracecols.cli import group
 
-    for command in ("analyze", "convert"):
+    for command in commands:
         found = CliRunner().invoke(group, [command, str(trace.path), *words])
         assert found.exit_code == 2
         assert message in found.output

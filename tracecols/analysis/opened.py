@@ -16,8 +16,9 @@ from tracecols.model.model import Model, Progress, enhance
 from tracecols.once import once
 from tracecols.replay.replay import Replay
 from tracecols.store import Store
-from tracecols.work.executors import Executor
+from tracecols.work.executors import Executor, Threads
 from tracecols.work.jobs import n_jobs
+from tracecols.work.memory import Budget
 
 if TYPE_CHECKING:
     from tracecols.model.readable import Readable
@@ -31,15 +32,18 @@ class OpenedTrace:
     store : Store
     jobs : int, optional
         Threads; by default one per core.
+    budget : Budget, optional
+        The memory that analyses may take, and where files go; by default half of what is free when a scan begins.
 
     Attributes
     ----------
     store : Store
     jobs : int
+    budget : Budget or None
     """
 
-    def __init__(self, store: Store, jobs: int | None = None) -> None:
-        self.store, self.jobs = store, n_jobs(jobs)
+    def __init__(self, store: Store, jobs: int | None = None, budget: Budget | None = None) -> None:
+        self.store, self.jobs, self.budget = store, n_jobs(jobs), budget
         self._models: dict[bool, Model] = {}
         self._scans = Lock()
 
@@ -69,12 +73,13 @@ class OpenedTrace:
             Distinguish the focus of the run from its start and its end.
         """
         focus = self.focus if with_focus and periods.phases is None else None
+        executor = Threads(self.jobs, self.budget or Budget.default()) if workers is None else workers
         if workers is not None or periods.facts():
-            return enhance(self.store, self.jobs, progress, periods, workers, focus)
+            return enhance(self.store, self.jobs, progress, periods, executor, focus)
         with self._scans:
             is_divided = focus is not None
             if is_divided not in self._models:
-                self._models[is_divided] = enhance(self.store, self.jobs, progress, focus=focus)
+                self._models[is_divided] = enhance(self.store, self.jobs, progress, None, executor, focus)
             return self._models[is_divided]
 
     @property

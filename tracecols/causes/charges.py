@@ -23,6 +23,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.given.quantities import counted
 from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
+from tracecols.kernels.orders import order_by
 from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 
@@ -51,6 +52,7 @@ def charge_delays(
     delays: Delays,
     factors: Factors,
     path: Path,
+    device_path_rows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None,
     arising: Arising | None,
 ) -> tuple[CompoundTable, list[Weights] | None]:
     """Charge some locations with what their delays cost and with their part of the critical path.
@@ -64,7 +66,11 @@ def charge_delays(
     """
     weights: list[Weights] = []
     rows = _delay_costs(facts, quirks, sync_points, delay_pairs, delays, factors, arising, weights)
-    rows += _critical_path(facts, quirks, members, sync_points, point_index, segments, path, arising, weights)
+    if device_path_rows is None:
+        rows += _critical_path(facts, quirks, members, sync_points, point_index, segments, path, arising, weights)
+    else:
+        paths, location, ticks = device_path_rows
+        rows.append((CHARGED.index("critical_path"), paths.astype(np.int32), location.astype(np.int32), ticks))
     return _table(quirks, ROOT_CAUSES, rows), None if arising is None else weights
 
 
@@ -267,7 +273,7 @@ def _table(
     location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
     times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
     # rows of the same cell stay in order: what is added to a float counts
-    order = np.lexsort((location, call_path, what))
+    order = order_by(what, call_path, location)
     what, call_path, location = what[order], call_path[order], location[order]
     is_first = np.ones(order.size, bool)
     is_first[1:] = (what[1:] != what[:-1]) | (call_path[1:] != call_path[:-1]) | (location[1:] != location[:-1])
@@ -378,14 +384,14 @@ def _impacts(
         path = facts.call_paths.path_of(path).astype(np.int32)
         cell, first = number(combine(path, on))
         path, on, value = path[first], on[first], add_up(cell, value, first.size)
-    order = np.lexsort((path, on))
+    order = order_by(on, path)
     path, on, value = path[order], on[order], value[order]
     n = len(facts.call_paths.whole)
     on_path = add_up(path, value, n)
     location, call_path, time = (
         np.concatenate([getattr(o, c) for o in own]) for c in ("location", "call_path", "time")
     )
-    order = np.lexsort((call_path, location))
+    order = order_by(location, call_path)
     location, call_path, time = location[order], call_path[order], time[order]
     bounds = np.searchsorted(location, np.arange(facts.n_locations + 1))
     lacking = _Lacking(quirks, on_path, call_path[time < 0])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.index import PointIndex
+from tracecols.causes.near import picked
 from tracecols.causes.pairs import END, IDLE
 from tracecols.causes.points import Times, time_type
 from tracecols.causes.quirks import Quirks
@@ -19,6 +20,7 @@ from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
+from tracecols.kernels import arrays
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
 from tracecols.kernels.sums import FIRST
@@ -67,11 +69,7 @@ class Intervals:
         return np.where(since >= 0, behind, self.first(since, until))
 
     def spans(
-        self,
-        since: NDArray[np.int64],
-        until: NDArray[np.int64],
-        first: NDArray[np.int64] | None = None,
-        whole: bool | NDArray[np.bool_] = True,
+        self, since: NDArray[np.int64], until: NDArray[np.int64], idle: NDArray[np.bool_] | None = None
     ) -> tuple[kernels.Spans, kernels.Entries]:
         """Return the intervals between points, with the waits in between, and their entries.
 
@@ -79,21 +77,26 @@ class Intervals:
         ----------
         since, until : (n,) int64
             Points of the same location; `since` -1 is its beginning.
-        first : (n,) int64, optional
-            Segments that they begin with, if not at `since`.
-        whole : bool or (n,) bool
-            Whether each begins when `since` begins to complete, not after its call.
+        idle : (n,) bool, optional
+            Intervals of threads that idle until their master comes: they begin after a JOIN, all others when `since`
+            begins to complete.
         """
-        points, index = self._points, self._index
-        known = (since >= 0) & whole
-        at = np.where(known, since, -1)
-        call = pick(self._facts.call_paths.whole.met, pick(points.call_path, at)).astype(np.int32, copy=False)
-        change = np.where(known, pick(points.completion, at, 0) - pick(points.total, at, 0), 0)
-        begin = np.where(since >= 0, since + 1, index.start[points.location[until]])
-        begins = self.first(since, until) if first is None else first
-        entry, stop, entries = self._spent.entries_between(begins, self.stop(until))
-        waits = index.waits_before[begin], index.waits_before[until]
-        return kernels.Spans(entry, stop, *waits, call, change.astype(index.wait.dtype, copy=False)), entries
+        points, index, spent, n = self._points, self._index, self._spent, until.size
+        counts = index.waits_before.dtype
+        spans = kernels.Spans(
+            *(np.empty(n, t) for t in (np.int64, np.int64, counts, counts, np.int32, index.wait.dtype))
+        )
+        columns = (points[name] for name in ("location", "call_path", "total", "completion"))
+        known = kernels.Known(*columns, self._facts.call_paths.whole.met, index.start, spent.shift, index.waits_before)
+        kernels.describe_spans(since, until, np.ones(n, bool) if idle is None else ~idle, known, spans)
+        first, stop = picked(spent.cuts, "cut", spans.first), picked(spent.cuts, "left", spans.stop)
+        begins = np.flatnonzero(since < 0)
+        first[begins] = spent.first[points.location[until[begins]]]
+        if idle is not None:
+            of = np.flatnonzero(idle)
+            first[of] = self.behind_joins(since[of], until[of])
+        entry, after, entries = spent.entries_between(first, stop)
+        return spans._replace(first=entry, stop=after), entries
 
     def pruned(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
         """Return the time by call path between points without the waits in between."""
@@ -115,9 +118,9 @@ class Intervals:
             at = int(kernels.sum_intervals(at, spans, entries, waits_of(self._index), prune, sum_, out))
             if at == n:
                 break
-            out = with_room(out)
+            out = with_room(out, int(out.end[at - 1]) if at else 0)
         filled = int(out.end[-1]) if n else 0
-        return TimeMaps(out.end, out.path[:filled].copy(), out.value[:filled].copy())
+        return TimeMaps(out.end, arrays.trimmed(out.path, filled), arrays.trimmed(out.value, filled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +211,7 @@ def find_delays(
         rows = order[of_partition[order] == other]
         compared.compare(rows, pair[rows], segments if other == partition else every_segments[other])
     n, out = compared.filled, compared.out
-    entries = Columns(n, {"call_path": out.path[:n].copy(), "time": out.value[:n].copy()})
+    entries = Columns(n, {"call_path": arrays.trimmed(out.path, n), "time": arrays.trimmed(out.value, n)})
     rows = Columns(pair.size, {"pair": pair, "first": out.first, "stop": out.stop, "total": out.total})
     return Delays(keep(rows, spill), keep(entries, spill))
 
@@ -272,10 +275,7 @@ class Comparison:
         is_idle, has_own = self._pairs.kind[pair] == IDLE, own >= 0
         begins = np.where(has_own, own, since)
         here = Intervals(*self._given, self._spent)
-        first = here.first(begins, cause)
-        idle = np.flatnonzero(is_idle)
-        first[idle] = here.behind_joins(begins[idle], cause[idle])
-        causing, of_causing = here.spans(begins, cause, first, ~is_idle)
+        causing, of_causing = here.spans(begins, cause, is_idle)
         some = np.flatnonzero(~is_idle)
         found, of_waiting = Intervals(*self._given, other).spans(waiting_since[some], waiting[some])
         waits = _spread(found, some, pair.size)
@@ -295,7 +295,7 @@ class Comparison:
             done, self.filled = kernels.compare_sides(done, self.filled, row, *given, self.out)
             if done == row.size:
                 break
-            path, value = (np.concatenate([column, np.empty_like(column)]) for column in self.out[3:])
+            path, value = (arrays.with_room(column, int(self.filled)) for column in (self.out.path, self.out.value))
             self.out = self.out._replace(path=path, value=value)
 
 

@@ -38,6 +38,8 @@ class Near:
 
     def place(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where rows that the ranges have are in their columns, any place for others; (n,) int64."""
+        if isinstance(self._source, Columns):
+            return row
         if not self._begin.size:
             return np.zeros_like(row)
         at = np.maximum(np.searchsorted(self._begin, row, "right") - 1, 0) if self._begin.size > 1 else 0

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.causes.points import (
     EVERYBODY,
+    NOBODY,
     OF_POINT,
     PAIR,
     WITHIN_CALL,
@@ -31,6 +32,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.kernels import causes as kernels
 from tracecols.kernels import points as ranking
+from tracecols.kernels.orders import sort_by_number
 from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
 
@@ -39,10 +41,13 @@ AT_END = np.iinfo(np.int64).max
 
 FORK, THREAD_BARRIER, END, CREATED = (POINTS.index(k) for k in ("fork", "thread barrier", "end", "created"))
 IDLE = DELAYS.index("idle")
-
-OF_TWO = ("late_sender", "late_receiver", "one_sided", "nonblocking", "file", "shmem")
+OF_TWO = np.isin(DELAYS, ("late_sender", "late_receiver", "one_sided", "nonblocking", "file", "shmem"))
 """Kinds of delays whose intervals begin where the waiting process and the causing one have synchronised with each other
 before; those of other operations of MPI begin where all of their members have."""
+
+OF_THREADS = np.isin(DELAYS, ("thread_barrier", "lock", "join"))
+THREADS_MEET = np.isin(np.arange(len(POINTS)), (FORK, THREAD_BARRIER, CREATED))
+"""Which kinds of delays are those of threads, and at which kinds of points threads synchronise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +214,7 @@ def _in_order(n_points: int, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArra
         by_waiting = np.argsort(waiting, kind="stable")
         pairs = {c: v[by_waiting] for c, v in pairs.items()}
     order = np.empty(waiting.size, np.int64)
-    ranking.sort_by_cause(pairs["cause"], np.zeros(n_points + 1, number_type(waiting.size)), order)
+    sort_by_number(pairs["cause"], np.zeros(n_points + 1, number_type(waiting.size)), order)
     return {c: v[order] for c, v in pairs.items()}
 
 
@@ -307,17 +312,13 @@ def _intervals(
     process = facts.process[location] if n else np.zeros(0, np.int32)
     start = location_starts_of(rows)
     cause, waiting = pairs.cause, pairs.waiting
-    is_p2p = np.isin(pairs.kind, [DELAYS.index(k) for k in OF_TWO])
-    is_thread = np.isin(pairs.kind, [DELAYS.index(k) for k in ("thread_barrier", "lock", "join")])
-    is_idle = pairs.kind == IDLE
-    is_collective = ~is_p2p & ~is_thread & ~is_idle
+    is_of_two, is_thread, is_idle = OF_TWO[pairs.kind], OF_THREADS[pairs.kind], pairs.kind == IDLE
+    is_mpi = ~(is_thread | is_idle)
     cause_since, waiting_since, own_since, counts_from = (np.full(cause.size, -1, np.int64) for _ in range(4))
 
     # threads: the last point of threads before
-    of_threads = (kind == FORK) | (kind == THREAD_BARRIER) | (kind == CREATED)
-    before = np.maximum.accumulate(np.where(of_threads, np.arange(n), -1)) if n else np.zeros(0, np.int64)
-    before = np.append(-1, before[:-1])
-    before = np.where(before >= start[location], before, -1) if n else before[:0]
+    before = np.empty(n, np.int64)
+    kernels.find_last_of_kinds(start, kind, THREADS_MEET, before)
     either = is_thread | is_idle
     cause_since[either] = before[cause[either]]
     waiting_since[is_thread] = before[waiting[is_thread]]
@@ -332,9 +333,8 @@ def _intervals(
 
     # processes: the last point with the other side; of the cause of a collective operation with each other member
     groups = _groups(facts, points, process, pairs.communicator)
-    mpi = np.flatnonzero(is_p2p | is_collective)
-    one = np.flatnonzero(is_p2p)
-    many = np.flatnonzero(is_collective)
+    mpi = np.flatnonzero(is_mpi)
+    one, many = mpi[is_of_two[mpi]], mpi[~is_of_two[mpi]]
     head = many[np.append(True, cause[many][1:] != cause[many][:-1])] if many.size else many
     group = lookup(groups.channel, pairs.communicator[head])
     size = groups.start[group + 1] - groups.start[group]
@@ -418,26 +418,21 @@ def _intervals(
 def _groups(facts: Facts, points: Columns, process: NDArray[np.int32], more: NDArray[np.int64]) -> Groups:
     """Collect the processes that points synchronise with together: communicators, and what takes part in one
     operation."""
-    used = np.concatenate([points.communicator, more])
-    used = np.sort(used[number(used)[1]])
-    channel = used[(used >= 0) | (used == EVERYBODY)]
+    has_group = np.flatnonzero(points.communicator != NOBODY)
+    used = np.concatenate([points.communicator[has_group], more[more != NOBODY]])
+    channel = np.sort(used[number(used)[1]])
     everybody = np.unique(facts.process[facts.locations.is_cpu]).astype(np.int64)
     members = [everybody if c == EVERYBODY else facts.communicators.members_of(c) for c in channel.tolist()]
-    in_set = np.flatnonzero((points.set >= 0) & (points.kind == POINTS.index("collective")))
+    in_set = np.flatnonzero(points.kind == POINTS.index("collective"))
+    in_set = in_set[points.set[in_set] >= 0]
     numbers, first = number(points.set[in_set])
     by_set = np.lexsort((process[in_set], numbers))
     sizes = np.append([m.size for m in members], np.bincount(numbers, minlength=first.size)).astype(np.int64)
     member = np.concatenate([np.zeros(0, np.int64), *members, process[in_set][by_set]])
-    of_point = lookup(channel, points.communicator)
-    is_set = np.zeros(len(points), bool)
-    is_set[in_set] = True
-    of_set = np.full(len(points), -1, np.int64)
-    of_set[in_set] = numbers + channel.size
-    of_point = np.where(is_set & (points.partner < 0), of_set, of_point)
+    of_point = np.full(len(points), -1, np.int32)
+    of_point[has_group] = lookup(channel, points.communicator[has_group])
+    several = points.partner[in_set] < 0
+    of_point[in_set[several]] = numbers[several] + channel.size
     return Groups(
-        of_point.astype(np.int32),
-        channel,
-        np.arange(sizes.size) >= channel.size,
-        np.concatenate([[0], np.cumsum(sizes)]),
-        member,
+        of_point, channel, np.arange(sizes.size) >= channel.size, np.concatenate([[0], np.cumsum(sizes)]), member
     )

@@ -432,75 +432,80 @@ def thread_points(
     master = teams.master[team] if len(teams) else np.full(len(m), -1, np.int32)
     # parallel regions
     of = np.flatnonzero((m.role_number == ROLES.index("parallel")) & (master >= 0))
-    enter, leave = times(m.enter_time[of]), times(m.exit_time[of])
+    location, row, begin_time, call_path, group = (
+        m[c][of] for c in ("location", "enter", "enter_time", "call_path", "construct")
+    )
+    enter, leave = times(begin_time), times(m.exit_time[of])
     fork, join = (times(teams[c][team[of]]) for c in ("fork_time", "join_time"))
-    group, first = number(m.construct[of])
-    earliest = Segments(group, first.size).min(m.enter_time[of])[group]
-    forks_it = m.location[of] == master[of]
+    earliest = Segments(group, len(constructs)).min(begin_time)[group]
+    forks_it = location == master[of]
     after_fork = _positive(enter - fork)
     regions = Columns(
         of.size,
         {
-            "location": m.location[of],
-            "enter": m.enter[of],
+            "location": location,
+            "enter": row,
             "exit": m.exit[of],
             "fork": after_fork,
             "join": _positive(join - leave),
-            "call_path": m.call_path[of],
+            "call_path": call_path,
             "is_guest": ~forks_it,
             "join_row": np.where(forks_it, teams.join[team[of]], -1),
         },
     )
     forks = {
-        "location": m.location[of], "event": m.enter[of], "kind": POINTS.index("fork"), "begin_time": m.enter_time[of], "wait": 0, "total": after_fork,
-        "completion": enter - times(earliest), "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
-        "set": _masters(m.construct[of], m.enter[of], forks_it),
+        "location": location, "event": row, "kind": POINTS.index("fork"), "begin_time": begin_time, "wait": 0, "total": after_fork,
+        "completion": enter - times(earliest), "call_path": call_path, "partner": -1, "communicator": NOBODY,
+        "set": _masters(len(constructs), group, row, forks_it),
         # a thread is in a parallel region from the FORK on
         "lead": after_fork,
     }  # fmt: skip
     # barriers
     barriers = [ROLES.index(role) for role in ("barrier", "implicit_barrier")]
     of = np.flatnonzero(np.isin(m.role_number, barriers) & (master >= 0) & (m.exit >= 0))
-    enter, leave = times(m.enter_time[of]), times(m.exit_time[of])
-    latest = times(m.latest_enter_time[of])
+    location, row, begin_time, latest_time, task_ticks, group = (
+        m[c][of] for c in ("location", "exit", "enter_time", "latest_enter_time", "task_time", "construct")
+    )
+    enter, leave = times(begin_time), times(m.exit_time[of])
+    latest = times(latest_time)
     whole = latest - enter
-    group, first = number(m.construct[of])
-    last = np.where(m.enter_time[of] == m.latest_enter_time[of], np.arange(of.size), of.size)
-    cause = Segments(group, first.size).min(last)[group]
-    task_time = durations(facts, quirks, m.task_time[of])
-    waited = _positive(np.where(m.task_time[of] > 0, whole - task_time, whole))
+    last = np.where(begin_time == latest_time, np.arange(of.size), of.size)
+    cause = Segments(group, len(constructs)).min(last)[group]
+    task_time = durations(facts, quirks, task_ticks)
+    waited = _positive(np.where(task_ticks > 0, whole - task_time, whole))
     charged = whole if quirks.ignores_tasks else waited
     points = {
-        "location": m.location[of], "event": m.exit[of], "kind": POINTS.index("thread barrier"),
-        "begin_time": m.enter_time[of],
+        "location": location, "event": row, "kind": POINTS.index("thread barrier"),
+        "begin_time": begin_time,
         "wait": waited,
         "total": leave - enter, "completion": 0, "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
-        "set": _masters(m.construct[of], m.exit[of], m.location[of] == master[of]),
+        "set": _masters(len(constructs), group, row, location == master[of]),
     }  # fmt: skip
     e = np.flatnonzero((charged > 0) & (cause < of.size))
     pairs = {
         "kind": DELAYS.index("thread_barrier"),
-        "cause": m.exit[of][cause[e]],
-        "waiting": m.exit[of][e],
+        "cause": row[cause[e]],
+        "waiting": row[e],
         "wait": charged[e],
         "communicator": NOBODY,
     }
-    executes = np.flatnonzero(m.task_time[of] > 0)
-    executes = executes[np.argsort(m.exit[of[executes]])]
-    with_tasks = Columns(executes.size, {"exit": m.exit[of[executes]], "latest": latest[executes]})
+    executes = np.flatnonzero(task_ticks > 0)
+    executes = executes[np.argsort(row[executes])]
+    with_tasks = Columns(executes.size, {"exit": row[executes], "latest": latest[executes]})
     return ThreadPoints(quirks, [forks, points], [pairs], regions, with_tasks, spill)
 
 
-def _masters(construct: NDArray[np.int64], row: NDArray[np.int64], is_master: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _masters(
+    n_constructs: int, construct: NDArray[np.int64], row: NDArray[np.int64], is_master: NDArray[np.bool_]
+) -> NDArray[np.int64]:
     """Number the members of each construct alike, by the row of the thread that forked, else by the first; (n,)
     int64."""
     if not row.size:
         return row
-    group, first = number(construct)
-    segments = Segments(group, first.size)
+    segments = Segments(construct, n_constructs)
     nothing = np.iinfo(np.int64).max
     masters = segments.min(np.where(is_master, row, nothing))
-    found: NDArray[np.int64] = np.where(masters < nothing, masters, segments.min(row))[group]
+    found: NDArray[np.int64] = np.where(masters < nothing, masters, segments.min(row))[construct]
     return found
 
 

@@ -23,7 +23,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
 from tracecols.enhance.scan.scan import LocationScan, flush_stops_of
 from tracecols.enhance.scan.teams import IS_JOIN, Teams
-from tracecols.kernels import intervals, sums
+from tracecols.kernels import arrays, intervals, sums
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.schema import EventKind as K
@@ -193,10 +193,10 @@ class _Collector:
         n_cuts = int(self.state[kernels.ROOM])
         self.state[kernels.ROOM] = 0
         while self.state[kernels.N_ENTRIES] + (2 + n_cuts) * self.limit > self.segments.path.size:
-            self.segments = with_room(self.segments)
+            self.segments = with_room(self.segments, int(self.state[kernels.N_ENTRIES]))
         while self.state[kernels.N_SEGMENTS] + 4 + n_cuts > self.segments.end.size:
             end, path, value = self.segments
-            self.segments = kernels.Maps(_doubled(end), path, value)
+            self.segments = kernels.Maps(arrays.with_room(end, self.n_segments), path, value)
 
     def finish(self, forgets: bool, until: Any) -> None:
         """Close the last segment of a location; of a worker what it has done since the last cut may be forgotten.
@@ -283,10 +283,10 @@ def segments(
     n, n_found = collector.n_segments, int(collector.state[kernels.N_JOINS])
     end, path, value = collector.segments
     n_entries = int(collector.state[kernels.N_ENTRIES])
-    # the room itself is given back
-    entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
+    columns = {"call_path": arrays.trimmed(path, n_entries), "time": arrays.trimmed(value, n_entries)}
+    entries = Columns(n_entries, columns)
     ends, cuts = (
-        Columns(n, {"end": end[:n].copy()}),
+        Columns(n, {"end": arrays.trimmed(end, n)}),
         Columns(cut.size, {"cut": cut, "left": left_cut, "time": cut_time}),
     )
     return Segments(
@@ -521,12 +521,6 @@ def sum_of(facts: Facts, quirks: Quirks) -> sums.Sum:
     return new_sum(time_type(quirks), n, LIMIT if quirks.limits_maps else n)
 
 
-def with_room(maps: kernels.Maps) -> kernels.Maps:
-    """Return maps that are being written with twice as much room for entries."""
-    return kernels.Maps(maps.end, _doubled(maps.path), _doubled(maps.value))
-
-
-def _doubled(array: NDArray[Any]) -> NDArray[Any]:
-    found = np.empty(2 * array.size, array.dtype)
-    found[: array.size] = array
-    return found
+def with_room(maps: kernels.Maps, filled: int) -> kernels.Maps:
+    """Return maps that are being written, with so many entries so far, with twice as much room for entries."""
+    return kernels.Maps(maps.end, arrays.with_room(maps.path, filled), arrays.with_room(maps.value, filled))

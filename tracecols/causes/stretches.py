@@ -10,7 +10,7 @@ from tracecols.causes.pairs import FORK
 from tracecols.causes.points import in_ticks
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.sweep import Path
-from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
@@ -19,11 +19,17 @@ from tracecols.schema.causes import CRITICAL_PATH
 
 @step(SWEEP, "critical_path_stretches")
 def list_stretches(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], sync_points: CompoundTable, path: Path
+    facts: Facts,
+    quirks: Quirks,
+    scans: Sequence[LocationScan],
+    sync_points: CompoundTable,
+    path: Path,
+    device_path: Columns | None,
 ) -> CompoundTable:
     """Build the table of the stretches of the critical path.
 
-    A stretch begins where its location has waited long enough, in the call of the point that the walk stopped at, and
+    Over hosts and streams of devices stretches are those of `causes.device_path`; consecutive ones on one stream are
+    one. Elsewhere a stretch begins where its location has waited long enough, in the call of the point that the walk stopped at, and
     ends with the begin of the call in which another location was waiting for this one.
 
     Returns
@@ -31,6 +37,8 @@ def list_stretches(
     CompoundTable
         `critical_path_stretches`; empty for programs without MPI and OpenMP.
     """
+    if device_path is not None:
+        return _of_devices(device_path)
     since, until = path.since, path.until
     location = sync_points.location[until]
     first_time = np.array([scan.first_time for scan in scans], np.int64)[location]
@@ -55,3 +63,21 @@ def list_stretches(
         "until": until,
     }
     return CompoundTable(CRITICAL_PATH, order.size, {name: values[order] for name, values in columns.items()})
+
+
+def _of_devices(path: Columns) -> CompoundTable:
+    """Build the table of the stretches of a path over hosts and streams."""
+    first = np.flatnonzero(np.diff(path.location, prepend=-1))
+    last = np.append(first[1:], len(path))[: first.size] - 1
+    nothing = np.full(first.size, -1, np.int64)
+    columns = {
+        "location": path.location[first].astype(np.int32),
+        "begin_time": path.begin[first],
+        "end_time": path.end[last],
+        "reason": path.reason[first].astype(np.int8),
+        "begin_call_path": path.begin_call_path[first].astype(np.int32),
+        "end_call_path": path.end_call_path[last].astype(np.int32),
+        "since": nothing,
+        "until": nothing,
+    }
+    return CompoundTable(CRITICAL_PATH, first.size, columns)

@@ -17,7 +17,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.kernels import causes
+from tracecols.kernels import arrays, causes
 from tracecols.kernels import costs as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 
@@ -221,19 +221,16 @@ class _Pool:
     def __init__(self, n: int, dtype: DTypeLike) -> None:
         room = max(ROOM, n // 4)
         number = number_type(max(n, room) * len(DELAYS))
-        below = np.arange(1, room + 1, dtype=number)
-        below[-1] = -1
-        kind, amount = np.empty(room, np.int8), np.empty(room, dtype)
-        self.lists = kernels.Lists(np.full(n, -1, number), below, kind, amount, np.array([0, room]))
+        items = np.empty(room, number), np.empty(room, np.int8), np.empty(room, dtype)
+        self.lists = kernels.Lists(np.full(n, -1, number), *items, np.array([-1, room, 0]))
 
     def grow(self) -> None:
-        """Make room for twice as many items."""
-        head, below, kind, amount, state = self.lists
-        n = below.size
-        more = np.arange(n + 1, 2 * n + 1, dtype=below.dtype)
-        more[-1] = state[0] if state[1] else -1
-        kind, amount = (np.concatenate([of, np.empty_like(of)]) for of in (kind, amount))
-        self.lists = kernels.Lists(head, np.append(below, more), kind, amount, np.array([n, state[1] + n]))
+        """Make room for more items."""
+        head, *items, state = self.lists
+        n = items[0].size
+        items = [arrays.with_room(of, int(state[2])) for of in items]
+        state[1] += items[0].size - n
+        self.lists = kernels.Lists(head, *items, state)
 
     def by_kind(self, kinds: NDArray[np.int8]) -> list[Amounts]:
         """Return the items of each kind."""
@@ -274,6 +271,10 @@ def _sums(values: Times, start: NDArray[np.int64], stop: NDArray[np.int64]) -> T
     """Add up slices of an array; (n,) of its type."""
     if not values.size:
         return np.zeros(start.size, values.dtype)
+    if values.dtype == np.int64:
+        before = np.append(0, np.cumsum(values))
+        return np.where(stop > start, before[stop] - before[start], 0)
+    # sums of floating-point numbers depend on what is added first
     bounds = np.stack([start, stop], 1).ravel()
     sums = np.add.reduceat(np.append(values, values.dtype.type(0)), bounds)[::2]
     return np.where(stop > start, sums, 0)

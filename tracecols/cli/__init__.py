@@ -49,6 +49,17 @@ def _text_of(error: OSError) -> str:
     return f"error: {error.filename}: {error.strerror}"
 
 
+def _text_of_memory(command: str | None, error: MemoryError) -> str:
+    """Return what to say where there is no memory left."""
+    what = f"error: there is not enough memory{f': {error}' if str(error) else ''}\n  "
+    if command == "analyze":
+        return (
+            what
+            + "limit what the analysis takes, so that more goes to files: --memory 2GB; or give it fewer threads: --jobs 1"
+        )
+    return what + "give the command more memory, or fewer threads where it has --jobs"
+
+
 def _end(number: int, _frame: object) -> None:
     raise Ended(number)
 
@@ -121,6 +132,9 @@ class LazyGroup(click.Group):
             if error.filename is None:
                 raise
             echo(_text_of(error), err=True)
+            ctx.exit(1)
+        except MemoryError as error:
+            echo(_text_of_memory(ctx.invoked_subcommand, error), err=True)
             ctx.exit(1)
         except click.UsageError as error:
             # click prints it

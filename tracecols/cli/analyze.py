@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
-from tracecols.cli.options import numbers, parameters, seconds
+from tracecols.cli.options import memory, parameters, seconds
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import grouped, option, part_options
 from tracecols.schema.notes import note
-from tracecols.schema.severity import CONVENTIONS, DEFAULT
+from tracecols.schema.severity import DEFAULT
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is printed of an analysis."""
+
+    explain: bool
+    quiet: bool
+    with_startup: bool
 
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
+@option(
+    "output",
+    "The cube to make.  [default: the trace's name and what the cube is narrowed to, here]",
     metavar="NAME.severity",
-    help="The cube to make.  [default: the trace's name and what the cube is narrowed to, here]",
 )
-@click.option(
-    "--conventions",
-    type=click.Choice(list(CONVENTIONS)),
-    default=DEFAULT,
-    show_default=True,
-    help=f"Whose rules to follow where analysers differ: {', '.join(CONVENTIONS.values())}.",
-)
+@option("conventions", default=DEFAULT, show_default=True)
 @click.option(
     "--topology",
     "topologies",
@@ -39,35 +42,15 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
     metavar="FILE.json",
     help="A grid the trace does not know of; may be given several times.",
 )
-@click.option(
-    "-p",
-    "--property",
-    "properties",
-    multiple=True,
-    metavar="P",
-    help="Search for this property only, or for several with commas in between; their ancestors come along.",
+@option(
+    "properties", "Search for this property only, or for several with commas in between; their ancestors come along."
 )
-@click.option(
-    "--patterns",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE.py",
-    help="Search for the patterns this file declares as well.",
+@option("patterns")
+@option(
+    "given", "Give a parameter of a property a value.", called="parameters", callback=parameters, metavar="P.NAME=VALUE"
 )
-@click.option(
-    "--set",
-    "parameters",
-    multiple=True,
-    callback=parameters,
-    metavar="P.NAME=VALUE",
-    help="Give a parameter of a property a value.",
-)
-@click.option("--within", metavar="REGION", help="Only instances of this region, or pattern, and what they call.")
-@click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Only severities of these locations.")
-@click.option(
-    "--from", "start", callback=seconds, metavar="TIME", help="Only the piece of the trace from this time on."
-)
-@click.option("--to", "stop", callback=seconds, metavar="TIME", help="Only the piece before this time.")
+@part_options
+@option("locations", "Only severities of these locations: numbers, or words such as 'rank 0-3 thread 1'.")
 @click.option(
     "--phases",
     metavar="REGION",
@@ -75,38 +58,37 @@ from tracecols.schema.severity import CONVENTIONS, DEFAULT
 )
 @click.option("--bins", type=int, metavar="N", help="Divide by N bins of time instead.")
 @click.option("--bin-width", callback=seconds, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
-@click.option(
-    "--ideal-network",
-    is_flag=True,
-    help="Replay the trace on an ideal network, however large it is: serialisation and transfer efficiency.",
+@option(
+    "ideal_network", "Replay the trace on an ideal network, however large it is: serialisation and transfer efficiency."
 )
 @click.option(
     "--explain",
     is_flag=True,
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
 )
-@cluster_options
-@click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
 @click.option(
-    "--with-startup", is_flag=True, help="Diagnose start-up and shutdown, too; they are set apart by default."
+    "--memory",
+    callback=memory,
+    metavar="SIZE",
+    help="Memory that the analysis may take, 4GB or 512MiB; the rest goes to files.  [default: half of what is free]",
 )
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@cluster_options
+@option("force")
+@click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
+@option("with_startup", "Diagnose start-up and shutdown, too; they are set apart by default.")
+@option("jobs")
+@grouped(shown=Shown, who=GivenCluster)
 def analyze(
     source: Path,
     output: Path | None,
     properties: tuple[str, ...],
     patterns: tuple[Path, ...],
     topologies: tuple[Path, ...],
-    explain: bool,
     force: bool,
-    quiet: bool,
-    with_startup: bool,
     jobs: int | None,
-    workers: int | None,
-    scheduler: str | None,
-    scheduler_file: Path | None,
-    scratch: Path | None,
+    memory: int | None,
+    shown: Shown,
+    who: GivenCluster,
     **asked: Any,
 ) -> None:
     """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and say what is wrong with the run.
@@ -151,16 +133,21 @@ def analyze(
     from tracecols.store import Store
     from tracecols.store.outputs import check_not_read
     from tracecols.work.jobs import n_jobs
+    from tracecols.work.memory import Budget
 
-    who = GivenCluster(workers, scheduler, scheduler_file, scratch)
-    who.check()
+    who.check(threads_use_scratch=True)
+    if memory is not None and who.is_given:
+        raise click.UsageError(
+            "--memory limits the threads of this process; workers of a cluster have their own limits"
+        )
+    budget = Budget.default(memory, None if who.is_given else who.scratch)
     described = [d for file in topologies for d in load_descriptions(file)]
     request = Request.of(
         names_of(source), patterns=patterns, properties=properties or None, topologies=described, **asked
     )
     if is_store(source):
         find_locations(Store(source), request.choice.locations, error=AnalysisError)
-    if explain:
+    if shown.explain:
         from tracecols.report.explanation import print_plan
 
         with opened(source, jobs) as store:
@@ -177,14 +164,14 @@ def analyze(
     with (
         compiling_ahead(n_jobs(jobs)),
         who.opened(jobs, source if sees else output, sees) as cluster,
-        opened(source, jobs, cluster) as store,
+        opened(source, jobs, cluster, budget.scratch) as store,
     ):
-        cube = run(request, OpenedTrace(store, jobs), cluster, progress)
+        cube = run(request, OpenedTrace(store, jobs, budget), cluster, progress)
     cube.save(output, force=force)
     echo(f"{output}: {cube.summary()}")
     for what, n in cube.facts["counts"].items():
         echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)
-    if "time" in cube.cells and not quiet:
+    if "time" in cube.cells and not shown.quiet:
         is_terminal = sys.stdout.isatty()
         echo(err=not is_terminal)
-        print_diagnosis(cube.diagnosis(with_startup=with_startup), str(output), err=not is_terminal)
+        print_diagnosis(cube.diagnosis(with_startup=shown.with_startup), str(output), err=not is_terminal)

@@ -7,21 +7,16 @@ from pathlib import Path
 import click
 
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
 
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option(
-    "--first",
-    type=click.IntRange(0),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="How many instances to show of each violated constraint.",
-)
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@option("rows", "How many instances to show of each violated constraint.", default=3, old=("--first",))
+@option("as_json", "Print what is found as JSON.")
+@option("jobs")
 @click.pass_context
-def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> None:
+def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
     """Look for what contradicts itself in SOURCE, a store or a trace archive; exit code 1 if anything is found.
 
     \b
@@ -36,23 +31,30 @@ def check(ctx: click.Context, source: Path, first: int, jobs: int | None) -> Non
       time does not decrease at a location
 
     Each violation is counted, and the first ones are reported with time, location and names. Where clocks disagree, the
-    pairs of locations are reported, with the offset of the clock that would mend it; 'tracecols correct' corrects them.
+    pairs of locations are reported, with the offset of the clock that would mend it; 'tracecols correct' corrects them. Clocks that disagree by
+    no more than they can be read are noted, and are no violation.
     """
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened
     from tracecols.model.model import enhance
-    from tracecols.report.check import tell_violations
+    from tracecols.report.check import check_trace, skew_in_words, tell
     from tracecols.work.jobs import n_jobs
     from tracecols.work.progress import SCAN, shares_of
 
     with opened(source, jobs) as store, progress("checking") as report:
         scanning, searching = shares_of(report, store.manifest["n_events"], SCAN, 1 - SCAN)
-        note = store.note
-        lines = list(tell_violations(enhance(store, n_jobs(jobs), scanning), first, searching))
-    if note:
+        notes = [store.note]
+        found = check_trace(enhance(store, n_jobs(jobs), scanning), rows, searching)
+    for note in filter(None, (*notes, skew_in_words(found))):
         echo(f"note: {note}", err=True)
-    for line in lines:
-        echo(line)
-    if lines:
+    if as_json:
+        import json
+
+        echo(json.dumps(found.plain(), indent=1))
+    else:
+        for line in tell(found):
+            echo(line)
+    if found.contradicts:
         ctx.exit(1)
-    echo("nothing contradicts itself")
+    if not as_json:
+        echo("nothing contradicts itself")

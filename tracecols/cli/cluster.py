@@ -36,17 +36,30 @@ class GivenCluster:
     scheduler_file: Path | None
     scratch: Path | None
 
-    def check(self) -> None:
+    @property
+    def is_given(self) -> bool:
+        """Whether workers do the work."""
+        return self._n_given > 0
+
+    @property
+    def _n_given(self) -> int:
+        return sum(given is not None for given in (self.workers, self.scheduler, self.scheduler_file))
+
+    def check(self, threads_use_scratch: bool = False) -> None:
         """Refuse what does not go together.
+
+        Parameters
+        ----------
+        threads_use_scratch : bool, optional
+            Whether threads of this process make temporary files in the scratch folder as well.
 
         Raises
         ------
         click.UsageError
         """
-        n = sum(given is not None for given in (self.workers, self.scheduler, self.scheduler_file))
-        if n > 1:
+        if self._n_given > 1:
             raise click.UsageError("give one of --workers, --scheduler and --scheduler-file")
-        if self.scratch is not None and not n:
+        if self.scratch is not None and not self.is_given and not threads_use_scratch:
             raise click.UsageError(
                 "--scratch is where workers of a cluster meet: give --workers, --scheduler or --scheduler-file"
             )
@@ -62,7 +75,7 @@ class GivenCluster:
         beside : Path
             Beside which the scratch folder is made on a cluster unless something else is said.
         """
-        if self.workers is None and self.scheduler is None and self.scheduler_file is None:
+        if not self.is_given:
             yield None
             return
         from tracecols.work.cluster import connected_to, default_scratch, local_workers, working_on
@@ -88,7 +101,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--scratch",
             type=click.Path(path_type=Path, file_okay=False),
             metavar="FOLDER",
-            help="Where workers leave what they tell each other; all see it under this name.  [default: beside the store; of --workers: TMPDIR]",
+            help="Folder for temporary files; workers of a cluster all see it under this name.  [default: TMPDIR; of a scheduler: beside the store]",
         ),
         click.option(
             "--scheduler-file",

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracecols.cli.options import share
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import grouped, in_percent, option
+from tracecols.given.quantities import quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,34 +24,37 @@ if TYPE_CHECKING:
 OPERATIONS = ("difference", "mean", "minimum", "maximum", "merge")
 
 
-def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Return 0.05 for 5% or 5."""
+def growth(_ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Return 0.05 for 5%; a plain number has always been in percent here."""
     if value is None:
         return None
-    try:
-        share = float(value.removesuffix("%")) / 100
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < float("inf"):
-        raise click.BadParameter(f"{value!r} is no percentage like 5%")
-    return share
+    if math.isfinite(quantity(value, {"": 1})):
+        echo(f"note: --threshold {value} is read as {value}%: write the sign", err=True)
+        value = in_percent(value)
+    return share(_ctx, param, value)
+
+
+@dataclass(frozen=True)
+class How:
+    """How runs are compared, and how much is printed."""
+
+    by: str
+    operation: str | None
+    scaling: bool
+    rows: int
+    with_startup: bool
 
 
 @click.command()
-@click.argument("cubes", nargs=-1, required=True, metavar="SEVERITY...", type=click.Path(path_type=Path))
-@click.option(
-    "-p",
-    "--property",
-    "names",
-    multiple=True,
-    metavar="P",
-    help="By id or title, several with commas in between: these and what is below them only.",
+@click.argument("cubes", nargs=-1, required=True, metavar="[CUBE|STORE|ARCHIVE]...", type=click.Path(path_type=Path))
+@option(
+    "properties", "By id or title, several with commas in between: these and what is below them only.", called="names"
 )
 @click.option(
     "--threshold",
-    callback=percentage,
-    metavar="PERCENT",
-    help="Exit code 3 if a property given with -p, or else time, grew by more.",
+    callback=growth,
+    metavar="SHARE",
+    help="Exit code 3 if a property given with -p, or else time, grew by more, such as 5%.",
 )
 @click.option(
     "--by",
@@ -55,14 +63,11 @@ def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     show_default=True,
     help="Locations correspond by rank and thread; or take all of a run as one.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
+@option(
+    "output",
+    "Keep the result: a cube as .severity, .cubex or .cube, or as a report (.html); all numbers as .csv, .parquet or .json.",
+    called="outputs",
     multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Keep the result: a cube as .severity, .cubex or .cube, or as a report (.html); all numbers as .csv, .parquet or .json.",
 )
 @click.option(
     "--operation",
@@ -70,26 +75,25 @@ def percentage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     help="What a cube given with -o is.  [default: difference of two, mean of more]",
 )
 @click.option("--scaling", is_flag=True, help="The scaling table also for two runs.")
-@click.option("--rows", type=click.IntRange(0), default=15, show_default=True, help="Call paths to print.")
-@click.option("--with-startup", is_flag=True, help="Compare start-up and shutdown, too; they are set apart by default.")
-@click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
-@click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
+@option("rows", "Call paths to print.", default=15)
+@option("with_startup", "Compare start-up and shutdown, too; they are set apart by default.")
+@option("force")
+@option("as_json", "Print all numbers as JSON.")
+@option("jobs", "Threads to analyse traces.  [default: one per core]")
 @click.pass_context
+@grouped(how=How)
 def compare(
     ctx: click.Context,
     cubes: tuple[Path, ...],
     names: tuple[str, ...],
     threshold: float | None,
-    by: str,
     outputs: tuple[Path, ...],
-    operation: str | None,
-    scaling: bool,
-    rows: int,
-    with_startup: bool,
+    how: How,
     force: bool,
     as_json: bool,
+    jobs: int | None,
 ) -> None:
-    """Compare severity cubes (.severity, .cubex, .cube); the first is what the others are compared with.
+    """Compare severity cubes (.severity, .cubex, .cube); the first is what the others are compared with. Traces are analysed first.
 
     \b
     Of two: what changed, by property and by call path. Of more: how they scale.
@@ -101,8 +105,8 @@ def compare(
       tracecols compare before.severity after.severity -p mpi --threshold 5%
       tracecols compare 1.severity 2.severity 4.severity 8.severity -o scaling.csv
     """
+    from tracecols.cli.sources import cube_of
     from tracecols.errors import SeverityError
-    from tracecols.export.cube_read import read_cube
     from tracecols.export.outputs import COMPARISON, cube_output, table_output, text_output
     from tracecols.export.tables import TABLES, write_cube, write_table
     from tracecols.report.viewer.page import report_output
@@ -112,14 +116,15 @@ def compare(
 
     if len(cubes) < 2:
         raise click.UsageError("give at least two cubes to compare.")
+    operation = how.operation
     if operation == "difference" and len(cubes) > 2:
         raise click.UsageError("a difference is of two cubes; of more there are mean, minimum, maximum and merge.")
     operation = operation or ("difference" if len(cubes) == 2 else "mean")
-    runs = Comparison([read_cube(path) for path in cubes], run_names(cubes), by, with_startup)
+    runs = Comparison([cube_of(path, jobs) for path in cubes], run_names(cubes), how.by, how.with_startup)
     head = runs.united[0]
-    hint = "tracecols show --threshold 0 prints all that have values"
+    hint = "tracecols show --min-share 0 prints all that have values"
     chosen = [id for name in names for id in find_several(head.properties, name, "in these cubes", SeverityError, hint)]
-    series = scaling or len(cubes) > 2
+    series = how.scaling or len(cubes) > 2
     regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
     table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
     plain = as_plain(runs, "scaling" if series else "changes", table, regressed)
@@ -156,11 +161,9 @@ def compare(
         echo(plain, nl=False)
     else:
         from tracecols.report.comparison import ComparisonDisplay
-        from tracecols.report.screen import Screen
+        from tracecols.report.screen import Screen, text_width
 
-        # tables are as wide as they need; a terminal that is narrower gets less in them, a pipe does not
-        width = Screen().width if Screen().is_terminal else 160
-        display = ComparisonDisplay(runs, chosen, rows, set(regressed), width)
+        display = ComparisonDisplay(runs, chosen, how.rows, set(regressed), text_width())
         console = Screen(soft_wrap=True, width=1000)
         for part in display.scaling() if series else display.changes():
             console.print(part)

@@ -11,19 +11,14 @@ import click
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.correct import correction_options, write_corrected
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
 from tracecols.given.quantities import counted
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="NAME.trace",
-    help="The store to make.  [default: the archive's name, here]",
-)
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@option("output", "The store to make.  [default: the archive's name, here]", metavar="NAME.trace")
+@option("jobs")
 @click.option(
     "--correct-clocks", is_flag=True,
     help="Write times that satisfy all clock conditions, as 'tracecols correct' does; takes a temporary store beside (TMPDIR).",
@@ -31,9 +26,9 @@ from tracecols.given.quantities import counted
 @correction_options
 @click.option("--salvage", is_flag=True, help="Of a damaged archive keep what can be read, and say what was lost.")
 @cluster_options
-@click.option("--force", is_flag=True, help="Replace a store with corrected or predicted times, or any file.")
+@option("force", "Replace a store with corrected or predicted times, or any file.")
 def convert(
-    source: Path,
+    sources: tuple[Path, ...],
     output: Path | None,
     jobs: int | None,
     correct_clocks: bool,
@@ -44,7 +39,8 @@ def convert(
     force: bool,
     **cluster: Any,
 ) -> None:
-    """Convert the trace archive SOURCE (its anchor file or folder) to a store.
+    """Convert the trace archive SOURCE to a store: its anchor file, its folder, or several files, one of each rank, of
+    the PyTorch profiler.
 
     With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other
     machines.
@@ -52,8 +48,8 @@ def convert(
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.clocks.correction import as_bounds
     from tracecols.conversion import convert as run
-    from tracecols.conversion import convert_with, store_name
-    from tracecols.converters.registry import find_anchor, open_source
+    from tracecols.conversion import convert_with, files_seen, store_name
+    from tracecols.converters.registry import find_given, open_source
     from tracecols.report.info import fate
     from tracecols.store import Store
     from tracecols.store.outputs import CORRECTED, check_not_read, store_output
@@ -67,17 +63,18 @@ def convert(
     bounds = as_bounds(**given)
     asked = GivenCluster(**cluster)
     asked.check()
-    anchor = find_anchor(source)
+    source = find_given(sources)
     path = store_name(source) if output is None else output
-    check_not_read(path, anchor, data=anchor.with_suffix(""))
+    for anchor in (source,) if isinstance(source, Path) else source:
+        check_not_read(path, anchor, data=anchor.with_suffix(""))
     if correct_clocks or any(value is not None for value in cluster.values()):
         # before a temporary store is made, or workers are started; else the conversion begins with it
         corrected = {CORRECTED: ""} if correct_clocks else {}
-        store_output(path, {**open_source(anchor).properties, **corrected}, force=force).check()
+        store_output(path, {**open_source(source).properties, **corrected}, force=force).check()
     with ExitStack() as stack:
         stack.enter_context(compiling_ahead(n_jobs(jobs)))
         recorded = stack.enter_context(temporary_folder()) / "recorded.trace" if correct_clocks else path
-        with asked.opened(jobs, recorded, {"the archive": anchor}) as workers, progress("converting") as report:
+        with asked.opened(jobs, recorded, files_seen(source)) as workers, progress("converting") as report:
             if workers is None:
                 run(source, recorded, jobs=jobs, salvage=salvage, force=force, progress=report)
             else:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracecols.cli.options import finite, latency
+from tracecols.cli.options import share
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
 
 if TYPE_CHECKING:
     from tracecols.clocks.correction import Bounds
@@ -18,46 +19,40 @@ if TYPE_CHECKING:
 
 def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say how clocks are corrected."""
-    for option in (
+    for added in (
         click.option(
             "--stretch",
-            type=float,
-            callback=finite,
+            callback=share,
             metavar="SHARE",
             help="By which share intervals may become longer before a correction.  [default: 0.01]",
         ),
         click.option(
             "--shrink",
-            type=float,
-            callback=finite,
+            callback=share,
             metavar="SHARE",
             help="By which share intervals may become shorter after a correction.  [default: 1e-05]",
         ),
-        click.option(
-            "--latency",
-            callback=latency,
-            metavar="TIME",
-            help="What passes at least between a send and its receive, and in collective operations, such as 1us.  [default: 0]",
+        option(
+            "latency",
+            "What passes at least between a send and its receive, and in collective operations, such as 1us.  [default: 0]",
         ),
     ):
-        command = option(command)
+        command = added(command)
     return command
 
 
 @click.command()
 @click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
+@option(
+    "output",
+    "The store to make; one of a corrected trace in its place is replaced.",
     required=True,
-    type=click.Path(path_type=Path),
     metavar="NAME.trace",
-    help="The store to make; one of a corrected trace in its place is replaced.",
 )
 @correction_options
-@click.option("--force", is_flag=True, help="Replace the store of another trace, or any file, as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was corrected as JSON.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@option("force", "Replace the store of another trace, or any file, as well.")
+@option("as_json", "Print what was corrected as JSON.")
+@option("jobs")
 def correct(
     source: Path,
     output: Path,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
 
 if TYPE_CHECKING:
     from tracecols.severity.diagnosis import Diagnosis
@@ -26,23 +27,25 @@ def print_diagnosis(diagnosis: Diagnosis, source: str, *, err: bool = False) -> 
 
 
 @click.command()
-@click.argument("severity", metavar="CUBE", type=click.Path(path_type=Path))
-@click.option("--findings", "n_findings", type=click.IntRange(0), default=5, show_default=True, metavar="N", help="How many findings to show, at most.")  # fmt: skip
-@click.option("--with-startup", is_flag=True, help="Look at start-up and shutdown, too; they are set apart by default.")
-@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
-def diagnose(severity: Path, n_findings: int, with_startup: bool, as_json: bool) -> None:
+@click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=click.Path(path_type=Path))
+@option("rows", "How many findings to show, at most.", default=5, old=("--findings",))
+@option("with_startup", "Look at start-up and shutdown, too; they are set apart by default.")
+@option("as_json")
+@option("jobs", "Threads to analyse a trace.  [default: one per core]")
+def diagnose(severity: Path, rows: int, with_startup: bool, as_json: bool, jobs: int | None) -> None:
     """Say what is wrong with the run of a severity CUBE, on one screen: its times, its efficiencies, and the findings that cost most.
 
     Each finding is reported with its share, where in the program it lies, who pays, who causes it, and what to try. They are about
-    what lies between MPI_Init and MPI_Finalize, unless the cube was narrowed. A cube of another tool (.cubex, .cube) works, too.
+    what lies between MPI_Init and MPI_Finalize, unless the cube was narrowed. A cube of another tool (.cubex, .cube) works, too. A trace (STORE,
+    ARCHIVE) is analysed first, and the cube is not kept.
 
     \b
       tracecols diagnose run.severity
       tracecols diagnose run.severity --json | jq '.findings[0].property'
     """
-    from tracecols.export.cube_read import read_cube
+    from tracecols.cli.sources import cube_of
 
-    diagnosis = read_cube(severity).diagnosis(n_findings, with_startup=with_startup)
+    diagnosis = cube_of(severity, jobs).diagnosis(rows, with_startup=with_startup)
     if as_json:
         import json
 

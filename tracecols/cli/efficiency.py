@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.options import seconds
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import Part, grouped, option, part_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,12 +30,8 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 
 
 @click.command()
-@click.argument(
-    "sources", nargs=-1, required=True, metavar="[SEVERITY|STORE|ARCHIVE]...", type=click.Path(path_type=Path)
-)
-@click.option("--within", metavar="REGION", help="Only this region, or pattern, and what it calls.")
-@click.option("--from", "start", callback=seconds, metavar="TIME", help="Of traces: only the piece from this time on.")
-@click.option("--to", "stop", callback=seconds, metavar="TIME", help="Of traces: only the piece before this time.")
+@click.argument("sources", nargs=-1, required=True, metavar="[CUBE|STORE|ARCHIVE]...", type=click.Path(path_type=Path))
+@part_options
 @click.option(
     "--model",
     "models",
@@ -59,16 +55,15 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 @click.option(
     "--weak", is_flag=True, help="The problem grows with the number of threads: compare computation per thread."
 )
-@click.option("--with-startup", is_flag=True, help="Of the whole run, with its start and its end.")
-@click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@option("with_startup", "Of the whole run, with its start and its end.")
+@option("as_json", "Print all numbers as JSON.")
+@option("jobs")
 @click.pass_context
+@grouped(part=Part)
 def efficiency(
     ctx: click.Context,
     sources: tuple[Path, ...],
-    within: str | None,
-    start: float | None,
-    stop: float | None,
+    part: Part,
     models: tuple[str, ...],
     required: list[Requirement],
     ideal: str | None,
@@ -95,7 +90,7 @@ def efficiency(
     from tracecols.report.efficiency import plain, render
     from tracecols.severity.efficiencies import MODELS, failures, scaling
 
-    tables = [efficiencies_of(source, within, ideal, jobs, start, stop, with_startup) for source in sources]
+    tables = [efficiencies_of(source, part, ideal, jobs, with_startup) for source in sources]
     names = run_names(sources)
     series = scaling(tables, names, weak) if len(tables) > 1 else None
     failed = [{"run": n, **f} for n, table in zip(names, tables, strict=True) for f in failures(table, required)]
@@ -105,8 +100,8 @@ def efficiency(
         from tracecols.report.screen import Screen
 
         console = Screen(soft_wrap=True, width=1000)
-        for part in render(tables, names, series, [m for m in MODELS if not models or m.split()[-1] in models]):
-            console.print(part)
+        for shown in render(tables, names, series, [m for m in MODELS if not models or m.split()[-1] in models]):
+            console.print(shown)
     for f in failed:
         found = "not defined" if f["value"] != f["value"] else f"{f['value']:.4g}"
         echo(f"{f['run']}: required {f['requirement']}, found {found}", err=True)
@@ -115,35 +110,25 @@ def efficiency(
 
 
 def efficiencies_of(
-    source: Path,
-    within: str | None,
-    ideal: str | None,
-    jobs: int | None,
-    start: float | None,
-    stop: float | None,
-    with_startup: bool = False,
+    source: Path, part: Part, ideal: str | None, jobs: int | None, with_startup: bool = False
 ) -> pd.DataFrame:
     """Return the efficiencies of a cube, or of a trace in a store or archive."""
-    from tracecols.converters.registry import find_anchor
-    from tracecols.errors import SeverityError, SourceError
-    from tracecols.export.cube_read import is_cube, read_cube
+    from tracecols.cli.sources import holds_cube, opened
+    from tracecols.errors import SeverityError
+    from tracecols.export.cube_read import read_cube
 
-    if is_cube(source):
-        try:
-            find_anchor(source)
-        except SourceError:
-            if start is not None or stop is not None:
-                raise SeverityError(
-                    f"{source} is a cube, and has no events\n  --from and --to are for traces"
-                ) from None
-            return read_cube(source).efficiencies(within, ideal=ideal, with_startup=with_startup)
-    from tracecols.cli.sources import opened
+    if holds_cube(source):
+        if part.is_piece:
+            raise SeverityError(f"{source} is a cube, and has no events\n  --from and --to are for traces")
+        return read_cube(source).efficiencies(part.within, ideal=ideal, with_startup=with_startup)
     from tracecols.trace import Trace
 
     with opened(source, jobs) as store:
         trace = Trace(store.path, jobs=jobs)
-        table = trace.efficiencies(within, ideal=ideal, start=start, stop=stop, with_startup=with_startup)
-        if start is None and stop is None and ideal == "replay":
+        table = trace.efficiencies(
+            part.within, ideal=ideal, start=part.start, stop=part.stop, with_startup=with_startup
+        )
+        if not part.is_piece and ideal == "replay":
             for what, n in trace.replay.counts.items():
                 echo(f"note: {source}: {n:,} {what}", err=True)
         return table

@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
 
 
 @click.command()
 @click.argument("store", metavar="STORE", type=click.Path(path_type=Path))
 @click.argument("tables", metavar="[TABLE]...", nargs=-1)
 @click.option("--again", is_flag=True, help="Make tables again that are there already.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@option("jobs")
 def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None) -> None:
     """Write what follows from the events of STORE as Parquet files: STORE/enhanced/TABLE/part-*.parquet; all tables, or some.
 

@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tracecols.cli.options import numbers, seconds
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import grouped, option
 from tracecols.schema.causes import BY_CONVENTIONS
 from tracecols.schema.notes import note
-from tracecols.schema.severity import CONVENTIONS, DEFAULT
+from tracecols.schema.severity import DEFAULT
 
 TIMELINES = (".pftrace", ".perfetto-trace", ".trace.json")
 PIECES = (".otf2", *TIMELINES)
 """Endings of what holds events, which can be cut."""
 
 
+@dataclass(frozen=True)
+class Table:
+    """How a table is written."""
+
+    table: str | None
+    raw: bool
+    wide: bool
+    unfolds: bool
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The part of a trace that is written."""
+
+    start: float | None
+    stop: float | None
+    locations: list[int] | None
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What a timeline shows besides the events."""
+
+    waits: str | None
+    around: str | None
+    critical_path: bool | None
+
+
 @click.command()
-@click.argument("source", metavar="SEVERITY|STORE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="CUBE|STORE", type=click.Path(path_type=Path))
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--table", metavar="NAME", help="Of a store: events, messages, collectives, ...  [default: events]")
+@click.option(
+    "--raw", is_flag=True,
+    help="Tables of a store: the columns of SQL, with times in ticks and numbers of rows, not seconds, ranks and names.",
+)  # fmt: skip
 @click.option("--wide", is_flag=True, help=".csv, .parquet of severities: a column per property, not a row per value.")
-@click.option("--from", "start", callback=seconds, metavar="TIME", help="Archive, timeline: events from this time on.")
-@click.option("--to", "stop", callback=seconds, metavar="TIME", help="Archive, timeline: events before this time.")
-@click.option("--locations", callback=numbers, metavar="0,1,4-7", help="Archive, timeline: events of these locations.")
+@option("start", "Archive, timeline: only events from this time on.")
+@option("stop", "Archive, timeline: only events before this time.")
+@option("locations", "Archive, timeline: only events of these locations.")
 @click.option(
     "--waits",
     metavar="PROPERTY,...",
@@ -36,44 +70,36 @@ PIECES = (".otf2", *TIMELINES)
 @click.option(
     "--critical-path/--no-critical-path", default=None, help="Timeline: show the critical path.  [default: yes]"
 )
-@click.option(
-    "--conventions",
-    type=click.Choice(list(CONVENTIONS)),
-    help=f"Timeline, tables of waits and root causes: whose rules to follow.  [default: {DEFAULT}]",
-)
+@option("conventions", f"Timeline, tables of waits and root causes: whose rules to follow.  [default: {DEFAULT}]")
 @click.option(
     "--phases-as-call-paths",
     "unfolds",
     is_flag=True,
     help="Severities: phases, or bins, become call paths, for tools that know no phases.",
 )
-@click.option("--force", is_flag=True, help="Replace an output that was made in another way, or any file.")
-@click.option(
-    "--jobs", type=click.IntRange(1), metavar="N", help="Archive, timeline: threads.  [default: one per core]"
-)
+@option("force")
+@option("jobs", "Archive, timeline: threads.  [default: one per core]")
+@grouped(table=Table, cut=Cut, timeline=Timeline)
 def export(
     source: Path,
     output: Path,
-    table: str | None,
-    wide: bool,
-    start: float | None,
-    stop: float | None,
-    locations: list[int] | None,
-    waits: str | None,
-    around: str | None,
-    critical_path: bool | None,
+    table: Table,
+    cut: Cut,
+    timeline: Timeline,
     conventions: str | None,
-    unfolds: bool,
     force: bool,
     jobs: int | None,
 ) -> None:
-    """Write a SEVERITY cube, or a table of a STORE, to OUTPUT; its ending says the format: .parquet, .csv, .json.
+    """Write a severity CUBE, or a table of a STORE, to OUTPUT; its ending says the format: .parquet, .csv, .json.
 
     \b
     A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes), or a --wide
     one; as .json it keeps its three trees. For Cube, Extra-P and other tools it is written as .cubex (Cube 4) or .cube
-    (CUBE 3); both can be in the place of SEVERITY, too, and become ours as .severity. Severities that are divided are summed over phases there, or with
+    (CUBE 3); both can be in the place of CUBE, too, and become ours as .severity. Severities that are divided are summed over phases there, or with
     --phases-as-call-paths each phase is a call path, instance=0 and so on below its region, as Score-P writes them.
+
+    A table of a STORE has seconds, ranks, threads and names; --raw writes the table that SQL and trace.scan have, and Parquet files
+    say the unit of every column.
 
     A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder
     NAME. A piece of it, cut by time since the start of the recording (0.3, 300ms) or locations, is a trace by itself.
@@ -82,104 +108,93 @@ def export(
     JSON. It shows region instances, messages, collective operations, counters, wait states with arrows to what causes them, and
     the critical path. --around "late broadcast" shows the time around the worst instance of a property.
     """
-    is_timeline = output.name.endswith(TIMELINES)
-    is_piece = output.name.endswith(PIECES)
-    if is_piece and unfolds:
+    check(output, table, cut, timeline, conventions, jobs)
+    from tracecols.store.outputs import check_not_read
+
+    check_not_read(output, source)
+    if output.name.endswith(TIMELINES):
+        _timeline(source, output, cut, timeline, conventions=conventions or DEFAULT, jobs=jobs, force=force)
+        return
+    if output.name.endswith(PIECES):
+        _archive(source, output, cut, jobs)
+        return
+    from tracecols.export.tables import export as run
+
+    run(
+        source,
+        output,
+        table.table or "events",
+        table.wide,
+        force=force,
+        unfolds=table.unfolds,
+        raw=table.raw,
+        conventions=conventions or DEFAULT,
+    )
+    echo(f"{output}")
+
+
+def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions: str | None, jobs: int | None) -> None:
+    """Refuse options that have no meaning for an output.
+
+    Raises
+    ------
+    click.UsageError
+    """
+    is_timeline, is_piece = output.name.endswith(TIMELINES), output.name.endswith(PIECES)
+    if is_piece and table.unfolds:
         raise click.UsageError(f"--phases-as-call-paths is for severities, not for {output.name}.")
-    if is_piece and (table is not None or wide):
+    if is_piece and (table.table is not None or table.wide or table.raw):
         what = "a timeline" if is_timeline else "an archive (.otf2)"
-        raise click.UsageError(f"--table and --wide have no meaning for {what}, which holds the whole trace.")
-    of_timelines = {"--waits": waits, "--around": around, "--critical-path": critical_path}
-    for name, value in of_timelines.items():
+        raise click.UsageError(f"--table, --raw and --wide have no meaning for {what}, which holds the whole trace.")
+    for name, value in vars(timeline).items():
         if value is not None and not is_timeline:
             raise click.UsageError(
-                f"{name}: only for a timeline as output ({', '.join(TIMELINES)}), not for {output.name}."
+                f"--{name.replace('_', '-')}: only for a timeline as output ({', '.join(TIMELINES)}), not for {output.name}."
             )
-    if conventions is not None and not is_timeline and table not in BY_CONVENTIONS:
+    if conventions is not None and not is_timeline and table.table not in BY_CONVENTIONS:
         raise click.UsageError(
             f"--conventions: only for a timeline as output ({', '.join(TIMELINES)}), and with --table {', '.join(BY_CONVENTIONS)}."
         )
-    if around is not None and (start is not None or stop is not None):
+    if timeline.around is not None and (cut.start is not None or cut.stop is not None):
         raise click.UsageError("--around finds the time range: give it, or --from and --to.")
-    if wide and output.suffix not in (".csv", ".parquet"):
+    if table.wide and output.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--wide is for .csv and .parquet, not for {output.name}.")
-    given = {"--from": start, "--to": stop, "--locations": locations, "--jobs": jobs}
+    given = {"--from": cut.start, "--to": cut.stop, "--locations": cut.locations, "--jobs": jobs}
     wrong = [name for name, value in given.items() if value is not None]
     if wrong and not is_piece:
         raise click.UsageError(
             f"{', '.join(wrong)}: only for an archive or a timeline as output ({', '.join(PIECES)}), not for {output.name}."
         )
-    from tracecols.store.outputs import check_not_read
-
-    check_not_read(output, source)
-    if is_timeline:
-        _timeline(
-            source,
-            output,
-            start,
-            stop,
-            locations,
-            waits,
-            around,
-            critical_path is not False,
-            conventions or DEFAULT,
-            jobs,
-            force,
-        )
-        return
-    if is_piece:
-        _archive(source, output, start, stop, locations, jobs)
-        return
-    from tracecols.export.tables import export as run
-
-    run(source, output, table or "events", wide, force=force, unfolds=unfolds, conventions=conventions or DEFAULT)
-    echo(f"{output}")
 
 
-def _archive(
-    source: Path, output: Path, start: float | None, stop: float | None, locations: list[int] | None, jobs: int | None
-) -> None:
+def _archive(source: Path, output: Path, cut: Cut, jobs: int | None) -> None:
     from tracecols.cli.progress import progress
     from tracecols.export.archive import export_archive
 
     with progress("exporting") as show:
-        report = export_archive(source, output, locations=locations, start=start, stop=stop, jobs=jobs, progress=show)
+        report = export_archive(source, output, **vars(cut), jobs=jobs, progress=show)
     echo(f"{output}")
     for what, n in report.unknown.items():
         echo(f"left out, as OTF2 has no record for them: {note(n, what)}", err=True)
 
 
-def _timeline(
-    source: Path,
-    output: Path,
-    start: float | None,
-    stop: float | None,
-    locations: list[int] | None,
-    waits: str | None,
-    around: str | None,
-    critical_path: bool,
-    conventions: str,
-    jobs: int | None,
-    force: bool,
-) -> None:
+def _timeline(source: Path, output: Path, cut: Cut, timeline: Timeline, **how: Any) -> None:
     from tracecols.cli.progress import progress
     from tracecols.export.viewers import export_timeline
 
+    waits = timeline.waits
     chosen = None if waits is None else [part.strip() for part in waits.split(",") if part.strip()]
+    shown_path = timeline.critical_path is not False
     with progress("exporting") as show:
         shown = export_timeline(
             source,
             output,
-            locations=locations,
-            start=start,
-            stop=stop,
+            **vars(cut),
             waits=chosen,
-            around=around,
-            critical_path=critical_path,
-            conventions=conventions,
-            force=force,
-            jobs=jobs,
+            around=timeline.around,
+            critical_path=shown_path,
             progress=show,
+            **how,
         )
     echo(f"{output}")
     if shown.where:

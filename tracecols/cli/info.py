@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option(
-    "--jobs", type=click.IntRange(1), metavar="N", help="Threads to convert an archive.  [default: one per core]"
-)
-def info(source: Path, jobs: int | None) -> None:
+@option("as_json")
+@option("jobs", "Threads to convert an archive.  [default: one per core]")
+def info(source: Path, as_json: bool, jobs: int | None) -> None:
     """Print what SOURCE holds, a store, a trace archive or a severity cube (also .cubex and .cube).
 
     Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters. An archive is
@@ -21,13 +27,24 @@ def info(source: Path, jobs: int | None) -> None:
     """
     from tracecols.cli.sources import opened
     from tracecols.export.cube_read import read_cube
-    from tracecols.report.info import describe, describe_cube
-    from tracecols.report.screen import Screen
+    from tracecols.report.info import describe, describe_cube, plain, plain_cube
     from tracecols.store.layout import CUBES, is_made_here
 
-    console = Screen()
     if is_made_here(source, "a severity cube") or source.name.endswith(CUBES):
-        console.print(describe_cube(read_cube(source)))
+        cube = read_cube(source)
+        _print(plain_cube(cube) if as_json else describe_cube(cube))
         return
     with opened(source, jobs) as store:
-        console.print(describe(store))
+        _print(plain(store) if as_json else describe(store))
+
+
+def _print(described: RenderableType | dict[str, Any]) -> None:
+    """Print a description: plain values as JSON, the rest as it is laid out."""
+    if isinstance(described, dict):
+        import json
+
+        echo(json.dumps(described, indent=1))
+        return
+    from tracecols.report.screen import Screen
+
+    Screen().print(described)

@@ -1,4 +1,4 @@
-"""What several commands are given: numbers of locations, parameters."""
+"""Values of options: numbers of locations, parameters, times, sizes, shares."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import click
 
 from tracecols.given.arguments import is_selection
-from tracecols.given.quantities import ALL_UNITS, UNITS, quantity
+from tracecols.given.quantities import ALL_UNITS, UNITS, in_bytes, quantity
 
 MOST = 10_000_000
 """Numbers in a range, at most."""
@@ -42,6 +42,24 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     return value
 
 
+def share(_ctx: click.Context, _param: click.Parameter, value: str | float | None) -> float | None:
+    """Return a share that is given as 5% or 0.05."""
+    if value is None:
+        return None
+    found = quantity(value, UNITS["share"])
+    if not math.isfinite(found) or found < 0:
+        raise click.BadParameter(f"{value!r} is no share such as 5% or 0.05")
+    return found
+
+
+def part_of_whole(ctx: click.Context, param: click.Parameter, value: str | float | None) -> float | None:
+    """Return a share that is at most the whole."""
+    found = share(ctx, param, value)
+    if found is not None and found > 1:
+        raise click.BadParameter(f"{value!r} is more than 100%: give a share such as 0.5% or 0.005")
+    return found
+
+
 def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, dict[str, float]]:
     """Return what is given as PROPERTY.NAME=VALUE, by property and name."""
     result: dict[str, dict[str, float]] = {}
@@ -60,8 +78,8 @@ def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     if value is None:
         return None
     found = quantity(value, UNITS["seconds"])
-    if not math.isfinite(found):
-        raise click.BadParameter(f"{value!r} is no time such as 0.3, 0.3s or 300ms")
+    if not math.isfinite(found) or found < 0:
+        raise click.BadParameter(f"{value!r} is no time such as 0.3, 0.3s or 300ms, from 0 on")
     return found
 
 
@@ -81,10 +99,20 @@ def size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int
     """Return a size, 32KiB or 32768, in bytes."""
     if value is None:
         return None
-    found = quantity(value, UNITS["bytes"])
-    if not math.isfinite(found) or found < 0 or re.search(r"[kKmMgG]i?b\s*$", value):
+    found = in_bytes(value)
+    if found is None:
         raise click.BadParameter(f"{value!r} is no size such as 32768 or 32KiB, with a capital B")
-    return round(found)
+    return found
+
+
+def memory(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    """Return the memory that a command may take, 4GB or 512MiB, in bytes."""
+    from tracecols.given.memory import as_memory
+
+    try:
+        return as_memory(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 def _with_unit(value: str | None, counts: str, examples: tuple[str, str]) -> float | None:

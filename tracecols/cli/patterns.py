@@ -6,26 +6,23 @@ from pathlib import Path
 
 import click
 
+from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
 from tracecols.schema.severity import CONVENTIONS
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[P]...")
-@click.option("--conventions", type=click.Choice(list(CONVENTIONS)), help="Only properties of these conventions.")
-@click.option(
-    "--patterns",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE.py",
-    help="List those this file declares as well.",
-)
-def patterns(names: tuple[str, ...], conventions: str | None, patterns: tuple[Path, ...]) -> None:
+@option("conventions", "Only properties of these conventions.")
+@option("patterns", "List those this file declares as well.")
+@option("as_json", "Print what is declared as JSON.")
+def patterns(names: tuple[str, ...], conventions: str | None, patterns: tuple[Path, ...], as_json: bool) -> None:
     """List the properties that are searched for, as a tree; with P, an id or a title, everything about one of them.
 
     What is printed after an id: the compound table that is matched, and how reliably a match proves the behaviour.
     """
     from tracecols.patterns.plugins import load
-    from tracecols.report.properties import about, property_tree
+    from tracecols.report.properties import about, plain, property_tree
     from tracecols.report.screen import Screen
 
     families = [family for file in patterns for family in load(file)]
@@ -34,6 +31,11 @@ def patterns(names: tuple[str, ...], conventions: str | None, patterns: tuple[Pa
     if not console.is_terminal:
         console.width = 200
     chosen = [conventions] if conventions else list(CONVENTIONS)
+    if as_json:
+        import json
+
+        echo(json.dumps(plain(names, chosen, families), indent=1))
+        return
     if names:
         for part in about(names, chosen, families):
             console.print(part)

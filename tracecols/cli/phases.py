@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
 
 
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
-@click.option("--rows", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="Proposals to print.")
-@click.option("--json", "as_json", is_flag=True, help="Print all proposals as JSON.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@option("rows", "Proposals to print.", default=10)
+@option("as_json", "Print all proposals as JSON.")
+@option("jobs")
 def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
     """Propose phases of SOURCE, a store or a trace archive, such as the iterations of its main loop: what --phases of
     tracecols analyze takes.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tracecols.cli.output import echo
-from tracecols.schema.severity import CONVENTIONS, DEFAULT
+from tracecols.cli.vocabulary import option
+from tracecols.schema.severity import DEFAULT
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
@@ -39,34 +40,24 @@ def open_source(path: Path, jobs: int | None) -> SeverityCube | Trace:
 
 
 @click.command()
-@click.argument("source", metavar="[SEVERITY|STORE]", type=click.Path(path_type=Path), required=False)
-@click.option("--set", "given", multiple=True, callback=settings, metavar="RULE.PARAMETER=VALUE", help="A parameter.")
+@click.argument("source", metavar="[CUBE|STORE]", type=click.Path(path_type=Path), required=False)
+@option("given", "A parameter.", callback=settings, metavar="RULE.PARAMETER=VALUE")
 @click.option("--rule", "names", multiple=True, metavar="RULE", help="Only this rule; may be given several times.")
-@click.option(
-    "-c", "--call-path", metavar="C", help="Look at this region and what it calls: a call path, region or pattern."
-)
-@click.option(
-    "--conventions",
-    type=click.Choice(list(CONVENTIONS)),
-    default=DEFAULT,
-    show_default=True,
-    help="Of a store: whose rules to follow where analysers differ.",
-)
-@click.option(
-    "--with-startup", is_flag=True, help="Count start-up and shutdown, too; without -c they are set apart by default."
-)
-@click.option("--statements", default=3, show_default=True, type=click.IntRange(0), help="How many to name per rule.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option("within", "Only this region and what it calls: a call path, region or pattern.", old=("-c", "--call-path"))
+@option("conventions", "Of a store: whose rules to follow where analysers differ.", default=DEFAULT, show_default=True)
+@option("with_startup", "Count start-up and shutdown, too; without --within they are set apart by default.")
+@option("rows", "How many statements to name per rule.", default=3, old=("--statements",))
+@option("as_json", "Print JSON.")
 @click.option("--list", "listed", is_flag=True, help="Print the rules and their parameters.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@option("jobs")
 def rules(
     source: Path | None,
     given: dict[str, float | str],
     names: tuple[str, ...],
-    call_path: str | None,
+    within: str | None,
     conventions: str,
     with_startup: bool,
-    statements: int,
+    rows: int,
     as_json: bool,
     listed: bool,
     jobs: int | None,
@@ -74,7 +65,7 @@ def rules(
     """Evaluate performance rules: what dominates, how often, how unevenly, and who keeps whom waiting.
 
     \b
-    A SEVERITY cube (.severity, .cubex, .cube) will do for most rules; some need the tables of the STORE.
+    A severity CUBE (.severity, .cubex, .cube) will do for most rules; some need the tables of the STORE.
       tracecols rules run.trace --set big_messages.threshold=1MB --set slow_slaves.master=3
     """
     from tracecols.errors import RuleError
@@ -91,21 +82,21 @@ def rules(
                 echo(f"    {name} = {p.show(p.default) or 'none'}: {p.doc}")
         return
     if source is None:
-        raise click.UsageError("Missing argument 'SEVERITY|STORE' (or --list).")
+        raise click.UsageError("Missing argument 'CUBE|STORE' (or --list).")
     try:
         read_settings(given)
         chosen = [find_rule(name).id for name in names] or None
     except RuleError as error:
         raise click.UsageError(str(error)) from None
     opened = open_source(source, jobs)
-    found = evaluate(opened, chosen, given, call_path=call_path, conventions=conventions, with_startup=with_startup)
+    found = evaluate(opened, chosen, given, call_path=within, conventions=conventions, with_startup=with_startup)
     if as_json:
         import json
 
         echo(json.dumps(plain(found), indent=1))
         return
     console = Screen(soft_wrap=True)
-    if call_path is None and not with_startup and (not isinstance(opened, SeverityCube) or set_apart(opened).any()):
+    if within is None and not with_startup and (not isinstance(opened, SeverityCube) or set_apart(opened).any()):
         console.print("focus: MPI_Init to MPI_Finalize; --with-startup counts the rest\n", style="yellow")
-    for part in render(found, statements):
+    for part in render(found, rows):
         console.print(part)

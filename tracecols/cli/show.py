@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.options import finite
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import grouped, option
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
 
 
+@dataclass(frozen=True)
+class Selected:
+    """What of a cube is shown, and how it is laid out."""
+
+    name: str | None
+    call_path: str | None
+    topology: str | None
+    over_time: bool
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How values are written, and how many."""
+
+    relative: bool
+    seconds: bool
+    min_share: float
+    rows: int
+    depth: int
+
+
 @click.command()
-@click.argument("severity", type=click.Path(path_type=Path))
-@click.option("-p", "--property", "name", metavar="P", help="A property, by id or title: print its call tree.")
+@click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=click.Path(path_type=Path))
+@option("properties", "A property, by id or title: print its call tree.", called="name", multiple=False)
 @click.option(
     "-c",
     "--call-path",
@@ -39,15 +61,14 @@ if TYPE_CHECKING:
     "--relative", is_flag=True, help="Percentages of the selected property or call path instead of the whole."
 )
 @click.option("--seconds", is_flag=True, help="Seconds, occurrences or bytes instead of percentages.")
-@click.option(
-    "--threshold",
-    type=click.FloatRange(0, 100),
-    callback=finite,
-    default=0.5,
+@option(
+    "min_share",
+    "Leave out what is smaller, such as 0.5% or 0.005.",
+    default="0.5%",
     show_default=True,
-    metavar="PERCENT",
-    help="Leave out what is smaller.",
+    old=("--threshold",),
 )
+@option("rows", "Rows of a tree to print, at most: those with most.", default=5_000)
 @click.option(
     "--depth",
     type=click.IntRange(1),
@@ -56,39 +77,49 @@ if TYPE_CHECKING:
     metavar="N",
     help="Levels of the call tree to print.",
 )
-@click.option("--with-startup", is_flag=True, help="Count start-up and shutdown, too; they are set apart by default.")
+@option("with_startup", "Count start-up and shutdown, too; they are set apart by default.")
+@option("as_json", "Print the values of the selection as JSON.")
+@option("jobs", "Threads to analyse a trace.  [default: one per core]")
+@grouped(selected=Selected, numbers=Numbers)
 def show(
-    severity: Path,
-    name: str | None,
-    call_path: str | None,
-    topology: str | None,
-    over_time: bool,
-    relative: bool,
-    seconds: bool,
-    threshold: float,
-    depth: int,
-    with_startup: bool,
+    severity: Path, selected: Selected, numbers: Numbers, with_startup: bool, as_json: bool, jobs: int | None
 ) -> None:
-    """Print a SEVERITY cube: the property tree; with -p the call tree of a property; with -c the locations of a call
-    path; with --topology a property on a grid.
+    """Print a severity CUBE: the property tree; with -p the call tree of a property; with -c the locations of a call
+    path; with --topology a property on a grid. A trace (STORE, ARCHIVE) is analysed first, and the cube is not kept.
 
     What lies outside MPI_Init and MPI_Finalize is set apart, as the first line says, unless the cube was narrowed or
     made of several. A cube of another tool (.cubex, .cube) works, too.
     """
-    from tracecols.export.cube_read import read_cube
+    from tracecols.cli.sources import cube_of
     from tracecols.report.screen import Screen
     from tracecols.report.terminal import Display
 
+    name, call_path, topology = selected.name, selected.call_path, selected.topology
     if (call_path is not None or topology is not None) and name is None:
         name = "time"
-    cube = read_cube(severity)
+    if as_json and (topology is not None or selected.over_time):
+        raise click.UsageError("--json is for the trees: leave out --topology and --over-time")
+    cube = cube_of(severity, jobs)
     if not with_startup:
         cube = focus_on(cube, name, call_path)
+    if as_json:
+        import json
+
+        from tracecols.report.values import plain
+
+        echo(json.dumps(plain(cube, name, call_path, numbers.min_share), indent=1))
+        return
     display = Display(
-        cube, relative=relative, plain=seconds, threshold=threshold / 100, depth=depth, over_time=over_time
+        cube,
+        relative=numbers.relative,
+        plain=numbers.seconds,
+        threshold=numbers.min_share,
+        depth=numbers.depth,
+        rows=numbers.rows,
+        over_time=selected.over_time,
     )
     # what lies to the right of the width is left out without a word: lines are as long as they are
-    console = Screen(soft_wrap=True, width=1_000 + 4 * depth)
+    console = Screen(soft_wrap=True, width=1_000 + 4 * numbers.depth)
     if topology is not None:
         assert name is not None
         parts = display.grid(name, call_path, topology, get_terminal_size().columns)

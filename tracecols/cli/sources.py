@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tracecols.cli.vocabulary import Part
+    from tracecols.severity.cube import SeverityCube
     from tracecols.store import Store
+    from tracecols.trace import Trace
     from tracecols.work.cluster import Cluster
 
 
@@ -58,9 +61,16 @@ def names_of(source: Path) -> dict[str, list[str]]:
 
 
 @contextmanager
-def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> Iterator[Store]:
+def opened(
+    source: Path, jobs: int | None, cluster: Cluster | None = None, scratch: Path | None = None
+) -> Iterator[Store]:
     """Open a store, or an archive as a temporary store that exists until the context ends; workers of a cluster convert
     it.
+
+    Parameters
+    ----------
+    scratch : Path, optional
+        Where the temporary store is made; by default among temporary files.
 
     Raises
     ------
@@ -71,13 +81,13 @@ def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> It
     from tracecols.conversion import convert, convert_with
     from tracecols.errors import StoreError
     from tracecols.store import Store
-    from tracecols.work.scratch import temporary_folder
+    from tracecols.work.scratch import MAKE_ROOM_IN_SHELL, temporary_folder
 
     if is_store(source):
         yield Store(source)
         return
-    with temporary_folder() if cluster is None else nullcontext(cluster.folder) as scratch:
-        store = scratch / "converted.trace"
+    with temporary_folder(scratch) if cluster is None else nullcontext(cluster.folder) as folder:
+        store = folder / "converted.trace"
         try:
             with progress("converting") as report:
                 if cluster is None:
@@ -86,7 +96,62 @@ def opened(source: Path, jobs: int | None, cluster: Cluster | None = None) -> It
                     convert_with(cluster, source, store, progress=report)
         except StoreError as error:
             raise StoreError(
-                f"{str(error).splitlines()[0]}\n"
-                "  make room there, or set TMPDIR to a folder with more, or convert the trace to a store first"
+                f"{str(error).splitlines()[0]}\n  {MAKE_ROOM_IN_SHELL}, or convert the trace to a store first"
             ) from error
         yield Store(store)
+
+
+@contextmanager
+def piece(source: Path, part: Part, jobs: int | None) -> Iterator[Trace]:
+    """Open a store or an archive, or the piece of it that was asked for, as a trace until the context ends.
+
+    Raises
+    ------
+    SourceError, StoreError, AnalysisError
+        If it is neither, is damaged, or nothing can lie in the piece.
+    """
+    from tracecols.trace import Trace
+
+    with opened(source, jobs) as store:
+        trace = Trace(store.path, jobs=jobs)
+        with trace.piece(part.start, part.stop) if part.is_piece else nullcontext(trace) as found:
+            yield found
+
+
+def holds_cube(source: Path) -> bool:
+    """Say whether a source is to be read as a severity cube, of this or another tool: it is no store and no archive."""
+    from tracecols.converters.registry import find_anchor
+    from tracecols.errors import SourceError
+    from tracecols.store.layout import is_made_here
+
+    if is_made_here(source, "a severity cube"):
+        return True
+    if is_store(source):
+        return False
+    try:
+        find_anchor(source)
+    except SourceError:
+        return True
+    return False
+
+
+def cube_of(source: Path, jobs: int | None = None) -> SeverityCube:
+    """Read a severity cube; a store or an archive is analysed, and nothing of that is kept.
+
+    Raises
+    ------
+    TracecolsError
+        If it is none of these, or is damaged.
+    """
+    from tracecols.export.cube_read import read_cube
+
+    if holds_cube(source):
+        return read_cube(source)
+    from tracecols.analysis.opened import OpenedTrace
+    from tracecols.analysis.request import Request
+    from tracecols.analysis.run import run
+    from tracecols.cli.progress import compiling_ahead, progress
+    from tracecols.work.jobs import n_jobs
+
+    with compiling_ahead(n_jobs(jobs)), opened(source, jobs) as store:
+        return run(Request.of(names_of(source)), OpenedTrace(store, jobs), None, progress)

@@ -3,48 +3,74 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from tracecols.cli.options import bandwidth, finite, latency, size
+from tracecols.cli.options import bandwidth, share, size
 from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import Part, Written, grouped, option
 from tracecols.given.quantities import UNITS, quantity
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tracecols.replay.prediction import Prediction
 
 
 def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
-    """Read REGION=FACTOR."""
+    """Read REGION=SHARE."""
     result = {}
     for text in values:
         region, equals, value = text.rpartition("=")
         factor = quantity(value, UNITS["share"])
         if not (equals and region) or not math.isfinite(factor) or factor < 0:
             raise click.BadParameter(
-                f"{text!r} is not of the form REGION=FACTOR, such as solve=0.5, with a factor of at least 0"
+                f"{text!r} is not of the form REGION=SHARE, such as solve=0.5 or solve=50%, with a share of at least 0"
             )
         result[region] = factor
     return result
 
 
+@dataclass(frozen=True)
+class GivenChanges:
+    """What is different in the predicted run: the parameters of `Trace.what_if`."""
+
+    scale: dict[str, float]
+    latency: float | None
+    bandwidth: float | None
+    transfer: float | None
+    openmp: float | None
+    collectives: str
+    eager: int | None
+    balanced: bool
+    with_startup: bool
+
+
+@dataclass(frozen=True)
+class GivenTable:
+    """What is printed besides the runtimes."""
+
+    faster: float
+    rows: int
+    slack: bool
+
+
 @click.command("what-if")
 @click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
 @click.option(
-    "--scale", callback=factors, multiple=True, metavar="REGION=FACTOR",
-    help="Computation in a region, or pattern, and in what it calls takes FACTOR of its time; may be given several times.",
+    "--scale", callback=factors, multiple=True, metavar="REGION=SHARE",
+    help="Computation in a region, or pattern, and in what it calls takes this share of its time, such as 50% or 0.5; may be given several times.",
 )  # fmt: skip
-@click.option("--latency", callback=latency, metavar="TIME", help="Another network: what a message takes, such as 2us.")
+@option("latency", "Another network: what a message takes, such as 2us.")
 @click.option("--bandwidth", callback=bandwidth, metavar="RATE", help="Another network: such as 10GB/s.")
 @click.option(
-    "--transfer",
-    type=float,
-    callback=finite,
-    metavar="FACTOR",
-    help="What MPI takes beyond waiting; 0 is an ideal network.",
+    "--transfer", callback=share, metavar="SHARE", help="What MPI takes beyond waiting; 0 is an ideal network."
 )
-@click.option(
-    "--openmp", type=float, callback=finite, metavar="FACTOR", help="What OpenMP and locks take beyond waiting."
-)
+@click.option("--openmp", callback=share, metavar="SHARE", help="What OpenMP and locks take beyond waiting.")
 @click.option(
     "--collectives", type=click.Choice(["recorded", "dimemas"]), default="recorded", show_default=True,
     help="Who waits in collective operations; with --transfer 0, dimemas: everybody for all.",
@@ -53,53 +79,33 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     "--eager", callback=size, metavar="SIZE",
     help="With --transfer 0: messages of this size and more wait for their receives, smaller ones do not; such as 32KiB.",
 )  # fmt: skip
-@click.option("--whole-run", is_flag=True, help="Also what precedes MPI_Init and follows MPI_Finalize.")
+@option("with_startup", "Also what precedes MPI_Init and follows MPI_Finalize.", old=("--whole-run",))
 @click.option("--balanced", is_flag=True, help="Every process computes as much as the mean of all.")
+@option("within", "Only call paths of this region, or pattern, in the tables; the runtime is that of the run.")
+@option("start")
+@option("stop")
 @click.option(
-    "--faster",
-    type=float,
-    callback=finite,
-    default=0.5,
-    show_default=True,
-    metavar="FACTOR",
-    help="For the table of gains.",
-)
-@click.option(
-    "--rows",
-    type=click.IntRange(0),
-    default=15,
-    show_default=True,
-    help="Call paths in the table: those with most computation.",
-)
+    "--faster", callback=share, default="50%", show_default=True, metavar="SHARE",
+    help="Of the table of gains: the part of its time that a call path would still take.",
+)  # fmt: skip
+@option("rows", "Call paths in the table: those with most computation.", default=15)
 @click.option(
     "--slack", is_flag=True,
     help="In place of the table of gains: how much shorter call paths can become before another path through the program takes over.",
 )  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="NAME.trace", help="Write the re-timed trace as a store."
-)
-@click.option("--force", is_flag=True, help="Replace the store of another trace, or any file, with --output.")
-@click.option("--json", "as_json", is_flag=True, help="Print all numbers as JSON.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: one per core]")
+@option("output", "Write the re-timed trace as a store.", metavar="NAME.trace")
+@option("force", "Replace the store of another trace, or any file, with --output.")
+@option("as_json", "Print all numbers as JSON.")
+@option("jobs")
 @click.pass_context
+@grouped(changes=GivenChanges, part=Part, table=GivenTable, written=Written)
 def what_if(
     ctx: click.Context,
     source: Path,
-    scale: dict[str, float],
-    latency: float | None,
-    bandwidth: float | None,
-    transfer: float | None,
-    openmp: float | None,
-    collectives: str,
-    eager: int | None,
-    whole_run: bool,
-    balanced: bool,
-    faster: float,
-    rows: int,
-    slack: bool,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    changes: GivenChanges,
+    part: Part,
+    table: GivenTable,
+    written: Written,
     jobs: int | None,
 ) -> None:
     """Predict the runtime of a recorded run with faster code, another network or balanced processes, by replay.
@@ -115,42 +121,45 @@ def what_if(
       tracecols what-if run.trace --balanced -o balanced.trace
       tracecols what-if run.trace --slack
     """
-    from tracecols.cli.sources import opened, properties_of
-    from tracecols.report.prediction import plain, render, render_slack
+    from tracecols.cli.sources import piece, properties_of
     from tracecols.store.outputs import REPLAYED, check_not_read, store_output
-    from tracecols.trace import Trace
 
-    if slack and ctx.get_parameter_source("faster") is not ParameterSource.DEFAULT:
+    if table.slack and ctx.get_parameter_source("faster") is not ParameterSource.DEFAULT:
         raise click.UsageError("--faster: only for the table of gains, which --slack replaces")
+    output = written.output
     if output is not None:
         check_not_read(output, source)
-        store_output(output, {**properties_of(source), REPLAYED: ""}, force=force).check()
-    with opened(source, jobs) as store:
-        predicted = Trace(store.path, jobs=jobs).what_if(
-            scale,
-            latency=latency,
-            bandwidth=bandwidth,
-            transfer=transfer,
-            balanced=balanced,
-            openmp=openmp,
-            collectives=collectives,
-            eager=eager,
-            whole_run=whole_run,
+        store_output(output, {**properties_of(source), REPLAYED: ""}, force=written.force).check()
+    with piece(source, part, jobs) as trace:
+        given = dict(vars(changes))
+        predicted = trace.what_if(given.pop("scale"), whole_run=given.pop("with_startup"), **given)
+        found = (
+            predicted.slack(table.rows, part.within)
+            if table.slack
+            else predicted.savings(table.faster, table.rows, part.within)
         )
-        table = predicted.slack(rows) if slack else predicted.savings(faster, rows)
         if output is not None:
-            predicted.save(output, force=force)
-        if as_json:
-            import json
-
-            echo(json.dumps(plain(predicted, table, None if slack else faster), indent=1))
-            return
-        from tracecols.report.screen import Screen
-
-        console = Screen(soft_wrap=True, width=1000)
-        for part in render_slack(predicted, table) if slack else render(predicted, table, faster):
-            console.print(part)
-        if output is not None:
+            predicted.save(output, force=written.force)
+        print_prediction(predicted, found, None if table.slack else table.faster, as_json=written.as_json)
+        if output is not None and not written.as_json:
             echo(f"{output}")
-        for note in predicted.notes:
+        for note in () if written.as_json else predicted.notes:
             echo(f"note: {note}", err=True)
+
+
+def print_prediction(predicted: Prediction, table: pd.DataFrame, factor: float | None, *, as_json: bool) -> None:
+    """Print the runtimes of a prediction and a table: of gains, or, without a factor, of slack."""
+    from tracecols.report.prediction import plain, render, render_slack
+
+    if as_json:
+        import json
+
+        echo(json.dumps(plain(predicted, table, factor), indent=1))
+        return
+    from tracecols.report.screen import Screen, text_width
+
+    console = Screen(soft_wrap=True, width=1000)
+    width = text_width()
+    shown = render_slack(predicted, table, width) if factor is None else render(predicted, table, factor, width)
+    for item in shown:
+        console.print(item)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tracecols.earl.types import LOCKS, NUMBER, OF_END, OF_KIND, TYPES, WITHOUT_WINDOW, is_type
 from tracecols.enhance.dataflow.grouping import Segments, pair_nested
+from tracecols.enhance.dataflow.spill import write_array
 from tracecols.errors import StoreError
 from tracecols.given.files import check_regular, read_json
 from tracecols.schema import EventKind
@@ -196,7 +197,7 @@ class Builder:
         """Write a column in parts that follow each other."""
         with self.begin(name, dtype, n) as file:
             for part in parts:
-                part.astype(dtype, copy=False).tofile(file)
+                write_array(file, part.astype(dtype, copy=False))
 
     def reserve(self, name: str, dtype: Any, n: int) -> NDArray[Any]:
         """Return a column that is filled in any order."""
@@ -249,7 +250,7 @@ class Builder:
                 columns["region"] = self.regions(columns, first)
                 top[location] = self.final_top(columns, first)
                 for name, file in files.items():
-                    columns[name].astype(dtypes[name], copy=False).tofile(file)
+                    write_array(file, columns[name].astype(dtypes[name], copy=False))
         self.put("end", np.concatenate([*(e[0] for e in ends), np.zeros(0, np.int64)]))
         self.put("end.event", np.concatenate([*(e[1] for e in ends), np.zeros(0, np.int64)]))
         self.put("top", top)
@@ -342,7 +343,7 @@ class Builder:
                     if self.store.n_rows(name, location):
                         columns = self.store.read(name, location)
                         for column, file in files.items():
-                            columns[column].tofile(file)
+                            write_array(file, columns[column])
 
     def order(self) -> None:
         """Write the chronological order, window by window."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ from tracecols.export.cube3 import write_cube3
 from tracecols.export.cube_read import is_cube, read_cube
 from tracecols.export.cubex import write_cubex
 from tracecols.export.outputs import TREES, cube_output, table_output, text_output
-from tracecols.schema import EVENTS
+from tracecols.model.readable import readable_names
+from tracecols.schema import DEFINITIONS, EVENTS, Table
+from tracecols.schema.compound import CALL_PATHS
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.cube import SeverityCube
 from tracecols.store import Store
@@ -30,14 +32,14 @@ ROWS = 1 << 20
 
 
 def write_parquet(frame: pd.DataFrame, path: Path) -> None:
-    """Write a table as Parquet.
+    """Write a table as Parquet; `frame.attrs` may hold the units of its columns, and facts of the table.
 
     Every row group has those texts of a category only that occur in it: a million paths of call paths in each would be
     most of the file.
     """
     from tracecols.store.arrow import ParquetWriter
 
-    table = pa.Table.from_pandas(frame, preserve_index=False)
+    table = with_units(pa.Table.from_pandas(frame, preserve_index=False), frame.attrs)
     with ParquetWriter(path, table.schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
         for start in range(0, max(table.num_rows, 1), ROWS):
             rows = table.slice(start, ROWS)
@@ -45,6 +47,22 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
                 columns = [_own_texts(c.combine_chunks()) for c in rows.columns]
                 rows = pa.Table.from_arrays(columns, schema=table.schema)
             writer.write_table(rows, ROWS)
+
+
+def with_units(table: pa.Table, about: Mapping[Any, Any]) -> pa.Table:
+    """Return a table whose metadata say in what its columns are.
+
+    Parameters
+    ----------
+    about : mapping
+        `units`: by column its unit, metadata `unit` of the column. `facts`: texts by name, metadata of the table.
+    """
+    units = about.get("units", {})
+    fields = [
+        field.with_metadata({"unit": units[field.name]}) if units.get(field.name) else field for field in table.schema
+    ]
+    facts = {f"tracecols.{name}": str(value) for name, value in about.get("facts", {}).items()}
+    return table.cast(pa.schema(fields, {**(table.schema.metadata or {}), **facts}))
 
 
 def _own_texts(column: pa.Array) -> pa.Array:
@@ -210,6 +228,7 @@ def export(
     *,
     force: bool = False,
     unfolds: bool = False,
+    raw: bool = False,
     conventions: str = DEFAULT,
 ) -> None:
     """Write a severity cube, or a table of a store; the output's ending says the format.
@@ -227,6 +246,8 @@ def export(
         Replace a cube that was made in another way, or any file (`tracecols.store.outputs`).
     unfolds : bool
         Of a cube that is divided: phases become call paths (`severity.unfolded`).
+    raw : bool
+        Of a table of a store: its own columns, as SQL has them, in place of seconds, ranks, threads and names.
     conventions : str
         Of the tables of a store that differ with them: whose rules to follow.
 
@@ -262,9 +283,28 @@ def export(
 
     trace = Trace(Store(source).path)
     table = trace.catalog.check(table)
-    table_output(output, trace.catalog.declared(table).names, force=force).check()
-    # files hold what SQL and Parquet readers see: the table's own columns
-    frame = trace.frame(table, raw=True, conventions=conventions)
+    declared = trace.catalog.declared(table)
+    units = units_of(declared, raw=raw or table in DEFINITIONS or table == CALL_PATHS.name)
+    table_output(output, list(units), force=force).check()
+    frame = trace.frame(table, raw=raw, conventions=conventions)
     if table == EVENTS.name:
         frame = frame.reset_index()
+    clock = trace.manifest["clock"]
+    ticks = {"ticks_per_second": clock["resolution"], "origin": clock["origin"]} if "ticks" in units.values() else {}
+    frame.attrs |= {"units": units, "facts": {"table": table, **ticks}}
     write_table(frame, output, force=force)
+
+
+def units_of(table: Table, *, raw: bool) -> dict[str, str]:
+    """Return the columns of a table, each with its unit, empty for names and numbers: its own, or those for people.
+
+    Parameters
+    ----------
+    raw : bool
+        Its own columns.
+    """
+    found: dict[str, str] = {}
+    for column in table.columns:
+        names = () if raw else readable_names(table, column)
+        found |= dict.fromkeys(names, "s" if column.unit == "ticks" else "") if names else {column.name: column.unit}
+    return found

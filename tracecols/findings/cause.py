@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.findings.scenarios import Change
+from tracecols.findings.scenarios import Change, Scenarios
 
 KINDS = {
     "computation": "computation of single locations takes longer than that of their peers, or than what others do meanwhile",
@@ -47,7 +48,7 @@ class Cause:
     change : Change
         What mends it.
     gain : int
-        Ticks by which the run is shorter then.
+        Ticks by which the run is shorter then, as soon as that was tried.
     evidence : dict
         Quantities that prove it: numbers and lists of numbers by name.
     cells : tuple of (call paths, locations, ticks)
@@ -60,7 +61,7 @@ class Cause:
     call_path: int
     locations: NDArray[np.int64]
     change: Change
-    gain: int
+    gain: int = 0
     is_process: bool = False
     evidence: dict[str, Any] = field(default_factory=dict)
     cells: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
@@ -78,3 +79,10 @@ class Cause:
             "evidence": self.evidence,
             "explains": [part.tolist() for part in self.cells],
         }
+
+
+def tried(scenarios: Scenarios, causes: Sequence[Cause], mended: Sequence[Change] = ()) -> list[Cause]:
+    """Return the causes that gain something if they are mended, perhaps after other changes."""
+    for cause, gain in zip(causes, scenarios.gains([c.change for c in causes], mended), strict=True):
+        cause.gain = gain
+    return [c for c in causes if c.gain > 0]

@@ -6,7 +6,7 @@ become before something else takes over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.paths import is_repeated
-from tracecols.findings.cause import Cause
+from tracecols.findings.cause import Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.kernels.groups import count_in_groups
 from tracecols.once import once
@@ -119,9 +119,7 @@ class Computing:
         self._row = kept[np.argsort(c.call_path[kept], kind="stable")]
         self._call_path = c.call_path[self._row].astype(np.int64)
         self.process = np.asarray(model.facts.process, np.int64)
-        self.n_threads = np.bincount(
-            self.process[np.unique(s.graph.nodes.location)], minlength=int(self.process.max(initial=0)) + 1
-        )
+        self.n_threads = np.bincount(self.process[s.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
         self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
 
@@ -205,7 +203,7 @@ class Computing:
 
     def causes(self) -> list[Cause]:
         """Return what computation lets others wait, with what mending it would gain."""
-        if np.unique(self.scenarios.graph.nodes.location).size < 2:
+        if self.scenarios.locations.size < 2:
             # nobody waits
             return []
         alone = self._best(self.single, False)
@@ -248,20 +246,17 @@ class Computing:
         uneven = sizes.first(~alone, np.maximum(sizes.excess, sizes.changing))
         single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
         serial = sizes.first(inside & sizes.is_serial, sizes.most)
-        ways = ((uneven, self._uneven), (single, self._single), (serial, self._serial))
+        works = [[self.work(int(sizes.head[i]), includes_calls) for i in of] for of in (uneven, single, serial)]
         found = [
-            c for chosen, causes in ways for i in chosen for c in causes(self.work(int(sizes.head[i]), includes_calls))
+            *tried(self.scenarios, [c for w in works[0] for c in self._uneven(w)]),
+            *self._single(works[1]),
+            *tried(self.scenarios, [self._serial(w) for w in works[2]]),
         ]
         best: dict[int, Cause] = {}
         for c in found:
             if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
                 best[c.call_path] = c
         return list(best.values())
-
-    def _cause(self, kind: str, w: Work, who: NDArray[np.int64], change: Change, **more: object) -> Iterator[Cause]:
-        gain = self.scenarios.gain(change)
-        if gain > 0:
-            yield Cause(kind, w.call_path, who, change, gain, bool(more.pop("is_process", False)), dict(more))
 
     def _uneven(self, w: Work) -> Iterator[Cause]:
         """Yield the causes in work that several locations do: some take longer, all are uneven, or each time others
@@ -270,16 +265,16 @@ class Computing:
         if outliers.size:
             mine = np.isin(w.location, outliers)
             change = self.scenarios.less_computation(w.row[mine], self._excess(w, outliers)[mine])
-            yield from self._cause("computation", w, outliers, change, is_process=is_process)
+            yield Cause("computation", w.call_path, outliers, change, is_process=is_process)
         mean = w.total.mean()
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         less = (1 - mean / np.maximum(w.total, 1))[np.searchsorted(w.who, w.location)] * w.ticks
         if above.size and not np.array_equal(above, outliers):
-            yield from self._cause("imbalance", w, above, self.scenarios.less_computation(w.row, less))
+            yield Cause("imbalance", w.call_path, above, self.scenarios.less_computation(w.row, less))
         if w.table is not None and w.changing_excess > PREFERRED * (w.total.max() - mean):
             less = (w.table - w.table.mean(0)).ravel()
             nobody = np.zeros(0, np.int64)
-            yield from self._cause("changing", w, nobody, self.scenarios.less_computation(w.row, less))
+            yield Cause("changing", w.call_path, nobody, self.scenarios.less_computation(w.row, less))
 
     def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
         """Return the one location, or the threads of the one process, that take longer than all others, and whether it
@@ -306,25 +301,29 @@ class Computing:
         factor = np.minimum(w.total[is_other].mean() / np.maximum(w.total, 1), 1.0)
         return np.asarray((1 - factor[of]) * w.ticks, np.float64)
 
-    def _single(self, w: Work) -> Iterator[Cause]:
-        """Yield the cause that a location does what nobody else does, as much of it as lets others wait."""
-        all_of_it = self.scenarios.less_computation(w.row, w.ticks.astype(np.float64))
-        gain = self.scenarios.gain(all_of_it)
-        if gain <= 0:
-            return
+    def _single(self, works: Sequence[Work]) -> list[Cause]:
+        """Return the causes that a location does what nobody else does, as much of it as lets others wait."""
+        gains = self.scenarios.gains([self._shorter(w, 1.0) for w in works])
+        works = [w for w, gain in zip(works, gains, strict=True) if gain > 0]
+        gain = np.array([gain for gain in gains if gain > 0], np.int64)
         # the gain is a concave function of the part that is taken away: nearly all of it is had with less
-        low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
+        low, high = np.zeros(gain.size), np.ones(gain.size)
+        for _ in range(HALVINGS if works else 0):
             middle = (low + high) / 2
-            enough = self.scenarios.gain(self._shorter(w, middle)) >= 0.99 * gain
-            low, high = (low, middle) if enough else (middle, high)
-        yield from self._cause("computation", w, w.who, self._shorter(w, high), shorter=high)
+            enough = np.array(self.scenarios.gains(list(map(self._shorter, works, middle)))) >= 0.99 * gain
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        shorter = zip(works, high.tolist(), strict=True)
+        causes = [
+            Cause("computation", w.call_path, w.who, self._shorter(w, part), evidence={"shorter": part})
+            for w, part in shorter
+        ]
+        return tried(self.scenarios, causes)
 
     def _shorter(self, w: Work, part: float) -> Change:
         return self.scenarios.less_computation(w.row, part * w.ticks)
 
-    def _serial(self, w: Work) -> Iterator[Cause]:
-        """Yield the cause that masters compute alone; mended, all of their threads share the work."""
+    def _serial(self, w: Work) -> Cause:
+        """Return the cause that masters compute alone; mended, all of their threads share the work."""
         part = 1 - 1 / self.n_threads[self.process[w.location]]
         change = self.scenarios.less_computation(w.row, part * w.ticks)
         who = w.who
@@ -332,7 +331,7 @@ class Computing:
             who, _ = self._outliers(w)
             others = w.total[~np.isin(w.who, who)].mean()
             who = who if who.size and w.total[np.isin(w.who, who)].mean() > CLEARLY * others else who[:0]
-        elif np.unique(self.process[self.scenarios.graph.nodes.location]).size == 1:
+        elif np.unique(self.process[self.scenarios.locations]).size == 1:
             # the only master there is
             who = who[:0]
-        yield from self._cause("serial", w, who, change)
+        return Cause("serial", w.call_path, who, change)

@@ -115,7 +115,7 @@ class Evidence:
         of = of[(of < len(nodes)) & ~self._starts[np.minimum(of, len(nodes) - 1)]]
         if not of.size:
             return {}
-        ticks = np.sort(self.s.losses()[of])
+        ticks = np.sort(self.s.recorded_losses[of])
         ticks = ticks[ticks > 0]
         visits = self._visits(c.call_path)
         found: dict[str, Any] = {"n_calls": int(of.size), "visits": visits}

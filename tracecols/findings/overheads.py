@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
-from tracecols.findings.cause import Cause
+from tracecols.findings.cause import Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
@@ -34,24 +34,20 @@ BEYOND_WAITING = {
 
 def of_overheads(s: Scenarios) -> list[Cause]:
     """Return what would be gained without the time that calls take beyond waiting, by where the program makes them."""
-    return [c for kind, classes in BEYOND_WAITING.items() for c in _without_weights(s, kind, classes)]
+    return tried(s, [c for kind, classes in BEYOND_WAITING.items() for c in _without_weights(s, kind, classes)])
 
 
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
-    nodes = s.graph.nodes
-    mine = np.flatnonzero(s.in_window & np.isin(nodes.kind, [int(c) for c in classes]))
+    mine = np.flatnonzero(s.in_window & np.isin(s.graph.nodes.kind, [int(c) for c in classes]))
     for where, of in largest(s, mine, s.weight[mine]):
-        change = s.without_weight(of)
-        gain = s.gain(change)
-        if gain > 0:
-            yield Cause(kind, where, _outstanding(s, of) if kind != "regions" else NOBODY, change, gain)
+        yield Cause(kind, where, _outstanding(s, of) if kind != "regions" else NOBODY, s.without_weight(of))
 
 
 def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the one of several locations that most of the weight of some nodes is on; none if there is no such."""
     by_location = np.bincount(s.graph.nodes.location[nodes], s.weight[nodes], s.model.n_locations)
     most = int(by_location.argmax())
-    n_others = int(np.unique(s.graph.nodes.location).size) - 1
+    n_others = s.locations.size - 1
     others = by_location.sum() - by_location[most]
     is_one = (
         n_others > 0 and by_location[most] > 2 * others / n_others and by_location[most] > ALONE * by_location.sum()
@@ -85,14 +81,10 @@ def of_locks(s: Scenarios) -> list[Cause]:
     edge = edge[at_lock[g.edges.head[edge]]]
     if not edge.size:
         return []
-    waits = np.maximum(s.losses()[g.edges.head[edge]], 0)
-    found = []
-    for where, of in largest(s, g.edges.head[edge], waits):
-        change = Change(cut=edge[np.isin(g.edges.head[edge], of)])
-        gain = s.gain(change)
-        if gain > 0:
-            found.append(Cause("lock", where, NOBODY, change, gain))
-    return found
+    heads = g.edges.head[edge]
+    waits = np.maximum(s.recorded_losses[heads], 0)
+    cuts = ((where, edge[np.isin(heads, of)]) for where, of in largest(s, heads, waits))
+    return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut)) for where, cut in cuts])
 
 
 def of_barriers(s: Scenarios) -> list[Cause]:
@@ -115,16 +107,12 @@ def message_edges(s: Scenarios) -> NDArray[np.int64]:
 
 def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:
     """Return what would be gained, after other changes, if some edges kept nobody waiting: by where."""
-    heads = np.unique(s.graph.edges.head[edge])
+    heads = s.distinct(s.graph.edges.head[edge])
     heads = heads[s.in_window[heads]]
-    lost = s.losses(mended)
-    found = []
-    for where, of in largest(s, heads, lost[heads]):
-        change = Change(cut=edge[np.isin(s.graph.edges.head[edge], of)])
-        gain = s.gain(change, mended)
-        if gain > 0:
-            found.append(Cause(kind, where, NOBODY, change, gain))
-    return found
+    lost = s.losses(mended) if mended else s.recorded_losses
+    of_edge = s.graph.edges.head[edge]
+    cuts = ((where, edge[np.isin(of_edge, of)]) for where, of in largest(s, heads, lost[heads]))
+    return tried(s, [Cause(kind, where, NOBODY, Change(cut=cut)) for where, cut in cuts], mended)
 
 
 AT_ONCE = 0.2
@@ -144,24 +132,24 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     kept = np.flatnonzero((call >= 0) & (m.recv_post_enter >= 0) & (m.recv_post_enter != m.recv_enter))
     call = call[kept]
     head = call
-    wait = np.maximum(s.losses()[head], 0)
+    losses = s.recorded_losses
+    wait = np.maximum(losses[head], 0)
     gap = (m.recv_enter_time - m.recv_post_enter_time)[kept]
     mutual = _mutual(m.send_location[kept], m.send_enter_time[kept], m.recv_location[kept], m.recv_enter_time[kept])
     after = np.minimum(head + 1, len(nodes) - 1)
     follows = np.where(nodes.location[after] == nodes.location[head], s.weight[after], 0)
     found = []
     edges = message_edges(s)
-    for where, of in largest(s, np.unique(head), s.losses()[np.unique(head)]):
+    heads = s.distinct(head)
+    for where, of in largest(s, heads, losses[heads]):
         mine = np.isin(head, of)
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
             continue
         less = s.without_weight(of)
         change = Change(less.node, less.less, edges[np.isin(s.graph.edges.head[edges], of)])
-        gain = s.gain(change)
-        if gain > 0:
-            found.append(Cause("overlap", where, NOBODY, change, gain))
-    return found
+        found.append(Cause("overlap", where, NOBODY, change))
+    return tried(s, found)
 
 
 def _mutual(

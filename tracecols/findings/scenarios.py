@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.edges import EdgeCollector
+from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.findings.polling import collapsed
 from tracecols.findings.queues import queue_locks
 from tracecols.findings.windows import window_edges
-from tracecols.kernels.maxplus import BEGUN
+from tracecols.kernels import maxplus
+from tracecols.kernels import replay as kernels
+from tracecols.kernels.maxplus import BEGUN, CUT
 from tracecols.kernels.replay import IS_CALL
 from tracecols.once import once
 from tracecols.replay.events import Computation, regions_of_calls
@@ -25,8 +28,8 @@ from tracecols.replay.replay import Replay
 
 Rows = NDArray[np.int64]
 
-CUT = -(1 << 61)
-"""Lag of an edge that keeps nothing waiting."""
+MOST_NODES = 2
+"""How many nodes change in one sweep, at most, for each node that there is: 13 B for each."""
 
 RUN_TIME = (
     "mpi",
@@ -140,7 +143,8 @@ class Scenarios:
     def sweep(self, changes: Iterable[Change] = ()) -> Rows:
         """Return the times of the nodes after some changes together; (n_nodes,) int64."""
         changes = list(changes)
-        return self._ordered(changes).sweep(*self._changed(changes))
+        weight, lag = self._changed(changes)
+        return self._ordered(changes).sweep(np.maximum(weight, 0), lag)
 
     def _ordered(self, changes: Sequence[Change]) -> Graph:
         """Return the graph in which edges lead where some changes have them; the same if that contradicts others."""
@@ -154,6 +158,7 @@ class Scenarios:
         return g if result.stuck.any() else result
 
     def _changed(self, changes: Iterable[Change]) -> tuple[Rows, Rows]:
+        """Return weights, which may be negative, and lags after some changes."""
         weight, lag = self.weight, self.lag
         for c in changes:
             if c.node.size:
@@ -162,12 +167,41 @@ class Scenarios:
             if c.cut.size:
                 lag = lag.copy()
                 lag[c.cut] = CUT
-        return np.maximum(weight, 0), lag
+        return weight, lag
 
-    def gain(self, change: Change, besides: Sequence[Change] = ()) -> int:
-        """Return by how many ticks a change makes the run shorter, also after others."""
-        before = self.runtime if not besides else self.replay.runtime(self.sweep(besides))
-        return before - self.replay.runtime(self.sweep([*besides, change]))
+    def gain(self, change: Change) -> int:
+        """Return by how many ticks a change makes the run shorter."""
+        return self.gains([change])[0]
+
+    def gains(self, changes: Sequence[Change], besides: Sequence[Change] = ()) -> list[int]:
+        """Return by how many ticks each of some changes makes the run shorter, perhaps after others: several in one
+        sweep."""
+        tried = [*changes, Change()] if besides else [*changes]
+        in_order = [c for c in tried if not c.moved.size]
+        runtimes = self._runtimes(in_order, besides)
+        # those with edges that lead elsewhere have graphs of their own
+        runtimes += [self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to)])[0] for c in tried if c.moved.size]
+        by_change = dict(zip([*map(id, in_order), *(id(c) for c in tried if c.moved.size)], runtimes, strict=True))
+        before = by_change[id(tried[-1])] if besides else self.runtime
+        return [before - by_change[id(c)] for c in changes]
+
+    def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
+        """Return the runtimes after each of some changes, which move no edges, and after others: several in one
+        sweep."""
+        graph = self._ordered(besides)
+        weight, lag = self._changed(besides)
+        runtimes: list[int] = []
+        for some in bounded(np.array([c.node.size for c in changes], np.int64), MOST_NODES * weight.size):
+            for at in range(some.start, some.stop, maxplus.LANES):
+                together = changes[at : min(at + maxplus.LANES, some.stop)]
+                less = less_of(together, weight.size, lag.size)
+                runtimes += graph.runtimes(weight, lag, less, len(together)).tolist()
+        return runtimes
+
+    @once
+    def recorded_losses(self) -> Rows:
+        """The ticks that are no computation before each node in the recorded run; (n_nodes,) int64."""
+        return self.losses()
 
     def losses(self, changes: Sequence[Change] = ()) -> Rows:
         """Return the ticks that are no computation before each node after some changes; (n_nodes,) int64.
@@ -180,20 +214,25 @@ class Scenarios:
     def lost_and_idle(self, changes: Sequence[Change] = ()) -> tuple[Rows, Rows]:
         """Return the same, and apart from it how long threads wait for the begin of their teams."""
         weight, lag = self._changed(changes)
-        time = self._ordered(changes).sweep(weight, lag)
+        time = self._ordered(changes).sweep(np.maximum(weight, 0), lag) if changes else self.time
         nodes = self.graph.nodes
-        n = len(nodes)
-        since = np.zeros(n, np.int64)
-        since[1:] = time[1:] - time[:-1]
-        since[nodes.is_first] = 0
-        # threads that begin in a team for the first time idle since the start
-        new = nodes.is_first & self.begins_in_team
-        since[new] = np.maximum(time[new] - self.replay.window(time)[0], 0)
-        waits = np.maximum(np.where(self.in_window, since - weight[:n], 0), 0)
-        idle = np.where(self.begins_in_team, waits, 0)
-        is_computation = nodes.kind == NodeClass.COMPUTATION
-        lost = np.where(is_computation, waits, np.maximum(np.where(self.in_window, since, 0), 0)) - idle
-        return np.maximum(lost, 0), idle
+        lost, idle = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.int64)
+        begin = self.replay.window(time)[0]
+        kernels.find_losses(
+            nodes.location_start, time, weight, nodes.kind, self.in_window, self.begins_in_team, begin, lost, idle
+        )
+        return lost, idle
+
+    @once
+    def locations(self) -> Rows:
+        """The locations that have nodes; (n,) int64."""
+        return np.flatnonzero(np.diff(self.graph.nodes.location_start))
+
+    def distinct(self, nodes: NDArray[np.integer[Any]]) -> Rows:
+        """Return which nodes and hubs are among some; (n,) int64, ascending."""
+        result = np.zeros(self.weight.size, bool)
+        result[nodes] = True
+        return np.flatnonzero(result)
 
     @once
     def begins_in_team(self) -> NDArray[np.bool_]:
@@ -204,15 +243,40 @@ class Scenarios:
         return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
 
     def less_computation(self, rows: Rows, less: NDArray[np.floating[Any]]) -> Change:
-        """Return the change that takes ticks from rows of the computation."""
-        node = self.computation.node[rows]
-        total = np.bincount(node, less, len(self.graph.nodes))
-        changed = np.flatnonzero(total)
-        return Change(changed, np.rint(total[changed]).astype(np.int64))
+        """Return the change that takes ticks from rows of the computation, which ascend."""
+        node, total = np.empty(rows.size, np.int64), np.empty(rows.size)
+        n = kernels.sum_runs(self.computation.node[rows], less, node, total)
+        changed = np.flatnonzero(total[:n])
+        return Change(node[changed], np.rint(total[changed]).astype(np.int64))
 
     def without_weight(self, nodes: Rows) -> Change:
         """Return the change in which some nodes take no time beyond waiting."""
         return Change(nodes, self.weight[nodes])
+
+
+def less_of(changes: Sequence[Change], n_all: int, n_edges: int) -> maxplus.Less:
+    """Return changes, each of a scenario of its own, as the sweep takes them.
+
+    Parameters
+    ----------
+    n_all, n_edges : int
+        How many nodes and hubs, and edges, there are.
+    """
+    start, n = _starts([c.node for c in changes], n_all)
+    cut_start, n_cut = _starts([c.cut for c in changes], n_edges if any(c.cut.size for c in changes) else -1)
+    less = maxplus.Less(start, np.empty(n, np.uint8), np.empty(n, np.int64), cut_start, np.empty(n_cut, np.uint8))
+    at, cut_at = start.copy(), cut_start.copy()
+    for k, c in enumerate(changes):
+        maxplus.place_less(c.node, c.less, k, at, less)
+        maxplus.place_cuts(c.cut, k, cut_at, less)
+    return less
+
+
+def _starts(parts: Sequence[Rows], n: int) -> tuple[NDArray[np.int32], int]:
+    """Return where the entries of each of n things begin, one past the last being their number, and this number."""
+    count = np.bincount(np.concatenate(parts), minlength=n + 1)[: n + 1]
+    stop = np.cumsum(count, dtype=np.int32)
+    return stop - count.astype(np.int32), int(stop[-1]) if stop.size else 0
 
 
 def _with_edges(graph: Graph, tail: Rows, head: Rows, without: NDArray[np.bool_]) -> Graph:

@@ -17,6 +17,7 @@ from tracecols.findings.measurement import of_measurement
 from tracecols.findings.order import of_order
 from tracecols.findings.overheads import of_barriers, of_locks, of_messages, of_overheads, of_overlap
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 
@@ -36,8 +37,9 @@ others, as another order of receives needs no other work."""
 OWN = 0.3
 """Part of its gain that a cause must have besides those before it, not to be the same in other words."""
 
-LARGEST = 1 << 22
-"""Events of a trace up to which its causes are tried by replay, which takes about as long as the analysis."""
+MOST_CALLS = 1 << 21
+"""Call instances of a trace up to which its causes are tried by replay: up to there that takes less time than the
+analysis, and half a gigabyte for each million besides."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:
@@ -77,16 +79,24 @@ def find_causes(replay: Replay) -> list[Cause]:
 def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> list[Cause]:
     """Add candidates to the causes before, the best first, but those which these have explained."""
     chosen = list(before)
-    for c in sorted(candidates, key=lambda c: (-c.gain * DISCOUNT.get(c.kind, 1), c.kind, c.call_path)):
-        least = VAGUE.get(c.kind, LEAST) * s.runtime
-        if len(chosen) == N_CAUSES:
-            break
-        if c.gain < least:
-            continue
-        besides = s.gain(c.change, [other.change for other in chosen]) if chosen else c.gain
-        if besides >= max(OWN * c.gain, least):
-            chosen.append(c)
+    left = sorted(candidates, key=lambda c: (-c.gain * DISCOUNT.get(c.kind, 1), c.kind, c.call_path))
+    left = [c for c in left if c.gain >= _least(s, c)]
+    while left and len(chosen) < N_CAUSES:
+        together = left[: maxplus.LANES - 1]
+        besides = [c.gain for c in together]
+        if chosen:
+            besides = s.gains([c.change for c in together], [c.change for c in chosen])
+        # what follows the first that gains something besides those before has that one before it, too
+        enough = [g >= max(OWN * c.gain, _least(s, c)) for c, g in zip(together, besides, strict=True)]
+        n = enough.index(True) + 1 if any(enough) else len(together)
+        chosen += together[n - 1 : n] if any(enough) else []
+        left = left[n:]
     return chosen
+
+
+def _least(s: Scenarios, c: Cause) -> float:
+    """Return the ticks that a cause must gain to be one."""
+    return VAGUE.get(c.kind, LEAST) * s.runtime
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
@@ -121,10 +131,10 @@ def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
 
 
 def has_causes(model: Model) -> bool:
-    """Say whether the causes of a trace are looked for: it is not too large, and no device executes a part."""
+    """Say whether the causes of a trace are looked for: not too many calls may wait, and no device executes a part."""
     is_device = np.flatnonzero(model.locations.is_device).tolist()
-    n_events = int(model.store.manifest["n_events"])
-    return n_events <= LARGEST and not any(model.store.n_rows("events", i) for i in is_device)
+    n_calls = sum(scan.n_calls for scan in model.scans)
+    return n_calls <= MOST_CALLS and not any(model.store.n_rows("events", i) for i in is_device)
 
 
 def facts_of_causes(replay: Replay) -> dict[str, Any] | None:

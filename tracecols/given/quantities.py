@@ -9,7 +9,8 @@ import re
 UNITS: dict[str, dict[str, float]] = {
     "seconds": {"": 1, "s": 1, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9},
     "bytes": {
-        "": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+        "": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
+        "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
     },
     "share": {"": 1, "%": 0.01},
     "rank": {"": 1},
@@ -36,6 +37,15 @@ def quantity(text: float | str, units: dict[str, float]) -> float:
         return math.nan
 
 
+def in_bytes(text: str) -> int | None:
+    """Return a size such as 4GB, 512MiB or 32768 in bytes; None if it is none. Bytes have a capital B, since 4Gb are
+    bits."""
+    found = quantity(text, UNITS["bytes"])
+    if not math.isfinite(found) or found < 0 or re.search(r"[kKmMgGtT]i?b\s*$", text):
+        return None
+    return round(found)
+
+
 def in_words(value: float, counts: str) -> str:
     """Return a number as text, with a unit of suitable size.
 
@@ -46,9 +56,10 @@ def in_words(value: float, counts: str) -> str:
     """
     if counts == "share":
         return f"{value:.1%}"
-    for name, factor in {"seconds": (("s", 1), ("ms", 1e-3), ("us", 1e-6)), "bytes": (("MB", 1e6), ("kB", 1e3))}.get(
-        counts, ()
-    ):
+    for name, factor in {
+        "seconds": (("s", 1), ("ms", 1e-3), ("us", 1e-6)),
+        "bytes": (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)),
+    }.get(counts, ()):
         if value >= factor:
             return f"{value / factor:.3g} {name}"
     return f"{value * 1e9:.3g} ns" if counts == "seconds" else f"{value:.3g} B" if counts == "bytes" else f"{value:g}"

@@ -447,6 +447,8 @@ class ScanTask:
         Threads for each group.
     spill : Spill
         Where the scans are kept, by their locations.
+    memory : int, optional
+        Bytes for each task of the steps within processes.
     """
 
     definitions: Definitions
@@ -454,6 +456,7 @@ class ScanTask:
     divider: Divider
     jobs: int
     spill: Spill
+    memory: int | None = None
     name = "scan"
 
     def __call__(self, number: int, report: Report) -> None:
@@ -461,7 +464,7 @@ class ScanTask:
 
         def scan() -> dict[int, LocationScan]:
             given = d.store, d.regions, d.locations, d.order, d.first_rows
-            scans = scan_locations(*given, self.jobs, spill, report, self.divider, members)
+            scans = scan_locations(*given, self.jobs, spill, report, self.divider, members, self.memory)
             return dict(zip(members.tolist(), scans, strict=True))
 
         spill.get("scan", number, scan)
@@ -520,7 +523,9 @@ def _scan(
         groups = [np.sort(group) for group in plan_processes(groups[0], n_events, d.process, size)]
     jobs = executor.jobs if executor.folder is None else 1
     began = monotonic()
-    for _ in executor.map(ScanTask(d, tuple(groups), divider, jobs, spill), range(len(groups)), report):
+    for _ in executor.map(
+        ScanTask(d, tuple(groups), divider, jobs, spill, executor.memory), range(len(groups)), report
+    ):
         pass
     if monotonic() - began > LONG:
         give_back()

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.partitions import Division
+from tracecols.enhance.dataflow.spill import write_array
 from tracecols.enhance.dataflow.steps import BUCKET, RECEIVE
 from tracecols.enhance.scan.facts import Facts
 from tracecols.model.model import Model, Progress
@@ -345,7 +346,7 @@ def write_positions(facts: Facts, folder: Path) -> tuple[Path, str]:
     times, positions = folder / "time", folder / "pos"
     with times.open("wb") as file:
         for location in range(facts.n_locations):
-            store.read("events", location, ["time"])["time"].tofile(file)
+            write_array(file, store.read("events", location, ["time"])["time"])
     with positions.open("wb") as file:
         file.truncate(n * dtype.itemsize)
     if n:

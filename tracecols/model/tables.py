@@ -10,10 +10,25 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes import charges, delays, index, operations, pairs, periods, points, segments, stretches, sweep
+from tracecols.causes import (
+    charges,
+    delays,
+    device_chains,
+    device_costs,
+    device_operations,
+    device_path,
+    index,
+    operations,
+    pairs,
+    periods,
+    points,
+    segments,
+    stretches,
+    sweep,
+)
 from tracecols.enhance import conditions as clock_conditions
-from tracecols.enhance import devices
 from tracecols.enhance.dataflow.steps import Step, collect
+from tracecols.enhance.devices import tables as device_tables
 from tracecols.enhance.mpi import collectives, file_operations, messages, nonblocking, windows
 from tracecols.enhance.scan import instances
 from tracecols.enhance.scan.scan import ACTION
@@ -23,8 +38,9 @@ from tracecols.schema import EventKind, Table, causes, clocks, compound
 
 STEPS = collect(
     (
-        instances, constructs, devices, created, locks, messages, collectives, windows, nonblocking, file_operations,
-        clock_conditions, points, operations, pairs, index, segments, delays, periods, sweep, stretches, charges,
+        instances, constructs, device_tables, created, locks, messages, collectives, windows, nonblocking, file_operations,
+        clock_conditions, points, operations, pairs, index, segments, delays, periods, sweep, stretches, charges, device_operations,
+        device_chains, device_costs, device_path,
     )
 )  # fmt: skip
 """In an order in which they can run."""
@@ -125,6 +141,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(causes.DELAY_PAIRS),
             TableSpec(causes.CRITICAL_PATH),
             TableSpec(causes.ROOT_CAUSES, order=("property", "call_path", "location")),
+            TableSpec(causes.DEVICE_CAUSES),
             TableSpec(causes.RUN_CAUSES),
         )
     }

@@ -48,10 +48,12 @@ CALLED_N_TO_N = called("(?i:mpi(.*_all.*|_reduce_scatter))")
 class Chosen(Participants):
     """The participants of the operations of some kinds on communicators of two or more."""
 
-    def __init__(self, model: Model, m: CompoundTable, ops: Iterable[str], regions: RegionRule | None) -> None:
+    def __init__(
+        self, model: Model, m: CompoundTable, ops: Iterable[str], regions: RegionRule | None, on_device: bool = False
+    ) -> None:
         c = model.collectives
         if regions is None:
-            chosen = of_operations(c, m, ops)
+            chosen = of_operations(c, m, ops, on_device)
         else:
             first = np.full(len(c), -1, np.int64)
             order = model.order.argsort(m.end, m.end_time)[::-1]
@@ -75,31 +77,35 @@ class Chosen(Participants):
 
 
 def last_in_barrier(
-    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
+    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Causes:
     """Find who begins barriers last."""
-    c = Chosen(model, m, BARRIER, operations)
+    c = Chosen(model, m, BARRIER, operations, on_device)
     return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
 
 
-def last_to_reduce(model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None) -> Causes:
+def last_to_reduce(
+    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
+) -> Causes:
     """Find the last of those that send in n-to-1 operations; for EXPERT the first of the others."""
-    c = Chosen(model, m, N_TO_ONE, operations)
+    c = Chosen(model, m, N_TO_ONE, operations, on_device)
     return c.causes(m, matches, c.earliest(~c.is_root) if c.by_call else c.latest(c.sent > 0))
 
 
-def root_of(model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None) -> Causes:
+def root_of(
+    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
+) -> Causes:
     """Find the roots of 1-to-n operations."""
-    c = Chosen(model, m, ONE_TO_N, operations)
+    c = Chosen(model, m, ONE_TO_N, operations, on_device)
     return c.causes(m, matches, c.latest(c.is_root & (c.by_call | (c.sent > 0))))
 
 
 def last_to_exchange(
-    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None
+    model: Model, m: CompoundTable, matches: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Causes:
     """Find who begins n-to-n operations last: of all if all were inside at the same time, else of those that send; for
     EXPERT of all."""
-    c = Chosen(model, m, N_TO_N, operations)
+    c = Chosen(model, m, N_TO_N, operations, on_device)
     everybody = np.ones(c.row.size, bool)
     if c.by_call:
         return c.causes(m, matches, c.latest(everybody))
@@ -149,9 +155,11 @@ def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) 
     advice="Balance the work in front of the barrier, or remove it.", delay="delay_barrier_aggregate",
     is_lost_in_reference=True,
 )  # fmt: skip
-def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
+def barrier_wait(
+    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
+) -> Matches:
     """From own begin to the latest begin, within the operation."""
-    c = Chosen(model, m, BARRIER, operations)
+    c = Chosen(model, m, BARRIER, operations, on_device)
     return c.matches(parent, c.wait(c.max(c.begin)))
 
 
@@ -162,10 +170,10 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, operations:
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
 def barrier_completion(
-    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None
+    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Matches:
     """From the earliest end to own end."""
-    c = Chosen(model, m, BARRIER, operations)
+    c = Chosen(model, m, BARRIER, operations, on_device)
     return c.matches(parent, c.completion(c.max(c.begin), c.min(c.end)))
 
 
@@ -177,9 +185,11 @@ def barrier_completion(
     advice="Let the root do other work first, or balance the work of the others.", delay="delay_n21_aggregate",
     is_lost_in_reference=True,
 )  # fmt: skip
-def early_reduce(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
+def early_reduce(
+    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
+) -> Matches:
     """From the root's begin to the latest begin of those that send; for EXPERT to the earliest of the others."""
-    c = Chosen(model, m, N_TO_ONE, operations)
+    c = Chosen(model, m, N_TO_ONE, operations, on_device)
     if c.by_call:
         # at least until the first of the others
         return c.matches(parent, np.where(c.is_root, c.wait(c.earliest_begin(~c.is_root)), 0))
@@ -207,9 +217,11 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Let the root begin earlier, or choose the process that is ready first.", delay="delay_12n_aggregate",
     is_lost_in_reference=True,
 )  # fmt: skip
-def late_broadcast(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
+def late_broadcast(
+    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
+) -> Matches:
     """From own begin to the root's begin."""
-    c = Chosen(model, m, ONE_TO_N, operations)
+    c = Chosen(model, m, ONE_TO_N, operations, on_device)
     root = c.latest_begin(c.is_root & (c.by_call | (c.sent > 0)))
     receives = ~c.is_root & (c.by_call | (c.received > 0))
     return c.matches(parent, np.where(receives, c.wait(root), 0))
@@ -222,9 +234,11 @@ def late_broadcast(model: Model, m: CompoundTable, parent: Matches, *, operation
     expert={"since": "enter_time", "operations": CALLED_N_TO_N, "cause": partial(last_to_exchange, operations=CALLED_N_TO_N)},
     advice="Balance the work in front of the operation.", delay="delay_n2n_aggregate", is_lost_in_reference=True,
 )  # fmt: skip
-def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None) -> Matches:
+def wait_at_n_to_n(
+    model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
+) -> Matches:
     """From own begin to the latest begin of the senders, within the operation."""
-    c = Chosen(model, m, N_TO_N, operations)
+    c = Chosen(model, m, N_TO_N, operations, on_device)
     if c.by_call:
         return c.matches(parent, c.wait(c.max(c.begin)))
     until, _, takes_part = synchronised(c)
@@ -237,9 +251,9 @@ def wait_at_n_to_n(model: Model, m: CompoundTable, parent: Matches, *, operation
     Pattern("collective_members", until="end_time"), is_wait=False,
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
 )  # fmt: skip
-def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches, *, on_device: bool = False) -> Matches:
     """From the earliest end to own end."""
-    c = Chosen(model, m, N_TO_N, None)
+    c = Chosen(model, m, N_TO_N, None, on_device)
     until, earliest_end, takes_part = synchronised(c)
     return c.matches(parent, np.where(takes_part, c.completion(until, earliest_end), 0))
 
@@ -305,7 +319,7 @@ def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Neither sends nor receives, and is no operation on handles: recorders before Score-P 8 have no records of
     these."""
     is_of_handles = np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in HANDLES])
-    return parent.counted((m.sent == 0) & (m.received == 0) & ~is_of_handles)
+    return parent.counted((m.sent == 0) & (m.received == 0) & ~is_of_handles & ~m.on_device)
 
 
 @declare(
@@ -314,7 +328,7 @@ def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )  # fmt: skip
 def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends and receives."""
-    return parent.counted((m.sent != 0) & (m.received != 0))
+    return parent.counted((m.sent != 0) & (m.received != 0) & ~m.on_device)
 
 
 @declare(
@@ -323,7 +337,7 @@ def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )  # fmt: skip
 def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends only."""
-    return parent.counted((m.sent != 0) & (m.received == 0))
+    return parent.counted((m.sent != 0) & (m.received == 0) & ~m.on_device)
 
 
 @declare(
@@ -332,7 +346,7 @@ def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )  # fmt: skip
 def as_destination(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Receives only."""
-    return parent.counted((m.sent == 0) & (m.received != 0))
+    return parent.counted((m.sent == 0) & (m.received != 0) & ~m.on_device)
 
 
 @declare(
@@ -341,7 +355,7 @@ def as_destination(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )  # fmt: skip
 def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes sent."""
-    return parent.where(m.sent > 0, severity=m.sent)
+    return parent.where((m.sent > 0) & ~m.on_device, severity=m.sent)
 
 
 @declare(
@@ -350,7 +364,7 @@ def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 )  # fmt: skip
 def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes received."""
-    return parent.where(m.received > 0, severity=m.received)
+    return parent.where((m.received > 0) & ~m.on_device, severity=m.received)
 
 
 @declare(

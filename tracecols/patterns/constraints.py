@@ -80,6 +80,11 @@ class Constraint:
     find: Callable[[Model, Names], Found]
     source: str
 
+    @property
+    def is_of_clocks(self) -> bool:
+        """Whether clocks that disagree violate it."""
+        return self.holds.endswith("(clocks)")
+
 
 @dataclass(frozen=True)
 class Violation:

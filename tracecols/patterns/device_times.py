@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.regions import DEVICE_PARADIGMS
-from tracecols.enhance.devices import IDLE, KERNEL, covered
+from tracecols.enhance.devices.intervals import IDLE, KERNEL
+from tracecols.enhance.devices.spans import covered
 from tracecols.model.model import Model
 from tracecols.severity.cells import Cells
 

@@ -11,7 +11,9 @@ import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import COPY, LAUNCH, MANAGEMENT, MEMORY, SYNCHRONIZATION, WAIT, Regions
-from tracecols.enhance.devices import COPYING, IDLE, KERNEL, TO_DEVICE, TO_HOST, WITHIN_DEVICES
+from tracecols.enhance.devices.calls import TO_DEVICE, TO_HOST, WITHIN_DEVICES
+from tracecols.enhance.devices.intervals import COPYING, IDLE, KERNEL
+from tracecols.enhance.devices.synchronisations import waits_of_hosts
 from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.region_rules import RegionRule
 from tracecols.model.model import Model
@@ -94,6 +96,24 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The host waits for the kernel or copy that was pending and ended last."""
     wait = waiting(m)
     return parent.where(~m.is_copy & (wait > 0), severity=wait)
+
+
+def waits_in(model: Model, m: CompoundTable, parent: Matches, *, copies: bool) -> Matches:
+    """From the ENTER of the call, also where the operation has not begun by then."""
+    _, wait = waits_of_hosts(model.facts, m, model.copies)
+    return parent.where((m.is_copy == copies) & (wait > 0), severity=wait)
+
+
+for id, of, title, summary, copies in (
+    ("device_sync_wait", "device_synchronization", "Wait for Device", "synchronisations", False),
+    ("device_copy_sync_wait", "device_copy_calls", "Wait for Device", "blocking copies", True),
+):
+    declare(
+        id, of, title, f"Time in {summary} until the last operation that they wait for has ended.",
+        Pattern("device_syncs", since="enter_time"), overlaps=True, scalasca=None, exact={"copies": copies},
+        delay="delay_device_sync_aggregate",
+        advice="See what on the device, or which other rank, is waited for: delay costs name it.",
+    )(waits_in)  # fmt: skip
 
 
 @declare(

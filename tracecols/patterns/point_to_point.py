@@ -24,6 +24,12 @@ NEVER_LATE = either(called("mpi_test.*"), called("(?i:mpi_wait(all|some))"))
 """Calls whose receives EXPERT takes for no late senders' victims."""
 
 
+def on_host(model: Model, matches: Matches) -> NDArray[np.bool_]:
+    """Say which matches are on CPUs: messages of kernels on streams are counted elsewhere (`patterns.nccl`)."""
+    found: NDArray[np.bool_] = ~model.locations.is_device[matches.location]
+    return found
+
+
 @declare(
     "mpi_latesender", "mpi_point2point", "Late Sender", "Time a receive waits because its message was sent late.",
     Pattern("messages", since="recv_enter_time", cause=Cause("send_location", "send_call_path", "send_enter_time")),
@@ -203,7 +209,7 @@ for name, late, overtaken, waits_long, title in (
     )  # fmt: skip
     def sends(model: Model, s: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Sends with or without payload."""
-        return parent.counted((s.length != 0) == has_payload)
+        return parent.counted(((s.length != 0) == has_payload) & on_host(model, parent))
 
     @declare(
         waits_long, f"{name}_send", "Late Receivers", f"Number of Late Receivers in {title}.",
@@ -221,7 +227,7 @@ for name, late, overtaken, waits_long, title in (
     )  # fmt: skip
     def receives(model: Model, r: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Receives with or without payload, also those that found no send, as sends count that found no receive."""
-        return parent.counted((r.length != 0) == has_payload)
+        return parent.counted(((r.length != 0) == has_payload) & on_host(model, parent))
 
     @declare(
         late, f"{name}_recv", "Late Senders", f"Number of Late Senders in {title}.",
@@ -251,7 +257,7 @@ for name, late, overtaken, waits_long, title in (
 )  # fmt: skip
 def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     """Length of every message, at the call that starts its send."""
-    return parent.where(s.length > 0, severity=s.length)
+    return parent.where((s.length > 0) & on_host(model, parent), severity=s.length)
 
 
 @declare(
@@ -260,7 +266,7 @@ def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
 )  # fmt: skip
 def bytes_received(model: Model, r: CompoundTable, parent: Matches) -> Matches:
     """Length of every message as sent, else as received, at the call that completes its receive."""
-    return parent.where(r.length > 0, severity=r.length)
+    return parent.where((r.length > 0) & on_host(model, parent), severity=r.length)
 
 
 NOTES = {

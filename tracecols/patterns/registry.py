@@ -14,6 +14,7 @@ from tracecols.patterns import (
     devices,
     files,
     mpi,
+    nccl,
     point_to_point,
     profile,
     root_causes,
@@ -24,13 +25,14 @@ from tracecols.patterns import (
 )
 from tracecols.patterns.base import Conventions, Family, Property
 from tracecols.patterns.found_by import Computed, InRegions, Pattern, Rest, SumOf
+from tracecols.schema.enums import NCCL
 from tracecols.schema.properties import PARTS, VISITS
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property, find_several, fitting
 
 FAMILIES: tuple[Family, ...] = (
     profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, shmem.FAMILY, threads.FAMILY,
-    files.FAMILY, root_causes.FAMILY, windows.FAMILY, devices.FAMILY,
+    files.FAMILY, root_causes.FAMILY, windows.FAMILY, devices.FAMILY, nccl.FAMILY,
 )  # fmt: skip
 """What is declared, in this order: roots and siblings follow each other as they are declared."""
 
@@ -54,6 +56,7 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
     "grid": wavefront.has_grid,
     "windows": lambda model: bool(host_windows(model.facts).any()),
     "devices": lambda model: bool(model.locations.is_device.any()),
+    "nccl": lambda model: bool((model.regions.paradigm[model.call_paths.region] == NCCL).any()),
     "file_handles": has_file_handles,
     "device_calls": lambda model: bool((model.regions.device_call[model.call_paths.region] >= 0).any()),
     "shmem_calls": lambda model: bool((model.regions.paradigm[model.call_paths.region] == "shmem").any()),

@@ -20,7 +20,15 @@ from tracecols.patterns.base import Family, Findings, Property
 from tracecols.patterns.found_by import Charged, Computed, Derived, SumOf
 from tracecols.patterns.periods import divide_like
 from tracecols.patterns.profile import of_all_periods
-from tracecols.schema.causes import CHARGED, DELAY_IDS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
+from tracecols.schema.causes import (
+    CHARGED,
+    DELAY_IDS,
+    DEVICE_CAUSES,
+    DEVICE_CHARGED,
+    ROOT_CAUSES,
+    RUN_CAUSES,
+    UNKNOWN_DELAYS,
+)
 from tracecols.severity.axes import CallAxis, PropertyAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.reduction import reduce_at, reduce_upwards
@@ -30,7 +38,7 @@ declare = FAMILY.declare
 
 CHARGED_IN = {
     name: ROOT_CAUSES.name if name in CHARGED[: 2 * len(DELAY_IDS) + 1] else RUN_CAUSES.name for name in CHARGED
-}
+} | dict.fromkeys(DEVICE_CHARGED, DEVICE_CAUSES.name)
 """By property: the table with what call paths are charged with."""
 
 ROUNDING = 2.0**-48
@@ -39,7 +47,7 @@ ROUNDING = 2.0**-48
 ONLY_EXACT: dict[str, Any] = {"scalasca": None, "exact": {}}
 """Of properties that the reference does not have."""
 
-UNKNOWN = tuple(DELAY_IDS[name] for name in UNKNOWN_DELAYS)
+UNKNOWN = (*(DELAY_IDS[name] for name in UNKNOWN_DELAYS), "delay_device_nxn", "delay_device_sync")
 """Properties of delays that the reference does not know of."""
 
 BALANCE = "Balance the work of processes or threads on these call paths."
@@ -61,6 +69,10 @@ declare("delay_omp", "delay", "OpenMP", "Waiting time of other threads.", SumOf(
 declare(
     "delay_threads", "delay", "Threads", "Waiting time of other threads for locks and for threads to end.", SumOf(),
     **ONLY_EXACT,
+)  # fmt: skip
+declare(
+    "delay_device", "delay", "Devices", "Waiting time of kernels for those of other ranks, and of hosts for devices.",
+    SumOf(), needs="devices", **ONLY_EXACT,
 )  # fmt: skip
 for what, parent, title, waits in (
     ("delay_latesender", "delay_p2p", "Late Sender", "of receivers for late senders"),
@@ -85,6 +97,8 @@ for what, parent, title, waits in (
     ("delay_management", "delay_mpi", "Communicator Management", "in the creation and freeing of communicators"),
     ("delay_file", "delay_mpi", "Files", "in collective calls for files"),
     ("delay_shmem", "delay", "SHMEM", "in collective operations and for locks of SHMEM"),
+    ("delay_device_nxn", "delay_device", "Wait at N x N", "of kernels in n-to-n operations and barriers"),
+    ("delay_device_sync", "delay_device", "Synchronization", "of hosts for kernels and copies"),
 ):
     only = ONLY_EXACT if what in UNKNOWN else {}
     declare(

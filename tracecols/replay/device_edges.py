@@ -1,5 +1,6 @@
-"""What waits for what where devices execute a part: an operation on a stream for the call that launches it, and calls
-that synchronise for the last operation before them."""
+"""What waits for what where devices execute a part: an operation on a stream for the call that launches it and for
+operations on other streams, calls that synchronise for the last operation before them. Kernels that communicate wait for
+those of other ranks (`replay.graph`)."""
 
 from __future__ import annotations
 
@@ -17,13 +18,19 @@ WITHOUT_LAUNCH = "kernels and copies whose launching calls are not recorded, beg
 def add_device_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
     """Add the edges between hosts and the streams of devices; count what has none.
 
-    That operations wait for others on other streams is not recorded.
+    That operations wait for others on other streams is concluded from the calls that ask for it
+    (`causes.device_operations`).
     """
     n_unknown = 0
     for table, launch, begin in ((model.kernels, "launch_enter", "enter"), (model.copies, "copy_enter", "event")):
         tail = nodes.at(table[launch])
         n_unknown += int((tail < 0).sum())
         found.add_in_order(tail, nodes.at(table[begin]), nodes.time)
+    depends = model.get("device_operations").dependencies
+    for stream in np.unique(depends.location).tolist():
+        at = np.flatnonzero(depends.location == stream)
+        tail = _last_before(nodes, stream, depends.end[at])
+        found.add(tail, nodes.at(depends.row[at]), is_inferred=True)
     syncs = model.device_syncs
     if len(syncs):
         leave = nodes.at(syncs.exit)

@@ -16,6 +16,7 @@ from tracecols.enhance.scan.scan import ACTION
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
+from tracecols.once import once
 from tracecols.replay.nodes import Nodes, mpi_regions
 from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 
@@ -87,7 +88,7 @@ class Computation:
     of_node: NDArray[np.int32]
     before_node: NDArray[np.int32]
 
-    @property
+    @once
     def node(self) -> NDArray[np.int64]:
         """The node of every row; (n,) int64."""
         return np.repeat(np.arange(self.of_node.size), np.diff(self.start))

@@ -55,12 +55,12 @@ DROPPED = "inferred waits of senders for receivers, or for locks, that contradic
 UNPLACED = "messages and participants outside of MPI calls, left out"
 
 
-def unchanged(nodes: Nodes) -> maxplus.Changes:
-    """Return the changes of the one scenario that is the recorded run."""
+def unchanged(nodes: Nodes, less: maxplus.Less = maxplus.NO_LESS) -> maxplus.Changes:
+    """Return the changes of scenarios that are the recorded run, but for what single nodes take less."""
     nothing = np.zeros(0, np.int32)
     return maxplus.Changes(
-        np.ones((1, 1, maxplus.WAITING + 1)), nothing.reshape(1, 0), nothing.reshape(1, 0), nothing,
-        nodes.location_start, nothing, nothing, np.zeros(0, np.int64), np.zeros((0, 2)), 1,
+        np.ones((0, 1, maxplus.WAITING + 1)), nothing.reshape(0, 0), nothing.reshape(0, 0), nothing,
+        nodes.location_start, nothing, nothing, np.zeros(0, np.int64), np.zeros((0, 2)), 1, less,
     )  # fmt: skip
 
 
@@ -145,13 +145,33 @@ class Graph:
         )
         return self._swept(given, unchanged(self.nodes), 1, is_whole=True)[2][: len(self.nodes)]
 
+    def runtimes(self, weight: Rows, lag: Rows, less: maxplus.Less, k: int) -> Rows:
+        """Return the runtimes of scenarios in which single nodes take less, or edges keep nothing waiting.
+
+        Parameters
+        ----------
+        weight : (n_all,) int64
+        lag : (n_edges,) int64
+        less : maxplus.Less
+        k : int
+            How many scenarios there are, `maxplus.LANES` at most.
+
+        Returns
+        -------
+        (k,) int64
+            Ticks.
+        """
+        given = self._weights()._replace(weight=weight, lag=lag)
+        begin, end, _ = self._swept(given, unchanged(self.nodes, less), k, is_whole=False)
+        return end - begin
+
     def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
         """Sweep the graph in some scenarios, side by side.
 
         Parameters
         ----------
         changes : maxplus.Changes
-            Of k scenarios.
+            Of k scenarios, `maxplus.LANES` at most.
         is_whole : bool
             Whether the times of all nodes in the first scenario are wanted.
 
@@ -174,13 +194,14 @@ class Graph:
     def _swept(
         self, given: maxplus.Weights, changes: maxplus.Changes, k: int, *, is_whole: bool
     ) -> tuple[Rows, Rows, Rows]:
-        begin, end = np.full(k, -maxplus.NEVER), np.full(k, maxplus.NEVER)
-        times = np.full((self._n_places, k), maxplus.NEVER)
+        lanes = maxplus.LANES
+        begin, end = np.full(lanes, -maxplus.NEVER), np.full(lanes, maxplus.NEVER)
+        times = np.full((self._n_places, lanes), maxplus.NEVER)
         found = np.empty(self.time.size if is_whole else 0, np.int64)
         may_drop = bool((changes.factor[:, :, maxplus.WAITING] == 0).any())
-        now, change = np.empty(k, np.int64), np.empty(k)
+        now, change = np.empty(lanes, np.int64), np.empty(lanes)
         maxplus.sweep(self._order, given, changes, may_drop, now, change, times, begin, end, found)
-        return begin, end, found
+        return begin[:k], end[:k], found
 
     def without_contradictions(self) -> Graph:
         """Return the graph without the inferred edges that make nodes wait for themselves, which only clocks that
@@ -404,7 +425,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
     found = EdgeCollector(graph.time.size)
     found.add_edges(graph.edges)
     nodes, members, table = graph.nodes, model.collective_members, model.collectives
-    size = np.maximum(table.size, table.n_members)[members.collective]
+    size = np.where(table.on_device, 0, np.maximum(table.size, table.n_members))[members.collective]
     at = np.flatnonzero((size > 1) & ~np.isin(members.op, _ops("reduce")) & (members.op < len(_OF_DATA)))
     call = nodes.calls_around(members.end[at])
     everybody = np.ones(at.size, bool)
@@ -433,14 +454,17 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     m = model.sent_messages
     sender = nodes.calls_around(np.where(m.send_enter >= 0, m.send_enter, m.send))
     receiver = nodes.calls_around(np.where(m.recv_enter >= 0, m.recv_enter, m.recv))
-    found.add(nodes.enter_of(sender), receiver, length=np.maximum(m.length, 0), steps=MESSAGE_STEPS)
+    on_device = model.locations.is_device[m.send_location] & model.locations.is_device[m.recv_location]
+    begin = np.where(on_device, nodes.at(m.send), nodes.enter_of(sender))
+    receiver = np.where(on_device, nodes.at(m.recv), receiver)
+    found.add(begin, receiver, length=np.maximum(m.length, 0), steps=MESSAGE_STEPS)
     # a sender that waits for its receiver: concluded from the times, since nothing records it
     waits = (m.send_done_enter_time < m.recv_post_enter_time) & (m.recv_post_enter_time < m.send_done_exit_time)
     at = np.flatnonzero(waits & (m.send_done_enter >= 0) & (m.send_done_late == 0))
     poster, completer = nodes.calls_around(m.recv_post_enter[at]), nodes.calls_around(m.send_done_enter[at])
     patient = _is_patient(nodes, completer) & _is_patient(nodes, sender[at])
     found.add(nodes.enter_of(poster)[patient], completer[patient], is_inferred=True)
-    return int(((sender < 0) | (receiver < 0)).sum())
+    return int(((begin < 0) | (receiver < 0)).sum())
 
 
 def _is_patient(nodes: Nodes, calls: Rows) -> NDArray[np.bool_]:
@@ -456,13 +480,16 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     members, table = model.collective_members, model.collectives
     size = np.maximum(table.size, table.n_members).astype(np.int64)[members.collective]
     call = nodes.calls_around(members.end)
-    enter, leave = nodes.enter_of(call), call
-    size = np.where(call >= 0, size, 0)
+    # kernels on streams begin and end with their own events
+    on_device = members.on_device
+    enter = np.where(on_device, nodes.at(members.begin), nodes.enter_of(call))
+    leave = np.where(on_device, nodes.at(members.end), call)
+    size = np.where(leave >= 0, size, 0)
     _operations(nodes, found, members, members.collective, enter, leave, members.rank, size)
     at = _that_met(model, nodes, call, np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES))))
     everybody = np.ones(at.size, bool)
     found.all_to_all(members.collective[at], enter[at], leave[at], everybody, everybody, 0, collective_steps(size[at]))
-    return int((call < 0).sum())
+    return int((leave < 0).sum())
 
 
 def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> None:

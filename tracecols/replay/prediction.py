@@ -52,7 +52,7 @@ class Prediction(RewrittenTrace):
         """What the replay does not know."""
         return notes(self.replay.counts)
 
-    def savings(self, factor: float = 0.5, n: int = 20) -> pd.DataFrame:
+    def savings(self, factor: float = 0.5, n: int = 20, within: str | None = None) -> pd.DataFrame:
         """Return what would be gained besides by making single call paths faster, the largest gain first.
 
         Parameters
@@ -61,16 +61,19 @@ class Prediction(RewrittenTrace):
             For the computation of the call path itself, without what it calls: 0.5 makes it twice as fast.
         n : int
             How many to try: those with most computation.
+        within : str, optional
+            A region, or a shell pattern: only its call paths and what they call.
 
         Returns
         -------
         DataFrame
             call_path, path, computation (s, of all locations), largest (s, of one location), saving (s) and share (of
-            the runtime).
+            the runtime). Call paths that would save nothing have no rows; neither have those that create contexts of
+            devices, unless the runtime is that of the whole run.
         """
-        return self.replay.savings(self.changes, factor, n)
+        return self.replay.savings(self.changes, factor, n, within)
 
-    def slack(self, n: int = 20) -> pd.DataFrame:
+    def slack(self, n: int = 20, within: str | None = None) -> pd.DataFrame:
         """Return how much shorter single call paths can become before another path through the program takes over.
 
         Up to there every second less on the critical path is a second less of the run, beyond it less than that.
@@ -79,6 +82,8 @@ class Prediction(RewrittenTrace):
         ----------
         n : int
             How many to try: those with most computation.
+        within : str, optional
+            A region, or a shell pattern: only its call paths and what they call.
 
         Returns
         -------
@@ -87,7 +92,7 @@ class Prediction(RewrittenTrace):
             computation on the critical path), slack (s by which that can shrink), limit (the factor of its computation
             at which another path takes over; 0 if none does).
         """
-        return self.replay.slack(self.changes, n)
+        return self.replay.slack(self.changes, n, within)
 
     @once
     def gains(self) -> pd.DataFrame:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.definitions.regions import CONTEXTS
+from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import show
 from tracecols.once import once
@@ -26,9 +28,9 @@ from tracecols.replay.scenarios import (
     Scenario,
     balanced,
     cells_of,
-    changes_of,
     predict,
     recorded_runtime,
+    runtimes_of,
     scaled,
     times_of,
     without_transfer,
@@ -235,10 +237,16 @@ class Replay(Replayable):
         frame["share"] = frame["saving"] / recorded if recorded > 0 else math.nan
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
-    def savings(self, changes: Changes, factor: float = 0.5, n: int = 20) -> pd.DataFrame:
+    def savings(self, changes: Changes, factor: float = 0.5, n: int = 20, within: str | None = None) -> pd.DataFrame:
         """Return by how much the runtime would shrink if a call path took less time, for the `n` with most computation.
 
-        One sweep for each of them. What a call path calls keeps its time.
+        One sweep for each of them. What a call path calls keeps its time. Call paths without which the runtime would be
+        the same have no rows, and of a run with devices those that create their contexts neither.
+
+        Parameters
+        ----------
+        within : str, optional
+            A region, or a shell pattern: only its call paths and what they call.
 
         Returns
         -------
@@ -250,7 +258,7 @@ class Replay(Replayable):
 
         check_number(factor, "factor", "a number such as 0.5, not negative", least=0.0)
         c, resolution = self.computation, self.model.facts.resolution
-        scales, chosen = self._largest(changes, n)
+        scales, chosen = self._largest(changes, n, within)
         runtimes = predict(
             self, [self.scenario(changes), *(self.scenario(changes, scaled(factor, self._only(i))) for i in chosen)]
         )
@@ -264,19 +272,29 @@ class Replay(Replayable):
         frame = pd.DataFrame(rows, columns=["call_path", "computation", "largest", "saving"])
         self._with_paths(frame)
         frame["share"] = frame["saving"] / (before / resolution) if before > 0 else math.nan
+        frame = frame[frame["saving"] != 0]
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
     def _only(self, call_path: int) -> NDArray[np.bool_]:
         """Select one call path."""
         return np.arange(len(self.call_paths)) == call_path
 
-    def _largest(self, changes: Changes, n: int) -> tuple[NDArray[np.float64], list[int]]:
+    def _tried(self, changes: Changes, within: str | None) -> NDArray[np.bool_]:
+        """Select the call paths that tables of single call paths are about; (n_call_paths,) bool."""
+        model = self.model
+        tried = np.ones(len(self.call_paths), bool) if within is None else self.call_paths_of(within)
+        if model.locations.is_device.any() and not changes.whole_run:
+            names = [CONTEXTS.fullmatch(name.lower().rstrip("_")) is not None for name in model.regions.name]
+            tried = tried & ~with_descendants(np.array(names, bool)[self.call_paths.region], self.call_paths.end)
+        return tried
+
+    def _largest(self, changes: Changes, n: int, within: str | None) -> tuple[NDArray[np.float64], list[int]]:
         """Return the factors of the rows of `computation` after changes, and the call paths with most computation
         then."""
         c, model = self.computation, self.model
         factor, path_cell, location_cell = cells_of(self.rules(changes), len(self.call_paths), model.n_locations)
         scales = factor[path_cell[c.call_path] + location_cell[c.location], NodeClass.COMPUTATION]
-        total = np.bincount(c.call_path, scales * c.ticks, len(self.call_paths))
+        total = np.bincount(c.call_path, scales * c.ticks, len(self.call_paths)) * self._tried(changes, within)
         chosen = np.argsort(-total, kind="stable")[:n]
         return scales, [int(i) for i in chosen[total[chosen] > 0]]
 
@@ -288,7 +306,7 @@ class Replay(Replayable):
         found = path_names(paths.parent, list(names[paths.region]), frame["call_path"].tolist())
         frame.insert(1, "path", np.array([*found, None], object)[:-1])
 
-    def slack(self, changes: Changes, n: int = 20) -> pd.DataFrame:
+    def slack(self, changes: Changes, n: int = 20, within: str | None = None) -> pd.DataFrame:
         """Return by how much call paths can shrink before another path takes over, for the `n` with most computation.
 
         The saving is a concave function of how much shorter a call path is, made of straight lines: of how much of it
@@ -307,7 +325,7 @@ class Replay(Replayable):
         given = self.scenario(changes)
         span = int(max((graph.time - graph.time.min(initial=0)).max(initial=1), graph.weight.max(initial=1)))
         fine = max(1, (1 << 58) // max(span, 1))
-        _, chosen = self._largest(changes, n)
+        _, chosen = self._largest(changes, n, within)
         masks = [self._only(i) for i in chosen]
 
         def saved(parts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -315,8 +333,7 @@ class Replay(Replayable):
                 replace(given, rules=(*given.rules, scaled(1 - part, mask)))
                 for part, mask in zip(parts, masks, strict=True)
             ]
-            begin, end, _ = graph.run(changes_of(self, [given, *tried], fine))
-            runtime = end - begin
+            runtime = runtimes_of(self, graph, [given, *tried], fine)
             return (runtime[0] - runtime[1:]).astype(np.float64)
 
         low = np.full(len(chosen), 2.0**-16)

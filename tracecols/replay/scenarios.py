@@ -168,7 +168,7 @@ def without_waiting(call_paths: Mask | None = None, locations: Mask | None = Non
 
 
 def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int64]:
-    """Return the runtimes of scenarios, in one sweep of all that have the same graph.
+    """Return the runtimes of scenarios, several in one sweep of the graph.
 
     Parameters
     ----------
@@ -189,10 +189,18 @@ def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int
     result = np.zeros(len(scenarios), np.int64)
     for conventions in dict.fromkeys(scenario.conventions for scenario in scenarios):
         some = [i for i, scenario in enumerate(scenarios) if scenario.conventions == conventions]
-        changes = changes_of(replay, [scenarios[i] for i in some])
-        begin, end, _ = replay.graph_of(conventions).run(changes)
-        result[some] = end - begin
+        result[some] = runtimes_of(replay, replay.graph_of(conventions), [scenarios[i] for i in some])
     return result
+
+
+def runtimes_of(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario], fine: int = 1) -> NDArray[np.int64]:
+    """Return the runtimes of scenarios of one graph; (n_scenarios,) int64 ticks, of which each has so many parts."""
+    found = np.zeros(len(scenarios), np.int64)
+    for at in range(0, len(scenarios), maxplus.LANES):
+        some = slice(at, at + maxplus.LANES)
+        begin, end, _ = graph.run(changes_of(replay, scenarios[some], fine))
+        found[some] = end - begin
+    return found
 
 
 def recorded_runtime(replay: Replayable) -> int:
@@ -207,7 +215,7 @@ def times_of(replay: Replayable, scenario: Scenario) -> NDArray[np.int64]:
 
 
 def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1) -> maxplus.Changes:
-    """Return scenarios as the sweep takes them.
+    """Return scenarios, `maxplus.LANES` at most, as the sweep takes them.
 
     Parameters
     ----------
@@ -234,6 +242,7 @@ def changes_of(replay: Replayable, scenarios: Sequence[Scenario], fine: int = 1)
         *(replay.computation.rows() if in_computation else no_rows),
         delays([s.latency for s in scenarios], [s.bandwidth for s in scenarios], model.facts.resolution),
         np.int64(fine),
+        maxplus.NO_LESS,
     )
 
 

@@ -1,17 +1,25 @@
-"""What contradicts itself in a trace, for the terminal."""
+"""What contradicts itself in a trace, for the terminal and as plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tracecols.enhance.dataflow.steps import CLOCKS
+from tracecols.given.quantities import counted, in_words
 from tracecols.model.model import Model
-from tracecols.patterns.constraints import Names, find_violations
-from tracecols.schema.clocks import CONDITIONS
+from tracecols.patterns.constraints import Names, Violation, find_violations
+from tracecols.schema.clocks import ACCURACY, CONDITIONS
 from tracecols.schema.notes import singular
+
+if TYPE_CHECKING:
+    from tracecols.enhance.dataflow.columns import CompoundTable
+
+CORRECTS = "tracecols correct corrects them, or tracecols convert --correct-clocks"
+"""What to do about clocks that disagree."""
 
 
 def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
@@ -22,49 +30,147 @@ def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
     return found
 
 
-def tell_clocks(model: Model, first: int) -> Iterator[str]:
-    """Tell between which locations clock conditions are violated, and what would mend them; the largest violations
-    first."""
+@dataclass
+class Checked:
+    """What contradicts itself in a trace.
+
+    Attributes
+    ----------
+    violations : list of Violation
+        With the first instances of each.
+    pairs : CompoundTable
+        Pairs of locations between which clock conditions are violated (`schema.clocks.CLOCK_VIOLATIONS`).
+    losses : dict of str to int
+        What was not understood or lost when the store was made.
+    names : Names
+    clock : dict
+        Resolution and origin.
+    rows : int
+        Instances to show, at most.
+    """
+
+    violations: list[Violation]
+    pairs: CompoundTable
+    losses: dict[str, int]
+    names: Names
+    clock: dict[str, Any]
+    rows: int
+
+    @property
+    def skew(self) -> float:
+        """Seconds by which clocks disagree, at most; 0 if they agree."""
+        return float(self.pairs.largest.max(initial=0)) / self.clock["resolution"]
+
+    @property
+    def is_skew_small(self) -> bool:
+        """Whether clocks disagree, but by no more than they can be read and synchronised."""
+        return 0 < self.skew <= max(ACCURACY, 1 / self.clock["resolution"])
+
+    @property
+    def contradicting(self) -> list[Violation]:
+        """The violations without those of clocks that agree as well as clocks can."""
+        return [v for v in self.violations if not (v.constraint.is_of_clocks and self.is_skew_small)]
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether anything contradicts itself."""
+        return bool(self.contradicting or self.losses or (len(self.pairs) and not self.is_skew_small))
+
+    def _seconds(self, ticks: int) -> float:
+        return float((ticks - self.clock["origin"]) / self.clock["resolution"])
+
+    def instances(self, violation: Violation) -> Iterator[tuple[float, str]]:
+        """Yield when and where a constraint is violated: seconds, and words."""
+        for ticks, location, words in violation.first:
+            yield self._seconds(ticks), f"{self.names.location(location)} {words}"
+
+    def plain(self) -> dict[str, Any]:
+        """Return all of it as plain values, for JSON."""
+        columns = ("earlier_location", "later_location", "n_conditions", "n_violations")
+        pairs = [
+            {
+                "condition": CONDITIONS[self.pairs.condition[i]],
+                **{name: int(getattr(self.pairs, name)[i]) for name in columns},
+                "largest": float(self.pairs.largest[i] / self.clock["resolution"]),
+                "offset": float(self.pairs.offset[i] / self.clock["resolution"]),
+                "is_mended": bool(self.pairs.is_mended[i]),
+            }
+            for i in range(len(self.pairs))
+        ]
+        return {
+            "format": "tracecols check",
+            "contradicts": self.contradicts,
+            "violations": [
+                {
+                    "constraint": v.constraint.name,
+                    "count": v.count,
+                    "is_of_clocks": v.constraint.is_of_clocks,
+                    "first": [{"seconds": at, "what": words} for at, words in self.instances(v)],
+                }
+                for v in self.violations
+            ],
+            "clock_skew": self.skew,
+            "clock_violations": pairs,
+            "losses": self.losses,
+        }
+
+
+def check_trace(model: Model, rows: int = 3, progress: Callable[[int, int], None] | None = None) -> Checked:
+    """Check all constraints of a trace.
+
+    Parameters
+    ----------
+    rows : int
+        Instances to look up of each violated constraint; the earliest ones.
+    progress : callable, optional
+        Called with what is done and what is to be done.
+    """
+    violations = find_violations(model, rows, progress)
     with model.divided() as run:
         (pairs,) = run.stages(lambda at, _stage: at.clock_violations, [CLOCKS])
-    if not len(pairs):
-        return
+    manifest = model.store.manifest
+    return Checked(violations, pairs, recording_losses(manifest), Names(model), manifest["clock"], rows)
+
+
+def _tell_clocks(found: Checked) -> Iterator[str]:
+    """Tell between which locations clock conditions are violated, and what would mend them; the largest violations
+    first."""
+    pairs, resolution = found.pairs, found.clock["resolution"]
     n = len(pairs)
     yield f"{n:>12,}  {'pair' if n == 1 else 'pairs'} of locations between which clock conditions are violated"
-    names, resolution = Names(model), model.resolution
-    for i in np.argsort(-pairs.largest, kind="stable")[:first].tolist():
+    for i in np.argsort(-pairs.largest, kind="stable")[: found.rows].tolist():
         kind = CONDITIONS[pairs.condition[i]]
-        told = f"{pairs.largest[i] / resolution:>26.9f} s  at most: {names.location(int(pairs.later_location[i]))} is too early for "
-        told += f"{names.location(int(pairs.earlier_location[i]))}, {pairs.n_violations[i]:,} of {pairs.n_conditions[i]:,} ({kind}); "
+        told = f"{pairs.largest[i] / resolution:>26.9f} s  at most: {found.names.location(int(pairs.later_location[i]))} is too early for "
+        told += f"{found.names.location(int(pairs.earlier_location[i]))}, {pairs.n_violations[i]:,} of {pairs.n_conditions[i]:,} ({kind}); "
         offset = f"{pairs.offset[i] / resolution:.9f} s"
         yield told + (
             f"mended by {offset} more" if pairs.is_mended[i] else f"no offset mends all, {offset} more leave least"
         )
-    if n > first:
-        yield f"{'':>26}    and {n - first:,} more; trace.clock_violations is the table, tracecols correct corrects them"
-    else:
-        yield f"{'':>26}    tracecols correct corrects them"
+    more = f"and {n - found.rows:,} more; trace.clock_violations is the table; " if n > found.rows else ""
+    yield f"{'':>26}    {more}{CORRECTS}"
 
 
-def tell_violations(model: Model, first: int = 3, progress: Callable[[int, int], None] | None = None) -> Iterator[str]:
-    """Check all constraints of a trace and report what violates them, line by line; nothing if nothing does.
-
-    Parameters
-    ----------
-    first : int
-        Instances to show of each violated constraint; the earliest ones.
-    progress : callable, optional
-        Called with what is done and what is to be done.
-    """
-    names, clock = Names(model), model.store.manifest["clock"]
-    for violation in find_violations(model, first, progress):
-        yield f"{violation.count:>12,}  {violation.constraint.name}"
-        for ticks, location, words in violation.first:
-            seconds = (ticks - clock["origin"]) / clock["resolution"]
-            yield f"{seconds:>26.9f} s  {names.location(location)} {words}"
+def tell(found: Checked) -> Iterator[str]:
+    """Report what contradicts itself in a trace, line by line; nothing if nothing does."""
+    for violation in found.contradicting:
+        yield f"{violation.count:>12,}  {singular(violation.constraint.name) if violation.count == 1 else violation.constraint.name}"
+        for seconds, words in found.instances(violation):
+            yield f"{seconds:>26.9f} s  {words}"
         more = violation.count - len(violation.first)
         if violation.first and more:
             yield f"{'':>26}    and {more:,} more"
-    yield from tell_clocks(model, first)
-    for what, n in recording_losses(model.store.manifest).items():
+    if len(found.pairs) and not found.is_skew_small:
+        yield from _tell_clocks(found)
+    for what, n in found.losses.items():
         yield f"{n:>12,}  {singular(what) if n == 1 else what}" if n >= 0 else f"{'some':>12}  {what}"
+
+
+def skew_in_words(found: Checked) -> str:
+    """Say that clocks disagree by no more than they can be read; empty if that is not so."""
+    if not found.is_skew_small:
+        return ""
+    n = int(found.pairs.n_violations.sum())
+    return (
+        f"clocks disagree by up to {in_words(found.skew, 'seconds')} ({counted(n, 'clock condition')}): "
+        f"no more than clocks of different processors can be synchronised; {CORRECTS}"
+    )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from tracecols.enhance.scan.paths import shortened
+from tracecols.report.tables import TextTable
 from tracecols.severity.comparison import Comparison
 from tracecols.severity.efficiencies import ratio
 
@@ -41,23 +39,6 @@ def percent(ratio: float) -> str:
     return f"x {ratio:,.0f}" if abs(ratio) >= 10 else f"{ratio - 1:+.1%}"
 
 
-class TextTable(Table):
-    """A table without lines whose cells are plain text; columns whose title begins with < are flush left.
-
-    Rich reads markup in strings, and names of regions and files may look like it.
-    """
-
-    def __init__(self, *columns: str) -> None:
-        super().__init__(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
-        for title in columns:
-            side: Literal["left", "right"] = "left" if title.startswith("<") else "right"
-            self.add_column(Text(title.removeprefix("<")), justify=side, no_wrap=True, overflow="crop")
-
-    def add(self, *cells: str | Text) -> None:
-        """Add a row."""
-        self.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
-
-
 class ComparisonDisplay:
     """Turn a comparison into tables of text.
 
@@ -66,7 +47,7 @@ class ComparisonDisplay:
     properties : list of str
         Ids: only these and what is below them; all by default.
     width : int
-        Characters of a line. Numbers are never cut: ids are left out and call paths shortened.
+        Characters of a line.
     """
 
     def __init__(
@@ -82,7 +63,7 @@ class ComparisonDisplay:
         self.chosen = properties or self.axis.roots
 
     def _runs(self) -> Iterator[RenderableType]:
-        made = TextTable("<run", "processes", "threads", "runtime", "speedup", "efficiency")
+        made = TextTable("<run", "processes", "threads", "runtime", "speedup", "efficiency", width=self.width)
         runtimes, sizes = self.runs.runtimes(), [self.runs.size(cube) for cube in self.runs.cubes]
         for name, (processes, threads), runtime in zip(self.runs.names, sizes, runtimes, strict=True):
             speedup = ratio(runtimes[0], runtime)
@@ -102,14 +83,14 @@ class ComparisonDisplay:
         totals = self.runs.totals().set_index("property")
         shown = self._changed(totals)
         change = f"{last} - {first}"
-        with_id = self.width >= 120
-        made = TextTable("<property", first, last, change, f"of {first}", *(["<id for -p"] if with_id else []))
+        columns = ("<property", first, last, change, f"of {first}", "<id for -p")
+        made = TextTable(*columns, width=self.width, spare=(5, 3))
         for name in shown:
             row = totals.loc[name]
             title = Text("  " * self._depth(name, shown) + row.title)
             if name in self.regressed:
                 title.append("  regressed", "bold bright_red")
-            made.add(title, *self._cells(row, first, last), *([Text(name, "dim")] if with_id else []))
+            made.add(title, *self._cells(row, first, last), Text(name, "dim"))
         if not shown:
             yield Text(f"no property changed by {MIN_SHARE:.1%} of its root or more", "dim")
             return
@@ -132,7 +113,8 @@ class ComparisonDisplay:
             return
         yield ""
         yield Text(f"{kind.capitalize()}s that changed most, {title}, and the call path at which they did", "bold")
-        made = TextTable(kind, first, last, change, f"of {first}", "", "<call path")
+        columns = (kind, first, last, change, f"of {first}", "", "<call path")
+        made = TextTable(*columns, width=self.width, spare=(4, 1))
         for at, row in table.iterrows():
             values = [number(row[run], unit) if row[run] == row[run] else "none" for run in (first, last)]
             style = "red" if row.change > 0 else "green"
@@ -142,7 +124,7 @@ class ComparisonDisplay:
                 Text(number(row.change, unit, "+"), style),
                 Text(percent(row.ratio), style),
                 number(row.at_call_path, unit, "+"),
-                shortened(row.call_path, max(self.width - 90, 30)),
+                row.call_path,
             )
         yield made
 
@@ -167,12 +149,10 @@ class ComparisonDisplay:
         if changes.empty:
             return
         yield Text("Largest changes, what each property has of its own at a call path", "bold")
-        with_values = self.width >= 120
-        made = TextTable(change, *([first, last] if with_values else []), "<property", "<call path")
+        made = TextTable(change, first, last, "<property", "<call path", width=self.width, spare=(1, 2))
         for _, row in changes.iterrows():
             cells = self._cells(row, first, last)
-            path = shortened(row.call_path, self.width - (70 if with_values else 45))
-            made.add(cells[2], *(cells[:2] if with_values else []), row.title, path)
+            made.add(cells[2], *cells[:2], row.title, row.call_path)
         yield made
 
     def _changed(self, totals: pd.DataFrame) -> list[str]:
@@ -200,7 +180,7 @@ class ComparisonDisplay:
         scaling = self.runs.scaling()
         share = scaling.pivot_table(index="property", columns="run", values="share", dropna=False).fillna(0.0)
         total = scaling.pivot_table(index="property", columns="run", values="total", dropna=False)
-        made = TextTable("<property, share of its root", *self.runs.names, "<")
+        made = TextTable("<property, share of its root", *self.runs.names, "<", width=self.width)
         shown: list[str] = []
         for name in self.runs.below(*self.chosen):
             at = self.axis.number[name]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from textwrap import wrap
 
-from tracecols.enhance.scan.paths import shortened
+from tracecols.enhance.scan.paths import fitted
 from tracecols.given.printable import escaped
 from tracecols.given.quantities import counted, in_words
 from tracecols.report.efficiency import value_in_words
@@ -36,18 +35,6 @@ NO_LOSSES = "No findings: they are about wait states and overheads, and this cub
 
 Line = tuple[str, str]
 """A line of text and its style (rich)."""
-
-
-def fitted(path: str, width: int) -> str:
-    """Shorten a call path in the middle: without arguments and types of functions, then without names, then within the
-    last name."""
-    if len(path) <= width:
-        return path
-    text = shortened(re.sub(r"[^/]*?([^/\s(]+)\([^/]*", r"\1", path) if "(" in path else path, width)
-    if len(text) <= width:
-        return text
-    tail = (width - 3) // 2
-    return f"{text[: width - 3 - tail]}...{text[-tail:]}"
 
 
 def cut(text: str, width: int) -> str:

@@ -11,7 +11,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tracecols.given.quantities import in_words
-from tracecols.report.comparison import TextTable
+from tracecols.report.screen import text_width
+from tracecols.report.tables import TextTable
 from tracecols.severity.efficiencies import (
     MODEL_TITLES,
     MODELS,
@@ -78,7 +79,7 @@ def render(
         if not metrics:
             continue
         yield ""
-        made = TextTable(f"<{MODEL_TITLES[model]}", *names)
+        made = TextTable(f"<{MODEL_TITLES[model]}", *names, width=text_width())
         depth: dict[str, int] = {}
         above: list[str] = []
         for metric in metrics:
@@ -92,7 +93,7 @@ def render(
         yield from (Text(said, "dim") for said in above)
     if scaling is not None:
         yield ""
-        made = TextTable("<Scaling", *names)
+        made = TextTable("<Scaling", *names, width=text_width())
         for column, title in SCALING:
             values = scaling[column].tolist()
             if any(math.isfinite(v) for v in values):

@@ -42,6 +42,38 @@ def fate(what: str) -> str:
     return "kept as events of kind UNKNOWN" if what.startswith("event") else "left out"
 
 
+def plain(store: Store) -> dict[str, Any]:
+    """Return what `describe` says of a store as plain values, for JSON."""
+    m, d = store.manifest, store.definitions
+    clock, source = m["clock"], m["source"]
+    locations, processes = d["locations"].to_pydict(), d["processes"].to_pydict()
+    by_process = locations_by_process(locations, len(processes["id"]))
+    listed = {
+        "communicators": ("id", "name", "kind", "paradigm", "members"),
+        "topologies": ("id", "name", "sizes", "dimensions", "periodic"),
+        "metric_members": ("id", "name", "unit", "mode", "type"),
+    }
+    return {
+        "format": "tracecols trace",
+        "source": source,
+        "clock": clock,
+        "span": (m["last_time"] - m["first_time"]) / clock["resolution"],
+        "n_events": m["n_events"],
+        "n_locations": m["n_locations"],
+        "events_by_kind": {NAMES.get(int(kind), str(kind)): n for kind, n in m["events_by_kind"].items()},
+        "processes": [
+            {"rank": rank, "name": name, "n_locations": n, "n_events": events}
+            for rank, name, (n, events) in zip(processes["rank"], processes["name"], by_process, strict=True)
+        ],
+        "n_regions": len(d["regions"]),
+        **{name: d[name].select(columns).to_pylist() for name, columns in listed.items()},
+        "enhanced": list(find_tables(store)),
+        "not_understood": dict(m["not_understood"]),
+        "not_analysed": dict(not_analysed(m)),
+        "lost": list(m["lost"]),
+    }
+
+
 def describe(store: Store) -> RenderableType:
     """Describe a store: source, span, locations, events by kind, regions, communicators, topologies, counters,
     losses."""
@@ -158,6 +190,22 @@ def describe(store: Store) -> RenderableType:
         else "Everything was understood.",
     ]
     return Group(*parts)
+
+
+def plain_cube(cube: SeverityCube) -> dict[str, Any]:
+    """Return what `describe_cube` says of a cube as plain values, for JSON."""
+    return {
+        "format": "tracecols cube",
+        "facts": cube.facts,
+        "made": how_in_words(cube.facts),
+        "n_properties": len(cube.properties.id),
+        "n_call_paths": len(cube.call_paths),
+        "n_locations": cube.system.n_locations,
+        "n_cells": sum(len(cells) for cells in cube.cells.values()),
+        "resolution": cube.resolution,
+        "focus": focus.in_words(cube.focused().facts),
+        "topologies": [t.to_dict() for t in cube.topologies],
+    }
 
 
 def describe_cube(cube: SeverityCube) -> RenderableType:

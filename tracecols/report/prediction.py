@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.enhance.scan.paths import shortened
 from tracecols.replay.replay import Changes
-from tracecols.report.comparison import TextTable
+from tracecols.report.tables import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,32 +20,27 @@ if TYPE_CHECKING:
 
 def render(prediction: Prediction, savings: pd.DataFrame, factor: float, width: int = 160) -> Iterator[RenderableType]:
     """Yield the runtimes, and a table of what would be gained besides by making single call paths faster."""
-    yield _runtimes(prediction)
+    yield _runtimes(prediction, width)
     if prediction.changes == Changes():
         yield ""
         yield Text("What helps most", "bold")
-        yield _gains(prediction)
+        yield _gains(prediction, width)
     if savings.empty:
         return
     yield ""
-    yield Text(f"Gain if one more call path took {factor:g} of its time, without what it calls", "bold")
-    made = TextTable("gain", "of runtime", "computation", "largest", "<call path")
+    yield Text(f"Gain if one more call path took {factor:.4g} of its time, without what it calls", "bold")
+    made = TextTable("gain", "of runtime", "computation", "largest", "<call path", width=width, spare=(3, 2))
     for row in savings.to_dict("records"):
         share = f"{row['share']:.1%}" if math.isfinite(row["share"]) else "-"
-        made.add(
-            f"{row['saving']:,.6f} s",
-            share,
-            f"{row['computation']:,.6f} s",
-            f"{row['largest']:,.6f} s",
-            shortened(row["path"], width - 60),
-        )
+        seconds = [f"{row[name]:,.6f} s" for name in ("computation", "largest")]
+        made.add(f"{row['saving']:,.6f} s", share, *seconds, row["path"])
     yield made
 
 
 def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) -> Iterator[RenderableType]:
     """Yield the runtimes, and a table of how much shorter single call paths can become before another path takes
     over."""
-    yield _runtimes(prediction)
+    yield _runtimes(prediction, width)
     yield ""
     yield Text(
         "How much shorter call paths on the critical path can become before another path through the program takes over",
@@ -55,27 +49,27 @@ def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) 
     if slack.empty:
         yield "No computation lies on it."
         return
-    made = TextTable("slack", "on the critical path", "takes over at", "<call path")
+    made = TextTable("slack", "on the critical path", "takes over at", "<call path", width=width, spare=(1,))
     for row in slack.to_dict("records"):
         limit = f"{row['limit']:.1%} of its time" if row["limit"] > 0 else "never"
-        made.add(f"{row['slack']:,.6f} s", f"{row['critical']:,.6f} s", limit, shortened(row["path"], width - 60))
+        made.add(f"{row['slack']:,.6f} s", f"{row['critical']:,.6f} s", limit, row["path"])
     yield made
 
 
-def _gains(prediction: Prediction) -> TextTable:
+def _gains(prediction: Prediction, width: int) -> TextTable:
     """Return what changes of the whole run would save."""
-    made = TextTable("gain", "of runtime", "<option", "<change")
+    made = TextTable("gain", "of runtime", "<option", "<change", width=width)
     for row in prediction.gains.to_dict("records"):
         share = f"{row['share']:.1%}" if math.isfinite(row["share"]) else "-"
         made.add(f"{row['saving']:,.6f} s", share, row["option"], row["change"])
     return made
 
 
-def _runtimes(prediction: Prediction) -> TextTable:
+def _runtimes(prediction: Prediction, width: int) -> TextTable:
     """Return the recorded runtime, the predicted one, and that on an ideal network."""
     p = prediction
     change = f"{p.runtime / p.recorded_runtime - 1:+.1%}" if p.recorded_runtime else "-"
-    made = TextTable("<", "runtime", "change")
+    made = TextTable("<", "runtime", "change", width=width)
     made.add("recorded", f"{p.recorded_runtime:,.6f} s", "")
     made.add(f"predicted: {p.changes}", f"{p.runtime:,.6f} s", change)
     made.add("the same on an ideal network", f"{p.shortest:,.6f} s", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from rich.text import Text
 from rich.tree import Tree
@@ -65,6 +66,33 @@ def facts(p: Property) -> Iterator[tuple[str, str]]:
     yield "Declared in", p.family
 
 
+def named(names: Iterable[str], found: dict[str, list[Property]]) -> Iterator[tuple[str, Property]]:
+    """Yield the properties that some ids or titles mean, with their conventions; all where none are given.
+
+    Parameters
+    ----------
+    found : dict of str to list of Property
+        All properties, by conventions.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no such property, with the nearest ids.
+    """
+    axes = {c: PropertyAxis.of(all_of) for c, all_of in found.items()}
+    if not names:
+        yield from ((c, p) for c, all_of in found.items() for p in all_of)
+        return
+    for name in as_texts(names, "properties", AnalysisError):
+        # a title is that of several properties: all are shown
+        fits = {c: set(fitting(axis, name)) for c, axis in axes.items()}
+        if not any(fits.values()):
+            near = list(dict.fromkeys(i for axis in axes.values() for i in nearest(axis, name)))
+            hint = f"did you mean {', '.join(near)}?" if near else "tracecols patterns lists all"
+            raise AnalysisError(f"no property {name!r}\n  {hint}")
+        yield from ((c, p) for c, ids in fits.items() for p in found[c] if p.id in ids)
+
+
 def about(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[Family] = ()) -> Iterator[Text]:
     """Say everything about some properties, under each of some conventions.
 
@@ -74,24 +102,30 @@ def about(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[F
         If there is no such property, with the nearest ids.
     """
     given = list(patterns)
-    found = {c: declared(c, given) for c in conventions}
-    axes = {c: PropertyAxis.of(all_of) for c, all_of in found.items()}
-    for name in as_texts(names, "properties", AnalysisError):
-        # a title is that of several properties: all are shown
-        fits = {c: set(fitting(axis, name)) for c, axis in axes.items()}
-        if not any(fits.values()):
-            near = list(dict.fromkeys(i for axis in axes.values() for i in nearest(axis, name)))
-            hint = f"did you mean {', '.join(near)}?" if near else "tracecols patterns lists all"
-            raise AnalysisError(f"no property {name!r}\n  {hint}")
-        for c, ids in fits.items():
-            for p in (p for p in found[c] if p.id in ids):
-                text = Text.assemble(
-                    (p.title, "bold"), ("  " + p.id, "cyan"), (f"  {c} conventions\n", "dim"), f"  {p.summary}\n"
-                )
-                if p.advice:
-                    text.append(f"  {p.advice}\n", "italic")
-                if p.parent:
-                    text.append(f"  Parent: {p.parent}\n")
-                for label, value in facts(p):
-                    text.append(f"  {label}: {value}\n")
-                yield text
+    for c, p in named(names, {c: declared(c, given) for c in conventions}):
+        text = Text.assemble(
+            (p.title, "bold"), ("  " + p.id, "cyan"), (f"  {c} conventions\n", "dim"), f"  {p.summary}\n"
+        )
+        if p.advice:
+            text.append(f"  {p.advice}\n", "italic")
+        if p.parent:
+            text.append(f"  Parent: {p.parent}\n")
+        for label, value in facts(p):
+            text.append(f"  {label}: {value}\n")
+        yield text
+
+
+def plain(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[Family] = ()) -> list[dict[str, Any]]:
+    """Return what is declared of some properties, or of all, as plain values for JSON.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no such property, with the nearest ids.
+    """
+    given = list(patterns)
+    texts = ("id", "title", "parent", "unit", "summary", "advice")
+    return [
+        {"conventions": c, **{name: getattr(p, name) for name in texts}, "facts": dict(facts(p))}
+        for c, p in named(names, {c: declared(c, given) for c in conventions})
+    ]

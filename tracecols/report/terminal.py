@@ -97,6 +97,8 @@ class Display:
         Seconds, occurrences or bytes instead of percentages.
     threshold : float
         Leave out what is less than this share of the whole.
+    depth, rows : int
+        Levels and nodes of a tree that are printed, at most.
     over_time : bool
         Put a line with the values by phase or bin of time in front of every name.
 
@@ -114,13 +116,14 @@ class Display:
         plain: bool = False,
         threshold: float = 0.005,
         depth: int = DEPTH,
+        rows: int = LINES,
         over_time: bool = False,
     ) -> None:
         self.axis = cube.divided() if over_time else None
         self.cube, self.relative, self.plain, self.threshold = cube, relative, plain, threshold
         self.sign = "+" if cube.is_difference else ""
         self.of = " of what was subtracted" if cube.is_difference else ""
-        self.depth = depth
+        self.depth, self.rows = depth, rows
 
     def render(self, name: str | None, call_path: str | None) -> Iterator[RenderableType]:
         """Yield the trees that belong to a selection."""
@@ -225,16 +228,25 @@ class Display:
                 head.append("  " + self._number(cube.total(root), unit).strip(), "bold")
             tree = Tree(head, guide_style="bright_black")
 
-            def grow(branch: Tree, name: str, whole: float = whole, label: Callable[[str], Text] = label) -> None:
+            shown = self._largest_below(root, whole)
+
+            def grow(branch: Tree, name: str, shown: set[str] = shown, label: Callable[[str], Text] = label) -> None:
                 for child in axis.children[name]:
-                    reach = self._reach(child)
-                    if reach and reach >= self.threshold * abs(whole):
+                    if child in shown:
                         grow(branch.add(label(child)), child)
 
             grow(tree, root)
             yield tree
             yield ""
         yield from self.groups()
+
+    def _largest_below(self, root: str, whole: float) -> set[str]:
+        """Return the properties below a root that are shown: those with most, as many as there are rows for."""
+        axis = self.cube.properties
+        reach = {name: self._reach(name) for name in axis.id if name != root and axis.root_of(name) == root}
+        large = [name for name, value in reach.items() if value and value >= self.threshold * abs(whole)]
+        # parents come before children, and have no less
+        return set(sorted(large, key=lambda name: -reach[name])[: max(self.rows - 1, 0)])
 
     def _focus(self) -> Iterator[RenderableType]:
         """Yield a line that says what is set apart, if anything is."""
@@ -415,9 +427,9 @@ class Display:
                     size[parent[i]] = max(size[parent[i]], size[i])
         large = np.flatnonzero(size >= self.threshold * abs(whole)) if whole else np.zeros(0, np.int64)
         shown = large[depth[large] < self.depth]
-        n_smaller = max(shown.size - LINES, 0)
+        n_smaller = max(shown.size - self.rows, 0)
         if n_smaller:
-            shown = np.sort(shown[np.argsort(-size[shown], kind="stable")[:LINES]])
+            shown = np.sort(shown[np.argsort(-size[shown], kind="stable")[: self.rows]])
         branches: dict[int, Tree] = {}
         trees = []
         for i in shown.tolist():
@@ -425,14 +437,11 @@ class Display:
             branches[i] = Tree(label(i), guide_style="bright_black") if above is None else above.add(label(i))
             if above is None:
                 trees.append(branches[i])
-        if not trees and not size.any():
-            raise SeverityError(
-                "there is nothing to show: all values are zero\n  tracecols info says what the cube holds"
-            )
-        if not trees:
-            raise SeverityError(
-                "nothing is above the threshold\n  give a lower one", in_shell="lower it with --threshold 0"
-            )
+        if not size.any():
+            yield Text("nothing to show: all values are zero", "yellow")
+            return
+        if not trees and self.rows:
+            yield Text(f"all of it is less than {self.threshold:.4g} of the whole: --min-share 0 shows it", "yellow")
         yield from trees
         deeper = large[depth[large] >= self.depth]
         if deeper.size:
@@ -442,4 +451,4 @@ class Display:
                 "dim",
             )
         if n_smaller:
-            yield Text(f"... and {n_smaller:,} smaller ones; --threshold leaves out more, export has all", "dim")
+            yield Text(f"... and {n_smaller:,} smaller ones; --rows shows more, export has all", "dim")

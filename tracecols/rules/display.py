@@ -50,6 +50,6 @@ def _lines(f: Finding, n_statements: int) -> Iterator[Text]:
             f"{in_words(s.value, s.unit)} {rule.measures}", "dim"
         )
     if len(f.statements) > n_statements:
-        yield Text(f"{'':26}  and {len(f.statements) - n_statements} more; --statements shows them", "dim")
+        yield Text(f"{'':26}  and {len(f.statements) - n_statements} more; --rows shows them", "dim")
     if f.note:
         yield Text(f"{'':26}  {f.note}", "dim")

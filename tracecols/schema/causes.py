@@ -7,6 +7,7 @@ from tracecols.schema.columns import Column, Table
 POINTS = (
     "late sender", "send", "late receiver", "receive posted", "collective", "MPI_Init", "MPI_Finalize", "fork",
     "thread barrier", "end", "lock", "release", "created", "creates", "join", "thread ends", "operation", "lets go on",
+    "launch", "device operation", "kernels of other ranks",
 )  # fmt: skip
 """What happens at a synchronisation point, by number."""
 
@@ -124,13 +125,32 @@ ROOT_CAUSES = Table(
     ),
 )
 
+DEVICE_CHARGED = ("delay_device_nxn", "delay_device_nxn_longterm", "delay_device_sync", "delay_device_sync_longterm")
+"""The properties of waits for kernels and copies that are charged, by number."""
+
+DEVICE_CAUSES = Table(
+    "device_causes",
+    "what one call path on one thread or stream is charged with of waits for kernels and copies",
+    (
+        Column("property", "int16", "number of the property, `DEVICE_CHARGED`", enum=DEVICE_CHARGED),
+        *ROOT_CAUSES.columns[1:],
+    ),
+)
+
 RUN_CAUSES = Table("run_causes", ROOT_CAUSES.row, ROOT_CAUSES.columns)
+
+NUMBER_OF_CHARGED = {
+    ROOT_CAUSES.name: CHARGED, RUN_CAUSES.name: CHARGED, DEVICE_CAUSES.name: DEVICE_CHARGED,
+}  # fmt: skip
+"""By table: the properties that it charges, by number."""
 
 IN_SECONDS = {
     table.name: frozenset(c.name for c in table.columns if c.unit == "sec")
-    for table in (SYNC_POINTS, DELAY_PAIRS, ROOT_CAUSES, RUN_CAUSES)
+    for table in (SYNC_POINTS, DELAY_PAIRS, ROOT_CAUSES, DEVICE_CAUSES, RUN_CAUSES)
 }
 """By table the columns that are declared in seconds: computed in the unit of the conventions, which may be ticks."""
 
-BY_CONVENTIONS = tuple(t.name for t in (WAITS, SYNC_POINTS, DELAY_PAIRS, CRITICAL_PATH, ROOT_CAUSES, RUN_CAUSES))
+BY_CONVENTIONS = tuple(
+    t.name for t in (WAITS, SYNC_POINTS, DELAY_PAIRS, CRITICAL_PATH, ROOT_CAUSES, DEVICE_CAUSES, RUN_CAUSES)
+)
 """The tables of a trace that differ from one conventions to others."""

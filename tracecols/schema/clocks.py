@@ -8,6 +8,10 @@ from tracecols.schema.columns import Column, Table
 CONDITIONS = ("message", "collective", "start and end", "fork", "join", "barrier", "lock", "created thread")
 """Kinds of clock conditions, by number."""
 
+ACCURACY = 1e-6
+"""Seconds to which clocks of different processors can be synchronised, at best: about the latency of a message. What
+disagrees by no more is no contradiction."""
+
 N_MPI = 3
 """Kinds below this are those between processes: MPI transfers something, which takes at least the minimal latency."""
 

@@ -466,7 +466,7 @@ DEVICE_INTERVALS = Table(
         Column(
             "hidden_time",
             "int64",
-            "of a copy: how long kernels run on other streams of the device meanwhile",
+            "of a copy, and of a kernel that communicates: how long other kernels run on the device meanwhile",
             "ticks",
             is_duration=True,
         ),

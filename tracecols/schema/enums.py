@@ -18,6 +18,9 @@ PARADIGMS = (
     "none", "hip", "kokkos", "openmp_target",
 )  # fmt: skip
 
+NCCL = "nccl"
+"""Paradigm of kernels that communicate: of NCCL, RCCL and oneCCL. No format numbers it, so it is none of `PARADIGMS`."""
+
 COLLECTIVE_OPS = (
     "barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
     "alltoallw", "allreduce", "reduce", "reduce_scatter", "scan", "exscan", "reduce_scatter_block", "create_handle",
@@ -73,6 +76,13 @@ def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
         return names.get(number, str(number))
     return names[number] if 0 <= number < len(names) else str(number)
 
+
+CORRELATION = "CORRELATION_ID"
+"""Attribute of ENTER with which a call for a device, and all that the device does because of it, have the same number
+in their process."""
+
+COPIED_BYTES = "COPIED_BYTES"
+"""Attribute of ENTER of copies that are recorded as regions: how many bytes."""
 
 STREAM_NAME = re.compile(r"\s*([^\[\]]*?)\s*\[(\d+):")
 """How Score-P names streams: `CUDA[device:stream]`."""

@@ -53,7 +53,7 @@ SIDE_TABLES: dict[str, Table] = {
         ),
         _side(
             "collectives",
-            "the attributes of one event of a collective operation or a communicator",
+            "the attributes of one event of a collective operation or a communicator: of MPI, or on a stream of NCCL and the like",
             Column("op", "int16", "operation, `CollectiveOp`", enum=COLLECTIVE_OPS),
             Column("communicator", "int32", "communicator", "", "communicators"),
             Column(

@@ -26,7 +26,7 @@ from tracecols.patterns.device_times import DeviceTimes
 from tracecols.patterns.found_by import CellFunction, Charged, Computed, Derived, InRegions, Pattern, Rest, SumOf
 from tracecols.patterns.matches import Instances, Matches
 from tracecols.patterns.team_times import TeamTimes
-from tracecols.schema.causes import CHARGED, RUN_CAUSES
+from tracecols.schema.causes import NUMBER_OF_CHARGED, RUN_CAUSES
 from tracecols.schema.properties import DEVICE_TIME, IMBALANCE, VISITS
 from tracecols.search.choice import trees_of, without
 from tracecols.search.notes import counts_of
@@ -146,7 +146,7 @@ class SliceSearch:
         for p in self.declared:
             if isinstance(p.found, Charged) and TABLES[p.found.table].stage == stage:
                 table: CompoundTable = of_slice.get(p.found.table)
-                mine = np.flatnonzero(table.property == CHARGED.index(p.id))
+                mine = np.flatnonzero(table.property == NUMBER_OF_CHARGED[p.found.table].index(p.id))
                 value = table.charged[mine] * ticks_per_unit(of_slice.facts, of_slice.get("quirks"))
                 cells[p.id] = Cells.sum(table.call_path[mine], table.location[mine], value)
         return cells

@@ -9,12 +9,12 @@ it ends. Threads idle on the call path of their master, and are set apart with i
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.schema.properties import TIME, VISITS
 from tracecols.severity.periods import PeriodCells
@@ -29,14 +29,6 @@ Cube = TypeVar("Cube", bound=Severities)
 START = ("mpi_init", "mpi_init_thread")
 END = ("mpi_finalize",)
 """Regions in which MPI starts and ends, as names in lower case without underscores after them."""
-
-CONTEXTS = re.compile(
-    r"cuinit|cu(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|hipinit|hip(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|"
-    r"clcreatecontext\w*|clreleasecontext|clgetplatformids|clgetdeviceids|acc_init\b.*|acc_shutdown\b.*|acc_device_init\b.*|"
-    r"(init|initiali[sz]e)_?(cuda|hip|opencl|ocl|gpus?|acc|openacc|devices?)|(cuda|hip|opencl|ocl|gpus?|openacc|devices?)_?init(iali[sz]e)?"
-)
-"""Calls that create and destroy contexts of devices, as names in lower case; and functions of programs that are called
-so, in which a library creates them without a call that is recorded."""
 
 CHOSEN = frozenset(("within", "start", "stop"))
 """How a cube was narrowed if whoever made it has chosen what it shows."""

@@ -138,7 +138,7 @@ class Severities:
         SeverityError
             If there is none, with the nearest ids; if several have the title, with all of them.
         """
-        hint, in_shell = "cube.properties.id has all", "tracecols show --threshold 0 prints all that have values"
+        hint, in_shell = "cube.properties.id has all", "tracecols show --min-share 0 prints all that have values"
         return find_property(self.properties, name, "in this cube", SeverityError, hint, in_shell)
 
     def find_properties(self, names: str | Iterable[str]) -> list[str]:

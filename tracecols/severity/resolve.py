@@ -7,6 +7,7 @@ other property means that one; theirs are found by id.
 from __future__ import annotations
 
 import difflib
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -37,12 +38,19 @@ def fitting(axis: PropertyAxis, name: object) -> list[str]:
 
 
 def nearest(axis: PropertyAxis, name: object) -> list[str]:
-    """Return the ids of up to three properties whose id or title is like a name."""
+    """Return the ids of up to three properties whose id or title has all words of a name, or else is like it."""
     if not isinstance(name, str):
         return []
+    wanted = re.findall(r"[a-z0-9]+", name.lower())
+    texts = [f"{i} {title}".lower() for i, title in zip(axis.id, axis.title, strict=True)]
+    with_words = [i for i, text in zip(axis.id, texts, strict=True) if wanted and all(word in text for word in wanted)]
+    # whole words before parts of words, then the nearer to the root: it has what is below it
+    whole = {i for i, text in zip(axis.id, texts, strict=True) if set(wanted) <= set(re.findall(r"[a-z0-9]+", text))}
+    with_words.sort(key=lambda i: (i not in whole, len(axis.above(i))))
     words: dict[str, str] = {title.lower(): i for i, title in reversed(list(zip(axis.id, axis.title, strict=True)))}
     words |= {i.lower(): i for i in axis.id}
-    return list(dict.fromkeys(words[word] for word in difflib.get_close_matches(name.lower(), words, 3)))
+    like = [words[word] for word in difflib.get_close_matches(name.lower(), words, 3)]
+    return list(dict.fromkeys(with_words or like))[:3]
 
 
 def matching(axis: PropertyAxis, name: object) -> list[str]:

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import CALLSITE, Locations
 from tracecols.enhance.definitions.regions import COPY, LAUNCH, Regions
-from tracecols.enhance.devices import NEVER, STREAM_REFERENCES, PendingWork, transfers_of
+from tracecols.enhance.devices.calls import STREAM_REFERENCES, transfers_of
+from tracecols.enhance.devices.pending import PendingWork
+from tracecols.enhance.devices.spans import NEVER
 from tracecols.schema import EventKind as K
 from tracecols.slices.plan import BATCH, LocationSlice
 from tracecols.store import Store

@@ -73,7 +73,7 @@ def kind_of_folder(path: Path) -> str:
     return next((what for what, name in _FORMATS.items() if name == found), "")
 
 
-ARCHIVES = (".otf2", ".elg", ".elg.gz", ".esd", ".prv", ".prv.gz")
+ARCHIVES = (".otf2", ".elg", ".elg.gz", ".esd", ".prv", ".prv.gz", ".pt.trace.json", ".pt.trace.json.gz", ".sqlite")
 """How anchor files of trace archives of the formats that tracecols brings end."""
 
 CUBES = (".cubex", ".cube", ".cube.gz")

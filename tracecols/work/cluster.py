@@ -31,6 +31,7 @@ from tracecols.errors import ClusterError, MissingExtraError, OpenClusterWarning
 from tracecols.given.files import read_json
 from tracecols.version import __version__
 from tracecols.work.executors import Item, Report, Result, Task, not_reported
+from tracecols.work.memory import Budget
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 SCRATCH = ".tracecols-cluster-"
@@ -320,6 +321,8 @@ class Cluster:
     ----------
     slots, memory : int
         Tasks that run at the same time, and the bytes for each of them.
+    budget : Budget
+        What the client may take; nobody limits it.
     """
 
     def __init__(self, client: Any, folder: Path, jobs: int) -> None:
@@ -328,6 +331,7 @@ class Cluster:
         self.slots = max(1, sum(w["nthreads"] for w in workers))
         limits = [w["memory_limit"] // max(1, w["nthreads"]) for w in workers if w["memory_limit"]]
         self.memory: int | None = min(limits, default=None)  # type: ignore[type-var]
+        self.budget = Budget()
         self._numbers = count()
 
     def new_folder(self, name: str) -> Path:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
 from typing import Protocol, TypeVar
+
+from tracecols.work.memory import Budget
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -37,6 +39,8 @@ class Executor(Protocol):
         How many tasks run at the same time.
     memory : int or None
         Bytes for each of them; None if nobody limits them.
+    budget : Budget
+        What this process may take.
     """
 
     @property
@@ -50,6 +54,9 @@ class Executor(Protocol):
 
     @property
     def memory(self) -> int | None: ...
+
+    @property
+    def budget(self) -> Budget: ...
 
     def map(
         self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
@@ -66,13 +73,18 @@ class Threads:
     """The threads of this process."""
 
     jobs: int
+    budget: Budget = field(default_factory=Budget)
     folder: Path | None = None
-    memory: int | None = None
 
     @property
     def slots(self) -> int:
         """As many tasks as threads."""
         return self.jobs
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes for each task; None if nobody limits them."""
+        return self.budget.of_task(self.jobs)
 
     def map(
         self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported

@@ -20,6 +20,11 @@ except ImportError:  # where there are no such locks, what is left behind stays
     fcntl = None  # type: ignore[assignment]
 
 
+MAKE_ROOM = "make room there, or name a folder with more: scratch=FOLDER, or TMPDIR in the environment"
+MAKE_ROOM_IN_SHELL = "make room there, or name a folder with more: --scratch FOLDER, or TMPDIR in the environment"
+"""What to do where temporary files cannot be written."""
+
+
 class ScratchFolder:
     """An empty folder of this process; it disappears with this object, at the latest when the program ends.
 
@@ -64,8 +69,13 @@ class ScratchFolder:
         self.remove()
 
 
-def temporary_folder() -> ScratchFolder:
-    """Make a folder for temporary files, where `tempfile` puts them (`TMPDIR`).
+def temporary_folder(parent: Path | None = None) -> ScratchFolder:
+    """Make a folder for temporary files.
+
+    Parameters
+    ----------
+    parent : Path, optional
+        Where it is made; by default where `tempfile` puts temporary files (`TMPDIR`).
 
     Raises
     ------
@@ -73,12 +83,12 @@ def temporary_folder() -> ScratchFolder:
         If it cannot be made.
     """
     try:
-        return ScratchFolder(Path(tempfile.gettempdir()), "tracecols-")
+        return ScratchFolder(parent or Path(tempfile.gettempdir()), "tracecols-")
     except OSError as error:
-        where = tempfile.tempdir or "any folder for such files"
+        where = parent or tempfile.tempdir or "any folder for such files"
         raise AnalysisError(
-            f"cannot make a temporary folder in {where}: {error.strerror or error}\n"
-            "  make room there, or set TMPDIR to a folder with more"
+            f"cannot make a temporary folder in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
+            in_shell=MAKE_ROOM_IN_SHELL,
         ) from error
 
 

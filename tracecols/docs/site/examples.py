@@ -777,7 +777,7 @@ def offload() -> OffloadProgram:
 def late_launch() -> Example:
     """A kernel is launched while its stream is idle."""
     program = offload()
-    return Example(program, (Interval(program.host, 8, 18),), Cause(program.stream, 18, "the kernel begins"))
+    return Example(program, (Interval(program.host, 8, 18),), Cause(program.device, 18, "the kernel begins"))
 
 
 @shows(
@@ -787,7 +787,7 @@ def late_launch() -> Example:
 def copy_wait() -> Example:
     """A blocking copy waits for a kernel."""
     program = offload()
-    return Example(program, (Interval(program.host, 26, 40),), Cause(program.stream, 40, "the kernel ends"))
+    return Example(program, (Interval(program.host, 26, 40),), Cause(program.device, 40, "the kernel ends"))
 
 
 @shows(
@@ -797,7 +797,7 @@ def copy_wait() -> Example:
 def blocking_copy() -> Example:
     """A copy that returns only when it is done."""
     program = offload()
-    return Example(program, (Interval(program.host, 44, 54),), Cause(program.stream, 54, "the copy ends"))
+    return Example(program, (Interval(program.host, 44, 54),), Cause(program.device, 54, "the copy ends"))
 
 
 @shows(
@@ -820,7 +820,7 @@ def early_blocking_wait() -> Example:
     program.host.enter(0, "main")
     program.call(5, 18, "cuLaunchKernel").kernel(15, 50).call(24, 52, "cuCtxSynchronize")
     program.host.leave(60)
-    return Example(program, (Interval(program.host, 24, 50),), Cause(program.stream, 50, "the kernel ends"))
+    return Example(program, (Interval(program.host, 24, 50),), Cause(program.device, 50, "the kernel ends"))
 
 
 @shows(
@@ -831,14 +831,14 @@ def device_time() -> Example:
     """What all times of a stream add up to."""
     program = offload()
     times = ((0, 18), (18, 40), (40, 44), (44, 54), (54, 80))
-    return Example(program, tuple(Interval(program.stream, *t) for t in times), None)
+    return Example(program, tuple(Interval(program.device, *t) for t in times), None)
 
 
 @shows("device_kernels", caption="A kernel runs on the stream from 18 to 40 s.")
 def kernels() -> Example:
     """When a kernel runs."""
     program = offload()
-    return Example(program, (Interval(program.stream, 18, 40),), None)
+    return Example(program, (Interval(program.device, 18, 40),), None)
 
 
 @shows(
@@ -848,7 +848,7 @@ def kernels() -> Example:
 def copies() -> Example:
     """When a copy runs."""
     program = offload()
-    return Example(program, (Interval(program.stream, 44, 54),), None)
+    return Example(program, (Interval(program.device, 44, 54),), None)
 
 
 @shows(
@@ -858,7 +858,7 @@ def copies() -> Example:
 def device_idle() -> Example:
     """When a stream does nothing."""
     program = offload()
-    stream = program.stream
+    stream = program.device
     return Example(program, (Interval(stream, 0, 18), Interval(stream, 40, 44), Interval(stream, 54, 80)), None)
 
 
@@ -870,7 +870,7 @@ def device_idle() -> Example:
 def idle_before_launch() -> Example:
     """A stream is idle because nothing was launched."""
     program = offload()
-    stream = program.stream
+    stream = program.device
     return Example(
         program,
         (Interval(stream, 0, 8), Interval(stream, 54, 80)),
@@ -885,7 +885,7 @@ def idle_before_launch() -> Example:
 def idle_after_launch() -> Example:
     """A stream is idle although its next work was launched."""
     program = offload()
-    stream = program.stream
+    stream = program.device
     return Example(
         program,
         (Interval(stream, 8, 18), Interval(stream, 40, 44)),

@@ -59,16 +59,16 @@ class OffloadProgram(Program):
 
     Attributes
     ----------
-    host, stream : Location
-        The process's only thread, and the stream.
+    host, device : Location
+        The process's only thread, and the stream of its device.
     """
 
     def __init__(self) -> None:
         super().__init__(processes=1, threads=2)
-        self.host, self.stream = self.locations
+        self.host, self.device = self.locations
         self.definitions["locations"] |= {"type": ["cpu_thread", "gpu"], "name": ["host", "CUDA[0:7]"]}
-        device = self.define("communicators", kind="group", paradigm="cuda", flags=0, members=[0, 1])
-        self.define("windows", communicator=device, flags=0)
+        members = self.define("communicators", kind="group", paradigm="cuda", flags=0, members=[0, 1])
+        self.define("windows", communicator=members, flags=0)
 
     def call(self, enter: int, leave: int, name: str) -> OffloadProgram:
         """Write down a call of the host for the device."""
@@ -79,14 +79,14 @@ class OffloadProgram(Program):
     def kernel(self, begin: int, end: int, name: str = "kernel") -> OffloadProgram:
         """Write down a kernel."""
         self.region(name, "cuda", "function")
-        self.stream.enter(begin, name).leave(end)
+        self.device.enter(begin, name).leave(end)
         return self
 
     def copy_to_host(self, begin: int, end: int) -> OffloadProgram:
         """Write down a copy of 64 bytes from the device to the host."""
         side = {"window": 0, "remote": 0, "matching": 1}
-        self.stream.record(begin, K.RMA_PUT, rma={**side, "sent": 64, "received": 0})
-        self.stream.record(end, K.RMA_OP_COMPLETE_BLOCKING, rma={"window": 0, "matching": 1})
+        self.device.record(begin, K.RMA_PUT, rma={**side, "sent": 64, "received": 0})
+        self.device.record(end, K.RMA_OP_COMPLETE_BLOCKING, rma={"window": 0, "matching": 1})
         return self
 
 

@@ -138,7 +138,7 @@ class Segments:
     group : (n,) int64
         Group of each element, 0 .. n_groups - 1.
     n_groups : int
-        Number of groups; every one has at least one element.
+        Number of groups; what is found of those without elements has no meaning.
     """
 
     def __init__(self, group: NDArray[np.int64], n_groups: int) -> None:

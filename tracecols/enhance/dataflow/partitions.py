@@ -14,8 +14,8 @@ PARTITION_ROWS = 1 << 18
 """Call instances and attributed events of a partition, at least, four times as many once there are 16 partitions, and
 more if one process has them or there would be too many partitions; a trace that has fewer is one partition."""
 
-N_PARTITIONS = 64
-"""Partitions, at most, of processes of the same size."""
+N_PARTITIONS, MOST_PARTITIONS = 64, 512
+"""Partitions, at most, of processes of the same size; and where there is little memory."""
 
 PER_SLOT = 4
 """Partitions for each that is worked on at a time, so that none waits long for the last."""
@@ -161,7 +161,7 @@ def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1,
         total // max(N_PARTITIONS, PER_SLOT * slots),
     )
     if memory is not None:
-        capacity = max(PARTITION_ROWS, min(capacity, memory // ROW_BYTES))
+        capacity = max(min(capacity, memory // ROW_BYTES), total // MOST_PARTITIONS, 1)
     division = whole_processes(sizes, process, capacity)
     return Division(tuple(Partition(i, m) for i, m in enumerate(division)), process)
 

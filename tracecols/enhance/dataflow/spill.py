@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Lock
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,14 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
-from tracecols.work.scratch import ScratchFolder, temporary_folder
-
-BUDGET = 1 << 28
-"""Bytes of columns that are held in memory."""
+from tracecols.work.memory import Budget
+from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, temporary_folder
 
 SMALLEST = 1 << 12
 """Bytes of columns on a cluster below which they go with the values that hold them: to open a file costs more."""
+
+BUDGET = 1 << 28
+"""Bytes of columns that are held in memory, at most: in files they are packed."""
 
 NOTHING = np.zeros(0, np.int64)
 """Base of codes that are relative to no column."""
@@ -92,6 +93,18 @@ def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
             rest = rest[n:]
 
 
+def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
+    """Write an array to a file. `numpy.ndarray.tofile` does not report a full disk for what fits into the buffers of
+    the C library.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written, at the latest when the file is closed.
+    """
+    file.write(np.ascontiguousarray(array).data if array.size else b"")
+
+
 class SpilledColumns:
     """Columns in a scratch file, integers as narrow codes; every access reads the file.
 
@@ -125,7 +138,7 @@ class SpilledColumns:
                         codes = np.empty(array.size, narrow)
                         packing.pack(array, against, low, codes)
                         array = codes
-                array.tofile(file)
+                write_array(file, array)
 
     def __len__(self) -> int:
         return self._n
@@ -164,17 +177,17 @@ class SpilledColumns:
 
 
 class _Held:
-    """Count the bytes that several spills hold in memory together."""
+    """Count the bytes that several spills hold in memory together, of so many that they may."""
 
-    def __init__(self) -> None:
-        self._lock, self._size = Lock(), 0
+    def __init__(self, most: int | None) -> None:
+        self._lock, self._size, self._most = Lock(), 0, most
         self._given: deque[int] = deque()
 
     def take(self, size: int) -> bool:
         """Hold so many bytes more, unless that exceeds the budget."""
         with self._lock:
             self._settle()
-            fits = self._size + size <= BUDGET
+            fits = self._size + size <= (BUDGET if self._most is None else min(BUDGET, self._most))
             self._size += size if fits else 0
             return fits
 
@@ -236,6 +249,8 @@ class Spill:
     ----------
     beside : Spill, optional
         Another one with which this shares the budget.
+    budget : Budget, optional
+        What may be held in memory, and where files are made.
     folder : Path, optional
         A folder that all workers of a cluster see.
     task : str, optional
@@ -243,10 +258,17 @@ class Spill:
         time.
     """
 
-    def __init__(self, beside: Spill | None = None, folder: Path | None = None, task: str = "client") -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        beside: Spill | None = None,
+        folder: Path | None = None,
+        task: str = "client",
+        budget: Budget | None = None,
+    ) -> None:
+        budget = Budget() if budget is None else budget
+        self.folder, self._parent = folder, budget.scratch
         self._columns = None if folder is None else folder / f"{task}-{uuid.uuid4().hex[:8]}.columns"
-        self._budget: _Held = _Held() if beside is None else beside._budget
+        self._budget: _Held = _Held(budget.held) if beside is None else beside._budget
         self._lock = Lock()
         self._values: dict[tuple[str, int], _Once] = {}
         self._held: list[weakref.finalize[..., Any]] = []
@@ -263,7 +285,7 @@ class Spill:
             What the name of the folder begins with.
         """
         if executor.folder is None:
-            return cls(beside)
+            return cls(beside, budget=executor.budget)
         return cls(folder=Path(mkdtemp(prefix=f"{what}-", dir=executor.folder)))
 
     def __reduce__(self) -> tuple[type[Spill], tuple[None, Path]]:
@@ -343,8 +365,8 @@ class Spill:
             if self._columns is not None:
                 raise cannot_write(path, error) from error
             raise AnalysisError(
-                f"cannot write the temporary file {path}: {error.strerror or error}\n"
-                "  make room there, or set TMPDIR to a folder with more"
+                f"cannot write the temporary file {path}: {error.strerror or error}\n  {MAKE_ROOM}",
+                in_shell=MAKE_ROOM_IN_SHELL,
             ) from error
         if self._columns is None:
             _when_forgotten(written, _remove, path)
@@ -354,7 +376,7 @@ class Spill:
         """Return the path of a new file in the scratch folder of this process."""
         with self._lock:
             if self._scratch is None:
-                self._scratch = temporary_folder()
+                self._scratch = temporary_folder(self._parent)
             self._n_files += 1
             return self._scratch.path / str(self._n_files)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels import stacks
-from tracecols.schema.enums import TASKS, TEAM_CONSTRUCTS, THREADS
+from tracecols.schema.enums import NCCL, TASKS, TEAM_CONSTRUCTS, THREADS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -58,6 +58,15 @@ _OF_OTHERS = ("mpi", "openmp", "pthread", "shmem", "measurement_system")
 _OF_PROGRAMS = ("user", "compiler", "sampling", "none")
 """Paradigms of functions of the program: of these only what a name tells to launch, copy, wait, ... is taken for a
 call."""
+
+
+CONTEXTS = re.compile(
+    r"cuinit|cu(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|hipinit|hip(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|"
+    r"clcreatecontext\w*|clreleasecontext|clgetplatformids|clgetdeviceids|acc_init\b.*|acc_shutdown\b.*|acc_device_init\b.*|"
+    r"(init|initiali[sz]e)_?(cuda|hip|opencl|ocl|gpus?|acc|openacc|devices?)|(cuda|hip|opencl|ocl|gpus?|openacc|devices?)_?init(iali[sz]e)?"
+)
+"""Calls that create and destroy contexts of devices, as names in lower case; and functions of programs that are called
+so, in which a library creates them without a call that is recorded."""
 
 
 class Regions:
@@ -171,4 +180,6 @@ def device_calls(
         result[i] = of_role[role[i]] if is_declared[i] and role[i] in of_role else named
         if paradigm[i] in _OF_PROGRAMS and named == MANAGEMENT:
             result[i] = -1
+    # calls that ask other threads of the process for an operation (c10d::allreduce_ with gloo)
+    result[(paradigm == NCCL) & (role == "task_create")] = LAUNCH
     return result

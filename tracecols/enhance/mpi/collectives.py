@@ -216,6 +216,7 @@ def match_collectives(
             "sent": lambda: segments.sum(member("sent")),
             "received": lambda: segments.sum(member("received")),
             "first_end": lambda: segments.min(member("end")),
+            "on_device": lambda: facts.locations.is_device[member("location")[head]],
         },
         counts,
     )
@@ -228,6 +229,7 @@ def match_collectives(
             "end_time": end_time,
             "is_root": lambda: (root >= 0) & (members.rank == root),
             "op": op,
+            "on_device": lambda: facts.locations.is_device[members.location],
         },
     )
     return table, members

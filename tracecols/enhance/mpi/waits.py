@@ -12,6 +12,7 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import Segments
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import RegionRule, either, in_role, is_in, named
+from tracecols.schema import enums
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 MPI = named(".*", "mpi")
@@ -30,6 +31,8 @@ COMMUNICATORS = named(
 )
 WAIT_FOR_ONE = named("mpi_wait(any)?", "mpi")
 BLOCKING_SEND = named("mpi_s?send", "mpi")
+NCCL = named(".*", enums.NCCL)
+"""Kernels that communicate."""
 
 BARRIER = ("barrier",)
 ONE_TO_N = ("bcast", "scatter", "scatterv")
@@ -103,13 +106,20 @@ def wait_for_senders(
     return wait, waits
 
 
-def wait_for_receivers(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def wait_for_receivers(
+    facts: Facts,
+    m: CompoundTable,
+    single: RegionRule = either(BLOCKING_SEND, WAIT_FOR_ONE),  # noqa: B008
+    several: RegionRule = WAIT_FOR_SEVERAL,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Find the sends that wait because their receives are posted late, in a table of sent messages.
 
     Parameters
     ----------
     m : CompoundTable
         `sent_messages`.
+    single, several : callable
+        Region rules: calls that complete one send, and those that may complete several.
 
     Returns
     -------
@@ -122,9 +132,9 @@ def wait_for_receivers(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64
     call_path = m.send_done_call_path
     wait = np.where(m.send_done_exit_time > m.recv_post_enter_time, m.recv_post_enter_time - m.send_done_enter_time, 0)
     done = (m.send_done_enter >= 0) & (wait > 0)
-    waits = done & (is_in(facts, call_path, BLOCKING_SEND) | is_in(facts, call_path, WAIT_FOR_ONE))
+    waits = done & is_in(facts, call_path, single)
     # a call that waits for several operations waits for a late sender first
-    rows = np.flatnonzero(done & is_in(facts, call_path, WAIT_FOR_SEVERAL))
+    rows = np.flatnonzero(done & is_in(facts, call_path, several))
     rows = rows[m.send_done_late[rows] == 0]
     waits[rows[largest_per_call(m.send_done_enter[rows], wait[rows], last=True)]] = True
     return wait, waits
@@ -170,7 +180,9 @@ def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bo
     return until, (m.end >= 0) & (m.join_enter >= 0) & (until > m.join_enter_time)
 
 
-def of_operations(collectives: CompoundTable, m: CompoundTable, ops: Iterable[str]) -> NDArray[np.bool_]:
+def of_operations(
+    collectives: CompoundTable, m: CompoundTable, ops: Iterable[str], on_device: bool = False
+) -> NDArray[np.bool_]:
     """Say which participants take part in some operations on communicators of two or more; (n_members,) bool.
 
     Parameters
@@ -179,8 +191,11 @@ def of_operations(collectives: CompoundTable, m: CompoundTable, ops: Iterable[st
         `collective_members`.
     ops : iterable of str
         Of `CollectiveOp`.
+    on_device : bool, optional
+        Whether kernels on streams are meant (NCCL), or calls of hosts (MPI).
     """
     wanted = np.isin(collectives.op, [COLLECTIVE_OPS.index(o) for o in ops]) & (collectives.size > 1)
+    wanted &= collectives.on_device == on_device
     result: NDArray[np.bool_] = wanted[m.collective]
     return result
 

@@ -21,6 +21,10 @@ from tracecols.store import Store
 WINDOW_EVENTS = 1 << 19
 """Events of a process that are looked at together, about; a process with fewer than twice as many is one window."""
 
+EVENT_BYTES, LEAST_EVENTS = 400, 1 << 14
+"""Bytes of memory that a task takes for each event of its window, about (200 of a generated hybrid program, of which
+windows differ in size); events of a window, at least, however little memory there is."""
+
 SAMPLES = 16
 """Moments for each window that are tried as its end."""
 
@@ -78,15 +82,24 @@ def can_be_divided(store: Store) -> bool:
     return not UNDIVIDED & {int(kind) for kind in store.manifest["events_by_kind"]}
 
 
-def sample_times(store: Store, n_events: int) -> NDArray[np.int64]:
+def window_events(memory: int | None) -> int:
+    """Return how many events of a process are looked at together, about, by a task with so many bytes of memory."""
+    if memory is None:
+        return WINDOW_EVENTS
+    return min(WINDOW_EVENTS, max(memory // EVENT_BYTES, LEAST_EVENTS))
+
+
+def sample_times(store: Store, n_events: int, memory: int | None = None) -> NDArray[np.int64]:
     """Return the times after which a process may be divided; (n_samples,) int64, none for short processes.
 
     Parameters
     ----------
     n_events : int
         Events of the process.
+    memory : int, optional
+        Bytes for a task that looks at a window.
     """
-    n = n_events // WINDOW_EVENTS
+    n = n_events // window_events(memory)
     if n < 2 or not can_be_divided(store):
         return np.zeros(0, np.int64)
     first, last = (int(store.manifest[name]) for name in ("first_time", "last_time"))

@@ -261,3 +261,15 @@ def shortened(path: str, width: int = 400) -> str:
     while rest and len(head) + len(rest[-1]) + 1 + len(kept) <= width:
         kept = f"{rest.pop()}/{kept}"
     return head + kept
+
+
+def fitted(path: str, width: int) -> str:
+    """Shorten a call path in the middle: without arguments and types of functions, then without names, then within the
+    last name."""
+    if len(path) <= width:
+        return path
+    text = shortened(re.sub(r"[^/]*?([^/\s(]+)\([^/]*", r"\1", path) if "(" in path else path, width)
+    if len(text) <= width:
+        return text
+    tail = (width - 3) // 2
+    return f"{text[: width - 3 - tail]}...{text[-tail:]}"

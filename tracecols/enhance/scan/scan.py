@@ -42,6 +42,9 @@ WAVE = 1 << 24
 """Events, for each thread, of processes that are scanned together, so that not all need memory at a time; a process
 stays whole."""
 
+TEAM_BYTES = 16
+"""Bytes of memory for each event of a wave, at most: those of events that begin and end teams."""
+
 TEAMS = 1 << 20
 """Events of processes whose teams are found by one task: at most 16 tasks for each thread."""
 
@@ -1123,6 +1126,7 @@ def scan_locations(
     report: Report = not_reported,
     divider: Divider = WHOLE,
     members: NDArray[np.int64] | None = None,
+    memory: int | None = None,
 ) -> list[LocationScan]:
     """Scan locations, wave by wave; those that inherit from others after them.
 
@@ -1138,13 +1142,15 @@ def scan_locations(
         Called with how many more events are scanned.
     members : (n,) int64, optional
         Rows of the locations of whole processes, ascending; all by default.
+    memory : int, optional
+        Bytes for each thread.
 
     Returns
     -------
     list of LocationScan
         In the order of the locations; the same for every number of jobs and division into waves.
     """
-    n_events = store.n_events
+    n_events, wave_events = store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // TEAM_BYTES))
     chosen = np.arange(first_rows.size) if members is None else members
     found: dict[int, LocationScan] = {}
     buffers = BufferPool()
@@ -1152,7 +1158,7 @@ def scan_locations(
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members)
         of_process = np.bincount(locations.process[members], n_events[members])
-        samples = {p: sample_times(store, int(of_process[p])) for p in set(locations.process[members].tolist())}
+        samples = {p: sample_times(store, int(of_process[p]), memory) for p in set(locations.process[members].tolist())}
         scans = {
             i: LocationScan(
                 store,
@@ -1174,7 +1180,7 @@ def scan_locations(
 
     with ThreadPoolExecutor(jobs) as pool:
         # a wave is prepared while the one before it is scanned, but for long processes, of which one needs the memory
-        waves = iter(plan_processes(chosen, n_events, locations.process, WAVE * jobs))
+        waves = iter(plan_processes(chosen, n_events, locations.process, wave_events))
 
         def prepare_next() -> list[Future[dict[int, LocationScan]]]:
             return [
@@ -1186,7 +1192,7 @@ def scan_locations(
         following = prepare_next()
         while following:
             wave = {i: scan for future in following for i, scan in future.result().items()}
-            is_large = int(n_events[list(wave)].sum()) > WAVE * jobs
+            is_large = int(n_events[list(wave)].sum()) > wave_events
             following = [] if is_large else prepare_next()
             found.update(wave)
 

@@ -1,0 +1,273 @@
+"""Intervals of many locations, recorded in any order, put in the order of their begins in bounded memory, and written
+as events.
+
+That is what formats hold which record whole calls and kernels (Nsight Systems): an interval becomes ENTER and EXIT of a
+region, with attributes that join calls with what devices do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters import sides
+from tracecols.converters.base import Batch
+from tracecols.converters.buffers import N_VALUES, Events, Sides
+from tracecols.converters.nesting import (
+    AT,
+    BASE,
+    CUT,
+    DEPTH,
+    LAST,
+    LONGEST_CUT,
+    N_ATTRIBUTES,
+    N_CUT,
+    N_EVENTS,
+    N_SIDES,
+    STATE,
+    Attributes,
+    Extra,
+    Stack,
+    leave_all,
+    write_events,
+)  # fmt: skip
+from tracecols.converters.temporary import temporary_file, write
+from tracecols.kernels.arrays import doubled, empty, first
+from tracecols.schema.enums import COPIED_BYTES, CORRELATION, VALUE_TYPES
+
+INTERVAL = np.dtype(
+    [
+        ("begin", np.int64), ("end", np.int64), ("correlation", np.int64), ("size", np.int64), ("event", np.int64),
+        ("operation", np.int64), ("region", np.int32), ("stream", np.int32), ("level", np.int32),
+    ]
+)  # fmt: skip
+"""An interval: its times; attributes (`ATTRIBUTES`), -1 none; the operation of which it is the call or the kernel, -1
+none; and, of intervals that begin and end together, a lower level for those that hold the others."""
+
+ATTRIBUTES = (
+    (CORRELATION, "correlation", "uint64"),
+    (COPIED_BYTES, "size", "uint64"),
+    ("CUDA_STREAM_REF", "stream", "location"),
+    ("CUDA_EVENT_REF", "event", "uint64"),
+)
+"""Attributes of ENTER: name, column of the intervals, type."""
+
+SORTED_AT_ONCE = 1 << 21
+"""Intervals that are sorted in memory at once."""
+
+ROWS = 1 << 18
+"""Events per batch."""
+
+
+@dataclass
+class _Piece:
+    """Intervals of one location that were gathered together: where they are in the file, and their first and last
+    begin."""
+
+    start: int
+    stop: int
+    low: int
+    high: int
+
+
+class Gathered:
+    """Intervals in a temporary file, by location."""
+
+    def __init__(self) -> None:
+        self._file: BinaryIO = temporary_file()
+        self._pieces: dict[int, list[_Piece]] = {}
+        self._spans: dict[int, tuple[int, int]] = {}
+        self._n = 0
+
+    def add(self, location: NDArray[np.int64], intervals: NDArray[Any]) -> None:
+        """Add some intervals of some locations.
+
+        Parameters
+        ----------
+        location : (n,) int64
+        intervals : (n,) INTERVAL
+        """
+        order = np.argsort(location, kind="stable")
+        location, intervals = location[order], intervals[order]
+        bounds = np.flatnonzero(np.append(True, location[1:] != location[:-1]))[: location.size]
+        for start, stop in zip(bounds.tolist(), [*bounds[1:].tolist(), location.size], strict=True):
+            begin = intervals["begin"][start:stop]
+            pieces = self._pieces.setdefault(int(location[start]), [])
+            pieces.append(_Piece(self._n + start, self._n + stop, int(begin.min()), int(begin.max())))
+            low, high = self._spans.get(int(location[start]), (pieces[-1].low, pieces[-1].high))
+            high = max(high, int(intervals["end"][start:stop].max()))
+            self._spans[int(location[start])] = min(low, pieces[-1].low), high
+        write(self._file, intervals.tobytes())
+        self._n += intervals.size
+
+    def span(self, location: int) -> tuple[int, int]:
+        """Return the first begin and the last end of a location that has intervals."""
+        return self._spans[location]
+
+    def count(self, location: int) -> int:
+        """Return the number of intervals of a location."""
+        return sum(p.stop - p.start for p in self._pieces.get(location, []))
+
+    def sort(self, location: int, file: BinaryIO) -> None:
+        """Append the intervals of a location to a file: in order of their begins, those that hold others first, else
+        as they were gathered.
+
+        Parameters
+        ----------
+        location : int
+        file : file
+            Opened for writing; gets bytes of `INTERVAL`.
+        """
+        pieces = self._pieces.get(location, [])
+        if not pieces:
+            return
+        stored = np.memmap(self._file, INTERVAL, "r", shape=(self._n,))
+        for low, high in _ranges(stored, pieces):
+            parts = []
+            for p in pieces:
+                if p.high >= low and p.low < high:
+                    part_of = stored[p.start : p.stop]
+                    if p.low < low or p.high >= high:
+                        part_of = part_of[(part_of["begin"] >= low) & (part_of["begin"] < high)]
+                    parts.append(np.asarray(part_of))
+            found = np.concatenate(parts)
+            order = np.lexsort((found["level"], -found["end"], found["begin"]))
+            write(file, found[order].tobytes())
+
+
+def _ranges(stored: NDArray[Any], pieces: list[_Piece]) -> Iterator[tuple[int, int]]:
+    """Divide the begins of a location into ranges of about `SORTED_AT_ONCE` intervals."""
+    n = sum(p.stop - p.start for p in pieces)
+    low, top = min(p.low for p in pieces), max(p.high for p in pieces) + 1
+    n_ranges = -(-n // SORTED_AT_ONCE)
+    if n_ranges > 1:
+        step = max(1, n // (n_ranges * 1024))
+        sample = np.sort(np.concatenate([stored["begin"][p.start : p.stop : step] for p in pieces]))
+        cuts = np.unique(sample[np.arange(1, n_ranges) * sample.size // n_ranges]).tolist()
+        for cut in cuts:
+            if low < cut < top:
+                yield low, cut
+                low = cut
+    yield low, top
+
+
+@dataclass
+class Nested:
+    """What writing the events of a location found out.
+
+    Attributes
+    ----------
+    n_cut : int
+        Intervals that overlapped another one without being inside of it.
+    longest, time : int
+        Nanoseconds that were cut off, or by which a begin was moved, at most and in all.
+    """
+
+    n_cut: int = 0
+    longest: int = 0
+    time: int = 0
+
+    def __add__(self, other: Nested) -> Nested:
+        return Nested(self.n_cut + other.n_cut, max(self.longest, other.longest), self.time + other.time)
+
+
+@dataclass
+class Writer:
+    """Writes the events of one location.
+
+    Attributes
+    ----------
+    extra : Extra
+    side_columns : SideColumns
+        Of the kinds in `extra` (`sides.side_columns`).
+    keeps : (n_regions,) uint8
+    is_stream : bool
+    last : int
+        End of intervals that have none.
+    """
+
+    extra: Extra
+    side_columns: sides.SideColumns
+    keeps: NDArray[np.uint8]
+    is_stream: bool
+    last: int
+    nested: Nested = field(default_factory=Nested)
+
+    def __post_init__(self) -> None:
+        self._state = np.zeros(STATE, np.int64)
+        self._state[LAST] = np.iinfo(np.int64).min
+        self._stack = empty(Stack, 1 << 6)
+        self._resize(ROWS)
+
+    def _resize(self, rows: int) -> None:
+        self._events = empty(Events, rows)
+        self._sides = Sides(np.empty(rows, np.int64), np.empty(rows, np.uint8), np.zeros((rows, N_VALUES), np.int64))
+        self._attributes = empty(Attributes, 4 + 2 * rows)
+
+    def batches(self, pieces: Iterator[NDArray[Any]]) -> Iterator[Batch]:
+        """Yield the events of intervals in order; the arrays are reused by the next batch."""
+        state = self._state
+        for found in pieces:
+            columns = [np.ascontiguousarray(found[name]) for name in ("begin", "end", "region", "operation")]
+            attributes = np.stack([found[column].astype(np.int64) for _, column, _ in ATTRIBUTES])
+            state[AT] = 0
+            while not write_events(
+                *columns, attributes, self.last, self.is_stream, self.keeps, self.extra, self._stack, self._events,
+                self._sides, self._attributes, state,
+            ):  # fmt: skip
+                if state[DEPTH] == self._stack.end.size:
+                    self._stack = doubled(self._stack)
+                elif state[N_EVENTS]:
+                    yield self._batch()
+                else:
+                    self._resize(2 * self._events.time.size)
+        while not leave_all(self.extra, self._stack, self._events, self._sides, state):
+            yield self._batch()
+        yield self._batch()
+        self.nested = Nested(*(int(state[k]) for k in (N_CUT, LONGEST_CUT, CUT)))
+
+    def _batch(self) -> Batch:
+        """Turn filled buffers into columns, and empty them."""
+        state = self._state
+        n, n_sides, n_attributes = (int(state[k]) for k in (N_EVENTS, N_SIDES, N_ATTRIBUTES))
+        batch = Batch(first(self._events, n)._asdict())
+        event, kind, values = first(self._sides, n_sides)
+        for family, (is_member, position, columns) in self.side_columns.items():
+            if is_member[kind].any():
+                batch.sides[family] = sides.family_columns(event, kind, values, is_member, position, columns)
+        if n_attributes:
+            row, which, value = first(self._attributes, n_attributes)
+            types = np.array([VALUE_TYPES.index(t) for *_, t in ATTRIBUTES], np.uint8)
+            batch.sides["attributes"] = {"row": row, "attribute": which, "type": types[which], "value": value}
+        state[BASE] += n
+        state[[N_EVENTS, N_SIDES, N_ATTRIBUTES]] = 0
+        return batch
+
+
+class Sorted:
+    """The intervals of some locations in order, in a temporary file; here they are known by their place among those.
+
+    Attributes
+    ----------
+    counts : list of int
+        Intervals of each location.
+    """
+
+    def __init__(self, gathered: Gathered, locations: Sequence[int]) -> None:
+        self.counts = [gathered.count(i) for i in locations]
+        self._start = np.concatenate([[0], np.cumsum(np.array(self.counts, np.int64))]).astype(np.int64)
+        with temporary_file() as file:
+            for location in locations:
+                gathered.sort(location, file)
+            n = int(self._start[-1])
+            self._all = np.memmap(file, INTERVAL, "r", shape=(n,)) if n else np.zeros(0, INTERVAL)
+
+    def pieces(self, location: int, n: int = ROWS) -> Iterator[NDArray[Any]]:
+        """Yield the intervals of a location in order, n at a time."""
+        stop = int(self._start[location + 1])
+        for start in range(int(self._start[location]), stop, n):
+            yield np.asarray(self._all[start : min(start + n, stop)])

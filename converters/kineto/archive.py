@@ -1,0 +1,397 @@
+"""The files of a Kineto trace, one of each rank, as a source of definition tables and event columns."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.base import Batch, Clock, Columns, Loss, Report
+from tracecols.converters.buffers import Events
+from tracecols.converters.kineto import decode, operations
+from tracecols.converters.kineto.definitions import Definitions
+from tracecols.converters.kineto.operations import Instance, Member, Operations
+from tracecols.converters.kineto.recording import Mended, Recording
+from tracecols.errors import SourceError
+from tracecols.given.quantities import counted
+from tracecols.kernels.arrays import empty
+from tracecols.schema import EventKind as K
+from tracecols.schema.enums import VALUE_TYPES
+from tracecols.work.jobs import n_jobs
+
+ROWS = 1 << 18
+"""Events per batch, and so per row group of the store."""
+
+_HOST = re.compile(r"(.+?)_(\d+)\.\d+(\.pt)?\.trace\.json(\.gz)?")
+"""Names of files that torch.profiler.tensorboard_trace_handler gives: host, process and time."""
+_RANK = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)", re.IGNORECASE)
+
+PHASE_NAMES = {
+    "X": "slices",
+    "s": "flows",
+    "t": "flows",
+    "f": "flows",
+    "M": "metadata",
+    "i": "instants",
+    "C": "counters",
+    "": "events of other kinds",
+}
+LEFT_OUT = re.compile(r"|gpu_user_annotation|cuda_sync|overhead|Trace|mtia_.*")
+"""Categories of slices that are left out on purpose: they repeat what others say."""
+
+SINCE_1970 = 10**18
+"""Times after this, in ns, are times of day."""
+
+
+class Archive:
+    """A Kineto trace (see `tracecols.converters.base.Source`).
+
+    Parameters
+    ----------
+    files : sequence of Path
+        `*.json`, plain or gzip, one of each rank.
+    path : Path
+        That file, or the folder of all.
+    """
+
+    def __init__(self, files: Sequence[Path], path: Path) -> None:
+        self.path, self.format = path, "Kineto"
+        with ThreadPoolExecutor(min(n_jobs(None), len(files))) as pool:
+            recordings = list(pool.map(Recording, files))
+        for recording in recordings:
+            if not recording.places and not recording.fault:
+                raise SourceError(
+                    f"{recording.path} has no slices of threads or streams\n"
+                    "  expected a trace of the PyTorch profiler: events with ph X and a category such as cpu_op or kernel"
+                )
+        ranks = _ranks_of(recordings)
+        order = sorted(range(len(ranks)), key=lambda k: ranks[k])
+        self._recordings, self._ranks = [recordings[k] for k in order], [ranks[k] for k in order]
+        self._world = _world_size(self._recordings, self._ranks)
+        hosts = [_host_of(recording) for recording in self._recordings]
+        # clocks are compared between hosts; what is not known to be on one host is on its own
+        apart = [host or f"that of rank {rank}" for host, rank in zip(hosts, self._ranks, strict=True)]
+        found = operations.join(self._recordings, self._ranks, apart)
+        self._check_joined(found)
+        for recording, host in zip(self._recordings, apart, strict=True):
+            for place in recording.places if host in found.offsets else ():
+                place.slices.begin[:] += found.offsets[host]
+                place.slices.end[:] += found.offsets[host]
+        self._definitions = d = Definitions(self._recordings, self._ranks, hosts)
+        self._put_operations(found)
+        locations = d.tables["locations"]
+        locations["n_events"] = [
+            2 * self._slices(i).begin.size + int(_EVENTS_OF[self._performed[i].kind].sum()) for i in range(len(d.order))
+        ]
+        self.definitions, self.metric_types = d.tables, list[list[str]]()
+        self.capabilities: frozenset[str] = frozenset()
+        self.clock = self._clock()
+        self.properties = self._facts(found)
+        self._local = threading.local()
+
+    def _slices(self, location: int) -> decode.Located:
+        recording, place = self._definitions.order[location]
+        return self._recordings[recording].places[place].slices
+
+    def _clock(self) -> Clock:
+        every = [self._slices(i) for i in range(len(self._definitions.order))]
+        first = min((int(s.begin[0]) for s in every), default=0)
+        last = max((int(s.end.max()) for s in every), default=0)
+        return Clock(10**9, first, last - first, first if first > SINCE_1970 else -1)
+
+    # -- operations ------------------------------------------------------------------------------------------------------
+
+    def _check_joined(self, found: Operations) -> None:
+        """Refuse files that do not belong together."""
+        several = len(self._recordings) > 1 and not any(r.fault for r in self._recordings)
+        if not several or any(len(i.members) > 1 for i in found.instances):
+            return
+        reasons = "".join(f"\n  {text}" for text in found.distrusted[:5])
+        raise SourceError(
+            f"the {len(self._recordings)} files in {self.path} have no collective operation in common{reasons}\n"
+            "  expected one file of each rank of one run, recorded at the same time; convert files of other runs one by one"
+        )
+
+    def _put_operations(self, found: Operations) -> None:
+        """Give each location its operations, and define their regions and communicators."""
+        d = self._definitions
+        communicators: dict[int, int] = {}
+        of: dict[int, list[tuple[int, int, int, tuple[int, ...]]]] = {}
+
+        def put(m: Member, kind: int, values: tuple[int, ...]) -> None:
+            row = d.number[m.recording, m.location]
+            of.setdefault(row, []).append((m.row, d.region_of(self._recordings[m.recording], m), kind, values))
+
+        for instance in found.instances:
+            if instance.group not in communicators:
+                group = found.groups[instance.group]
+                communicators[instance.group] = d.communicator(group, instance.members)
+            root = self._root(instance, found)
+            for m in instance.members:
+                assert m.operation is not None  # those that are not known are not joined
+                put(
+                    m,
+                    int(K.MPI_COLLECTIVE_END),
+                    (m.operation.op, communicators[instance.group], root, m.sent, m.received),
+                )
+        for m in found.others:
+            put(m, 0, (-1, -1, -1, 0, 0))
+        self._performed, self._values = [], []
+        for location in range(len(d.order)):
+            rows = sorted(of.get(location, ()))
+            self._performed.append(
+                decode.Performed(
+                    np.array([r[0] for r in rows], np.int64),
+                    np.array([r[1] for r in rows], np.int32),
+                    np.array([r[2] for r in rows], np.uint8),
+                )
+            )
+            self._values.append(np.array([r[3] for r in rows], np.int64).reshape(-1, 5))
+
+    def _root(self, instance: Instance, found: Operations) -> int:
+        """Return the root of an operation among the given ranks of its group; -1 if it has none, or it is not given."""
+        root = next((m.root for m in instance.members if m.root >= 0), -1)
+        group = found.groups[instance.group]
+        if root < 0 or not group.ranks:
+            return root if len(group.recordings) == group.size else -1
+        wanted = group.ranks[root] if root < len(group.ranks) else -1
+        return next((k for k, number in enumerate(group.recordings) if self._ranks[number] == wanted), -1)
+
+    # -- facts -----------------------------------------------------------------------------------------------------------
+
+    def _facts(self, found: Operations) -> dict[str, Any]:
+        """Return what the manifest is to say."""
+        left_out: Counter[str] = Counter()
+        self._unknown: Counter[str] = Counter()
+        for recording in self._recordings:
+            for (category, phase), n in recording.left_out.items():
+                is_known = phase not in ("X", "") or (phase == "X" and LEFT_OUT.fullmatch(category))
+                text = f"{category} {PHASE_NAMES[phase]}".strip()
+                (left_out if is_known else self._unknown)[text] += n
+            self._unknown["slices without numbers for process, thread and time"] += recording.n_strange
+        facts = {
+            "ranks": " ".join(map(str, self._ranks)),
+            "world size": self._world,
+            "events left out": dict(sorted(left_out.items())),
+            "operations": dict(sorted(found.counts.items())),
+            "clock offsets added in ns": found.offsets,
+            "notes": [*self._notes(found)],
+        }
+        return {k: v for k, v in facts.items() if v}
+
+    def _notes(self, found: Operations) -> Iterator[str]:
+        """Say what people have to know."""
+        n = len(self._ranks)
+        if self._world > n:
+            yield f"{n} of {self._world} ranks are given: waits for other ranks are lower bounds"
+        for what, name in (
+            ("threads", "slices of threads moved or shortened so that they nest"),
+            ("streams", "slices of streams end where the next one begins"),
+        ):
+            mended = Mended()
+            for recording in self._recordings:
+                one: Mended = getattr(recording, what)
+                mended.n, mended.total, mended.largest = (
+                    mended.n + one.n,
+                    mended.total + one.total,
+                    max(mended.largest, one.largest),
+                )
+            if mended.n:
+                yield f"{mended.n:,} {name}, at most by {mended.largest / 1000:,.3f} us, together {mended.total / 1000:,.3f} us"
+        if n_negative := sum(r.n_negative for r in self._recordings):
+            yield f"{counted(n_negative, 'slice')} with a negative duration: they end when they begin"
+        for text, number in sorted(found.counts.items()):
+            yield f"{number:,} {text}"
+        for text in found.distrusted:
+            yield f"operations of {text}"
+        assumed = sum(m.is_assumed for i in found.instances for m in i.members)
+        if assumed:
+            yield f"bytes of {counted(assumed, 'participation', 'participations')} in collective operations are not recorded: 1 is assumed"
+        for host, offset in found.offsets.items():
+            yield f"clock of host {host}: {offset / 1000:+,.3f} us are added to its times, so that collective operations end together"
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location as batches of columns; the arrays are reused by the next batch.
+
+        Parameters
+        ----------
+        location : int
+            Row of the location.
+        report : Report
+            Takes what was not understood, and with `salvage` what was lost.
+
+        Raises
+        ------
+        SourceError
+            If its file could not be read to the end.
+        """
+        if location == 0:
+            for what, n in self._unknown.items():
+                if n:
+                    report.unknown[what] = n
+        number, _ = self._definitions.order[location]
+        fault = self._recordings[number].fault
+        if fault and not salvage:
+            raise SourceError(fault)
+        yield from self._batches(location, number)
+        if fault:
+            report.lost.append(Loss(location, -1, fault.splitlines()[0]))
+
+    def _batches(self, location: int, number: int) -> Iterator[Batch]:
+        """Decode the slices of a location."""
+        d, s = self._definitions, self._slices(location)
+        if not hasattr(self._local, "buffers"):
+            self._local.buffers = empty(Events, ROWS), empty(decode.Given, 2 * ROWS), empty(decode.Joined, ROWS)
+        events, given, joined = self._local.buffers
+        stack = np.empty(s.begin.size, np.int64)
+        stack = np.empty(int(decode.depth_of(s.begin, s.end, stack)), np.int64)
+        state = np.zeros(decode.DECODE_STATE, np.int64)
+        done = False
+        while not done:
+            done = decode.decode_slices(
+                s,
+                self._performed[location],
+                d.regions[number],
+                d.correlation,
+                d.size,
+                stack,
+                events,
+                given,
+                joined,
+                state,
+            )
+            yield self._batch(location, events, given, joined, state)
+
+    def _batch(
+        self, location: int, events: Events, given: decode.Given, joined: decode.Joined, state: NDArray[np.int64]
+    ) -> Batch:
+        """Turn filled buffers into columns, and empty them."""
+        n, n_given, n_joined = (int(state[k]) for k in (decode.N_EVENTS, decode.N_ATTRIBUTES, decode.N_OPERATIONS))
+        batch = Batch({name: column[:n] for name, column in events._asdict().items()})
+        if n_given:
+            batch.sides["attributes"] = {
+                "row": given.event[:n_given],
+                "attribute": given.attribute[:n_given],
+                "type": np.full(n_given, VALUE_TYPES.index("uint64"), np.uint8),
+                "value": given.value[:n_given],
+            }
+        if n_joined:
+            batch.sides["collectives"] = self._collectives(location, joined, n_joined)
+        state[decode.BASE] += n
+        state[[decode.N_EVENTS, decode.N_ATTRIBUTES, decode.N_OPERATIONS]] = 0
+        return batch
+
+    def _collectives(self, location: int, joined: decode.Joined, n: int) -> Columns:
+        kind = joined.kind[:n]
+        values = np.where((kind == K.MPI_COLLECTIVE_END)[:, None], self._values[location][joined.operation[:n]], -1)
+        op, communicator, root, sent, received = values.T
+        return {
+            "row": joined.event[:n],
+            "kind": kind,
+            "op": op.astype(np.int16),
+            "communicator": communicator.astype(np.int32),
+            "root": root.astype(np.int32),
+            "sent": sent,
+            "received": received,
+            "request": np.full(n, -1, np.int64),
+        }
+
+
+class ArchiveOfFiles(Archive):
+    """A Kineto trace of which all files are given; the path is that of their folder.
+
+    Parameters
+    ----------
+    files : tuple of Path
+    """
+
+    def __init__(self, files: tuple[Path, ...]) -> None:
+        self.files = files
+        super().__init__(files, files[0].parent)
+
+
+_EVENTS_OF = np.zeros(256, np.int64)
+_EVENTS_OF[int(K.MPI_COLLECTIVE_END)] = 2
+
+
+# -- what files say of themselves
+# ------------------------------------------------------------------------------------------------
+
+
+def _info(recording: Recording) -> dict[str, Any]:
+    found = recording.head.get("distributedInfo")
+    return found if isinstance(found, dict) else {}
+
+
+def _whole(value: Any) -> int:
+    """Return a number of a rank, or of ranks; -1 if it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else -1
+
+
+def _ranks_of(recordings: Sequence[Recording]) -> list[int]:
+    """Return the ranks of files: what they say, or else their names, or else their order.
+
+    Raises
+    ------
+    SourceError
+        If a rank has two files.
+    """
+    ranks = [_whole(_info(recording).get("rank")) for recording in recordings]
+    if -1 in ranks:
+        if len(recordings) > 1 and max(ranks) >= 0:
+            lacks = recordings[ranks.index(-1)].path
+            raise SourceError(
+                f"{lacks} does not say its rank, and others do\n  expected distributedInfo with rank in each file, or in none"
+            )
+        names = [_RANK.findall(recording.path.name) for recording in recordings]
+        ranks = [int(found[-1]) if found else -1 for found in names]
+        if -1 in ranks or len(set(ranks)) < len(ranks):
+            ranks = list(range(len(recordings)))
+    twice = [rank for rank, n in Counter(ranks).items() if n > 1]
+    if twice:
+        files = [str(r.path) for r, rank in zip(recordings, ranks, strict=True) if rank == twice[0]]
+        raise SourceError(
+            f"rank {twice[0]} has {len(files)} files: {', '.join(files)}\n  give one file of each rank of one run"
+        )
+    return ranks
+
+
+def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
+    """Return of how many ranks the run was, at least those that are given.
+
+    Raises
+    ------
+    SourceError
+        If files disagree, or have more ranks.
+    """
+    sizes = {size: r.path for r in recordings if (size := _whole(_info(r).get("world_size"))) > 0}
+    if len(sizes) > 1:
+        (one, first), (other, second), *_ = sorted(sizes.items())
+        raise SourceError(
+            f"the files are of different runs: {first} is of a run of {one:,} ranks, {second} of {other:,}\n  give the files of one run"
+        )
+    size = max(sizes, default=0)
+    if size and len(recordings) > 1 and max(ranks) >= size:
+        at = recordings[list(ranks).index(max(ranks))].path
+        raise SourceError(f"{at} is of rank {max(ranks)} in a run of {size:,} ranks\n  give the files of one run")
+    return max(size, len(ranks))
+
+
+def _host_of(recording: Recording) -> str:
+    """Return the host of a file: what it says, or else its name, if that has the number of its process as well; empty if
+    neither tells."""
+    for key in ("hostname", "host_name"):
+        if isinstance(recording.head.get(key), str):
+            return str(recording.head[key])
+    found = _HOST.fullmatch(recording.path.name)
+    pids = {place.pid for place in recording.places if not place.is_device}
+    return found[1] if found and int(found[2]) in pids else ""

@@ -1,0 +1,215 @@
+"""The files of a Kineto trace: windows of text of a JSON file, plain or gzip, and what is beside its events."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.kineto import scan
+from tracecols.converters.temporary import BAD_GZIP
+from tracecols.errors import SourceError
+from tracecols.given.files import advice, open_regular
+
+WINDOW = 1 << 23
+"""Bytes of text that are read at once."""
+LARGEST = 1 << 28
+"""Bytes that no event and no other value has."""
+HEAD = 1 << 16
+"""Bytes at the beginning of a file that tell whether it is a Kineto trace."""
+
+DAMAGED = "the trace is damaged or incomplete; copy it again"
+
+KNOWN = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"')
+"""Keys of which each trace has one near its beginning."""
+
+_KEPT = ("distributedInfo", "baseTimeNanoseconds", "traceName", "hostname", "host_name", "nccl_version")
+_SPACE = b" \t\r\n\xef\xbb\xbf"
+
+
+def begins_as_kineto(path: Path) -> bool:
+    """Whether a file, plain or gzip, begins as a trace of the PyTorch profiler does."""
+    try:
+        with open_regular(path) as stored, _opened(stored) as file:
+            head = file.read(HEAD)
+    except (OSError, *BAD_GZIP):
+        return False
+    return head.lstrip(_SPACE)[:1] == b"{" and any(key in head for key in KNOWN)
+
+
+ENDINGS = (".json", ".json.gz")
+"""How files in a folder end that may be of a trace."""
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a trace: one file, or those in a folder that are traces of the PyTorch profiler; none if there
+    are none."""
+    if not path.is_dir():
+        return [path] if begins_as_kineto(path) else []
+    try:
+        found = sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS) and file.is_file())
+    except OSError:
+        return []
+    return [file for file in found if begins_as_kineto(file)]
+
+
+def _opened(stored: BinaryIO) -> BinaryIO:
+    packed = stored.read(2) == b"\x1f\x8b"
+    stored.seek(0)
+    return gzip.open(stored) if packed else stored  # type: ignore[return-value]
+
+
+class Text:
+    """A window of the text of a file, which is moved on.
+
+    Attributes
+    ----------
+    data : (capacity,) uint8
+    size : int
+        Bytes of text in it.
+    at : int
+        Where reading is.
+    """
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.path, self._file = path, file
+        self.data: NDArray[np.uint8] = np.empty(WINDOW, np.uint8)
+        self.size = self.at = self._before = 0
+
+    @property
+    def place(self) -> int:
+        """Byte of the unpacked file at which reading is."""
+        return self._before + self.at
+
+    def more(self) -> bool:
+        """Drop what has been read, and read on; returns whether there was more.
+
+        Raises
+        ------
+        SourceError
+            If the file cannot be read, or a value has no end.
+        """
+        rest = self.size - self.at
+        if rest > LARGEST:
+            raise self.wrong(f"an event or another value has more than {LARGEST:,} bytes")
+        room = self.data if 2 * rest <= self.data.size else np.empty(4 * rest, np.uint8)
+        room[:rest] = self.data[self.at : self.size].copy()
+        self.data, self._before = room, self._before + self.at
+        self.at, self.size = 0, rest
+        try:
+            n = self._file.readinto(self.data[rest:].data)  # type: ignore[attr-defined]
+        except BAD_GZIP as error:
+            raise SourceError(
+                f"{self.path}: byte {self._before + rest}: unpacking stops: {error}\n  {DAMAGED}"
+            ) from error
+        self.size += n or 0
+        return bool(n)
+
+    def wrong(self, what: str) -> SourceError:
+        """Make an error about the place at which reading is."""
+        near = self.data[self.at : min(self.at + 60, self.size)].tobytes().decode("utf-8", "replace")
+        return SourceError(f"{self.path}: byte {self.place}: {what}: {near!r}\n  {DAMAGED}")
+
+    def cut(self) -> SourceError:
+        """Make the error about a file that ends too early."""
+        return SourceError(
+            f"{self.path}: the file ends at byte {self._before + self.size}, within the trace\n  {DAMAGED}"
+        )
+
+    def peek(self) -> int:
+        """Move on to the next byte that is no white space, and return it; -1 at the end of the file."""
+        while True:
+            self.at = int(scan.find_text(self.data, self.size, self.at))
+            if self.at < self.size:
+                return int(self.data[self.at])
+            if not self.more():
+                return -1
+
+    def expect(self, *codes: str) -> str:
+        """Read one of some characters.
+
+        Raises
+        ------
+        SourceError
+            If there is another, or the file ends.
+        """
+        code = self.peek()
+        if code < 0:
+            raise self.cut()
+        if chr(code) not in codes:
+            raise self.wrong(f"expected {' or '.join(repr(c) for c in codes)}, found")
+        self.at += 1
+        return chr(code)
+
+    def value(self) -> bytes:
+        """Read a value.
+
+        Raises
+        ------
+        SourceError
+            If there is none, or the file ends before it does.
+        """
+        if self.peek() < 0:
+            raise self.cut()
+        while (end := int(scan.find_end(self.data, self.size, self.at))) > self.size:
+            if not self.more():
+                raise self.cut()
+        if end == self.at:
+            raise self.wrong("expected a value, found")
+        found = self.data[self.at : end].tobytes()
+        self.at = end
+        return found
+
+
+def parsed(text: bytes) -> Any:
+    """Return what a JSON value says; None if it is none. Control characters within texts are accepted: PyTorch writes
+    them."""
+    try:
+        return json.loads(text.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_values(path: Path) -> Iterator[tuple[str, Any, Text]]:
+    """Yield the keys of a trace with their values; of `traceEvents` the text is at its first event, to be read on.
+
+    Raises
+    ------
+    SourceError
+        If the file cannot be read, is no JSON object, or ends too early.
+    """
+    try:
+        with open_regular(path) as stored, _opened(stored) as file:
+            text = Text(path, file)
+            if text.more() and text.data[:3].tobytes() == b"\xef\xbb\xbf":
+                text.at = 3
+            if text.peek() != ord("{"):
+                raise SourceError(
+                    f"{path} is not a trace of the PyTorch profiler\n  expected a JSON object with traceEvents"
+                )
+            text.at += 1
+            while text.peek() == ord('"'):
+                key = parsed(text.value())
+                text.expect(":")
+                if key == "traceEvents":
+                    text.expect("[")
+                    yield key, None, text
+                else:
+                    value = text.value()
+                    if key in _KEPT:
+                        yield key, parsed(value), text
+                if text.expect(",", "}") == "}":
+                    break
+            else:
+                if text.peek() != ord("}"):
+                    raise (
+                        text.cut() if text.peek() < 0 else text.wrong("expected a key or the end of the object, found")
+                    )
+    except OSError as error:
+        todo = advice(error, "copy the trace again")
+        raise SourceError(f"cannot read {path}: {error.strerror or error}\n  {todo}") from error

@@ -1,0 +1,505 @@
+"""Operations of NCCL and RCCL in Kineto traces, joined over the ranks whose files are given.
+
+Which operation of one rank belongs to which of another is told by the first of these keys that all of its members have:
+the identifier of the operation (`Comms Id`); process group and sequence number (`Seq`); process group and order; stream
+and order. Order is trusted only within training steps in which all ranks have the same operations, of those launched
+within the recording, and only where no operation of all with all ends before its last member begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tracecols.converters.kineto import scan
+from tracecols.converters.kineto.recording import Detail, Recording
+from tracecols.converters.nccl import Operation, bytes_of_type, find_operation, fits_kernel, operation_of_kernel
+
+OF_OPERATION, OF_SEQUENCE, OF_GROUP, OF_STREAM = range(1, 5)
+"""Keys in the order of trust."""
+
+MAX_OFFSET, TIMES_DEVIATION, LEAST_INSTANCES = 20_000, 3, 3
+"""Offsets between clocks of hosts are corrected if they are more than so many ns, and more than so many times the
+median deviation from them, in at least so many operations."""
+
+_SAME_SIZE = ("ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast", "ncclReduce", "ncclBarrier")
+"""Operations in which all members have the same number of elements."""
+
+GLOO = -1
+"""Instead of a stream: the threads of gloo, which all execute operations of the same order."""
+
+Key = tuple[Any, ...]
+
+
+@dataclass
+class Member:
+    """An operation on a stream of one rank.
+
+    Attributes
+    ----------
+    recording, location, row : int
+        Number of the recording; location in it; slice of the location.
+    begin, end : int
+        In ns.
+    launch : int
+        When it was launched, in ns; -1 unknown.
+    operation : Operation, optional
+        What it does; None if that is not known.
+    given : dict
+        Its parameters.
+    stream : int
+    sent, received : int
+        Bytes; 1 where they are not known.
+    is_assumed : bool
+        Whether they are not known.
+    root : int
+        Rank in the group; -1 none.
+    """
+
+    recording: int
+    location: int
+    row: int
+    begin: int
+    end: int
+    launch: int
+    operation: Operation | None
+    given: dict[str, Any]
+    stream: int
+    sent: int = 1
+    received: int = 1
+    is_assumed: bool = True
+    root: int = -1
+
+
+@dataclass
+class Instance:
+    """An operation of several ranks.
+
+    Attributes
+    ----------
+    group : int
+        Number among the groups.
+    members : list of Member
+        In the order of the group's ranks.
+    """
+
+    group: int
+    members: list[Member]
+
+
+@dataclass
+class Group:
+    """Ranks that communicate.
+
+    Attributes
+    ----------
+    name, description : str
+    recordings : list of int
+        The given ranks in rank order.
+    ranks : tuple of int
+        All its ranks in order; none if they are not known.
+    size : int
+        Of how many ranks it is.
+    key : int
+        By what its operations are joined.
+    """
+
+    name: str
+    description: str
+    recordings: list[int]
+    ranks: tuple[int, ...]
+    size: int
+    key: int
+
+
+@dataclass
+class Operations:
+    """All operations.
+
+    Attributes
+    ----------
+    groups : list of Group
+    instances : list of Instance
+    others : list of Member
+        Those that are not joined.
+    counts : Counter of str
+        What became of operations, for people.
+    offsets : dict of str to int
+        By host: what is added to its times, in ns.
+    distrusted : list of str
+        Why operations of groups could not be joined.
+    """
+
+    groups: list[Group] = field(default_factory=list)
+    instances: list[Instance] = field(default_factory=list)
+    others: list[Member] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    offsets: dict[str, int] = field(default_factory=dict)
+    distrusted: list[str] = field(default_factory=list)
+
+
+# -- the operations of a rank
+# ------------------------------------------------------------------------------------------
+
+
+class _Around:
+    """Slices of a thread with arguments, to be found by what they enclose."""
+
+    def __init__(self, recording: Recording, kind: int) -> None:
+        self._found: dict[int, list[tuple[int, int, Detail]]] = defaultdict(list)
+        for d in recording.details:
+            if d.kind == kind and d.location >= 0:
+                s = recording.places[d.location].slices
+                self._found[d.location].append((int(s.begin[d.row]), int(s.end[d.row]), d))
+        for found in self._found.values():
+            found.sort(key=lambda one: one[:2])
+        self._begins = {of: np.array([one[0] for one in found]) for of, found in self._found.items()}
+
+    def find(self, location: int, time: int) -> Detail | None:
+        """Return the slice that began last on a location and holds a time."""
+        if location not in self._begins:
+            return None
+        at = int(np.searchsorted(self._begins[location], time, "right")) - 1
+        for begin, end, detail in reversed(self._found[location][max(at - 3, 0) : at + 1]):
+            if begin <= time <= end:
+                return detail
+        return None
+
+
+def members_of(number: int, recording: Recording) -> list[Member]:
+    """Return the operations on the streams of a rank, in order of their begins.
+
+    Parameters
+    ----------
+    number : int
+        Of the recording.
+    recording : Recording
+    """
+    kernels = [d for d in recording.details if d.kind == scan.COLLECTIVE and d.location >= 0]
+    correlations = [int(recording.places[d.location].slices.correlation[d.row]) for d in kernels]
+    launches = recording.launches(np.array(sorted({c for c in correlations if c >= 0}), np.int64))
+    operators, ranges = _Around(recording, scan.PARAM_COMMS), _Around(recording, scan.ANNOTATION)
+    result = []
+    for d, correlation in zip(kernels, correlations, strict=True):
+        place = recording.places[d.location]
+        s = place.slices
+        location, launch = launches.get(correlation, (-1, -1))
+        operator = operators.find(location, launch) if location >= 0 else None
+        around = ranges.find(location, launch) if location >= 0 else None
+        given = {**(operator.given if operator is not None else {}), **d.given}
+        m = Member(
+            number, d.location, d.row, int(s.begin[d.row]), int(s.end[d.row]), launch, None, given, GLOO if place.is_gloo else place.tid,
+        )  # fmt: skip
+        title = _name_of(recording, around) if around is not None else ""
+        _understand(m, recording.names[int(s.name[d.row])][1], title, around.given if around is not None else {})
+        result.append(m)
+    return sorted(result, key=lambda m: (m.begin, m.location, m.row))
+
+
+def _name_of(recording: Recording, detail: Detail) -> str:
+    return recording.names[int(recording.places[detail.location].slices.name[detail.row])][1]
+
+
+def _understand(m: Member, kernel: str, title: str, around: dict[str, Any]) -> None:
+    """Find out what an operation does, and how many bytes it sends and receives."""
+    by_name = operation_of_kernel(kernel)
+    named = m.given.get("Collective name")
+    if m.stream == GLOO:
+        by_name, title = None, kernel
+    told = find_operation(named) if isinstance(named, str) else find_operation(title) if title else None
+    is_told = isinstance(named, str) or bool(title)
+    if told is not None and fits_kernel(told, by_name):
+        m.operation = told
+    elif not is_told:
+        m.operation = by_name
+    if m.operation is None:
+        return
+    if m.operation.role in ("coll_one2all", "coll_all2one"):
+        root = m.given.get("Rank")
+        m.root = root if isinstance(root, int) and 0 <= root < 1 << 31 else -1
+    size = _number(m.given.get("Group size"))
+    sent, received = _bytes(m.given, around, m.operation, size)
+    if sent >= 0 and received >= 0:
+        m.sent, m.received, m.is_assumed = sent, received, False
+
+
+def _number(value: Any) -> int:
+    """Return a number that is not negative; -1 if it is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 48 else -1
+
+
+def _bytes(given: dict[str, Any], around: dict[str, Any], operation: Operation, size: int) -> tuple[int, int]:
+    """Return the bytes that an operation sends and receives; -1 unknown."""
+    n_in, n_out = _number(given.get("In msg nelems")), _number(given.get("Out msg nelems"))
+    each = bytes_of_type(str(given.get("dtype", "")))
+    if n_in >= 0 and n_out >= 0 and each:
+        return n_in * each, n_out * each
+    sent = _bytes_of_inputs(around.get("Input Dims"), around.get("Input type"))
+    if sent < 0:
+        return -1, -1
+    if operation.function == "ncclAllGather" and size > 0:
+        return sent, sent * size
+    if operation.function == "ncclReduceScatter" and size > 0:
+        return sent, sent // size
+    return sent, sent
+
+
+def _bytes_of_inputs(dims: Any, types: Any) -> int:
+    """Return the bytes of the tensors that an operator got; -1 unknown."""
+    if not isinstance(dims, list) or not isinstance(types, list) or not dims or len(types) < 1:
+        return -1
+    each = bytes_of_type(str(types[0]))
+    shapes = dims[0] if dims[0] and isinstance(dims[0], list) and isinstance(dims[0][0], list) else dims[:1]
+    if not each or not all(isinstance(s, list) and all(_number(d) >= 0 for d in s) for s in shapes):
+        return -1
+    return min(sum(prod(s) for s in shapes) * each, 1 << 62)
+
+
+# -- groups
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _configured(recordings: Sequence[Recording]) -> dict[tuple[int, str], tuple[int, ...]]:
+    """Return the ranks of the process groups that the files list, by recording and name."""
+    result = {}
+    for number, recording in enumerate(recordings):
+        found = recording.head.get("distributedInfo")
+        listed = found.get("pg_config") if isinstance(found, dict) else None
+        for one in listed if isinstance(listed, list) else ():
+            if isinstance(one, dict) and (ranks := _ranks(one.get("ranks"))):
+                result[number, str(one.get("pg_name"))] = ranks
+    return result
+
+
+def _ranks(value: Any) -> tuple[int, ...]:
+    """Return ranks from a list or its text; none if it is cut, or no list."""
+    if isinstance(value, str):
+        if not re.fullmatch(r"\[\s*\d{1,9}(\s*,\s*\d{1,9})*\s*\]", value):
+            return ()
+        value = [int(n) for n in re.findall(r"\d+", value)]
+    if not isinstance(value, list) or not all(0 <= _number(n) < 1 << 31 for n in value) or len(set(value)) < len(value):
+        return ()
+    return tuple(value)
+
+
+def _ranks_of(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the ranks of the group of an operation; none if they are not known."""
+    if ranks := _ranks(m.given.get("Process Group Ranks")):
+        return ranks
+    if ranks := configured.get((m.recording, str(m.given.get("Process Group Name"))), ()):
+        return ranks
+    start, stride, size = (_number(m.given.get(n)) for n in ("Global rank start", "Global rank stride", "Group size"))
+    return (
+        tuple(range(start, start + stride * size, stride)) if start >= 0 and stride > 0 and 0 < size < 1 << 22 else ()
+    )
+
+
+def _group_key(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) -> Key:
+    name = m.given.get("Process Group Name")
+    if isinstance(name, str):
+        return "group", name, _ranks_of(m, configured)
+    return "stream", m.stream, ()
+
+
+# -- which belong together
+# ---------------------------------------------------------------------------------------------
+
+
+class _Joining:
+    """The operations of one group."""
+
+    def __init__(
+        self, recordings: Sequence[Recording], of: dict[int, list[Member]], wanted: Iterable[int], key: Key
+    ) -> None:
+        self.of = {number: of.get(number, []) for number in wanted}
+        every = [m for members in self.of.values() for m in members]
+        self.left: list[Member] = []
+        self.why = ""
+        if all(isinstance(m.given.get("Comms Id"), int | str) for m in every):
+            self.key = OF_OPERATION
+            self._identify(lambda m: (m.given["Comms Id"],))
+        elif key[0] == "group" and all(_number(m.given.get("Seq")) >= 0 for m in every):
+            self.key = OF_SEQUENCE
+            self._identify(lambda m: (m.given["Seq"], bool(m.given.get("Is P2P", False))))
+        else:
+            self.key = OF_GROUP if key[0] == "group" else OF_STREAM
+            self._count(recordings)
+        self._choose()
+
+    def _identify(self, identity: Any) -> None:
+        self.ids: dict[int, dict[Key, Member]] = {}
+        for number, members in self.of.items():
+            seen: Counter[Key] = Counter()
+            mine = self.ids.setdefault(number, {})
+            for m in members:
+                key = identity(m)
+                mine[*key, seen[key]] = m
+                seen[key] += 1
+
+    def _count(self, recordings: Sequence[Recording]) -> None:
+        """Number operations within the training steps in which they were launched."""
+        self.ids = {}
+        several = len(self.of) > 1
+        stepped = all(recordings[number].steps for number in self.of)
+        for number, members in self.of.items():
+            known = any(m.launch >= 0 for m in members)
+            begins = np.array([step[1] for step in recordings[number].steps], np.int64)
+            seen: Counter[int] = Counter()
+            mine = self.ids.setdefault(number, {})
+            for m in members:
+                if several and known and m.launch < 0:
+                    self.left.append(m)
+                    continue
+                step = -1
+                if stepped:
+                    at = int(np.searchsorted(begins, m.launch, "right")) - 1
+                    step = recordings[number].steps[at][0] if at >= 0 else -1
+                mine[step, seen[step]] = m
+                seen[step] += 1
+        if several:
+            counts = [Counter(step for step, _ in mine) for mine in self.ids.values()]
+            agreeing = {step for step in counts[0] if all(c[step] == counts[0][step] for c in counts)}
+            if len(agreeing) < len(set().union(*counts)):
+                self.why = "ranks have different numbers of operations in a training step"
+            for number, mine in self.ids.items():
+                self.left += [m for (step, _), m in mine.items() if step not in agreeing]
+                self.ids[number] = {key: m for key, m in mine.items() if key[0] in agreeing}
+
+    def _choose(self) -> None:
+        """Keep what all ranks have, do alike, and begin in the same order."""
+        first = next(iter(self.ids.values()))
+        common = [key for key in first if all(key in mine for mine in self.ids.values())]
+        common = [key for key in common if first[key].operation is not None and first[key].operation.op >= 0]  # type: ignore[union-attr]
+        alike = [key for key in common if self._are_alike([mine[key] for mine in self.ids.values()])]
+        if len(alike) < len(common):
+            self.why = "ranks execute different operations"
+            if self.key >= OF_GROUP:
+                alike = []
+        chosen, last = [], dict.fromkeys(self.ids, (-1, -1, -1))
+        for key in sorted(alike, key=lambda key: _order(first[key])):
+            if all(_order(mine[key]) > last[number] for number, mine in self.ids.items()):
+                chosen.append(key)
+                last = {number: _order(mine[key]) for number, mine in self.ids.items()}
+        taken = set(chosen)
+        self.instances = [[mine[key] for mine in self.ids.values()] for key in chosen]
+        self.left += [m for mine in self.ids.values() for key, m in mine.items() if key not in taken]
+
+    def _are_alike(self, members: list[Member]) -> bool:
+        """Whether members of an operation do the same."""
+        functions = {m.operation.function if m.operation is not None else "" for m in members}
+        if len(functions) > 1:
+            return False
+        return self.key < OF_STREAM or functions.isdisjoint(_SAME_SIZE) or len({m.sent for m in members}) == 1
+
+
+def _order(m: Member) -> tuple[int, int, int]:
+    return m.begin, m.location, m.row
+
+
+def join(recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[str]) -> Operations:
+    """Join the operations of all ranks.
+
+    Parameters
+    ----------
+    recordings : sequence of Recording
+    ranks, hosts : sequence
+        Of each its rank, and on which host it is.
+    """
+    result = Operations()
+    configured = _configured(recordings)
+    groups: dict[Key, dict[int, list[Member]]] = defaultdict(lambda: defaultdict(list))
+    for number, recording in enumerate(recordings):
+        for m in members_of(number, recording):
+            if m.operation is None or m.operation.op < 0:
+                result.others.append(m)
+                what = (
+                    "messages"
+                    if m.operation is not None
+                    else "kernels that execute several operations, or unknown ones"
+                )
+                result.counts[what] += 1
+            else:
+                groups[_group_key(m, configured)][number].append(m)
+    of_rank = {rank: number for number, rank in enumerate(ranks)}
+    joinings = []
+    for key, of in groups.items():
+        in_group = [of_rank[r] for r in key[2] if r in of_rank]
+        wanted = in_group if in_group and set(of) <= set(in_group) else sorted(of, key=lambda n: ranks[n])
+        joinings.append((key, _Joining(recordings, of, wanted, key)))
+    result.offsets = find_offsets([i for _, joining in joinings for i in joining.instances], hosts)
+    shift = [result.offsets.get(host, 0) for host in hosts]
+    for key, joining in joinings:
+        _take(result, key, joining, shift)
+    return result
+
+
+def _take(result: Operations, key: Key, joining: _Joining, shift: Sequence[int]) -> None:
+    """Take the operations of a group, if they are trusted."""
+    numbers = list(joining.of)
+    n_apart = sum(not _overlap(i, shift) for i in joining.instances)
+    if joining.key >= OF_GROUP and n_apart:
+        joining.why = (
+            f"{n_apart} of {len(joining.instances)} operations of all with all would end before all have begun"
+        )
+        joining.left += [m for i in joining.instances for m in i]
+        joining.instances = []
+    name = f"process group {key[1]}" if key[0] == "group" else "gloo" if key[1] == GLOO else f"stream {key[1]}"
+    if joining.left:
+        result.others += joining.left
+        result.counts["operations that are not joined: not all given ranks hold them"] += len(joining.left)
+        if joining.why:
+            result.distrusted.append(f"{name}: {joining.why}")
+    if not joining.instances:
+        return
+    description = next(
+        (
+            str(m.given["Process Group Description"])
+            for m in joining.instances[0]
+            if "Process Group Description" in m.given
+        ),
+        "",
+    )
+    size = max((_number(m.given.get("Group size")) for m in joining.instances[0]), default=-1)
+    result.groups.append(Group(name, description, numbers, key[2], max(size, len(key[2]), len(numbers)), joining.key))
+    result.instances += [Instance(len(result.groups) - 1, members) for members in joining.instances]
+
+
+def _overlap(members: list[Member], shift: Sequence[int]) -> bool:
+    """Whether an operation is possible: one of all with all ends nowhere before all have begun."""
+    operation = members[0].operation
+    if operation is None or not operation.waits_for_all:
+        return True
+    return min(m.end + shift[m.recording] for m in members) > max(m.begin + shift[m.recording] for m in members)
+
+
+def find_offsets(instances: list[list[Member]], hosts: Sequence[str]) -> dict[str, int]:
+    """Find by how much the clocks of hosts differ: the members of an operation of all with all end together.
+
+    Returns
+    -------
+    dict of str to int
+        What is to be added to the times of hosts, in ns; hosts that need nothing are left out.
+    """
+    late: dict[str, list[float]] = defaultdict(list)
+    for members in instances:
+        operation = members[0].operation
+        if operation is None or not operation.waits_for_all or len({hosts[m.recording] for m in members}) < 2:
+            continue
+        # differences, since floating-point numbers do not hold times of day in ns
+        since = [m.end - members[0].end for m in members]
+        median = float(np.median(since))
+        for m, end in zip(members, since, strict=True):
+            late[hosts[m.recording]].append(end - median)
+    result = {}
+    for host, found in sorted(late.items()):
+        offset = float(np.median(found))
+        deviation = float(np.median(np.abs(np.array(found) - offset)))
+        if len(found) >= LEAST_INSTANCES and abs(offset) > MAX_OFFSET and abs(offset) > TIMES_DEVIATION * deviation:
+            result[host] = -round(offset)
+    return result

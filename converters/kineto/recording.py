@@ -1,0 +1,505 @@
+"""One file of a Kineto trace, which is what one process recorded: its threads and streams with their slices in order."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.kineto import nest, scan
+from tracecols.converters.kineto.decode import Located
+from tracecols.converters.kineto.files import Text, parsed, read_values
+from tracecols.converters.nccl import find_operation
+from tracecols.converters.temporary import scratch, temporary_file, write
+from tracecols.errors import SourceError
+from tracecols.kernels.arrays import empty
+
+ROWS, DETAILS = 1 << 17, 1 << 14
+"""Slices, and events with arguments, that are kept between two looks at them."""
+IN_MEMORY = 1 << 22
+"""Arrays of slices up to this many bytes are held in memory."""
+MOST_LOCATIONS = 1 << 20
+"""Threads and streams of a file: a damaged one must not take all memory."""
+MOST_LEVELS = 64
+"""Locations that a stream is divided into where collective operations overlap."""
+LATEST = 1 << 62
+"""No time is later, in ns."""
+
+ROW = np.dtype(
+    [("begin", "i8"), ("duration", "i8"), ("name", "i4"), ("slot", "i4"), ("correlation", "i8"), ("size", "i8")]
+)
+
+Ints = NDArray[np.int64]
+
+STEP = re.compile(r"ProfilerStep#(\d{1,18})")
+
+PARAMETERS = (
+    "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Name",
+    "Process Group Description", "Process Group Ranks", "Rank", "Seq", "Comms Id", "Src Rank", "Dst Rank", "Is P2P", "Input Dims",
+    "Input type", "Global rank start", "Global rank stride",
+)  # fmt: skip
+"""Arguments that are kept."""
+
+WHAT_IS_WRONG = {
+    scan.BAD_EVENT: "expected an event, a JSON object, found",
+    scan.BAD_TIME: "ts or dur is a text, expected a number of microseconds, in the event",
+    scan.TOO_LARGE: "ts or dur is too large in the event",
+}
+
+
+@dataclass
+class Detail:
+    """The arguments of a slice.
+
+    Attributes
+    ----------
+    kind : int
+        `scan.COLLECTIVE`, `scan.PARAM_COMMS` or `scan.ANNOTATION`.
+    given : dict
+        `PARAMETERS`.
+    location, row : int
+        Location in its recording, and slice in the location.
+    """
+
+    kind: int
+    given: dict[str, Any]
+    location: int = -1
+    row: int = -1
+
+
+@dataclass
+class Place:
+    """A thread or a stream.
+
+    Attributes
+    ----------
+    is_device : bool
+    pid, tid : int
+        Process and thread; device and stream.
+    level : int
+        Of a stream 0, or of what overlaps its collective operations 1, ...
+    slices : Located
+    is_gloo : bool
+        Whether it is a thread of gloo, which executes collective operations that other threads ask for, like a stream.
+    """
+
+    is_device: bool
+    pid: int
+    tid: int
+    level: int
+    slices: Located
+    is_gloo: bool = False
+
+
+@dataclass
+class Mended:
+    """Slices that were changed so that they enclose or follow each other.
+
+    Attributes
+    ----------
+    n : int
+    largest : int
+        Largest change, in ns.
+    total : int
+        All changes, in ns.
+    """
+
+    n: int = 0
+    largest: int = 0
+    total: int = 0
+
+    def add(self, change: Ints) -> None:
+        """Count what changed."""
+        self.n += int(np.count_nonzero(change))
+        self.largest = max(self.largest, int(change.max(initial=0)))
+        self.total += int(change.sum())
+
+
+@dataclass
+class _Tables:
+    """Tables of texts, threads and streams, which grow."""
+
+    names: scan.Names = field(default_factory=lambda: _new_names(1 << 12, 1 << 18))
+    categories: scan.Names = field(default_factory=lambda: _new_names(scan.MOST_CATEGORIES, 1 << 16))
+    slots: scan.Slots = field(default_factory=lambda: _new_slots(1 << 8))
+
+
+def _new_names(n: int, n_bytes: int) -> scan.Names:
+    start = np.zeros(n + 1, np.int64)
+    return scan.Names(
+        np.full(4 * n, -1, np.int64), start, np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.zeros(n_bytes, np.uint8)
+    )
+
+
+def _new_slots(n: int) -> scan.Slots:
+    return scan.Slots(np.full(4 * n, -1, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.int64), np.zeros(n, np.int64))
+
+
+def _copy(old: scan.Names | scan.Slots, new: scan.Names | scan.Slots) -> None:
+    """Copy what is in a table to a larger one, except where things are looked for."""
+    for name in old._fields:
+        if name != "slots":
+            small, large = getattr(old, name), getattr(new, name)
+            large[: small.size] = small
+
+
+class Recording:
+    """What one process recorded.
+
+    Parameters
+    ----------
+    path : Path
+        `*.json`, plain or gzip.
+
+    Attributes
+    ----------
+    path : Path
+    head : dict
+        What the file says besides events.
+    fault : str
+        Why the file could not be read to its end; empty if it could.
+    names : list of (int, str)
+        Category and text of the names of slices.
+    places : list of Place
+        Threads, and then streams.
+    thread_names, process_names : dict
+        By process and thread; by process.
+    details : list of Detail
+        Kernels of collective operations, and what is known of them.
+    left_out : Counter of (str, str)
+        Events that are no slices of threads and streams, by category and phase.
+    n_strange, n_negative : int
+        Slices without process, thread or time; with a negative duration.
+    threads, streams : Mended
+        What was changed so that slices enclose or follow each other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.head: dict[str, Any] = {}
+        self.fault = ""
+        self.details: list[Detail] = []
+        self.thread_names: dict[tuple[int, int], str] = {}
+        self.process_names: dict[int, str] = {}
+        self.threads, self.streams = Mended(), Mended()
+        self._rows: list[int] = []
+        self._tables = _Tables()
+        self._state = np.zeros(scan.SCAN_STATE, np.int64)
+        self._counts = np.zeros((scan.MOST_CATEGORIES, len(scan.PHASES)), np.int64)
+        self._strange = np.zeros(1, np.int64)
+        self._n = 0
+        self._know_categories()
+        with temporary_file() as file:
+            has_events = self._read(file)
+            if not has_events and not self.fault:
+                raise SourceError(
+                    f"{path} has no traceEvents\n  expected a trace of the PyTorch profiler, as its export_chrome_trace writes it"
+                )
+            rows = np.memmap(file, ROW, "r").view(np.ndarray) if self._n else np.zeros(0, ROW)
+        self._note()
+        self._put_in_order(rows)
+        find_gloo(self)
+        del self._tables, self._counts, self._rows
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    def _know_categories(self) -> None:
+        """Number the known categories first."""
+        state, fields = self._state, np.zeros(scan.FIELDS, np.int64)
+        for category in scan.CATEGORIES:
+            data = np.frombuffer(category.encode() + b'"', np.uint8)
+            fields[1:3] = 0, len(category)
+            scan.number_category(data, fields, self._tables.categories, state)
+
+    def _read(self, file: BinaryIO) -> bool:
+        """Read the file; returns whether it has events."""
+        has_events = False
+        try:
+            for key, value, text in read_values(self.path):
+                if key == "traceEvents":
+                    has_events = True
+                    self._read_events(text, file)
+                else:
+                    self.head[key] = value
+        except SourceError as error:
+            if not has_events:
+                raise
+            self.fault = str(error)
+        return has_events
+
+    def _read_events(self, text: Text, file: BinaryIO) -> None:
+        """Read all events; the slices go to a file."""
+        state, slices, details = self._state, empty(scan.Slices, ROWS), empty(scan.Details, DETAILS)
+        fields = np.zeros(scan.FIELDS, np.int64)
+        while True:
+            state[scan.AT] = text.at
+            t = self._tables
+            why = scan.scan_events(
+                text.data, text.size, fields, t.categories, t.names, t.slots, slices, details, self._counts, self._strange, state
+            )  # fmt: skip
+            self._keep(text, slices, details, file)
+            text.at = int(state[scan.AT])
+            if why == scan.END:
+                return
+            if why in WHAT_IS_WRONG:
+                raise text.wrong(WHAT_IS_WRONG[why])
+            if why == scan.NAMES_FULL:
+                self._more_names(text)
+            elif why == scan.SLOTS_FULL:
+                self._more_slots(text)
+            elif why == scan.INCOMPLETE and not text.more():
+                raise text.cut()
+
+    def _more_names(self, text: Text) -> None:
+        old = self._tables.names
+        new = _new_names(2 * old.what.size, 2 * old.text.size + text.size)
+        _copy(old, new)
+        scan.rehash(new, int(self._state[scan.N_NAMES]))
+        self._tables.names = new
+
+    def _more_slots(self, text: Text) -> None:
+        old = self._tables.slots
+        if old.pid.size >= MOST_LOCATIONS:
+            raise text.wrong(f"there are more than {MOST_LOCATIONS:,} threads and streams, with that of the event")
+        new = _new_slots(2 * old.pid.size)
+        _copy(old, new)
+        scan.rehash_slots(new, int(self._state[scan.N_SLOTS]))
+        self._tables.slots = new
+
+    def _keep(self, text: Text, slices: scan.Slices, details: scan.Details, file: BinaryIO) -> None:
+        """Keep what is in the buffers, and empty them."""
+        n, n_details = int(self._state[scan.N_SLICES]), int(self._state[scan.N_DETAILS])
+        for d in range(n_details):
+            words = text.data[int(details.start[d]) : int(details.end[d])].tobytes()
+            if details.kind[d] == scan.METADATA:
+                self._name(words)
+                continue
+            given = parsed(words) if words else {}
+            given = given if isinstance(given, dict) else {}
+            self.details.append(Detail(int(details.kind[d]), {k: given[k] for k in PARAMETERS if k in given}))
+            self._rows.append(self._n + int(details.slice[d]))
+        if n:
+            rows = np.empty(n, ROW)
+            for column in slices._fields:
+                rows[column] = getattr(slices, column)[:n]
+            write(file, rows.view(np.uint8).data)
+        self._n += n
+        self._state[[scan.N_SLICES, scan.N_DETAILS]] = 0
+
+    def _name(self, words: bytes) -> None:
+        """Keep the name of a thread or a process."""
+        if b'"thread_name"' not in words and b'"process_name"' not in words:
+            return
+        event = parsed(words)
+        given = event.get("args") if isinstance(event, dict) else None
+        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+            return
+        pid, tid = event.get("pid"), event.get("tid")
+        if isinstance(pid, int) and isinstance(tid, int):
+            if event.get("name") == "thread_name":
+                self.thread_names[pid, tid] = given["name"]
+            else:
+                self.process_names[pid] = given["name"]
+
+    def _note(self) -> None:
+        """Keep the names of slices, and how many events are left out."""
+        names, state = self._tables.names, self._state
+        n = int(state[scan.N_NAMES])
+        start = names.start.tolist()
+        self.names = [(int(names.what[k]), _text(names.text[start[k] : start[k + 1]].tobytes())) for k in range(n)]
+        self.n_strange, self.n_negative = int(self._strange[0]), int(state[scan.N_NEGATIVE])
+        categories = self._tables.categories
+        self.left_out: Counter[tuple[str, str]] = Counter()
+        for k, phase in zip(*(found.tolist() for found in np.nonzero(self._counts)), strict=True):
+            if scan.PHASES[phase] == "X" and 0 < k <= scan.LAST_KEPT:
+                continue
+            known = k < int(state[scan.N_CATEGORIES])
+            text = _text(categories.text[categories.start[k] : categories.start[k + 1]].tobytes()) if known else "..."
+            self.left_out[text, scan.PHASES[phase]] += int(self._counts[k, phase])
+
+    # -- order -----------------------------------------------------------------------------------------------------------
+
+    def _put_in_order(self, rows: NDArray[Any]) -> None:
+        """Put the slices of each thread and stream in order, mended."""
+        slots, n_slots = self._tables.slots, int(self._state[scan.N_SLOTS])
+        slot = rows["slot"].astype(np.int32)
+        by_slot = np.argsort(slot, kind="stable")
+        start = np.searchsorted(slot[by_slot], np.arange(n_slots + 1))
+        base, self._detail_of = self.base, dict(zip(self._rows, self.details, strict=True))
+        self.places: list[Place] = []
+        order = np.lexsort((slots.tid[:n_slots], slots.pid[:n_slots], slots.is_device[:n_slots]))
+        for k in order.tolist():
+            mine = by_slot[start[k] : start[k + 1]]
+            if mine.size:
+                self._place(k, rows[mine], mine, base)
+        del self._detail_of
+
+    @property
+    def base(self) -> int:
+        """What is to be added to all times, in ns.
+
+        Raises
+        ------
+        SourceError
+            If it is no number.
+        """
+        given = self.head.get("baseTimeNanoseconds", 0)
+        if isinstance(given, bool) or not isinstance(given, int) or abs(given) > LATEST:
+            raise SourceError(
+                f"{self.path}: baseTimeNanoseconds is {str(given)[:40]!r}, expected a whole number\n  {DAMAGED_BASE}"
+            )
+        return given
+
+    def _place(self, k: int, rows: NDArray[Any], numbers: Ints, base: int) -> None:
+        """Put the slices of a thread or a stream in order."""
+        slots = self._tables.slots
+        begin, duration = rows["begin"].astype(np.int64), rows["duration"].astype(np.int64)
+        if int(begin.max()) + base > LATEST or int(begin.min()) + base < -LATEST:
+            raise SourceError(f"{self.path}: times with baseTimeNanoseconds {base:,} are too large\n  {DAMAGED_BASE}")
+        begin += base
+        end = np.minimum(begin + np.minimum(duration, LATEST), LATEST)
+        order = np.lexsort((numbers, -end, begin))
+        begin, end, rows, numbers = begin[order], end[order], rows[order], numbers[order]
+        at = np.flatnonzero(np.isin(numbers, self._rows))
+        place = bool(slots.is_device[k]), int(slots.pid[k]), int(slots.tid[k])
+        if not place[0]:
+            was_begin, was_end = begin.copy(), end.copy()
+            order = self._mend_thread(begin, end)
+            self.threads.add(np.maximum(begin - was_begin, was_end - end))
+            self._add(Place(*place, 0, _located(begin, end, rows, order)), numbers[order])
+            return
+        is_collective = np.zeros(begin.size, np.uint8)
+        is_collective[at] = [self._detail_of[r].kind == scan.COLLECTIVE for r in numbers[at].tolist()]
+        level, was_end = np.zeros(begin.size, np.int64), end.copy()
+        this = 0
+        while nest.mend_stream(begin, end, is_collective, level, this, MOST_LEVELS - 1):
+            this += 1
+        self.streams.add(was_end - end)
+        for this in range(int(level.max()) + 1):
+            order = np.flatnonzero(level == this)
+            self._add(Place(*place, this, _located(begin, end, rows, order)), numbers[order])
+
+    @staticmethod
+    def _mend_thread(begin: Ints, end: Ints) -> Ints:
+        n = begin.size
+        order, heap, stack = (np.empty(n, np.int64) for _ in range(3))
+        nest.mend_thread(begin, end, heap, np.zeros(n, np.uint8), stack, order)
+        return order
+
+    def _add(self, place: Place, numbers: Ints) -> None:
+        """Add a thread or stream, and tell the arguments where their slices are."""
+        for row in np.flatnonzero(np.isin(numbers, self._rows)).tolist():
+            detail = self._detail_of[int(numbers[row])]
+            detail.location, detail.row = len(self.places), row
+        self.places.append(place)
+
+    # -- what is in it ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def steps(self) -> list[tuple[int, int, int]]:
+        """Number, begin and end of every `ProfilerStep`, in order of their begins."""
+        numbers = {
+            k: int(found[1])
+            for k, (of, text) in enumerate(self.names)
+            if of == scan.USER_ANNOTATION and (found := STEP.fullmatch(text))
+        }
+        result: list[tuple[int, int, int]] = []
+        for place in self.places if numbers else ():
+            if not place.is_device:
+                s = place.slices
+                rows = np.flatnonzero(np.isin(s.name, list(numbers))).tolist()
+                result += ((numbers[int(s.name[row])], int(s.begin[row]), int(s.end[row])) for row in rows)
+        return sorted(result, key=lambda step: step[1:])
+
+    def launches(self, wanted: Ints) -> dict[int, tuple[int, int]]:
+        """Find calls of the runtime by correlation: the location and the begin of each."""
+        result: dict[int, tuple[int, int]] = {}
+        for location, place in enumerate(self.places):
+            if place.is_device or not wanted.size:
+                continue
+            s = place.slices
+            for row in np.flatnonzero(np.isin(s.correlation, wanted)).tolist():
+                result.setdefault(int(s.correlation[row]), (location, int(s.begin[row])))
+        return result
+
+
+C10D = "c10d::"
+"""How the operators of torch.distributed begin."""
+
+DAMAGED_BASE = "the trace is damaged; copy it again"
+
+
+def find_gloo(recording: Recording) -> None:
+    """Find the threads of gloo, and let the calls that ask them for operations have correlations with these.
+
+    The k-th operation of a kind belongs to the k-th call of its kind (`c10d::allreduce_`) that begins before it.
+    """
+    performed: dict[str, list[tuple[int, int, int]]] = {}
+    for location, place in enumerate(recording.places):
+        details = [d for d in recording.details if d.location == location and d.kind == scan.COLLECTIVE]
+        if place.is_device or not details:
+            continue
+        s = place.slices
+        inside = np.append(False, np.maximum.accumulate(s.end)[:-1] > s.begin[1:])
+        place.is_gloo = place.is_device = int((~inside).sum()) == len(details)
+        for d in details:
+            operation = find_operation(recording.names[int(s.name[d.row])][1])
+            if not place.is_gloo:
+                d.kind = scan.ANNOTATION
+            elif operation is not None:
+                performed.setdefault(operation.function, []).append((int(s.begin[d.row]), location, d.row))
+    if performed:
+        _correlate(recording, performed)
+
+
+def _correlate(recording: Recording, performed: dict[str, list[tuple[int, int, int]]]) -> None:
+    """Number calls and the operations that they ask for alike."""
+    number = max(int(place.slices.correlation.max(initial=0)) for place in recording.places)
+    calls: dict[str, list[tuple[int, int, int]]] = {}
+    functions = {
+        k: operation.function
+        for k, (of, text) in enumerate(recording.names)
+        if of == scan.CPU_OP and text.startswith(C10D) and (operation := find_operation(text)) is not None
+    }
+    for location, place in enumerate(recording.places):
+        s = place.slices
+        for row in np.flatnonzero(np.isin(s.name, list(functions))).tolist() if not place.is_device else ():
+            calls.setdefault(functions[int(s.name[row])], []).append((int(s.begin[row]), location, row))
+    for function, operations in performed.items():
+        asked = sorted(calls.get(function, ()))
+        for begin, location, row in sorted(operations):
+            if asked and asked[0][0] <= begin:
+                _, caller, call = asked.pop(0)
+                number += 1
+                recording.places[caller].slices.correlation[call] = number
+                recording.places[location].slices.correlation[row] = number
+
+
+def _located(begin: Ints, end: Ints, rows: NDArray[Any], order: Ints) -> Located:
+    """Put the columns of slices in order, in files if they are large."""
+    n = order.size
+    columns = {
+        "begin": begin,
+        "end": end,
+        "name": rows["name"],
+        "correlation": rows["correlation"],
+        "size": rows["size"],
+    }
+    result = {name: scratch(n, np.int32 if name == "name" else np.int64, IN_MEMORY) for name in columns}
+    for name, values in columns.items():
+        result[name][:] = values[order]
+    return Located(**result)
+
+
+def _text(words: bytes) -> str:
+    """Return a text as it is meant, from how JSON writes it."""
+    if b"\\" not in words:
+        return words.decode("utf-8", "replace")
+    found = parsed(b'"' + words + b'"')
+    return found if isinstance(found, str) else words.decode("utf-8", "replace")

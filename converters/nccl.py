@@ -1,0 +1,120 @@
+"""Operations of NCCL, RCCL and oneCCL by the names that recordings give them, for all formats that record their
+kernels."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tracecols.schema.enums import COLLECTIVE_OPS
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation.
+
+    Attributes
+    ----------
+    function : str
+        Function of the library.
+    op : int
+        Collective operation, `COLLECTIVE_OPS`; -1 of messages and of groups of operations.
+    role : str
+        Role of its region.
+    """
+
+    function: str
+    op: int
+    role: str
+
+    @property
+    def waits_for_all(self) -> bool:
+        """Whether no participant can end before all have begun."""
+        return self.role in ("coll_all2all", "barrier")
+
+
+_OPERATIONS = (
+    ("ncclAllReduce", "allreduce", "coll_all2all", r"allreduce(coalesced|sparse)?"),
+    ("ncclAllGather", "allgather", "coll_all2all", r"allgather(v|base|(into)?tensor(coalesced)?|coalesced)?"),
+    ("ncclReduceScatter", "reduce_scatter", "coll_all2all", r"reducescatter(v|base|tensor(coalesced)?|coalesced)?"),
+    ("ncclAlltoAll", "alltoall", "coll_all2all", r"alltoall(v|base|single)?"),
+    ("ncclBroadcast", "bcast", "coll_one2all", r"(broadcast|bcast)(oop|coalesced)?"),
+    ("ncclReduce", "reduce", "coll_all2one", r"reduce(oop)?"),
+    ("ncclGather", "gather", "coll_all2one", r"gather"),
+    ("ncclScatter", "scatter", "coll_one2all", r"scatter"),
+    ("ncclBarrier", "barrier", "barrier", r"(allreduce)?barrier"),
+    ("ncclSend", "", "point2point", r"send"),
+    ("ncclRecv", "", "point2point", r"recv(anysource)?"),
+    ("ncclGroup", "", "point2point", r"sendrecv|group(start|end)?"),
+)  # fmt: skip
+_FITS = tuple(
+    (re.compile(pattern), Operation(function, COLLECTIVE_OPS.index(op) if op else -1, role))
+    for function, op, role, pattern in _OPERATIONS
+)
+
+GROUP = next(operation for _, operation in _FITS if operation.function == "ncclGroup")
+"""Sends and receives in one kernel, which also make up all-to-all, gather and scatter."""
+
+_KERNEL = re.compile(r"(?:void )?(?:nccl|rccl|oneccl|ccl)(?:Dev)?(?:Kernel)?_?([A-Za-z]+)")
+
+
+def find_operation(name: str) -> Operation | None:
+    """Return the operation that a function of a library, a range around it or a parameter names; None if it is none.
+
+    Parameters
+    ----------
+    name : str
+        Such as `ncclAllReduce`, `nccl:all_reduce`, `_allgather_base`.
+    """
+    plain = re.sub(r"^p?(nccl|rccl|oneccl|ccl|gloo|c10d)(:+|_|(?=[A-Z]))", "", name.strip())
+    plain = plain.replace("_", "").replace(" ", "").lower()
+    return next((operation for pattern, operation in _FITS if pattern.fullmatch(plain)), None)
+
+
+def operation_of_kernel(name: str) -> Operation | None:
+    """Return the operation that the name of a kernel tells; None if it tells none (`ncclDevKernel_Generic`).
+
+    Parameters
+    ----------
+    name : str
+        Such as `ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)`.
+    """
+    found = _KERNEL.match(name)
+    return find_operation(found[1]) if found else None
+
+
+def fits_kernel(operation: Operation, kernel: Operation | None) -> bool:
+    """Say whether a kernel executes an operation: some are made of sends and receives, a barrier is a reduction.
+
+    Parameters
+    ----------
+    operation : Operation
+        What parameters or ranges name.
+    kernel : Operation, optional
+        What the name of the kernel tells.
+    """
+    if kernel is None or kernel == operation:
+        return True
+    if kernel == GROUP:
+        return operation.function in ("ncclAlltoAll", "ncclGather", "ncclScatter", "ncclSend", "ncclRecv", "ncclGroup")
+    return (kernel.function, operation.function) == ("ncclAllReduce", "ncclBarrier")
+
+
+_BYTES = {
+    "bool": 1, "byte": 1, "char": 1, "int8": 1, "uint8": 1, "signedchar": 1, "unsignedchar": 1, "float8e4m3fn": 1, "float8e5m2": 1,
+    "float8e4m3fnuz": 1, "float8e5m2fnuz": 1, "f8e4m3": 1, "f8e5m2": 1, "short": 2, "shortint": 2, "int16": 2, "half": 2,
+    "float16": 2, "bfloat16": 2, "f16": 2, "bf16": 2, "int": 4, "int32": 4, "uint32": 4, "float": 4, "float32": 4, "f32": 4,
+    "long": 8, "longint": 8, "int64": 8, "uint64": 8, "double": 8, "float64": 8, "f64": 8, "complexfloat": 8, "complexdouble": 16,
+}  # fmt: skip
+
+
+def bytes_of_type(name: str) -> int:
+    """Return how many bytes an element of a type has, whatever it is called; 0 if it is not known.
+
+    Parameters
+    ----------
+    name : str
+        Such as `BFloat16`, `c10::Half`, `long int`.
+    """
+    plain = re.sub(r"c10::|nccl|<|>|[\s_]", "", name).lower()
+    return _BYTES.get(plain, 0)

@@ -1,0 +1,1 @@
+"""Exports of Nsight Systems: SQLite and folders of Parquet files."""

@@ -1,0 +1,279 @@
+"""Exports of Nsight Systems as a source of definition tables and event columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters import sides
+from tracecols.converters.base import Batch, Clock, Report
+from tracecols.converters.intervals import INTERVAL, Nested, Sorted, Writer
+from tracecols.converters.nsight import content as c
+from tracecols.converters.nsight.content import Content
+from tracecols.converters.nsight.definitions import Definitions, Places, recorded_ranks
+from tracecols.converters.nsight.gather import ROOT_LEVEL, Recording
+from tracecols.converters.nsight.mpi import Communicators, Found, write_calls
+from tracecols.converters.nsight.operations import SIDES, Events, Joined, Ranks, find_members, join_members
+from tracecols.converters.nsight.payloads import Payload, read_payload, read_schemas
+from tracecols.errors import SourceError
+from tracecols.given.quantities import counted
+from tracecols.schema.enums import NCCL
+from tracecols.work.jobs import n_jobs
+
+SIDE_COLUMNS = sides.side_columns(SIDES)
+
+
+class Archive:
+    """Exports of Nsight Systems (see `tracecols.converters.base.Source`).
+
+    Parameters
+    ----------
+    files : sequence of Path
+        SQLite files, or folders of Parquet files: one per report of the run.
+    path : Path
+        What stands for all of them.
+    """
+
+    def __init__(self, files: Sequence[Path], path: Path) -> None:
+        self.path = path
+        contents = [Content(file) for file in files]
+        try:
+            offsets, realtime = _offsets(contents)
+            self._recording = Recording(contents, offsets)
+            self._kernels = self._recording.kernels.joined()
+            payloads = self._payloads()
+            self._places = places = Places(self._recording, recorded_ranks(self._recording, self._created(payloads)))
+            self._definitions = d = Definitions(self._recording, places)
+            by_rank = {rank: p for p, rank in places.ranks.items()}
+            mpi_communicators = Communicators(contents, by_rank, offsets)
+        finally:
+            for content in contents:
+                content.tables.close()
+        self.format = f"Nsight Systems {contents[0].facts.get('EXPORT_SCHEMA_VERSION', '')}".rstrip()
+        self._find_span(realtime)
+        joined, mpi = self._join(payloads, mpi_communicators)
+        self._add_programs()
+        regions = self._recording.regions
+        self._keeps = np.zeros(len(regions.rows), np.uint8)
+        self._keeps[[i for i, (*_, paradigm) in enumerate(regions.rows) if paradigm == NCCL]] = 1
+        self._sorted = Sorted(self._recording.intervals, places.locations)
+        self._number_rows = np.full(self._recording.n_locations + 1, -1, np.int32)
+        self._number_rows[list(places.rows)] = list(places.rows.values())
+        d.add_communicators(joined.communicators, NCCL)
+        if self._recording.mpi_calls.n_operations:
+            masters = [places.master(row) for row in range(len(places.processes))]
+            d.add("groups", type="comm_locations", paradigm="mpi", flags=0, members=masters)
+            d.add_communicators(mpi.communicators, "mpi")
+        for region in regions.table():
+            d.add("regions", **region)
+        self.definitions = d.tables
+        self.metric_types: list[list[str]] = []
+        self.capabilities: frozenset[str] = frozenset()
+        self._survey()
+        self.properties = self._facts(contents, joined, mpi)
+
+    # -- what belongs together
+    # ---------------------------------------------------------------------------------------
+
+    def _payloads(self) -> list[tuple[int, int, Payload]]:
+        """Read what ranges of NCCL carry."""
+        schemas: dict[int, Any] = {}
+        for content in self._recording.contents:
+            schemas |= read_schemas(content)
+        found = ((thread, begin, read_payload(data, schemas)) for thread, begin, data in self._recording.payloads)
+        return [(thread, begin, payload) for thread, begin, payload in found if payload is not None]
+
+    def _created(self, payloads: Sequence[tuple[int, int, Payload]]) -> dict[int, int]:
+        """Return the rank of each process in the largest communicator that it makes."""
+        process = {number: p for (p, _), number in self._recording.threads.items()}
+        largest: dict[int, tuple[int, int]] = {}
+        self._ranks: dict[tuple[int, int], int] = {}
+        for thread, _, payload in payloads:
+            if payload.rank >= 0:
+                p = process[thread]
+                self._ranks[payload.communicator, p] = payload.rank
+                largest[p] = max(largest.get(p, (0, 0)), (payload.n_ranks, payload.rank))
+        return {p: rank for p, (_, rank) in largest.items()}
+
+    def _find_span(self, realtime: int) -> None:
+        """Set the clock: it begins with the first event."""
+        spans = [(low, high) for low, high in self._recording.spans if low <= high]
+        first, self._last = min((low for low, _ in spans), default=0), max((high for _, high in spans), default=0)
+        self.clock = Clock(10**9, first, self._last - first, realtime + first if realtime >= 0 else -1)
+
+    def _join(self, payloads: list[tuple[int, int, Payload]], of_mpi: Communicators) -> tuple[Joined, Found]:
+        """Find the operations of NCCL and of MPI, and their events."""
+        r, kernels = self._recording, self._kernels
+        launches = np.concatenate([np.zeros((0, 3), np.int64), *r.launches])
+        hints = np.concatenate([np.zeros((0, 4), np.int64), *r.hints])
+        members = find_members(kernels, r.regions.communicates, launches, hints, r.regions.hints, payloads)
+        of_stream = {number: p for (p, _), number in r.streams.items()}
+        process = np.array([of_stream[i] for i in kernels[:, 0].tolist()], np.int64)
+        is_launched = np.zeros(len(members), bool)
+        is_launched[launches[:, 0]] = True
+        events = Events()
+        joined, operations = join_members(
+            members, kernels, process, is_launched, Ranks(self._ranks, self._places.ranks), events
+        )
+        for communicator in joined.communicators:
+            communicator.members = [self._places.rows[number] for number in communicator.members]
+        mpi = write_calls(r.mpi_calls, len(members), of_mpi, len(joined.communicators), events)
+        for communicator in mpi.communicators:
+            rows = [self._places.processes.index(p) for p in communicator.members]
+            communicator.members = [self._places.master(row) for row in rows]
+        region = np.full(len(members) + r.mpi_calls.n_operations, -1, np.int32)
+        for i, operation in operations.items():
+            region[i] = r.regions.operation(int(kernels[i, 4]), operation)
+        self._extra = events.extra(region)
+        return joined, mpi
+
+    def _add_programs(self) -> None:
+        """Add the region of the program around all of each thread; the master's lasts as long as its report."""
+        r, places = self._recording, self._places
+        programs = {
+            row: value
+            for table, row, name, value in zip(*self._definitions.tables["properties"].values(), strict=True)
+            if (table, name) == ("processes", "program")
+        }
+        report = {number: key[0] for key, number in r.processes.items()}
+        for row, (number, process, stream) in enumerate(
+            zip(places.locations, places.process, places.streams, strict=True)
+        ):
+            if number < 0 or stream is not None:
+                continue
+            low, high = r.intervals.span(number)
+            if row == places.master(process):
+                first, last = r.spans[report[places.processes[process]]]
+                low, high = min(low, first), max(high, last)
+            found = np.full(1, c.NOTHING, INTERVAL)
+            found["begin"], found["end"], found["level"] = low, high, ROOT_LEVEL
+            found["region"] = r.regions.program(programs.get(process, "program"))
+            r.intervals.add(np.array([number]), found)
+
+    # -- events
+    # ---------------------------------------------------------------------------------------------------------
+
+    def _writer(self, location: int) -> Writer:
+        is_stream = self._places.streams[location] is not None
+        return Writer(self._extra, SIDE_COLUMNS, self._keeps, is_stream, self._last)
+
+    def _pieces(self, location: int) -> Iterator[NDArray[Any]]:
+        """Yield the intervals of a location, references to streams as rows, operations by their final numbers."""
+        for piece in self._sorted.pieces(location):
+            found = piece.copy()
+            found["stream"] = self._number_rows[found["stream"]]
+            found["operation"] = self._recording.operations(found["operation"])
+            yield found
+
+    def _survey(self) -> None:
+        """Count the events of every location, and what overlaps."""
+        locations = self.definitions["locations"]
+        with ThreadPoolExecutor(n_jobs(None)) as pool:
+            surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
+        locations["n_events"] = [n for n, _ in surveyed]
+        self._nested = [nested for _, nested in surveyed]
+
+    def _survey_location(self, location: int) -> tuple[int, Nested]:
+        writer = self._writer(location)
+        n = sum(batch.events["time"].size for batch in writer.batches(self._pieces(location)))
+        return n, writer.nested
+
+    def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
+        """Yield the events of one location as batches of columns; the arrays are reused by the next batch."""
+        yield from self._writer(location).batches(self._pieces(location))
+
+    # -- what the manifest says
+    # ---------------------------------------------------------------------------------------------
+
+    def _facts(self, contents: Sequence[Content], joined: Joined, mpi: Found) -> dict[str, Any]:
+        skipped = sum((content.skipped for content in contents), start=contents[0].skipped.__class__())
+        facts = contents[0].facts
+        found = {
+            "recorded by": " ".join(
+                facts[name] for name in ("EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION") if facts.get(name)
+            ),
+            "reports": [str(content.path) for content in contents] if len(contents) > 1 else [],
+            "rows": {table: n for table, n in self._recording.counted.items() if n},
+            "rows left out": {what: n for what, n in sorted(skipped.items()) if n},
+            "operations of NCCL": joined.n_operations,
+            "kernels of NCCL that belong to no operation": joined.n_alone,
+            "kernels of NCCL left out at the begin": joined.n_before,
+            "messages and operations of MPI with unknown partners": mpi.n_unknown,
+            "references to streams on which nothing ran": self._recording.n_unused,
+            "kernels that overlapped on a stream": self._cut(True).n_cut,
+            "nanoseconds cut off kernels": self._cut(True).time,
+            "ranges and calls that overlapped on a thread": self._cut(False).n_cut,
+            "nanoseconds cut off ranges and calls": self._cut(False).time,
+        }
+        found["notes"] = list(self._notes(contents, joined, mpi, dict(found["rows left out"])))  # type: ignore[call-overload]
+        return {k: v for k, v in found.items() if v}
+
+    def _cut(self, on_streams: bool) -> Nested:
+        """Return how many intervals of streams or threads overlapped, and what was changed because of that."""
+        mine = [
+            nested
+            for nested, stream in zip(self._nested, self._places.streams, strict=True)
+            if (stream is not None) == on_streams
+        ]
+        return sum(mine, Nested())
+
+    def _notes(self, contents: Sequence[Content], joined: Joined, mpi: Found, skipped: dict[str, int]) -> Iterator[str]:
+        """Yield what a user should know."""
+        if not self._places.are_known and len(self._places.processes) > 1:
+            given = "in the order of the reports and of" if len(contents) > 1 else "in the order of"
+            yield f"ranks are not recorded: processes are numbered {given} their process identifiers"
+        if joined.n_without_bytes:
+            yield (
+                f"it is not recorded how much is sent in {counted(joined.n_without_bytes, 'kernel')} of NCCL: each counts as 1 byte; "
+                "export with --include-blobs=true if the report has it"
+            )
+        if joined.n_alone:
+            yield f"{counted(joined.n_alone, 'kernel')} of NCCL cannot be joined with those of other ranks"
+        for on_streams, what in ((True, "kernels of a stream"), (False, "ranges and calls of a thread")):
+            cut = self._cut(on_streams)
+            if cut.n_cut:
+                yield (
+                    f"{what} overlap {counted(cut.n_cut, 'time')}, by {cut.longest:,} ns at most and {cut.time:,} ns in all: "
+                    "they were shortened or moved"
+                )
+        if mpi.n_unknown:
+            yield (
+                f"partners or communicators of {counted(mpi.n_unknown, 'call')} of MPI are not recorded (MPI_ANY_SOURCE): "
+                "their messages are left out"
+            )
+        if skipped:
+            yield "rows left out: " + ", ".join(f"{n:,} {what}" for what, n in skipped.items())
+
+
+class ArchiveOfFiles(Archive):
+    """A run of which all reports are given; the path is that of their folder.
+
+    Parameters
+    ----------
+    files : tuple of Path
+    """
+
+    def __init__(self, files: tuple[Path, ...]) -> None:
+        self.files = files
+        super().__init__(files, files[0].parent)
+
+
+def _offsets(contents: Sequence[Content]) -> tuple[list[int], int]:
+    """Return what is to be added to the times of each export, and the nanoseconds since 1970 at time 0; -1 unknown."""
+    utc = [content.utc() for content in contents]
+    if len(contents) == 1:
+        return [0], -1 if utc[0] is None else utc[0]
+    known = [t for t in utc if t is not None]
+    if len(known) < len(contents):
+        lacking = contents[utc.index(None)].path
+        raise SourceError(
+            f"{lacking}: the time at which the recording began is not recorded (TARGET_INFO_SESSION_START_TIME)\n"
+            "  without it several reports have no common time: convert each on its own"
+        )
+    base = min(known)
+    return [t - base for t in known], base

@@ -1,0 +1,257 @@
+"""What is in an export of Nsight Systems: rows of its tables, as columns of numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tracecols.converters.nsight.tables import DAMAGED, Tables, Types, latest, open_tables
+from tracecols.errors import SourceError
+
+NOTHING = -1
+"""Instead of a number that is not recorded."""
+
+NULL = np.iinfo(np.int64).min
+"""A time that is not recorded."""
+
+OPEN = np.iinfo(np.int64).max
+"""End of a range that was not closed."""
+
+PROCESS_BITS, THREAD_BITS = 24, 24
+MACHINE_SHIFT = PROCESS_BITS + THREAD_BITS
+"""A global identifier holds machine, process and thread."""
+
+RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, EVENT, GRAPH = (
+    f"CUPTI_ACTIVITY_KIND_{name}"
+    for name in ("RUNTIME", "KERNEL", "MEMCPY", "MEMSET", "SYNCHRONIZATION", "CUDA_EVENT", "GRAPH_TRACE")
+)
+NVTX = "NVTX_EVENTS"
+MPI = ("MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS")
+
+READ = (RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, EVENT, GRAPH, NVTX, *MPI, "MPI_RANKS", "MPI_COMMUNICATORS")
+"""Tables with times that are read; rows of others are counted."""
+
+PUSH_POP, START_END, MARK, DOMAIN, THREAD_NAME, CATEGORY = 59, 60, 34, 75, 39, 33
+"""Types of rows of `NVTX_EVENTS`, and of names in them."""
+
+API_CLASSES = (0, 1)
+"""Classes of rows of the runtime table that are calls: of the runtime, of the driver."""
+
+_VERSIONED = re.compile(r"_v\d+$")
+_INT, _TEXT = pa.int64(), pa.string()
+
+_PYTORCH = r"(?s), (?:op_id|seq|sizes|input_op_ids) = .*"
+"""What PyTorch appends to the name of each range, so that every call would be a region."""
+
+DEVICE_COLUMNS: Types = dict.fromkeys(
+    ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid"), _INT
+)
+
+
+def api_name(name: str) -> str:
+    """Return the name of a function without the version of its interface."""
+    return _VERSIONED.sub("", name)
+
+
+@dataclass
+class Rows:
+    """Some rows of a table.
+
+    Attributes
+    ----------
+    columns : dict of str to (n,) int64
+        NOTHING for nulls, NULL for times that are null.
+    """
+
+    columns: dict[str, NDArray[np.int64]]
+
+    def __getitem__(self, name: str) -> NDArray[np.int64]:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return next(iter(self.columns.values())).size
+
+    def at(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> Rows:
+        """Return some of the rows."""
+        return Rows({name: values[rows] for name, values in self.columns.items()})
+
+
+def process_of(identifier: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return machine and process of global identifiers, as one number."""
+    return np.where(identifier >= 0, identifier >> THREAD_BITS, NOTHING)
+
+
+def thread_of(identifier: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of the thread in global identifiers."""
+    return identifier & ((1 << THREAD_BITS) - 1)
+
+
+def process_id(process: int) -> int:
+    """Return the process identifier of the operating system."""
+    return process & ((1 << PROCESS_BITS) - 1)
+
+
+@dataclass
+class Content:
+    """An opened export.
+
+    Parameters
+    ----------
+    path : Path
+
+    Attributes
+    ----------
+    skipped : Counter
+        Rows that are left out, by what they are.
+    """
+
+    path: Path
+    skipped: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.tables: Tables = open_tables(self.path)
+        self._check()
+
+    @cached_property
+    def facts(self) -> dict[str, str]:
+        """What the export says about itself."""
+        found: dict[str, str] = {}
+        for table in ("EXPORT_META_DATA", "META_DATA_EXPORT"):
+            for batch in self.tables.batches(table, {"name": _TEXT, "value": _TEXT}):
+                pairs = zip(batch.column("name").to_pylist(), batch.column("value").to_pylist(), strict=True)
+                found |= {name: value or "" for name, value in pairs if name is not None}
+        return found
+
+    def _check(self) -> None:
+        """Refuse exports whose times are not those of the recording."""
+        for name, nothing in (("TIME_NORMALIZE", ("", "false", "0")), ("TIME_SHIFT", ("", "0"))):
+            value = self.facts.get(f"EXPORT_PARAM_{name}", "")
+            if value.lower() not in nothing:
+                option = name.lower().replace("_", "-")
+                raise SourceError(
+                    f"{self.path}: the export was made with --{option}={value}: its times cannot be related to others\n"
+                    f"  export the report again without --{option}"
+                )
+        if not any(self.tables.columns_of(self.name(table)) for table in READ):
+            raise SourceError(
+                f"{self.path}: there is no table of events\n  expected one of {RUNTIME}, {KERNEL}, {NVTX}: {DAMAGED}"
+            )
+
+    def name(self, table: str) -> str:
+        """Return the name of a table in this version."""
+        return latest(self.tables, table)
+
+    def has(self, table: str, column: str) -> bool:
+        """Whether a table has a column."""
+        return column in self.tables.columns_of(self.name(table))
+
+    def utc(self) -> int | None:
+        """Return the nanoseconds since 1970 at which its times are 0; None if that is not recorded."""
+        for rows in self.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": _INT, "systemClockNs": _INT}):
+            if len(rows) and rows["utcEpochNs"][0] > 0:
+                return int(rows["utcEpochNs"][0]) - max(int(rows["systemClockNs"][0]), 0)
+        return None
+
+    def rows(self, table: str, columns: Types) -> Iterator[Rows]:
+        """Yield the rows of a table as numbers."""
+        for batch in self.tables.batches(self.name(table), columns):
+            yield _rows(batch, columns)
+
+    @cached_property
+    def strings(self) -> dict[int, str]:
+        """Texts by their number."""
+        found: dict[int, str] = {}
+        for batch in self.tables.batches("StringIds", {"id": _INT, "value": _TEXT}):
+            pairs = zip(batch.column("id").to_pylist(), batch.column("value").to_pylist(), strict=True)
+            found |= {i: text or "" for i, text in pairs if i is not None}
+        return found
+
+    def string(self, number: int) -> str:
+        """Return a text by its number."""
+        return self.strings.get(number, f"unknown {number}" if number >= 0 else "unknown")
+
+    def enumeration(self, table: str) -> dict[int, str]:
+        """Return labels by number, as the file defines them."""
+        columns = self.tables.columns_of(table)
+        text = "label" if "label" in columns else "name"
+        found: dict[int, str] = {}
+        for batch in self.tables.batches(table, {"id": _INT, text: _TEXT}):
+            pairs = zip(batch.column("id").to_pylist(), batch.column(text).to_pylist(), strict=True)
+            found |= {i: label for i, label in pairs if i is not None and label}
+        return found
+
+    def named(self, table: str, key: str, text: str) -> dict[int, str]:
+        """Return texts of a table, or those that its numbers stand for, by a number."""
+        found: dict[int, str] = {}
+        is_number = text.endswith("Id")
+        for batch in self.tables.batches(table, {key: _INT, text: _INT if is_number else _TEXT}):
+            pairs = zip(batch.column(key).to_pylist(), batch.column(text).to_pylist(), strict=True)
+            found |= {k: self.string(v) if is_number else v for k, v in pairs if k is not None and v is not None}
+        return found
+
+    def ranges(self) -> Iterator[tuple[Rows, pa.DictionaryArray, pa.Array]]:
+        """Yield the rows of NVTX: numbers, names, payloads.
+
+        Names are literal texts, else registered ones; without what PyTorch appends.
+        """
+        columns = ("start", "end", "eventType", "textId", "domainId", "globalTid")
+        for batch in self.tables.batches(
+            self.name(NVTX), {**dict.fromkeys(columns, _INT), "text": _TEXT, "binaryData": pa.binary()}
+        ):
+            rows = _rows(batch, columns)
+            text = pc.replace_substring_regex(batch.column("text"), _PYTORCH, "")
+            missing = np.flatnonzero(text.is_null().to_numpy(False) & (rows["textId"] >= 0))
+            encoded = pc.fill_null(text, "").dictionary_encode()
+            if missing.size:
+                used, of = np.unique(rows["textId"][missing], return_inverse=True)
+                names = encoded.dictionary.to_pylist()
+                index = encoded.indices.to_numpy().copy()
+                index[missing] = len(names) + of
+                encoded = pa.DictionaryArray.from_arrays(
+                    pa.array(index, pa.int32()), pa.array([*names, *(self.string(i) for i in used.tolist())], _TEXT)
+                )
+            yield rows, encoded, batch.column("binaryData")
+
+    def leave_out(self) -> None:
+        """Count the rows of all tables with times that are not read."""
+        known = {self.name(table) for table in READ}
+        for table in self.tables.names():
+            columns = self.tables.columns_of(table)
+            if table not in known and {"start", "timestamp", "rawTimestamp"}.intersection(columns):
+                self.skipped[table] += self.tables.count(table)
+
+    def valid(self, rows: Rows, table: str, *, may_be_open: bool = False) -> Rows:
+        """Return the rows that have times in order, and count the others.
+
+        Parameters
+        ----------
+        may_be_open : bool, optional
+            Whether ranges without an end last to the end of the recording.
+        """
+        begin, end = rows["start"], rows["end"]
+        good = (begin != NULL) & (end != NULL) & (end >= begin)
+        if may_be_open:
+            good |= (begin != NULL) & (end == NULL)
+            rows = Rows({**rows.columns, "end": np.where(end == NULL, OPEN, end)})
+        if not good.all():
+            self.skipped[f"{table} without valid times"] += int((~good).sum())
+            rows = rows.at(good)
+        return rows
+
+
+def _rows(batch: pa.RecordBatch, columns: Iterable[str]) -> Rows:
+    """Return columns of numbers: NOTHING for nulls, NULL for times that are null."""
+    found = {}
+    for name in columns:
+        nothing = NULL if name in ("start", "end") else NOTHING
+        found[name] = pc.fill_null(batch.column(name), nothing).to_numpy(zero_copy_only=False)
+    return Rows(found)

@@ -1,0 +1,194 @@
+"""The definition tables of exports of Nsight Systems: processes by rank, their threads and streams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from tracecols.converters.definition_tables import DefinitionTables
+from tracecols.converters.intervals import ATTRIBUTES
+from tracecols.converters.nsight.content import Content, process_id, process_of, thread_of
+from tracecols.converters.nsight.gather import Recording, Stream
+from tracecols.converters.nsight.operations import Communicator
+
+_RANK = re.compile(r"MPI Rank (\d+)")
+"""Names of threads that tell ranks, in older versions."""
+
+
+class Places:
+    """Which row each process and each location has.
+
+    Attributes
+    ----------
+    processes : list of int
+        Numbers of the processes, in rank order.
+    ranks : dict of int to int
+        Rank by the number of the process.
+    locations : list of int
+        Numbers of the locations by row; -1 for a thread without events.
+    rows : dict of int to int
+        Row by the number of the location.
+    process : list of int
+        Row of the process, by row of the location.
+    identifiers : list of int
+        Of threads, by row; -1 of streams.
+    streams : list of Stream or None
+        By row.
+    are_known : bool
+        Whether the ranks are recorded.
+    """
+
+    def __init__(self, recording: Recording, recorded: Mapping[int, int]) -> None:
+        keys = {number: key for key, number in recording.processes.items()}
+        used = {process for process, _ in (*recording.threads, *recording.streams)}
+        self.are_known = set(recorded) >= used and len(set(recorded.values())) == len(recorded)
+        self.processes = sorted(used, key=(lambda p: recorded[p]) if self.are_known else (lambda p: keys[p]))
+        self.ranks = {p: recorded[p] if self.are_known else k for k, p in enumerate(self.processes)}
+        self.locations: list[int] = []
+        self.process: list[int] = []
+        self.identifiers: list[int] = []
+        self.streams: list[Stream | None] = []
+        for row, p in enumerate(self.processes):
+            threads = {t: n for (of, t), n in recording.threads.items() if of == p}
+            main = process_id(keys[p][1])
+            if not threads:
+                # a process needs one that launches
+                threads = {main: -1}
+            for t in sorted(threads, key=lambda t: (t != main, t)):
+                self._add(row, threads[t], t, None)
+            streams = {s: n for (of, s), n in recording.streams.items() if of == p}
+            device = {s: recording.devices[n] for s, n in streams.items()}
+            for s in sorted(streams, key=lambda s: (device[s], s.number, s.context)):
+                self._add(row, streams[s], -1, s)
+        self.rows = {number: row for row, number in enumerate(self.locations) if number >= 0}
+
+    def _add(self, process: int, number: int, identifier: int, stream: Stream | None) -> None:
+        self.process.append(process)
+        self.locations.append(number)
+        self.identifiers.append(identifier)
+        self.streams.append(stream)
+
+    def master(self, process: int) -> int:
+        """Return the row of the first thread of a process, by its row."""
+        return self.process.index(process)
+
+
+def recorded_ranks(recording: Recording, created: Mapping[int, int]) -> dict[int, int]:
+    """Return the ranks of processes that MPI or the names of threads tell, else those in a communicator of NCCL.
+
+    Parameters
+    ----------
+    created : mapping of int to int
+        By process, its rank in the largest communicator of NCCL whose making is recorded.
+    """
+    found: dict[int, int] = {}
+    for report, content in enumerate(recording.contents):
+        for rows in content.rows("MPI_RANKS", dict.fromkeys(("globalTid", "rank"), pa.int64())):
+            for process, rank in zip(process_of(rows["globalTid"]).tolist(), rows["rank"].tolist(), strict=True):
+                number = recording.processes.get((report, process))
+                if number is not None and rank >= 0:
+                    found[number] = rank
+    if not found:
+        process_of_thread = {number: process for (process, _), number in recording.threads.items()}
+        for number, name in recording.thread_names.items():
+            if rank_name := _RANK.fullmatch(name):
+                found[process_of_thread[number]] = int(rank_name[1])
+    return found or dict(created)
+
+
+class Definitions(DefinitionTables):
+    """The definition tables of exports."""
+
+    def __init__(self, recording: Recording, places: Places) -> None:
+        super().__init__()
+        self._recording, self._places = recording, places
+        self._processes()
+        self._locations()
+        for name, _, kind in ATTRIBUTES:
+            self.add("attribute_definitions", name=name, type=kind)
+
+    def _processes(self) -> None:
+        contents = self._recording.contents
+        keys = {number: key for key, number in self._recording.processes.items()}
+        machine = self.add("system_tree_nodes", name="machine", class_name="machine")
+        nodes = [
+            self.add("system_tree_nodes", name=_host(content, k), class_name="node", parent=machine)
+            for k, content in enumerate(contents)
+        ]
+        names = [_names_of_processes(content) for content in contents]
+        for p in self._places.processes:
+            report, process = keys[p]
+            rank = self._places.ranks[p]
+            row = self.add("processes", name=f"Rank {rank}", type="process", node=nodes[report], rank=rank)
+            for name, value in (("pid", str(process_id(process))), ("program", names[report].get(process, ""))):
+                if value:
+                    self.add("properties", table="processes", of=row, name=name, value=value)
+
+    def _locations(self) -> None:
+        places = self._places
+        names = self._recording.thread_names | _names_of_threads(self._recording)
+        labels: set[tuple[int, str]] = set()
+        thread: dict[int, int] = {}
+        for number, process, identifier, stream in zip(
+            places.locations, places.process, places.identifiers, places.streams, strict=True
+        ):
+            if stream is None:
+                name = names.get(number, "") or f"Thread {identifier}"
+            else:
+                name = f"CUDA[{self._recording.devices[number]}:{stream.number}]"
+                if (process, name) in labels:
+                    name += f" of context {stream.context}"
+                labels.add((process, name))
+            self.add(
+                "locations",
+                name=name,
+                type="cpu_thread" if stream is None else "gpu",
+                process=process,
+                thread=thread.setdefault(process, 0),
+                first_row=0,
+                n_events=0,
+            )
+            thread[process] += 1
+        threads = [row for row, stream in enumerate(places.streams) if stream is None]
+        if len(threads) > len(places.processes):
+            # libraries create threads as they need them: none of them is a CPU that idles
+            self.add("groups", type="comm_locations", paradigm="pthread", flags=0, members=threads)
+
+    def add_communicators(self, communicators: Sequence[Communicator], paradigm: str) -> None:
+        """Define communicators, whose members are rows of locations."""
+        for communicator in communicators:
+            given = {"name": communicator.name, "paradigm": paradigm, "flags": 0, "members": communicator.members}
+            self.add("groups", type="comm_group", **given)
+            self.add("communicators", kind="group", **given)
+
+
+def _host(content: Content, number: int) -> str:
+    """Return the name of the machine of a report."""
+    for batch in content.tables.batches("TARGET_INFO_SYSTEM_ENV", {"name": pa.string(), "value": pa.string()}):
+        for name, value in zip(batch.column("name").to_pylist(), batch.column("value").to_pylist(), strict=True):
+            if name == "Hostname" and value:
+                return str(value)
+    return content.facts.get("EXPORT_HOST", "") or f"node {number}"
+
+
+def _names_of_processes(content: Content) -> dict[int, str]:
+    """Return the names of programs by machine and process."""
+    return {
+        int(process_of(pa.array([identifier]).to_numpy())[0]): name
+        for identifier, name in content.named("PROCESSES", "globalPid", "name").items()
+    }
+
+
+def _names_of_threads(recording: Recording) -> dict[int, str]:
+    """Return the names of threads by the number of the location."""
+    found: dict[int, str] = {}
+    for report, content in enumerate(recording.contents):
+        for identifier, name in content.named("ThreadNames", "globalTid", "nameId").items():
+            one = pa.array([identifier]).to_numpy()
+            process = recording.processes.get((report, int(process_of(one)[0])))
+            number = recording.threads.get((process, int(thread_of(one)[0]))) if process is not None else None
+            if number is not None:
+                found[number] = name
+    return found

@@ -1,0 +1,413 @@
+"""The rows of exports of Nsight Systems as intervals of threads and streams."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tracecols.converters.intervals import INTERVAL, Gathered
+from tracecols.converters.nsight import content as c
+from tracecols.converters.nsight import mpi
+from tracecols.converters.nsight.content import NOTHING, Content, Rows, process_of, thread_of
+from tracecols.converters.nsight.regions import Regions
+from tracecols.converters.nsight.tables import DAMAGED
+from tracecols.errors import SourceError
+
+CORRELATION_BITS = 40
+NO_STREAM = (1 << 32) - 1
+"""Number of a stream in a row of a call that waits for no single one."""
+
+ROOT_LEVEL, RANGE_LEVEL, MPI_LEVEL, CALL_LEVEL = range(4)
+"""Which of intervals that begin and end together hold the others: the program, ranges, calls of MPI, calls of
+CUDA."""
+
+MAX_LOCATIONS = 1 << 20
+"""Of how many threads and streams exports are read: a damaged column must not take all memory."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream in a process: contexts are of one device, which rows of calls do not name reliably."""
+
+    context: int
+    number: int
+
+
+@dataclass
+class Kernels:
+    """Kernels of NCCL, in the order of the tables.
+
+    Attributes
+    ----------
+    location : (n,) int64
+        Stream, by the number it got here.
+    begin, end, correlation : (n,) int64
+    name : (n,) int64
+        Region.
+    """
+
+    rows: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def add(self, *columns: NDArray[np.int64]) -> None:
+        """Add some: location, begin, end, correlation, region."""
+        self.rows.append(np.stack(columns, axis=1))
+
+    def joined(self) -> NDArray[np.int64]:
+        """Return all; (n, 5)."""
+        return np.concatenate([np.zeros((0, 5), np.int64), *self.rows])
+
+
+@dataclass
+class References:
+    """Streams and events that calls refer to, by process and correlation ID.
+
+    Attributes
+    ----------
+    key : (n,) int64
+        In ascending order.
+    stream, event : (n,) int64
+    """
+
+    key: NDArray[np.int64]
+    stream: NDArray[np.int64]
+    event: NDArray[np.int64]
+
+    def of(self, key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return stream and event of calls, NOTHING where a call refers to none."""
+        if not self.key.size:
+            return np.full(key.size, NOTHING), np.full(key.size, NOTHING)
+        at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
+        found = (self.key[at] == key) & (key >= 0)
+        return np.where(found, self.stream[at], NOTHING), np.where(found, self.event[at], NOTHING)
+
+
+class Recording:
+    """What the reports of a run hold.
+
+    Attributes
+    ----------
+    processes : dict of (int, int) to int
+        Number of each process, by report and process in it.
+    threads, streams : dict
+        Number of each location: by process and identifier of the thread, or stream.
+    devices : dict of int to int
+        Device of every stream, by the number of the location.
+    n_unused : int
+        References of calls to streams on which nothing ran.
+    regions : Regions
+    intervals : Gathered
+        By the number of the location; times in nanoseconds since `origin`.
+    kernels : Kernels
+        Those of NCCL.
+    launches : list of (n, 3) int64
+        Their launches: number of the kernel, thread, begin.
+    hints : list of (n, 4) int64
+        Ranges around launches that name operations of NCCL: thread, begin, end, region.
+    payloads : list of (int, int, bytes)
+        What ranges of NCCL hold: thread, begin, bytes.
+    spans : list of (int, int)
+        First and last time of each report.
+    counted : Counter
+        Rows that are kept, by table.
+    mpi_calls : mpi.Calls
+    thread_names : dict of int to str
+        Names that programs give to threads, by the number of the location.
+    """
+
+    def __init__(self, contents: Sequence[Content], offsets: Sequence[int]) -> None:
+        self.contents = contents
+        self.processes: dict[tuple[int, int], int] = {}
+        self.threads: dict[tuple[int, int], int] = {}
+        self.streams: dict[tuple[int, Stream], int] = {}
+        self.regions = Regions()
+        self.intervals = Gathered()
+        self.kernels = Kernels()
+        self.launches: list[NDArray[np.int64]] = []
+        self.hints: list[NDArray[np.int64]] = []
+        self.payloads: list[tuple[int, int, bytes]] = []
+        self.devices: dict[int, int] = {}
+        self.n_operations = self.n_unused = 0
+        self.spans: list[tuple[int, int]] = []
+        self.counted: Counter[str] = Counter()
+        self.mpi_calls = mpi.Calls()
+        self._domains: dict[tuple[int, int], str] = {}
+        self.thread_names: dict[int, str] = {}
+        for report, (content, offset) in enumerate(zip(contents, offsets, strict=True)):
+            self._offset, self._report, self.first, self.last = offset, report, c.OPEN, c.NULL
+            self._read(content)
+            self.spans.append((self.first, self.last))
+
+    @property
+    def n_locations(self) -> int:
+        """Number of threads and streams."""
+        return len(self.threads) + len(self.streams)
+
+    def _read(self, content: Content) -> None:
+        self._read_devices(content)
+        references = self._references(content)
+        launched = self._launched()
+        columns = ("start", "end", "eventClass", "globalTid", "correlationId", "nameId")
+        for rows in content.rows(c.RUNTIME, dict.fromkeys(columns, pa.int64())):
+            self._add_calls(content, rows, references, launched)
+        for rows, names, payload in content.ranges():
+            self._add_ranges(content, rows, names, payload)
+        for table, extra in mpi.COLUMNS.items():
+            wanted = ["start", "end", "globalTid", "textId", *extra]
+            for rows in content.rows(table, dict.fromkeys(wanted, pa.int64())):
+                self._add_mpi(content, table, rows)
+        content.leave_out()
+
+    # -- where
+    # -------------------------------------------------------------------------------------------------------
+
+    def _processes(self, identifiers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number the processes of global identifiers."""
+        found, of = np.unique(process_of(identifiers), return_inverse=True)
+        return np.array([self.processes.setdefault((self._report, p), len(self.processes)) for p in found.tolist()] or [0])[of]  # fmt: skip
+
+    def _threads(self, identifiers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Number the threads of global identifiers among the locations."""
+        found, of = np.unique(identifiers, return_inverse=True)
+        process = self._processes(found)
+        numbers = [
+            self.threads.setdefault((p, t), self.n_locations)
+            for p, t in zip(process.tolist(), thread_of(found).tolist(), strict=True)
+        ]
+        self._check()
+        return np.array(numbers or [0])[of]
+
+    def _streams(self, process: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
+        """Number the streams of what devices do among the locations."""
+        where = np.stack([process, rows["contextId"], rows["streamId"], rows["deviceId"]])
+        found, of = np.unique(where, axis=1, return_inverse=True)
+        numbers = []
+        for p, context, stream, device in found.T.tolist():
+            numbers.append(self.streams.setdefault((p, Stream(context, stream)), self.n_locations))
+            self.devices.setdefault(numbers[-1], device)
+        self._check()
+        return np.array(numbers or [0])[of.reshape(-1)]
+
+    def _referred(self, process: NDArray[np.int64], rows: Rows) -> NDArray[np.int64]:
+        """Return the streams that rows about calls name; NOTHING where it is none, or nothing ran on it."""
+        where = np.stack([process, rows["contextId"], rows["streamId"]])
+        found, of = np.unique(where, axis=1, return_inverse=True)
+        numbers = [self.streams.get((p, Stream(*stream)), NOTHING) for p, *stream in found.T.tolist()]
+        return np.array(numbers or [0])[of.reshape(-1)]
+
+    def _check(self) -> None:
+        if self.n_locations > MAX_LOCATIONS:
+            raise SourceError(
+                f"{self.contents[self._report].path}: more than {MAX_LOCATIONS:,} threads and streams\n  {DAMAGED}"
+            )
+
+    def _key(self, process: NDArray[np.int64], correlation: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return process and correlation ID as one number; NOTHING where there is no such number."""
+        known = (correlation >= 0) & (correlation < 1 << CORRELATION_BITS)
+        return np.where(known, process << CORRELATION_BITS | correlation, NOTHING)
+
+    # -- rows
+    # --------------------------------------------------------------------------------------------------------
+
+    def _add(self, location: NDArray[np.int64], rows: Rows, **columns: Any) -> None:
+        """Add intervals."""
+        found = np.full(len(rows), NOTHING, INTERVAL)
+        found["begin"] = rows["start"] + self._offset
+        found["end"] = np.where(rows["end"] == c.OPEN, c.OPEN, rows["end"] + self._offset)
+        for name, values in columns.items():
+            found[name] = values
+        self.intervals.add(location, found)
+        if found.size:
+            closed = found["end"][found["end"] != c.OPEN]
+            self.first = min(self.first, int(found["begin"].min()))
+            self.last = max(self.last, int(found["begin"].max()), int(closed.max(initial=c.NULL)))
+
+    def _references(self, content: Content) -> References:
+        """Find which streams and events calls refer to: those that wait, and those that record events."""
+        keys, streams, events = ([np.zeros(0, np.int64)] for _ in range(3))
+        columns = ("contextId", "streamId", "correlationId", "globalPid", "eventId")
+        for table in (c.EVENT, c.SYNC):
+            for rows in content.rows(table, dict.fromkeys(columns, pa.int64())):
+                self.counted[table] += len(rows)
+                process = self._processes(rows["globalPid"])
+                stream = self._referred(process, rows)
+                is_named = (rows["streamId"] >= 0) & (rows["streamId"] != NO_STREAM)
+                self.n_unused += int((is_named & (stream == NOTHING)).sum())
+                keys.append(self._key(process, rows["correlationId"]))
+                streams.append(stream)
+                events.append(np.where(rows["eventId"] == NO_STREAM, NOTHING, rows["eventId"]))
+        key, stream, event = (np.concatenate(parts) for parts in (keys, streams, events))
+        key, first = np.unique(key, return_index=True)
+        return References(key, stream[first], event[first])
+
+    def _launched(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return process and correlation ID of the kernels of NCCL of this report, in ascending order, and which
+        kernels they are."""
+        kernels = self.kernels.joined()
+        streams = {number: process for (process, _), number in self.streams.items()}
+        report = [report for report, _ in self.processes]
+        process = np.array([streams[i] for i in kernels[:, 0].tolist()], np.int64)
+        key = self._key(process, kernels[:, 3])
+        mine = np.flatnonzero(np.array([report[p] == self._report for p in process.tolist()], bool) & (key >= 0))
+        order = mine[np.argsort(key[mine], kind="stable")]
+        return key[order], order
+
+    def _add_calls(
+        self,
+        content: Content,
+        rows: Rows,
+        references: References,
+        launched: tuple[NDArray[np.int64], NDArray[np.int64]],
+    ) -> None:
+        """Add calls of CUDA; other rows of their table are parts of them, or stacks."""
+        others = ~np.isin(rows["eventClass"], (*c.API_CLASSES, NOTHING))
+        if others.any():
+            labels = content.enumeration("ENUM_NSYS_EVENT_CLASS")
+            for number, n in zip(*np.unique(rows["eventClass"][others], return_counts=True), strict=True):
+                content.skipped[f"{c.RUNTIME} of class {labels.get(int(number), number)}"] += int(n)
+            rows = rows.at(~others)
+        rows = content.valid(rows, c.RUNTIME)
+        key = self._key(self._processes(rows["globalTid"]), rows["correlationId"])
+        stream, event = references.of(key)
+        location = self._threads(rows["globalTid"])
+        keys, kernels = launched
+        at = np.searchsorted(keys, key)
+        found = np.flatnonzero((at < keys.size) & (key >= 0))
+        found = found[keys[at[found]] == key[found]]
+        self.launches.append(
+            np.stack([kernels[at[found]], location[found], rows["start"][found] + self._offset], axis=1)
+        )
+        names, of = np.unique(rows["nameId"], return_inverse=True)
+        region = np.array([self.regions.call(content.string(i)) for i in names.tolist()] or [0])[of]
+        self.counted[c.RUNTIME] += len(rows)
+        self._add(
+            location, rows, correlation=rows["correlationId"], region=region, stream=stream, event=event,
+            level=CALL_LEVEL,
+        )  # fmt: skip
+
+    def _add_ranges(self, content: Content, rows: Rows, names: pa.DictionaryArray, payload: pa.Array) -> None:
+        """Add ranges of NVTX that are pushed and popped."""
+        self._name(rows, names)
+        kinds = content.enumeration("ENUM_NSYS_EVENT_TYPE")
+        is_range = rows["eventType"] == c.PUSH_POP
+        for number, n in zip(*np.unique(rows["eventType"][~is_range], return_counts=True), strict=True):
+            if number not in (c.DOMAIN, c.THREAD_NAME, c.CATEGORY):
+                content.skipped[f"{c.NVTX} of type {kinds.get(int(number), number)}"] += int(n)
+        index = names.indices.to_numpy()
+        texts = names.dictionary.to_pylist()
+        if not is_range.all():
+            rows, index, payload = rows.at(is_range), index[is_range], payload.filter(pa.array(is_range))
+        has_payload = payload.is_valid().to_numpy(zero_copy_only=False)
+        if has_payload.any():
+            rows = Rows({**rows.columns, "payload": np.where(has_payload, np.arange(len(rows)), NOTHING)})
+        rows = Rows({**rows.columns, "index": index.astype(np.int64)})
+        rows = content.valid(rows, c.NVTX, may_be_open=True)
+        process, location = self._processes(rows["globalTid"]), self._threads(rows["globalTid"])
+        domain = np.where(rows["domainId"] >= 0, rows["domainId"], 0)
+        keys, of = np.unique(np.stack([process, domain, rows["index"]]), axis=1, return_inverse=True)
+        region = [self.regions.range(texts[t], self._domains.get((p, d), "")) for p, d, t in keys.T.tolist()]
+        self.counted[c.NVTX] += len(rows)
+        regions = np.array(region or [0])[of.reshape(-1)]
+        self._add(location, rows, region=regions, level=RANGE_LEVEL)
+        hints = np.isin(regions, list(self.regions.hints))
+        found = (
+            location,
+            rows["start"] + self._offset,
+            rows["end"] + np.where(rows["end"] == c.OPEN, 0, self._offset),
+            regions,
+        )
+        self.hints.append(np.stack([column[hints] for column in found], axis=1))
+        if has_payload.any():
+            blobs = payload.to_pylist()
+            for i in np.flatnonzero(rows["payload"] >= 0).tolist():
+                begin = int(rows["start"][i]) + self._offset
+                self.payloads.append((int(location[i]), begin, blobs[int(rows["payload"][i])]))
+
+    def _add_mpi(self, content: Content, table: str, rows: Rows) -> None:
+        """Add calls of MPI; of those that wait for several requests there is a row for each."""
+        rows = content.valid(rows, table)
+        location = self._threads(rows["globalTid"])
+        names, of = np.unique(rows["textId"], return_inverse=True)
+        texts = [content.string(i) for i in names.tolist()]
+        what = np.array([mpi.what_of(text) for text in texts] or [0], np.int64)[of]
+        region = np.array([self.regions.mpi(text) for text in texts] or [0])[of]
+        begin, end = rows["start"] + self._offset, rows["end"] + self._offset
+        calls, call = np.unique(np.stack([location, begin, end]), axis=1, return_inverse=True)
+        call = call.reshape(-1)
+        first = np.zeros(calls.shape[1], np.int64)
+        first[call[::-1]] = np.arange(len(rows))[::-1]
+        operation = self.mpi_calls.n_operations + call
+        self.mpi_calls.n_operations += calls.shape[1]
+        given = {
+            "operation": operation,
+            "process": self._processes(rows["globalTid"]),
+            "begin": begin,
+            "end": end,
+            "what": what,
+        }
+        nothing = np.full(len(rows), NOTHING)
+        self.mpi_calls.parts.append({name: given.get(name, rows.columns.get(name, nothing)) for name in mpi.FIELDS})
+        self.counted[table] += len(rows)
+        # numbered apart from the kernels of NCCL, see `Recording.operations`
+        self._add(
+            location[first], rows.at(first), region=region[first], operation=-2 - operation[first], level=MPI_LEVEL
+        )
+
+    def operations(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of operations of intervals: the kernels of NCCL come first, then the calls of MPI."""
+        return np.where(numbers < NOTHING, self.n_operations - 2 - numbers, numbers)
+
+    def _name(self, rows: Rows, names: pa.DictionaryArray) -> None:
+        """Note the names of domains and threads."""
+        for i in np.flatnonzero(np.isin(rows["eventType"], (c.DOMAIN, c.THREAD_NAME))).tolist():
+            one = rows.at(np.array([i]))
+            text = names[i].as_py()
+            if one["eventType"][0] == c.DOMAIN:
+                self._domains[int(self._processes(one["globalTid"])[0]), int(one["domainId"][0])] = text
+            else:
+                self.thread_names[int(self._threads(one["globalTid"])[0])] = text
+
+    def _read_devices(self, content: Content) -> None:
+        """Add kernels, copies and graphs."""
+        labels = content.enumeration("ENUM_CUDA_MEMCPY_OPER")
+        for table, extra in (
+            (c.KERNEL, "shortName"),
+            (c.GRAPH, "graphId"),
+            (c.MEMCPY, "copyKind"),
+            (c.MEMSET, "value"),
+        ):
+            if table == c.KERNEL and not content.has(table, "shortName"):
+                extra = "demangledName"
+            columns = {**c.DEVICE_COLUMNS, extra: pa.int64(), "bytes": pa.int64()}
+            for rows in content.rows(table, columns):
+                rows = content.valid(rows, table)
+                names, of = np.unique(rows[extra], return_inverse=True)
+                if table == c.KERNEL:
+                    regions = [self.regions.kernel(content.string(i)) for i in names.tolist()]
+                elif table == c.GRAPH:
+                    regions = [self.regions.kernel(f"CUDA graph {i}") for i in names.tolist()]
+                elif table == c.MEMCPY:
+                    regions = [self.regions.copy(f"[CUDA memcpy {labels.get(i, i)}]") for i in names.tolist()]
+                else:
+                    regions = [self.regions.copy("[CUDA memset]")] * names.size
+                self.counted[table] += len(rows)
+                self._add_device_rows(rows, np.array(regions or [0])[of])
+
+    def _add_device_rows(self, rows: Rows, region: NDArray[np.int64]) -> None:
+        location = self._streams(self._processes(rows["globalPid"]), rows)
+        is_nccl = np.isin(region, list(self.regions.communicates))
+        operation = np.full(len(rows), NOTHING)
+        operation[is_nccl] = self.n_operations + np.arange(int(is_nccl.sum()))
+        self.n_operations += int(is_nccl.sum())
+        mine = rows.at(is_nccl)
+        times = (mine[name] + self._offset for name in ("start", "end"))
+        self.kernels.add(location[is_nccl], *times, mine["correlationId"], region[is_nccl])
+        self._add(
+            location, rows, correlation=rows["correlationId"], size=rows["bytes"], region=region, operation=operation,
+            level=CALL_LEVEL,
+        )  # fmt: skip

@@ -1,0 +1,224 @@
+"""Calls of MPI: messages and their requests, collective operations, communicators.
+
+Handles of communicators are those of a process, and used again: the last definition before a call counts, and those
+with the same root of their group and its number are one communicator. Handles of requests are used again as well: what
+starts a request ends with the last call that names it before it is started again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tracecols.converters.nsight.content import NOTHING, Content
+from tracecols.converters.nsight.operations import Communicator, Events
+from tracecols.converters.region_names import COLLECTIVE_NAMES
+from tracecols.schema import EventKind as K
+from tracecols.schema.enums import COLLECTIVE_OPS
+
+Ints = NDArray[np.int64]
+
+P2P, COLLECTIVES, START_WAIT, OTHERS = (f"MPI_{name}_EVENTS" for name in ("P2P", "COLLECTIVES", "START_WAIT", "OTHER"))
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    P2P: ("commHandle", "tag", "remoteRank", "size", "requestHandle"),
+    COLLECTIVES: ("commHandle", "rootRank", "size", "recvSize"),
+    START_WAIT: ("requestHandle",),
+    OTHERS: (),
+}
+"""Columns of each table besides times, thread and name."""
+
+SEND, RECEIVE, START_SEND, START_RECEIVE, WAIT, PLAIN, FIRST_COLLECTIVE = range(7)
+"""What calls do; a collective operation is its number in `COLLECTIVE_OPS` after those."""
+
+_WHAT = (
+    (SEND, "mpi_[bsr]?send"),
+    (RECEIVE, "mpi_m?recv"),
+    (START_SEND, "mpi_i[bsr]?send"),
+    (START_RECEIVE, "mpi_im?recv"),
+    (WAIT, "mpi_(wait|test)(all|any|some)?"),
+)
+
+
+def what_of(name: str) -> int:
+    """Say what a call does, by its name."""
+    lower = name.lower().rstrip("_")
+    found = re.fullmatch(COLLECTIVE_NAMES, lower)
+    if found and not lower.startswith("mpi_i"):
+        return FIRST_COLLECTIVE + COLLECTIVE_OPS.index(found[1])
+    return next((what for what, pattern in _WHAT if re.fullmatch(pattern, lower)), PLAIN)
+
+
+FIELDS = (
+    "operation", "process", "begin", "end", "what", "commHandle", "tag", "remoteRank", "size", "requestHandle", "rootRank",
+    "recvSize",
+)  # fmt: skip
+
+
+@dataclass
+class Calls:
+    """Calls that take part in messages and operations, as columns.
+
+    Attributes
+    ----------
+    parts : list of dict of str to (n,) int64
+        `FIELDS`; `operation` is the number of the interval among those of MPI.
+    n_operations : int
+        Intervals.
+    """
+
+    parts: list[dict[str, Ints]] = field(default_factory=list)
+    n_operations: int = 0
+
+    def joined(self) -> dict[str, Ints]:
+        """Return all calls."""
+        return {name: np.concatenate([np.zeros(0, np.int64), *(part[name] for part in self.parts)]) for name in FIELDS}
+
+
+@dataclass
+class Found:
+    """What calls of MPI are part of.
+
+    Attributes
+    ----------
+    communicators : list of Communicator
+        Members are processes.
+    n_unknown : int
+        Messages whose other side, and operations whose communicator is not recorded.
+    """
+
+    communicators: list[Communicator]
+    n_unknown: int = 0
+
+
+class Communicators:
+    """The communicators of MPI.
+
+    Attributes
+    ----------
+    all : list of Communicator
+        Members are processes.
+    """
+
+    def __init__(self, contents: list[Content], process_of_rank: Mapping[int, int], offsets: list[int]) -> None:
+        self.all: list[Communicator] = []
+        names = ("rank", "timestamp", "commHandle", "localRank", "groupRoot", "groupRootUid")
+        parts = []
+        for content, offset in zip(contents, offsets, strict=True):
+            for found in content.rows("MPI_COMMUNICATORS", dict.fromkeys(names, pa.int64())):
+                part = np.stack([found[name] for name in names], axis=1)
+                part[:, 1] += offset
+                parts.append(part)
+        rows = np.concatenate([np.zeros((0, len(names)), np.int64), *parts])
+        process = np.array([process_of_rank.get(rank, -1) for rank in rows[:, 0].tolist()], np.int64)
+        identity, number = np.unique(rows[:, 4:], axis=0, return_inverse=True)
+        number = number.reshape(-1)
+        for k in range(identity.shape[0]):
+            mine = rows[number == k]
+            order = np.argsort(mine[:, 3], kind="stable")
+            members = dict.fromkeys(process[number == k][order].tolist())
+            self.all.append(Communicator("", [p for p in members if p >= 0]))
+        self._are_defined = rows.shape[0] > 0
+        if not self._are_defined and process_of_rank:
+            self.all.append(Communicator("MPI_COMM_WORLD", [process_of_rank[r] for r in sorted(process_of_rank)]))
+        order = np.lexsort((rows[:, 1], rows[:, 2], process))
+        self._process, self._handle, self._time = process[order], rows[order, 2], rows[order, 1]
+        self._number = number[order]
+
+    def of(self, process: Ints, handle: Ints, time: Ints) -> Ints:
+        """Return the communicator of calls; -1 if it is not defined."""
+        if not self._are_defined:
+            return np.zeros(process.size, np.int64)
+        n = self._process.size
+        # definitions and calls in one order, each call after the definitions of its time
+        order = np.lexsort((
+            np.repeat([0, 1], [n, process.size]),
+            np.concatenate([self._time, time]),
+            np.concatenate([self._handle, handle]),
+            np.concatenate([self._process, process]),
+        ))  # fmt: skip
+        is_call = order >= n
+        call, found = order[is_call] - n, _last_definition(order, n)[is_call]
+        result = np.full(process.size, -1, np.int64)
+        fits = (found >= 0) & (self._process[found] == process[call]) & (self._handle[found] == handle[call])
+        result[call[fits]] = self._number[found[fits]]
+        return result
+
+
+def _last_definition(order: Ints, n: int) -> Ints:
+    """Return for every row in an order the last one before it that is one of the first n; -1 none."""
+    at = np.maximum.accumulate(np.where(order < n, np.arange(order.size), -1))
+    return np.where(at >= 0, order[at], -1)
+
+
+def write_calls(
+    calls: Calls, first_operation: int, communicators: Communicators, first_row: int, events: Events
+) -> Found:
+    """Write the events of calls.
+
+    Parameters
+    ----------
+    first_operation : int
+        Number of the first operation of MPI among all.
+    first_row : int
+        Row of the first communicator of MPI.
+    """
+    c = calls.joined()
+    c["operation"] = c["operation"] + first_operation
+    found = Found(communicators.all)
+    communicator = communicators.of(c["process"], c["commHandle"], c["begin"])
+    row = np.where(communicator >= 0, communicator + first_row, -1)
+    request = _requests(c)
+    what = c["what"]
+    is_known = (c["remoteRank"] >= 0) & (row >= 0)
+    is_message = what <= START_RECEIVE
+    found.n_unknown = int((is_message & ~is_known).sum() + ((what >= FIRST_COLLECTIVE) & (row < 0)).sum())
+    message = [c["remoteRank"], row, np.where(c["tag"] >= 0, c["tag"], 0), np.maximum(c["size"], 0)]
+
+    def add(mask: NDArray[np.bool_], at_end: bool, kind: K, *columns: Ints) -> None:
+        events.add_many(c["operation"][mask], at_end, kind, *(column[mask] for column in columns))
+
+    add((what == SEND) & is_known, False, K.MPI_SEND, *message)
+    add((what == RECEIVE) & is_known, True, K.MPI_RECV, *message)
+    add((what == START_SEND) & is_known, False, K.MPI_ISEND, *message, request)
+    add((what == START_RECEIVE) & is_known, False, K.MPI_IRECV_REQUEST, request)
+    ended = np.flatnonzero((what == WAIT) & (request >= 0))
+    started = request[ended]
+    for kind, of in ((K.MPI_ISEND_COMPLETE, START_SEND), (K.MPI_IRECV, START_RECEIVE)):
+        mine = (what[started] == of) & is_known[started]
+        columns = [column[started[mine]] for column in (*message, request)]
+        events.add_many(c["operation"][ended[mine]], True, kind, *(columns if kind == K.MPI_IRECV else columns[-1:]))
+    joins = (what >= FIRST_COLLECTIVE) & (row >= 0)
+    add(joins, False, K.MPI_COLLECTIVE_BEGIN)
+    add(
+        joins, True, K.MPI_COLLECTIVE_END, what - FIRST_COLLECTIVE, row, c["rootRank"], np.maximum(c["size"], 0),
+        np.maximum(c["recvSize"], 0),
+    )  # fmt: skip
+    return found
+
+
+def _requests(c: dict[str, Ints]) -> Ints:
+    """Number requests by the call that starts them, and find which one each call ends; NOTHING if none."""
+    result = np.full(c["what"].size, NOTHING)
+    starts = np.isin(c["what"], (START_SEND, START_RECEIVE))
+    ends = (c["what"] == WAIT) & (c["requestHandle"] != NOTHING)
+    result[starts] = np.flatnonzero(starts)
+    some = np.flatnonzero(starts | ends)
+    order = some[np.lexsort((c["begin"][some], c["requestHandle"][some], c["process"][some]))]
+    if not order.size:
+        return result
+    is_start = starts[order]
+    at = np.maximum.accumulate(np.where(is_start, np.arange(order.size), -1))
+    start = np.where(at >= 0, order[at], -1)
+    fits = ~is_start & (start >= 0)
+    fits &= (c["process"][start] == c["process"][order]) & (c["requestHandle"][start] == c["requestHandle"][order])
+    # the last that names it: tests before it were without success
+    is_last = np.append(~(fits[1:] & (start[1:] == start[:-1])), True)
+    fits &= is_last
+    result[order[fits]] = start[fits]
+    return result

@@ -1,0 +1,376 @@
+"""Operations of NCCL: what each kernel executes, and which kernels of the ranks belong together.
+
+The name of the kernel, the payloads of the library (`nsys export --include-blobs=true`) and the ranges around the launch
+tell the operation. Without payloads no communicator is recorded: then the streams of NCCL of each process belong
+together in the order of their use, if the same operations are on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.converters.buffers import N_VALUES
+from tracecols.converters.nccl import GROUP, Operation, find_operation, fits_kernel
+from tracecols.converters.nesting import Extra
+from tracecols.converters.nsight.payloads import Payload
+from tracecols.schema import EventKind as K
+
+Ints = NDArray[np.int64]
+
+ENOUGH = 0.9
+"""Share of the operations that wait for all whose kernels must overlap in time, so that kernels are taken to belong
+together."""
+
+SIDES = {
+    K.MPI_COLLECTIVE_BEGIN: [],
+    K.MPI_COLLECTIVE_END: ["op", "communicator", "root", "sent", "received"],
+    K.MPI_SEND: ["peer", "communicator", "tag", "length"],
+    K.MPI_ISEND: ["peer", "communicator", "tag", "length", "request"],
+    K.MPI_ISEND_COMPLETE: ["request"],
+    K.MPI_RECV: ["peer", "communicator", "tag", "length"],
+    K.MPI_IRECV_REQUEST: ["request"],
+    K.MPI_IRECV: ["peer", "communicator", "tag", "length", "request"],
+}
+"""Columns that the values of each kind fill, in order."""
+
+
+@dataclass
+class Communicator:
+    """A communicator of NCCL.
+
+    Attributes
+    ----------
+    name : str
+        Its number in the library; empty if that is not recorded.
+    members : list of int
+        One stream of each rank, in rank order.
+    """
+
+    name: str
+    members: list[int]
+
+
+@dataclass
+class Member:
+    """What a kernel of NCCL takes part in.
+
+    Attributes
+    ----------
+    operation : Operation, optional
+        None if it is not known.
+    payloads : list of Payload
+    """
+
+    operation: Operation | None
+    payloads: list[Payload] = field(default_factory=list)
+
+
+@dataclass
+class Events:
+    """Events of operations, to be collected into `Extra`.
+
+    Attributes
+    ----------
+    parts : list of tuple
+        Numbers of operations, whether before the EXIT, kind, values; arrays.
+    """
+
+    parts: list[tuple[Ints, Ints, Ints, Ints]] = field(default_factory=list)
+
+    def add_many(self, operations: Ints, at_end: bool, kind: K, *columns: Ints) -> None:
+        """Add an event to each of some operations."""
+        n = operations.size
+        values = np.full((n, N_VALUES), -1, np.int64)
+        for k, column in enumerate(columns):
+            values[:, k] = column
+        self.parts.append((operations, np.full(n, int(at_end)), np.full(n, int(kind)), values))
+
+    def extra(self, region: NDArray[np.int32]) -> Extra:
+        """Return the events by operation, those of one in the order in which they were added.
+
+        Parameters
+        ----------
+        region : (n_operations,) int32
+            See `Extra`.
+        """
+        none = Extra.none(0)
+        operation, at_end, kind, values = (
+            np.concatenate([nothing, *columns])
+            for nothing, columns in zip(
+                (none.start[:0], none.at_end, none.kind, none.values),
+                zip(*self.parts, strict=True) if self.parts else [()] * 4,
+                strict=True,
+            )
+        )
+        order = np.argsort(operation, kind="stable")
+        start = np.searchsorted(operation[order], np.arange(region.size + 1)).astype(np.int64)
+        return Extra(start, at_end[order].astype(np.uint8), kind[order].astype(np.uint8), values[order], region)
+
+
+def find_members(
+    kernels: Ints,
+    of_kernel: Mapping[int, Operation | None],
+    launches: Ints,
+    hints: Ints,
+    of_hint: Mapping[int, tuple[int, Operation]],
+    payloads: Iterable[tuple[int, int, Payload]],
+) -> list[Member]:
+    """Say what each kernel executes.
+
+    Parameters
+    ----------
+    kernels : (n, 5) int64
+        Stream, begin, end, correlation ID, region.
+    of_kernel : mapping
+        By region, what the name of the kernel tells.
+    launches : (m, 3) int64
+        Number of the kernel, thread, begin.
+    hints : (k, 4) int64
+        Ranges that name operations: thread, begin, end, region.
+    of_hint : mapping
+        By region.
+    payloads : iterable of (int, int, Payload)
+        Thread, begin, payload.
+    """
+    result = [Member(None) for _ in range(kernels.shape[0])]
+    inside = _innermost(launches, hints, of_hint)
+    for i, region in enumerate(kernels[:, 4].tolist()):
+        of_name = of_kernel[region]
+        found = [o for o in inside.get(i, []) if fits_kernel(o, of_name)]
+        collective = next((o for o in found if o.op >= 0), None)
+        if of_name is None or of_name == GROUP:
+            result[i].operation = collective or of_name or next(iter(found), None)
+        else:
+            result[i].operation = collective or of_name
+    _give_payloads(result, launches, list(payloads))
+    _conclude(result, kernels, launches)
+    return result
+
+
+def _conclude(members: list[Member], kernels: Ints, launches: Ints) -> None:
+    """Let kernels whose launches are not recorded be what all others of their name on their stream are."""
+    is_launched = np.zeros(len(members), bool)
+    is_launched[launches[:, 0]] = True
+    known: dict[tuple[int, int], set[Operation | None]] = {}
+    where = [(stream, region) for stream, region in kernels[:, [0, 4]].tolist()]
+    for i in np.flatnonzero(is_launched).tolist():
+        known.setdefault(where[i], set()).add(members[i].operation)
+    for i in np.flatnonzero(~is_launched).tolist():
+        others = known.get(where[i], set())
+        if len(others) == 1 and members[i].operation in (None, GROUP):
+            (members[i].operation,) = others
+
+
+def _innermost(launches: Ints, hints: Ints, of_hint: Mapping[int, tuple[int, Operation]]) -> dict[int, list[Operation]]:
+    """Find the ranges around launches, of each sort the innermost; by number of the kernel."""
+    result: dict[int, list[Operation]] = {}
+    if not launches.size or not hints.size:
+        return result
+    sort = np.array([of_hint[r][0] for r in hints[:, 3].tolist()])
+    for wanted in np.unique(sort).tolist():
+        some = hints[sort == wanted]
+        some = some[np.lexsort((some[:, 1], some[:, 0]))]
+        for thread in np.unique(some[:, 0]).tolist():
+            mine, calls = some[some[:, 0] == thread], launches[launches[:, 1] == thread]
+            at = np.searchsorted(mine[:, 1], calls[:, 2], "right") - 1
+            holds = (at >= 0) & (mine[at, 2] >= calls[:, 2])
+            for kernel, region in zip(calls[holds, 0].tolist(), mine[at[holds], 3].tolist(), strict=True):
+                result.setdefault(kernel, []).append(of_hint[region][1])
+    return result
+
+
+def _give_payloads(members: list[Member], launches: Ints, payloads: list[tuple[int, int, Payload]]) -> None:
+    """Give each kernel the payloads since the launch before its own on the thread."""
+    by_thread: dict[int, list[tuple[int, Payload]]] = {}
+    for thread, begin, payload in payloads:
+        if payload.function:
+            by_thread.setdefault(thread, []).append((begin, payload))
+    for thread, found in by_thread.items():
+        found.sort(key=lambda pair: pair[0])
+        calls = launches[launches[:, 1] == thread]
+        calls = calls[np.argsort(calls[:, 2], kind="stable")]
+        stops = np.searchsorted([begin for begin, _ in found], calls[:, 2], "right").tolist()
+        for kernel, start, stop in zip(calls[:, 0].tolist(), [0, *stops], stops, strict=False):
+            mine = [payload for _, payload in found[start:stop]]
+            members[kernel].payloads = mine
+            members[kernel].operation = _of_payloads(mine) or members[kernel].operation
+
+
+def _of_payloads(payloads: Sequence[Payload]) -> Operation | None:
+    """Return the operation that payloads tell: sends to all and receives from all are all-to-all."""
+    if len(payloads) == 1:
+        return find_operation(payloads[0].function)
+    sends, receives = ({p.peer for p in payloads if p.function == name} for name in ("ncclSend", "ncclRecv"))
+    if len(sends) > 1 and sends == receives == set(range(len(sends))) and len(payloads) == 2 * len(sends):
+        return find_operation("ncclAlltoAll")
+    return GROUP if sends or receives else None
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks of processes.
+
+    Attributes
+    ----------
+    recorded : mapping of (int, int) to int
+        By communicator of the library and process.
+    of_run : mapping of int to int
+        By process.
+    """
+
+    recorded: Mapping[tuple[int, int], int]
+    of_run: Mapping[int, int]
+
+    def of(self, communicator: int, process: int) -> tuple[int, int]:
+        """Return what orders the processes of a communicator: their rank in it, else that in the run."""
+        rank = self.of_run[process]
+        return self.recorded.get((communicator, process), rank), rank
+
+
+@dataclass
+class Joined:
+    """The operations of all ranks.
+
+    Attributes
+    ----------
+    communicators : list of Communicator
+    n_operations : int
+        Collective operations.
+    n_alone : int
+        Kernels whose partners are not known, or which are no collective operation.
+    n_without_bytes : int
+        Kernels of which it is not known how many bytes they send and receive.
+    n_before : int
+        Kernels that were launched before the recording, and belong to operations of which others lack theirs.
+    """
+
+    communicators: list[Communicator] = field(default_factory=list)
+    n_operations: int = 0
+    n_alone: int = 0
+    n_without_bytes: int = 0
+    n_before: int = 0
+
+
+def join_members(
+    members: Sequence[Member],
+    kernels: Ints,
+    process: Ints,
+    is_launched: NDArray[np.bool_],
+    ranks: Ranks,
+    events: Events,
+) -> tuple[Joined, dict[int, Operation]]:
+    """Join the kernels of each communicator: the k-th of every rank.
+
+    Parameters
+    ----------
+    members : sequence of Member
+        Of each kernel.
+    kernels : (n, 5) int64
+    process : (n,) int64
+        Number of the process of each kernel.
+    is_launched : (n,) bool
+        Whether its launch is recorded.
+    ranks : Ranks
+    events : Events
+        Gets the events of operations.
+
+    Returns
+    -------
+    joined : Joined
+    operations : dict of int to Operation
+        Of the kernels that are events of an operation.
+    """
+    joined, operations = Joined(), dict[int, Operation]()
+    for name, of_process in _communicators(members, kernels, process):
+        order = sorted(of_process, key=lambda p: ranks.of(name, p))
+        rows = [of_process[p] for p in order]
+        aligned, n_before = _align(rows, members, kernels, is_launched)
+        joined.n_before += n_before
+        number = len(joined.communicators)
+        if aligned:
+            text = f"{name & (1 << 64) - 1:#x}" if name >= 0 or name < -1 else ""
+            joined.communicators.append(Communicator(text, [int(kernels[r[0], 0]) for r in rows if r]))
+            mine = [i for row in aligned for i in row]
+            operations |= {i: members[i].operation or GROUP for i in mine}
+            joined.n_without_bytes += sum(not members[i].payloads for i in mine)
+            _write(mine, members, len(rows), number, events)
+            joined.n_operations += len(aligned[0])
+    joined.n_alone = len(members) - len(operations)
+    return joined, operations
+
+
+def _communicators(members: Sequence[Member], kernels: Ints, process: Ints) -> list[tuple[int, dict[int, list[int]]]]:
+    """Group the kernels of collective operations by communicator and process, each in the order of the begins."""
+    found: dict[int, dict[int, list[int]]] = {}
+    by_stream: dict[tuple[int, int], list[int]] = {}
+    for i in np.argsort(kernels[:, 1], kind="stable").tolist():
+        member, p = members[i], int(process[i])
+        if member.operation is None or member.operation.op < 0:
+            continue
+        if member.payloads:
+            found.setdefault(member.payloads[0].communicator, {}).setdefault(p, []).append(i)
+        else:
+            by_stream.setdefault((p, int(kernels[i, 0])), []).append(i)
+    result = list(found.items())
+    # the k-th stream of each process
+    place: dict[int, int] = {}
+    unnamed: dict[int, dict[int, list[int]]] = {}
+    for (p, _), rows in by_stream.items():
+        k = place[p] = place.get(p, -1) + 1
+        unnamed.setdefault(k, {})[p] = rows
+    return result + [(-1, of) for of in unnamed.values()]
+
+
+def _align(
+    rows: list[list[int]], members: Sequence[Member], kernels: Ints, is_launched: NDArray[np.bool_]
+) -> tuple[list[list[int]], int]:
+    """Return the kernels of the same operations, and how many were left out because they began before the recording of
+    the others; nothing if they do not fit."""
+    for dropped in (False, True):
+        some = rows
+        if dropped:
+            some = [row[next((k for k, i in enumerate(row) if is_launched[i]), len(row)) :] for row in rows]
+        kinds = [[members[i].operation for i in row] for row in some]
+        if some and some[0] and all(k == kinds[0] for k in kinds) and _overlap(some, kinds[0], kernels):
+            return some, sum(len(row) for row in rows) - sum(len(row) for row in some)
+    return [], 0
+
+
+def _overlap(rows: list[list[int]], kinds: list[Operation | None], kernels: Ints) -> bool:
+    """Whether the kernels of operations in which all wait for all overlap in time."""
+    some = np.array([k is not None and k.waits_for_all for k in kinds], bool)
+    begin = np.stack([kernels[row, 1] for row in rows])[:, some]
+    end = np.stack([kernels[row, 2] for row in rows])[:, some]
+    return not some.any() or bool((end.min(axis=0) > begin.max(axis=0)).mean() >= ENOUGH)
+
+
+def _write(kernels: list[int], members: Sequence[Member], n_ranks: int, communicator: int, events: Events) -> None:
+    """Write the events of the kernels of a communicator."""
+    operation = np.array(kernels, np.int64)
+    given = [_bytes(members[i], members[i].operation or GROUP, n_ranks) for i in kernels]
+    root, sent, received = np.array(given, np.int64).reshape(-1, 3).T
+    op = np.array([(members[i].operation or GROUP).op for i in kernels], np.int64)
+    events.add_many(operation, False, K.MPI_COLLECTIVE_BEGIN)
+    events.add_many(operation, True, K.MPI_COLLECTIVE_END, op, np.full(op.size, communicator), root, sent, received)
+
+
+def _bytes(member: Member, operation: Operation, n_ranks: int) -> tuple[int, int, int]:
+    """Return root, and bytes that a rank sends and receives: 1 if they are not recorded."""
+    if not member.payloads:
+        return -1, 1, 1
+    p = member.payloads[0]
+    if operation.function == "ncclAlltoAll":
+        sent, received = (
+            sum(p.size for p in member.payloads if p.function == name) for name in ("ncclSend", "ncclRecv")
+        )
+        return -1, sent, received
+    sent, received = p.size, p.size
+    if operation.function == "ncclAllGather":
+        received *= n_ranks
+    if operation.function == "ncclReduceScatter":
+        sent *= n_ranks
+    return p.peer if operation.role in ("coll_one2all", "coll_all2one") else -1, sent, received

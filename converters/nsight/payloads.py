@@ -1,0 +1,103 @@
+"""What ranges of NCCL carry: communicator, bytes, root or peer, as the schemas in an export say."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tracecols.converters.nsight.content import Content
+
+NCCL_SCHEMAS = 1 << 24
+"""Numbers of the schemas of NCCL count from here."""
+
+FUNCTIONS = {
+    4: "ncclAllGather", 5: "ncclAllReduce", 6: "ncclBroadcast", 7: "ncclReduceScatter", 8: "ncclReduce", 9: "ncclSend",
+    10: "ncclRecv",
+}  # fmt: skip
+"""By schema."""
+
+_COMMUNICATOR, _SIZE, _ROOT, _PEER, _RANK, _N_RANKS = (
+    "NCCL communicator ID", "Message size [bytes]", "Root", "Peer rank", "Rank", "No. of ranks",
+)  # fmt: skip
+
+_BYTES_OF_TYPE = {5: 4, 18: 8, 22: 8}
+"""Of int32, uint64 and size_t."""
+
+_HEADER, _SCHEMA_AT, _SIZE_AT = 32, 8, 16
+"""Bytes before the payload, and where in them are its schema and its size."""
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a range carries.
+
+    Attributes
+    ----------
+    function : str
+        Of the library; empty where a communicator is made.
+    communicator : int
+    size : int
+        Bytes of the message.
+    peer : int
+        Root, or the other side; -1 none.
+    rank, n_ranks : int
+        Of the process that makes a communicator; -1 elsewhere.
+    """
+
+    function: str
+    communicator: int
+    size: int = 0
+    peer: int = -1
+    rank: int = -1
+    n_ranks: int = -1
+
+
+Schemas = dict[int, dict[str, tuple[int, int]]]
+"""By number: where each field is, and how many bytes it has."""
+
+
+def read_schemas(content: Content) -> Schemas:
+    """Read the schemas of NCCL; they repeat per process."""
+    found: Schemas = {}
+    numbers = dict.fromkeys(("schemaId", "type", "offset"), pa.int64())
+    for batch in content.tables.batches("NVTX_PAYLOAD_SCHEMA_ENTRIES", {**numbers, "name": pa.string()}):
+        for schema, kind, offset, name in zip(*(batch.column(i).to_pylist() for i in range(4)), strict=True):
+            if schema is not None and name and kind in _BYTES_OF_TYPE:
+                found.setdefault(schema - NCCL_SCHEMAS, {})[name] = (offset or 0, _BYTES_OF_TYPE[kind])
+    return {number: fields for number, fields in found.items() if _COMMUNICATOR in fields}
+
+
+def read_payload(data: bytes, schemas: Schemas) -> Payload | None:
+    """Read what a range carries; None if it is not of NCCL."""
+    if len(data) % 2 == 0:
+        # as text: two digits a byte
+        with suppress(ValueError):
+            data = bytes.fromhex(data.decode("ascii"))
+    if len(data) < _HEADER:
+        return None
+    schema = int.from_bytes(data[_SCHEMA_AT : _SCHEMA_AT + 8], "little") - NCCL_SCHEMAS
+    size = int.from_bytes(data[_SIZE_AT : _SIZE_AT + 8], "little")
+    body = data[_HEADER : _HEADER + size]
+    fields = schemas.get(schema)
+    if fields is None:
+        return None
+
+    def value(name: str, otherwise: int) -> int:
+        offset, n = fields.get(name, (0, 0))
+        if not n or offset + n > len(body):
+            return otherwise
+        return int.from_bytes(body[offset : offset + n], "little", signed=n == 4)
+
+    if not 0 < sum(fields[_COMMUNICATOR]) <= len(body):
+        return None
+    return Payload(
+        FUNCTIONS.get(schema, ""),
+        # as a signed number, as other columns are
+        int.from_bytes(body[fields[_COMMUNICATOR][0] :][:8], "little", signed=True),
+        value(_SIZE, 0),
+        value(_PEER, value(_ROOT, -1)),
+        value(_RANK, -1),
+        value(_N_RANKS, -1),
+    )

@@ -1,0 +1,90 @@
+"""The regions of exports of Nsight Systems: ranges, calls, kernels, copies."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from tracecols.converters.nccl import Operation, find_operation, operation_of_kernel
+from tracecols.converters.nsight.content import api_name
+from tracecols.converters.region_names import REGION_NAMES
+from tracecols.schema.enums import NCCL
+
+_COMMUNICATES = re.compile(r"(void )?(nccl|rccl)(Dev)?Kernel")
+"""Names of kernels that communicate."""
+
+_HINT = re.compile(r"(nccl:|c10d::|(?:nccl|rccl)(?=[A-Z]))")
+"""Begin of the names of ranges that tell which operation a kernel inside executes: of PyTorch around the library, of its
+operators, of the library."""
+HINTS = ("nccl:", "c10d::", "nccl", "rccl")
+
+_MPI = [(re.compile(pattern), role) for pattern, role, paradigm in REGION_NAMES if paradigm == "mpi"]
+
+
+@dataclass
+class Regions:
+    """The regions, each once.
+
+    Attributes
+    ----------
+    rows : dict of (str, str, str, str) to int
+        Name, canonical name, role and paradigm; and its number.
+    communicates : dict of int to Operation
+        Those that are kernels of NCCL, and what their names tell.
+    hints : dict of int to (int, Operation)
+        Ranges that name operations of NCCL: which of `HINTS`, and the operation.
+    """
+
+    rows: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
+    communicates: dict[int, Operation | None] = field(default_factory=dict)
+    hints: dict[int, tuple[int, Operation]] = field(default_factory=dict)
+
+    def _row(self, name: str, role: str, paradigm: str, canonical: str = "") -> int:
+        return self.rows.setdefault((name, canonical or name, role, paradigm), len(self.rows))
+
+    def program(self, name: str) -> int:
+        """Return the region of a whole thread."""
+        return self._row(name, "function", "user")
+
+    def range(self, name: str, domain: str) -> int:
+        """Return the region of a range; those of the domain MPI are calls of it."""
+        if domain == "MPI" and name.startswith("MPI_"):
+            return self.mpi(name)
+        row = self._row(name, "function", "user")
+        if (found := _HINT.match(name)) and (operation := find_operation(name)):
+            self.hints[row] = HINTS.index(found[1]), operation
+        return row
+
+    def mpi(self, name: str) -> int:
+        """Return the region of a call of MPI."""
+        lower = name.lower()
+        return self._row(name, next((role for fits, role in _MPI if fits.fullmatch(lower)), "function"), "mpi")
+
+    def call(self, name: str) -> int:
+        """Return the region of a call of CUDA."""
+        return self._row(api_name(name), "wrapper", "cuda")
+
+    def kernel(self, name: str) -> int:
+        """Return the region of a kernel."""
+        if not _COMMUNICATES.match(name):
+            return self._row(name, "kernel", "cuda")
+        row = self._row(name, "kernel", NCCL)
+        self.communicates[row] = operation_of_kernel(name)
+        return row
+
+    def copy(self, name: str) -> int:
+        """Return the region of a copy."""
+        return self._row(name, "data_transfer", "cuda")
+
+    def operation(self, kernel: int, operation: Operation) -> int:
+        """Return the region of a kernel that executes an operation of NCCL."""
+        name = list(self.rows)[kernel][0]
+        return self._row(name, operation.role, NCCL, operation.function)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return the rows of the definition table."""
+        return [
+            {"name": name, "canonical_name": canonical, "role": role, "paradigm": paradigm, "flags": 0, "begin_line": 0, "end_line": 0}
+            for name, canonical, role, paradigm in self.rows
+        ]  # fmt: skip

@@ -1,0 +1,477 @@
+"""Chains of what processes with devices do: back along the latest predecessors of operations on streams and of calls
+that wait for them, through hosts and streams.
+
+All times are ticks. Nothing is allocated: what a walk finds goes to buffers; where one is full, the walk that did not
+fit is to be done once more.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.causes import divide
+from tracecols.kernels.kernel import kernel, part
+
+HOST, NOTHING = -1, -2
+"""Predecessors that are no operations: the call of the host that launches, and what lies before the recording."""
+
+Ints = NDArray[np.int64]
+
+
+class Operations(NamedTuple):
+    """Kernels and copies of some processes, by process, stream and begin.
+
+    Attributes
+    ----------
+    process, stream, begin, end : (n,) int64
+    cell, latency : (n,) int64
+        Where its time counts, and that between its predecessor and its begin.
+    late : (n,) int64
+        Until when it waits for other ranks; `begin` if it does not.
+    before, since : (n,) int64
+        Its latest predecessor, `HOST` or `NOTHING`, and when that ends; no later than `begin`.
+    free_before, free_since : (n,) int64
+        The same without kernels that communicate on its stream.
+    """
+
+    process: Ints
+    stream: Ints
+    begin: Ints
+    end: Ints
+    cell: Ints
+    latency: Ints
+    late: Ints
+    before: Ints
+    since: Ints
+    free_before: Ints
+    free_since: Ints
+
+
+class Hosts(NamedTuple):
+    """What the hosts of some processes do, each as one line; and when they wait for operations.
+
+    Attributes
+    ----------
+    start : (n_processes + 1,) int64
+        First entry of each process.
+    time, cell : (n,) int64
+        From when on the host is in a call path.
+    root : (n_processes,) int64
+        Cell of what lies before the first entry.
+    exit_start : (n_processes + 1,) int64
+    exit, operation, until, latency : (n_exits,) int64
+        By process in the order of time: when a call returns that has waited, the operation it waited for, when that
+        ended, or the call, and the cell of the time from then until it returns.
+    first : int
+        When the trace begins.
+    """
+
+    start: Ints
+    time: Ints
+    cell: Ints
+    root: Ints
+    exit_start: Ints
+    exit: Ints
+    operation: Ints
+    until: Ints
+    latency: Ints
+    first: int
+
+
+class Sums(NamedTuple):
+    """Sums by cell of one walk, and where those of all walks go.
+
+    Attributes
+    ----------
+    sum, met : (n_cells,) int64
+        Zero between walks; the cells that are not.
+    cell, ticks : (room,) int64
+        What all walks have spent: one after the other.
+    operation, waited : (room,) int64
+        What they have waited for other ranks, and in which operation.
+    """
+
+    sum: Ints
+    met: Ints
+    cell: Ints
+    ticks: Ints
+    operation: Ints
+    waited: Ints
+
+
+class Walked(NamedTuple):
+    """Where the walks of a run end: `n_cells`, `n_waits`, (n,) int64, one past the last entries of each; `held`, the
+    operation that a chain ends at, -1 none."""
+
+    n_cells: Ints
+    n_waits: Ints
+    held: Ints
+
+
+@part
+def _add(cell, ticks, n, sums):
+    """Add ticks to a cell; return the number of cells met."""
+    if ticks <= 0:
+        return n
+    if sums.sum[cell] == 0:
+        sums.met[n] = cell
+        n += 1
+    sums.sum[cell] += ticks
+    return n
+
+
+@part
+def _last_until(values, low, high, value):
+    """Return the last position of `low <= i < high` with values[i] <= value; low - 1 if there is none."""
+    first = low
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1 if low > first else first - 1
+
+
+@part
+def _add_host(process, begin, end, n, hosts, sums):
+    """Add what a host does from one time to another."""
+    if end <= begin:
+        return n
+    low, high = hosts.start[process], hosts.start[process + 1]
+    i = _last_until(hosts.time, low, high, end - 1)
+    while i >= low and end > begin:
+        since = max(hosts.time[i], begin)
+        n = _add(hosts.cell[i], end - since, n, sums)
+        end = since
+        i -= 1
+    return _add(hosts.root[process], end - begin, n, sums)
+
+
+@part
+def _flush(n, at, sums):
+    """Move the sums of a walk to the entries of all; return where they end, -1 if they do not fit."""
+    fits = at + n <= sums.cell.size
+    for k in range(n):
+        cell = sums.met[k]
+        if fits:
+            sums.cell[at + k] = cell
+            sums.ticks[at + k] = sums.sum[cell]
+        sums.sum[cell] = 0
+    return at + n if fits else -1
+
+
+@part
+def _add_operation(o, begin, end, n, m, operations, sums):
+    """Add what an operation does from one time to another, and before it; return the numbers of cells and of waits, -1
+    if there is no room for these."""
+    since = max(operations.late[o], begin)
+    if end > since:
+        n = _add(operations.cell[o], end - since, n, sums)
+        end = since
+    since = max(operations.begin[o], begin)
+    if end > since:
+        if m >= sums.operation.size:
+            return n, -1
+        sums.operation[m], sums.waited[m] = o, end - since
+        m += 1
+        end = since
+    return _add(operations.latency[o], end - begin, n, sums), m
+
+
+@kernel
+def walk_waiting(first, start, operations, hosts, sums, walked):
+    """Follow the chains of operations that wait, from their begin to what held their process last.
+
+    Kernels that communicate on the stream itself do not hold the host, and are passed over; a chain ends at the end of
+    the first other operation in which its process waited for other ranks.
+
+    Parameters
+    ----------
+    first : int
+        The first walk to do.
+    start : (n,) int64
+        Operations.
+
+    Returns
+    -------
+    int
+        The first walk that is not done.
+    """
+    at = walked.n_cells[first - 1] if first else 0
+    for k in range(first, start.size):
+        o = start[k]
+        process, stream = operations.process[o], operations.stream[o]
+        t = operations.begin[o]
+        n = _add(operations.latency[o], t - operations.since[o], 0, sums)
+        t, o, held = operations.free_since[o], operations.free_before[o], -1
+        while True:
+            if o < 0:
+                low = hosts.exit_start[process]
+                i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, hosts.exit_start[process + 1], t)
+                since = hosts.until[i] if i >= low else hosts.first
+                if o == NOTHING:
+                    n = _add(hosts.root[process], t - since, n, sums)
+                elif i < low:
+                    n = _add_host(process, since, t, n, hosts, sums)
+                else:
+                    n = _add_host(process, hosts.exit[i], t, n, hosts, sums)
+                    n = _add(hosts.latency[i], hosts.exit[i] - since, n, sums)
+                if i < low:
+                    break
+                o, t = hosts.operation[i], min(t, since)
+            if operations.late[o] > operations.begin[o]:
+                held = o
+                break
+            is_free = operations.stream[o] == stream
+            n, _ = _add_operation(o, min(operations.since[o], t), t, n, 0, operations, sums)
+            t = min(operations.free_since[o] if is_free else operations.since[o], t)
+            o = operations.free_before[o] if is_free else operations.before[o]
+        end = _flush(n, at, sums)
+        if end < 0:
+            return k
+        at = end
+        walked.n_cells[k], walked.held[k] = end, held
+    return start.size
+
+
+@kernel
+def walk_causing(first, start, stop, operations, hosts, sums, walked):
+    """Follow the chains of operations that others wait for, from their begin to some times.
+
+    Parameters
+    ----------
+    first : int
+        The first walk to do.
+    start, stop : (n,) int64
+        Operations, and until when; before the first event of the trace: until the chain ends.
+
+    Returns
+    -------
+    int
+        The first walk that is not done.
+    """
+    at, m = (walked.n_cells[first - 1], walked.n_waits[first - 1]) if first else (0, 0)
+    for k in range(first, start.size):
+        o, limit = start[k], stop[k]
+        process = operations.process[o]
+        since = max(operations.since[o], limit)
+        n = _add(operations.latency[o], operations.begin[o] - since, 0, sums)
+        t, o = since, operations.before[o]
+        while t > limit:
+            if o < 0:
+                low = hosts.exit_start[process]
+                i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, hosts.exit_start[process + 1], t)
+                since = max(hosts.until[i] if i >= low else hosts.first, limit)
+                if o == NOTHING:
+                    n = _add(hosts.root[process], t - since, n, sums)
+                elif i < low:
+                    n = _add_host(process, since, t, n, hosts, sums)
+                else:
+                    leave = max(hosts.exit[i], limit)
+                    n = _add_host(process, leave, t, n, hosts, sums)
+                    n = _add(hosts.latency[i], leave - since, n, sums)
+                if i < low:
+                    break
+                o, t = hosts.operation[i], min(t, since)
+                continue
+            since = max(min(operations.since[o], t), limit)
+            n, m = _add_operation(o, since, t, n, m, operations, sums)
+            if m < 0:
+                break
+            t, o = since, operations.before[o]
+        end = _flush(n, at, sums)
+        if end < 0 or m < 0:
+            return k
+        at = end
+        walked.n_cells[k], walked.n_waits[k] = end, m
+    return start.size
+
+
+@kernel
+def walk_waited_for(first, start, until, operations, sums, walked):
+    """Follow the chains of operations that hosts wait for, from some times until they come to a host.
+
+    Parameters
+    ----------
+    first : int
+        The first walk to do.
+    start, until : (n,) int64
+        Operations, and from when on.
+
+    Returns
+    -------
+    int
+        The first walk that is not done.
+    """
+    at, m = (walked.n_cells[first - 1], walked.n_waits[first - 1]) if first else (0, 0)
+    for k in range(first, start.size):
+        o, t, n = start[k], until[k], 0
+        while o >= 0:
+            since = min(operations.since[o], t)
+            n, m = _add_operation(o, since, t, n, m, operations, sums)
+            if m < 0:
+                break
+            t, o = since, operations.before[o]
+        end = _flush(n, at, sums)
+        if end < 0 or m < 0:
+            return k
+        at = end
+        walked.n_cells[k], walked.n_waits[k] = end, m
+    return start.size
+
+
+@kernel
+def walk_path(process, operation, time, operations, hosts, cause, stretches):
+    """Follow the critical path from its end to the begin of the trace, over hosts and streams of all processes.
+
+    Parameters
+    ----------
+    process, operation, time : int
+        Where it ends: on a host (`HOST`), or in an operation.
+    cause : (n,) int64
+        The operation that an operation waits for; -1 none.
+    stretches : (4, room) int64
+        To be filled, the last one first: process, operation or `HOST`, begin and end.
+
+    Returns
+    -------
+    int
+        How many stretches there are.
+    """
+    o, t, n = operation, time, 0
+    while t > hosts.first and n < stretches.shape[1]:
+        at, following = process, np.int64(NOTHING)
+        if o < 0:
+            low = hosts.exit_start[process]
+            i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, hosts.exit_start[process + 1], t)
+            since = hosts.first
+            if i >= low:
+                since, following = hosts.until[i], hosts.operation[i]
+        elif operations.late[o] > operations.begin[o] and cause[o] >= 0 and t > operations.begin[o]:
+            # on to the begin of the one that begins last
+            since, following = operations.late[o], cause[o]
+            process = operations.process[following]
+        else:
+            since, following = operations.since[o], operations.before[o]
+        since = min(since, t)
+        if since < t:
+            stretches[0, n], stretches[1, n], stretches[2, n], stretches[3, n] = at, o, since, t
+            n += 1
+        t, o = since, following
+    return n
+
+
+@kernel
+def spend_stretches(process, cell, begin, end, hosts, sums):
+    """Add up stretches of the critical path by cell.
+
+    Parameters
+    ----------
+    process, begin, end : (n,) int64
+    cell : (n,) int64
+        That of an operation; -1 of hosts.
+
+    Returns
+    -------
+    int
+        How many cells are met (`sums.met`).
+    """
+    n = 0
+    for k in range(process.size):
+        if cell[k] >= 0:
+            n = _add(cell[k], end[k] - begin[k], n, sums)
+        else:
+            n = _add_host(process[k], begin[k], end[k], n, hosts, sums)
+    return n
+
+
+@kernel
+def merge_threads(thread, time, is_enter, cell, stack_start, stack_time, stack_cell, depth, line_time, line_cell):
+    """Make one line of what the threads of a process do: the region that was entered last of all that are open.
+
+    Parameters
+    ----------
+    thread, time, cell : (n,) int64
+        Of each ENTER and EXIT, in the order of time.
+    is_enter : (n,) bool
+    stack_start : (n_threads,) int64
+        Where the stack of each thread begins in `stack_time` and `stack_cell`.
+    depth : (n_threads,) int64
+        Zero.
+    line_time, line_cell : (n,) int64
+        To be filled: from when on the line is in a cell; -1 in none.
+
+    Returns
+    -------
+    int
+        How many there are.
+    """
+    n = 0
+    for k in range(thread.size):
+        t = thread[k]
+        if is_enter[k]:
+            at = stack_start[t] + depth[t]
+            stack_time[at], stack_cell[at] = time[k], cell[k]
+            depth[t] += 1
+        elif depth[t] > 0:
+            depth[t] -= 1
+        now, latest = np.int64(-1), np.int64(-1)
+        is_open = False
+        for other in range(depth.size):
+            if depth[other] > 0:
+                at = stack_start[other] + depth[other] - 1
+                if not is_open or stack_time[at] > latest or (stack_time[at] == latest and other == t):
+                    now, latest, is_open = stack_cell[at], stack_time[at], True
+        if n > 0 and line_time[n - 1] == time[k]:
+            n -= 1
+        if n > 0 and line_cell[n - 1] == now:
+            continue
+        line_time[n], line_cell[n] = time[k], now
+        n += 1
+    return n
+
+
+@kernel
+def sweep_waits(amount, first, n, weight, target, short, passed, carried, share, remainder, spare):
+    """Divide what waits cost among their causes, from the last wait to the first: what goes back to earlier waits is
+    passed on to these.
+
+    Parameters
+    ----------
+    amount : (n_waits,) int64
+        What each wait costs, by the time of its cause.
+    first, n : (n_waits,) int64
+        Its weights; one at least.
+    weight : (n_weights,) int64
+    target : (n_weights,) int64
+        The wait that a weight goes back to, earlier than its own; -1 it is charged.
+    short : (n_weights,) int64
+        To be filled: what is charged of the wait itself.
+    passed : (2, n_weights) int64
+        To be filled: what is charged of later waits, by their kind.
+    carried : (2, n_waits) int64
+        What later waits pass on to each; grows.
+    share, remainder, spare : (largest n,) int64
+        Scratch.
+    """
+    for k in range(amount.size - 1, -1, -1):
+        for kind in range(3):
+            total = amount[k] if kind == 2 else carried[kind, k]
+            if total == 0:
+                continue
+            divide(total, weight, first[k], n[k], share, remainder, spare)
+            for i in range(n[k]):
+                at = first[k] + i
+                if share[i] == 0:
+                    continue
+                if target[at] >= 0:
+                    # what a wait of a collective operation costs in the long term
+                    carried[0 if kind == 2 else kind, target[at]] += share[i]
+                elif kind == 2:
+                    short[at] = share[i]
+                else:
+                    passed[kind, at] += share[i]

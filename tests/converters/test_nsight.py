@@ -1,0 +1,440 @@
+"""Exports of Nsight Systems: what becomes of their rows, what belongs together, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from support.nsight_writer import Export, all_to_all, messages, payload, process, small, thread
+
+import tracecols
+from tracecols.converters import intervals, registry
+from tracecols.converters.base import Report
+from tracecols.converters.nsight import tables
+from tracecols.converters.nsight.archive import ArchiveOfFiles
+from tracecols.errors import SourceError
+from tracecols.schema import NAMES
+
+
+def events_of(source, location):
+    """Return time, kind and region of the events of a location."""
+    regions = source.definitions["regions"]["name"]
+    found = []
+    for batch in source.read(location, Report()):
+        columns = (batch.events[name].tolist() for name in ("time", "kind", "region"))
+        found += [(t, NAMES[k], regions[r] if r >= 0 else "") for t, k, r in zip(*columns, strict=True)]
+    return found
+
+
+def all_of(source):
+    """Return the events of all locations, and the columns of their side tables."""
+    found = []
+    for location in range(len(source.definitions["locations"]["id"])):
+        sides = {}
+        for batch in source.read(location, Report()):
+            for name, table in batch.sides.items():
+                for column, values in table.items():
+                    sides.setdefault(f"{name}.{column}", []).extend(values.tolist())
+        found.append((events_of(source, location), sides))
+    return found
+
+
+def opened(export, folder, name="x.sqlite"):
+    return registry.open_source(export.write(folder / name))
+
+
+@pytest.fixture
+def trace_of(tmp_path):
+    """Convert an export and open the store."""
+
+    def convert(export):
+        return tracecols.open(tracecols.convert(export.write(tmp_path / "x.sqlite"), tmp_path / "x.trace"))
+
+    return convert
+
+
+def test_rows__become_regions_of_threads_and_streams(tmp_path):
+    source = opened(small(), tmp_path)
+    assert source.format == "Nsight Systems 3.25.0"
+    assert source.definitions["locations"]["name"] == ["main thread", "CUDA[0:7]"]
+    assert events_of(source, 0) == [
+        (10, "ENTER", "python3"), (10, "ENTER", "step"), (12, "ENTER", "aten::mm"), (20, "ENTER", "cudaLaunchKernel"),
+        (25, "EXIT", "cudaLaunchKernel"), (40, "EXIT", "aten::mm"), (41, "ENTER", "aten::to"),
+        (42, "ENTER", "cudaMemcpyAsync"), (45, "EXIT", "cudaMemcpyAsync"), (50, "ENTER", "cudaStreamSynchronize"),
+        (70, "EXIT", "cudaStreamSynchronize"), (80, "EXIT", "aten::to"), (90, "EXIT", "step"), (90, "EXIT", "python3"),
+    ]  # fmt: skip
+    assert events_of(source, 1) == [
+        (30, "ENTER", "kernel"), (60, "EXIT", "kernel"), (61, "ENTER", "[CUDA memcpy Device-to-Host]"),
+        (65, "EXIT", "[CUDA memcpy Device-to-Host]"),
+    ]  # fmt: skip
+    assert source.definitions["locations"]["n_events"] == [14, 4]
+    assert (source.clock.origin, source.clock.length, source.clock.realtime) == (10, 80, 1_000_010)
+
+
+def test_rows__are_kept_or_counted(tmp_path):
+    export = small().call(20, 25, "backtrace", 5, kind=67).range(1, 2, "mark", kind=34).range(3, 9, "open", kind=60)
+    export.row("OSRT_API", start=1, end=5, globalTid=thread(1), nameId=0)
+    export.row("CUPTI_ACTIVITY_KIND_RUNTIME", start=9, end=3, eventClass=0, globalTid=thread(1), nameId=0)
+    export.row("ENUM_NSYS_EVENT_TYPE", id=34, label="NvtxMark")
+    found = opened(export, tmp_path).properties
+    assert found["rows"] == {
+        "CUPTI_ACTIVITY_KIND_RUNTIME": 3, "CUPTI_ACTIVITY_KIND_KERNEL": 1, "CUPTI_ACTIVITY_KIND_MEMCPY": 1,
+        "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": 1, "NVTX_EVENTS": 3,
+    }  # fmt: skip
+    assert found["rows left out"] == {
+        "CUPTI_ACTIVITY_KIND_RUNTIME of class 67": 1, "CUPTI_ACTIVITY_KIND_RUNTIME without valid times": 1,
+        "NVTX_EVENTS of type 60": 1, "NVTX_EVENTS of type NvtxMark": 1, "OSRT_API": 1,
+    }  # fmt: skip
+
+
+def test_calls__are_joined_with_what_they_ask_for_within_a_process(trace_of):
+    export = Export()
+    for pid in (1, 2):
+        where = {"pid": pid, "device": pid - 1, "context": pid}
+        # the launch of the first kernel is not recorded; both processes use the same numbers
+        export.range(10, 90, f"call {pid}", pid).kernel(5, 6, correlation=4, **where)
+        export.call(20, 22, correlation=5, pid=pid).kernel(30, 40, "a", 5, **where)
+        export.call(23, 24, "cudaGraphLaunch_v10000", 6, pid).kernel(40, 50, "b", 6, **where).kernel(
+            50, 55, "c", 6, **where
+        )
+        export.call(25, 26, "cudaMemcpyAsync_v3020", 7, pid).copy(60, 70, 64, 8, 7, **where)
+        export.call(27, 28, "cudaMemsetAsync_v3020", 8, pid).memset(70, 71, 32, 8, **where)
+    model = trace_of(export).model
+    kernels, copies = model.kernels, model.copies
+    assert sorted(zip(kernels.enter_time.tolist(), kernels.launch_enter_time.tolist(), strict=True)) == sorted(
+        [(5, -1), (30, 20), (40, 23), (50, 23)] * 2
+    )
+    assert (kernels.launch_location != kernels.location).all()
+    assert kernels.counts["kernels without a launch"] == 2
+    assert copies.copy_enter_time.tolist() == [25, 27] * 2 or sorted(copies.copy_enter_time.tolist()) == [
+        25,
+        25,
+        27,
+        27,
+    ]
+    assert (sorted(copies.bytes.tolist()), set(copies.direction.tolist())) == ([32, 32, 64, 64], {3})
+
+
+def test_synchronisations__wait_for_the_stream_of_their_row(trace_of):
+    export = small()
+    # another stream works longer; rows of calls name device 0 whatever the context is on
+    export.call(46, 47, correlation=9).kernel(48, 69, "other", 9, stream=9)
+    model = trace_of(export).model
+    (stream,) = model.device_syncs.stream.tolist()
+    assert model.locations.device_names == ("CUDA[0]",)
+    assert (stream, model.device_syncs.cause_end_time.tolist()) == (1, [65])
+
+
+@pytest.mark.parametrize("meta", ["EXPORT_META_DATA", "META_DATA_EXPORT"])
+def test_versions__columns_that_are_missing_are_null(tmp_path, meta):
+    export = Export(meta)
+    export.call(20, 25, correlation=5).kernel(30, 60, correlation=5)
+    for row in export.tables["CUPTI_ACTIVITY_KIND_RUNTIME"]:
+        del row["eventClass"]
+    for row in export.tables["CUPTI_ACTIVITY_KIND_KERNEL"]:
+        del row["shortName"]
+    export.tables["CUPTI_ACTIVITY_KIND_KERNEL_V2"] = export.tables.pop("CUPTI_ACTIVITY_KIND_KERNEL")
+    source = opened(export, tmp_path)
+    assert [e[2] for e in events_of(source, 0)] == ["program", "cudaLaunchKernel", "cudaLaunchKernel", "program"]
+    assert [e[2] for e in events_of(source, 1)] == ["void kernel(int)"] * 2
+
+
+def test_parquet__is_the_same_as_sqlite(tmp_path):
+    for k, export in enumerate((small(), all_to_all())):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        export.write_parquet(folder / "report_pqtdir")
+        sqlite, parquet = opened(export, folder), registry.open_source(folder / "report_pqtdir")
+        assert all_of(sqlite) == all_of(parquet)
+        assert sqlite.definitions == parquet.definitions
+        assert sqlite.properties == parquet.properties
+
+
+def test_content__tells_the_format_whatever_the_name(tmp_path):
+    small().write(tmp_path / "report.db")
+    assert registry.open_source(tmp_path / "report.db").format == "Nsight Systems 3.25.0"
+    with sqlite3.connect(tmp_path / "other.db") as file:
+        file.execute("CREATE TABLE t (a INTEGER)")
+    file.close()
+    with pytest.raises(SourceError, match="is not a trace that tracecols reads"):
+        registry.open_source(tmp_path / "other.db")
+
+
+def test_files__are_read_where_nothing_can_be_written(tmp_path):
+    path = small().write(tmp_path / "x.sqlite")
+    before = path.read_bytes()
+    path.chmod(0o444)
+    tmp_path.chmod(0o555)
+    try:
+        assert registry.open_source(path).properties["rows"]["NVTX_EVENTS"] == 3
+        assert [p.name for p in tmp_path.iterdir()] == ["x.sqlite"]
+    finally:
+        tmp_path.chmod(0o755)
+    assert path.read_bytes() == before
+
+
+def test_order__of_rows_does_not_matter_nor_how_many_are_in_memory(tmp_path, monkeypatch):
+    rng = np.random.default_rng(7)
+    export, time = Export(), 0
+    for k in range(300):
+        time += int(rng.integers(1, 9))
+        export.range(time, time + 50, f"outer {k % 5}").range(time, time + 20, "inner")
+        export.call(time, time + 1, correlation=k).kernel(time + 2, time + 40, correlation=k)
+        time += 50
+    expected = all_of(opened(export, tmp_path))
+    for name in ("NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL"):
+        rng.shuffle(export.tables[name])
+    monkeypatch.setattr(intervals, "SORTED_AT_ONCE", 64)
+    monkeypatch.setattr(intervals, "ROWS", 32)
+    monkeypatch.setattr(tables, "ROWS", 50)
+    assert all_of(opened(export, tmp_path)) == expected
+
+
+def test_ranges__that_are_not_closed_last_to_the_end(tmp_path):
+    export = Export().range(-30, None, "all").range(-20, -10, "before").range(5, None, "last")
+    assert events_of(opened(export, tmp_path), 0) == [
+        (-30, "ENTER", "program"), (-30, "ENTER", "all"), (-20, "ENTER", "before"), (-10, "EXIT", "before"),
+        (5, "ENTER", "last"), (5, "EXIT", "last"), (5, "EXIT", "all"), (5, "EXIT", "program"),
+    ]  # fmt: skip
+
+
+def test_overlaps__are_cut_and_counted(tmp_path):
+    export = Export().range(0, 20, "a").range(10, 30, "b").range(40, 50, "c")
+    # kernels of a stream follow each other; that of an operation keeps its time
+    export.kernel(0, 10, "k").kernel(8, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL").kernel(15, 25, "l")
+    source = opened(export, tmp_path)
+    assert [e[:2] for e in events_of(source, 0) if e[2] == "b"] == [(10, "ENTER"), (20, "EXIT")]
+    assert [(t, r) for t, k, r in events_of(source, 1) if k in ("ENTER", "EXIT")] == [
+        (0, "k"), (8, "k"), (8, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+        (20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"), (20, "l"), (25, "l"),
+    ]  # fmt: skip
+    found = source.properties
+    assert (found["kernels that overlapped on a stream"], found["nanoseconds cut off kernels"]) == (2, 2 + 5)
+    assert found["ranges and calls that overlapped on a thread"] == 1
+
+
+# -- operations of NCCL
+# ---------------------------------------------------------------------------------------------------------
+
+
+def test_all_to_all__waits_for_the_last_rank(trace_of):
+    trace = trace_of(all_to_all(late=30, ranks=3, instances=4))
+    assert trace.store.manifest["source"]["operations of NCCL"] == 4
+    regions = trace.store.definitions["regions"].to_pydict()
+    at = regions["name"].index("ncclDevKernel_SendRecv", regions["name"].index("ncclDevKernel_SendRecv") + 1)
+    assert (regions["canonical_name"][at], regions["role"][at], regions["paradigm"][at]) == (
+        "ncclAlltoAll", "coll_all2all", "nccl",
+    )  # fmt: skip
+    # ranks 0 and 1 wait 30 ns in each
+    assert int(trace.analyze(properties=["nccl_wait_nxn"]).cells["nccl_wait_nxn"].value.sum()) == 2 * 4 * 30
+    assert any("each counts as 1 byte" in note for note in trace.store.manifest["source"]["notes"])
+
+
+def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
+    export = Export().schemas()
+    for rank in (0, 1):
+        pid, where = 9 - rank, {"pid": 9 - rank, "device": 1 - rank, "context": 1}
+        export.range(1, 2, "ncclCommInitRank", pid, domain=1, payload=payload(0, 77, 2, rank, 0))
+        for k, (schema, name, given) in enumerate(
+            ((5, "AllReduce", (77, 4096)), (6, "Broadcast", (77, 64, 1)), (4, "AllGather", (77, 8)))
+        ):
+            at = 100 * k + 10
+            data = payload(schema, *given, *([0] if len(given) == 2 else []))
+            export.range(at, at + 20, f"nccl{name}", pid, domain=1, payload=data)
+            export.call(at + 1, at + 2, correlation=k, pid=pid)
+            export.kernel(at + 5, at + 50, f"ncclDevKernel_{name}_RING_LL", k, **where)
+    source = opened(export, tmp_path)
+    # the rank in the communicator, not the process identifier, orders them
+    assert source.definitions["processes"]["rank"] == [0, 1]
+    assert [source.definitions["properties"]["value"][i] for i in range(2)] == ["9", "8"]
+    (members,) = source.definitions["communicators"]["members"]
+    assert [source.definitions["locations"]["process"][m] for m in members] == [0, 1]
+    for location in members:
+        sides = all_of(source)[location][1]
+        ends = [i for i, op in enumerate(sides["collectives.op"]) if op >= 0]
+        found = [[sides[f"collectives.{c}"][i] for i in ends] for c in ("root", "sent", "received")]
+        assert found == [[-1, 1, -1], [4096, 64, 8], [4096, 64, 16]]
+
+
+def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
+    export = Export().schemas()
+    for rank in (0, 1):
+        where = {"pid": rank + 1, "device": rank, "context": 1}
+        for peer in (0, 1):
+            export.range(10, 11, "ncclSend", rank + 1, domain=1, payload=payload(9, 5, 100, peer))
+            export.range(12, 13, "ncclRecv", rank + 1, domain=1, payload=payload(10, 5, 100, peer))
+        export.range(14, 20, "ncclGroupEnd", rank + 1, domain=1)
+        export.call(15, 16, correlation=1, pid=rank + 1).kernel(20, 30, "ncclDevKernel_SendRecv", 1, **where)
+        # a message: no operation of all
+        export.range(
+            40, 41, "ncclSend" if rank else "ncclRecv", rank + 1, domain=1, payload=payload(10 - rank, 5, 8, 1 - rank)
+        )
+        export.call(42, 43, correlation=2, pid=rank + 1).kernel(50, 60, "ncclDevKernel_SendRecv", 2, **where)
+    source = opened(export, tmp_path)
+    assert source.properties["operations of NCCL"] == 1
+    assert source.properties["kernels of NCCL that belong to no operation"] == 2
+    sides = all_of(source)[1][1]
+    assert (sides["collectives.sent"][1], sides["collectives.received"][1]) == (200, 200)
+
+
+def test_operations__that_do_not_overlap_are_not_joined(tmp_path):
+    export = all_to_all(late=0)
+    for row in export.tables["CUPTI_ACTIVITY_KIND_KERNEL"]:
+        if row["globalPid"] == process(2):
+            row["start"], row["end"] = row["start"] + 500, row["end"] + 500
+    found = opened(export, tmp_path).properties
+    assert found["kernels of NCCL that belong to no operation"] == 6
+    assert "6 kernels of NCCL cannot be joined with those of other ranks" in found["notes"]
+
+
+def test_operations__launched_before_the_recording_are_left_out_where_others_lack_them(tmp_path):
+    export = all_to_all(instances=3)
+    export.kernel(-900, -850, "ncclDevKernel_SendRecv", 99, pid=1, device=0, context=1)
+    found = opened(export, tmp_path).properties
+    assert (found["operations of NCCL"], found["kernels of NCCL left out at the begin"]) == (3, 1)
+
+
+# -- MPI
+# -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_mpi__messages_requests_and_operations(trace_of):
+    trace = trace_of(messages())
+    assert trace.store.definitions["processes"]["rank"].to_pylist() == [0, 1]
+    found = trace.messages
+    assert sorted(zip(found.tag, found.length, found.send_location, found.recv_location, strict=True)) == [
+        (4, 64, 0, 1), (5, 8, 0, 1), (5, 8, 1, 0),
+    ]  # fmt: skip
+    # the receive of rank 1 begins at 5, the send of rank 0 at 20
+    assert int(trace.analyze(properties=["mpi_latesender"]).cells["mpi_latesender"].value.sum()) == 15
+    operations = trace.collectives.to_dict("records")
+    assert [(o["op_name"], o["n_members"], o["latest_begin_time"]) for o in operations] == [
+        ("allreduce", 2, 70), ("bcast", 2, 81),
+    ]  # fmt: skip
+    # the last definition of the handle before the call: there rank 1 is the first
+    members = trace.collective_members
+    bcast = members[members.collective == 1]
+    assert dict(zip(bcast.location, bcast["rank"], strict=True)) == {0: 1, 1: 0}
+    assert dict(zip(bcast.location, bcast.is_root, strict=True)) == {0: False, 1: True}
+    facts = trace.store.manifest["source"]
+    assert facts["messages and operations of MPI with unknown partners"] == 2
+    assert facts["rows"]["MPI_START_WAIT_EVENTS"] == 6
+    regions = trace.store.definitions["regions"].to_pydict()
+    roles = dict(zip(regions["name"], zip(regions["role"], regions["paradigm"], strict=True), strict=True))
+    assert roles["MPI_Allreduce"] == ("coll_all2all", "mpi")
+
+
+def test_mpi__ranges_of_older_versions_are_calls(tmp_path):
+    export = Export("EXPORT_META_DATA")
+    for pid, rank in ((1, 1), (2, 0)):
+        export.range(0, 0, "MPI", pid, kind=75, domain=3).range(0, 0, f"MPI Rank {rank}", pid, kind=39)
+        export.range(5, 9, "MPI_Barrier", pid, domain=3, registered=True)
+    source = opened(export, tmp_path)
+    pids = [
+        v for v, n in zip(*(source.definitions["properties"][c] for c in ("value", "name")), strict=True) if n == "pid"
+    ]
+    assert pids == ["2", "1"]
+    regions = source.definitions["regions"]
+    assert ("MPI_Barrier", "barrier", "mpi") in zip(regions["name"], regions["role"], regions["paradigm"], strict=True)
+
+
+# -- several reports
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_reports__of_one_run_have_a_common_time(tmp_path):
+    both = all_to_all()
+    single = tracecols.open(tracecols.convert(both.write(tmp_path / "both.sqlite"), tmp_path / "both.trace"))
+    paths = []
+    for rank in (0, 1):
+        # each begins to count at its own begin
+        export, shift = Export(utc=1_000_000 + 10 * rank), 10 * rank
+        export.strings, export.tables["StringIds"] = both.strings, both.tables["StringIds"]
+        for table in ("NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL"):
+            for row in both.tables[table]:
+                if (row.get("globalTid") or row.get("globalPid")) >> 24 & 0xFFFFFF == rank + 1:
+                    # the same process identifier on two nodes
+                    moved = {k: v - (rank << 24) for k, v in row.items() if k.startswith("global")}
+                    export.row(table, **{**row, **moved, "start": row["start"] - shift, "end": row["end"] - shift})
+        paths.append(export.write(tmp_path / f"{rank}.sqlite"))
+    source = ArchiveOfFiles(tuple(paths))
+    assert [e[:2] for e in events_of(source, 0)] == [
+        e[:2] for e in events_of(registry.open_source(tmp_path / "both.sqlite"), 0)
+    ]
+    assert source.properties["operations of NCCL"] == single.store.manifest["source"]["operations of NCCL"] == 3
+    assert source.clock == registry.open_source(tmp_path / "both.sqlite").clock
+
+
+def test_reports__without_the_time_of_day_are_refused(tmp_path):
+    export = small()
+    first = export.write(tmp_path / "a.sqlite")
+    del export.tables["TARGET_INFO_SESSION_START_TIME"]
+    with pytest.raises(SourceError, match="several reports have no common time"):
+        ArchiveOfFiles((first, export.write(tmp_path / "b.sqlite")))
+
+
+# -- what is refused
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_times__that_were_changed_by_the_export_are_refused(tmp_path):
+    for fact in ({"EXPORT_PARAM_TIME_NORMALIZE": "true"}, {"EXPORT_PARAM_TIME_SHIFT": "500"}):
+        export = Export(**fact).call(1, 2)
+        with pytest.raises(SourceError, match="export the report again without --time-"):
+            opened(export, tmp_path)
+
+
+def test_damage__is_an_error(tmp_path):
+    path = small().write(tmp_path / "x.sqlite")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SourceError, match=r"cannot read .*x\.sqlite"):
+        registry.open_source(path)
+    with pytest.raises(SourceError, match="there is no table of events"):
+        opened(Export(), tmp_path)
+    export = small()
+    export.tables["CUPTI_ACTIVITY_KIND_KERNEL"][0]["start"] = "soon"
+    with pytest.raises(SourceError, match="column start"):
+        opened(export, tmp_path)
+    folder = small().write_parquet(tmp_path / "p")
+    (folder / "NVTX_EVENTS.parquet").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(SourceError, match=r"NVTX_EVENTS\.parquet"):
+        registry.open_source(folder)
+    shutil.rmtree(folder)
+
+
+# -- recorded
+# -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "kernels", "calls", "copies"),
+    [
+        ("h100_2gpu_1s", (3_442, 44_829_522), (5_796, 1_799_142_046), 904),
+        ("mfu_2gpu_before", (4_010, 535_200_650), (7_466, 370_168_989), 1_020),
+    ],
+)
+def test_recorded__totals_are_those_of_the_tables(shared_traces, tmp_path, name, kernels, calls, copies):
+    path = tracecols.convert(shared_traces / f"nsight/{name}.sqlite", tmp_path / "x.trace")
+    trace = tracecols.open(path)
+    found = trace.model.kernels
+    cut = trace.store.manifest["source"].get("nanoseconds cut off kernels", 0)
+    assert (len(found), int((found.exit_time - found.enter_time).sum()) + cut) == kernels
+    cube = trace.analyze(properties=["device_api", "device_copy_ops"])
+    assert int(cube.cells["device_api"].value.sum()) == calls[1]
+    rows = trace.store.manifest["source"]["rows"]
+    assert (rows["CUPTI_ACTIVITY_KIND_RUNTIME"], rows["CUPTI_ACTIVITY_KIND_MEMCPY"]) == (calls[0], copies)
+    assert found.counts["kernels that begin before their launch"] == 0
+
+
+@pytest.mark.slow
+def test_recorded__waits_of_all_to_all(shared_traces, tmp_path):
+    trace = tracecols.open(tracecols.convert(shared_traces / "nsight/mfu_2gpu_before.sqlite", tmp_path / "x.trace"))
+    cube = trace.analyze(properties=["nccl_wait_nxn"])
+    cells = cube.cells["nccl_wait_nxn"]
+    by_location = [int(cells.value[cells.location == i].sum()) for i in np.unique(cells.location).tolist()]
+    assert [round(ns / 1e6, 3) for ns in by_location] == [10.898, 2.477]
+    assert trace.store.manifest["source"]["operations of NCCL"] == 33

@@ -1,0 +1,57 @@
+"""Changes that are tried side by side: each gains what a sweep of its own says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.random_programs import RandomProgram
+
+from tracecols.errors import AnalysisError
+from tracecols.findings import scenarios as module
+from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.replay.replay import Replay
+
+
+@pytest.fixture(params=range(4), scope="module")
+def scenarios(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("random")
+    try:
+        return Scenarios(Replay(RandomProgram(request.param, folder / "traces.otf2", 60).model(folder)))
+    except AnalysisError:
+        pytest.skip("events of this program wait for themselves")
+
+
+def changes_of(s, n, rng):
+    """Return changes of random nodes, and of random edges that lead to nodes that follow others."""
+    nodes, head = s.graph.nodes, s.graph.edges.head
+    follows = np.append(~nodes.is_first, np.zeros(s.graph.n_hubs, bool))[head]
+    found = [Change()]
+    for _ in range(n):
+        node = np.flatnonzero(rng.random(len(nodes)) < 0.1)
+        less = rng.integers(-5, 2 * int(s.weight.max()) + 5, node.size)
+        cut = np.flatnonzero(follows & (rng.random(head.size) < rng.choice([0, 0.2])))
+        found.append(Change(node, less, cut))
+    return found
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 20])
+@pytest.mark.parametrize("most", [0.3, 2])
+def test_gains__are_those_of_single_sweeps(scenarios, n, most, monkeypatch):
+    monkeypatch.setattr(module, "MOST_NODES", most)
+    s, rng = scenarios, np.random.default_rng(n)
+    changes = changes_of(s, n, rng)
+    for besides in ([], changes_of(s, 2, rng)):
+        before = s.replay.runtime(s.sweep(besides))
+        alone = [before - s.replay.runtime(s.sweep([*besides, change])) for change in changes]
+        assert s.gains(changes, besides) == alone
+    assert s.gains([]) == []
+
+
+def test_less_computation__is_the_sum_of_the_rows_of_a_node(scenarios):
+    s, rng = scenarios, np.random.default_rng(0)
+    rows = np.flatnonzero(rng.random(s.computation.ticks.size) < 0.7)
+    less = rng.random(rows.size) * 100 * (rng.random(rows.size) < 0.8)
+    change = s.less_computation(rows, less)
+    total = np.bincount(s.computation.node[rows], less, len(s.graph.nodes))
+    assert change.node.tolist() == np.flatnonzero(total).tolist()
+    assert change.less.tolist() == np.rint(total[total != 0]).tolist()

@@ -1,0 +1,78 @@
+"""Tables in the terminal are no wider than it is (issue 33, number 6)."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from conftest import DATA
+from rich.console import Console
+from rich.text import Text
+
+import tracecols
+from tracecols.cli import group
+from tracecols.report.tables import TextTable, middle_out
+
+PATH = "main/solve/iterate/exchange_of_all_borders/MPI_Waitall"
+
+
+def lines(table: TextTable) -> list[str]:
+    console = Console(width=1000)
+    with console.capture() as capture:
+        console.print(table)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def table(width=None, spare=()):
+    made = TextTable("gain", "computation", "largest", "<call path", width=width, spare=spare)
+    made.add("0.123456 s", Text("1.000000 s", "red"), "0.500000 s", PATH)
+    made.add("0.000001 s", "2.000000 s", "0.250000 s", "main")
+    return made
+
+
+def test_table__as_wide_as_it_needs():
+    assert lines(table())[2] == f"0.123456 s    1.000000 s   0.500000 s   {PATH}"
+    assert lines(table(width=200)) == lines(table())
+
+
+@pytest.mark.parametrize("width", [60, 70, 79, 80, 90])
+def test_table__fits_and_keeps_its_numbers(width):
+    shown = lines(table(width=width))
+    assert max(map(len, shown)) <= width
+    assert shown[2].split()[:2] == ["0.123456", "s"]
+    assert shown[2].endswith("MPI_Waitall")
+    assert "1.000000 s" in shown[2] and "0.500000 s" in shown[2]
+
+
+def test_table__leaves_out_columns_for_readable_texts():
+    shown = lines(table(width=58, spare=(2, 1)))
+    assert "largest" not in shown[0] and "computation" not in shown[0]
+    assert shown[2].endswith("exchange_of_all_borders/MPI_Waitall")
+    assert "largest" in lines(table(width=75, spare=(2, 1)))[0]
+
+
+@pytest.mark.parametrize(("width", "expected"), [(11, "after - bef"), (9, "aft...ore"), (3, "..."), (5, "a...e")])
+def test_title__loses_its_middle(width, expected):
+    text = "after - bef" if width == 11 else "after - before"
+    assert middle_out(text, width) == expected
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_commands__print_no_line_that_is_wider(width, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.chdir(tmp_path)
+    store = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "a_program_with_a_long_name_2x3.trace")
+    cube = tracecols.open(store).analyze().save(tmp_path / "a_program_with_a_long_name_2x3.severity")
+    other = tracecols.open(tracecols.convert(DATA / "coll", tmp_path / "another_program_with_a_long_name.trace"))
+    other.analyze().save(tmp_path / "another_program_with_a_long_name.severity")
+    for words in (
+        f"what-if {store.name}",
+        f"what-if {store.name} --slack",
+        f"compare {cube.name} another_program_with_a_long_name.severity",
+        f"compare {cube.name} another_program_with_a_long_name.severity --scaling",
+        f"efficiency {cube.name} another_program_with_a_long_name.severity",
+    ):
+        result = CliRunner().invoke(group, words.split())
+        assert result.exit_code == 0, result.output
+        wide = [line for line in result.stdout.splitlines() if len(line) > width and not line.startswith("note")]
+        # sentences are folded by the terminal, tables are not
+        assert not [line for line in wide if "  " in line.strip()], (words, wide)

@@ -1,0 +1,229 @@
+"""How much memory an analysis may take: what is given, what is free, and what happens beyond it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tracecols
+from tracecols.cli import group
+from tracecols.enhance.dataflow import spill
+from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.dataflow.partitions import divide
+from tracecols.enhance.scan.gaps import LEAST_EVENTS, WINDOW_EVENTS, window_events
+from tracecols.errors import AnalysisError
+from tracecols.given.memory import LEAST, as_memory
+from tracecols.work import memory
+from tracecols.work.executors import Threads
+from tracecols.work.memory import Budget
+
+ROOT = Path(__file__).parents[2]
+GIB = 1 << 30
+
+
+# -- what is given -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "n"),
+    [("4GB", 4 * 10**9), ("512MiB", 512 << 20), ("1.5 GiB", 3 << 29), ("1TB", 10**12), (10**9, 10**9), (None, None)],
+)
+def test_sizes__in_bytes(given, n):
+    assert as_memory(given) == n
+
+
+@pytest.mark.parametrize("given", ["4Gb", "4", "-1GB", "lots", "nanGB", 3.5, True, 0, "399MB", b"4GB"])
+def test_sizes__that_are_none_or_too_small(given, small):
+    with pytest.raises(ValueError, match=r"no amount of memory|too little memory"):
+        as_memory(given)
+    with pytest.raises(AnalysisError, match=r"no amount of memory|too little memory"):
+        small.analyze(memory=given)
+    if isinstance(given, str):
+        found = CliRunner().invoke(group, ["analyze", str(small.path), "--memory", given])
+        assert found.exit_code == 2
+        assert "amount of memory" in found.output or "too little memory" in found.output
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory, data):
+    return tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("memory") / "h.trace"))
+
+
+def test_memory__is_not_for_clusters(small):
+    with pytest.raises(AnalysisError, match="a cluster is given"):
+        small.analyze(memory="1GB", cluster=object())
+
+
+# -- what is free ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Write files of a system, by path; 8 GiB are free on the machine."""
+    monkeypatch.setattr(memory, "_PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path / "cgroup")
+
+    def write(files):
+        for name, text in ({"proc/meminfo": f"MemTotal: 1 kB\nMemAvailable: {8 << 20} kB\n"} | files).items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+
+    return write
+
+
+def test_available__without_groups(machine):
+    machine({})
+    assert memory.available() == 8 * GIB
+    assert Budget.default().memory == 4 * GIB
+
+
+def test_available__in_a_group_of_version_2(machine):
+    machine(
+        {
+            "proc/self/cgroup": "0::/batch/job\n",
+            "cgroup/batch/memory.max": f"{3 * GIB}\n",
+            "cgroup/batch/memory.current": f"{2 * GIB}\n",
+            "cgroup/batch/memory.stat": f"anon 1\ninactive_file {GIB}\n",
+            "cgroup/batch/job/memory.max": "max\n",
+            "cgroup/batch/job/memory.current": "1\n",
+        }
+    )
+    # the system takes the pages of files back: 3 - 2 + 1
+    assert memory.available() == 2 * GIB
+
+
+def test_available__in_a_group_of_version_1(machine):
+    machine(
+        {
+            "proc/self/cgroup": "5:cpuset:/\n4:cpu,memory:/docker/0a\n0::/\n",
+            # in the container its own group is the root
+            "cgroup/memory/memory.limit_in_bytes": f"{GIB}\n",
+            "cgroup/memory/memory.usage_in_bytes": f"{GIB // 4}\n",
+        }
+    )
+    assert memory.available() == GIB * 3 // 4
+
+
+def test_available__of_a_group_without_limit_is_that_of_the_machine(machine):
+    machine(
+        {
+            "proc/self/cgroup": "4:memory:/\n",
+            "cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+            "cgroup/memory/memory.usage_in_bytes": "1\n",
+        }
+    )
+    assert memory.available() == 8 * GIB
+
+
+def test_budget__is_never_too_small_by_default(machine):
+    machine({"proc/meminfo": "MemAvailable: 100000 kB\n"})
+    assert Budget.default().memory == LEAST
+
+
+def test_available__of_this_machine():
+    assert (memory.available() or 1) > 0
+
+
+# -- what follows from it ----------------------------------------------------------------------------------------------
+
+
+def test_budget__decides_windows_partitions_and_what_is_held():
+    little, much = Threads(2, Budget(LEAST)), Threads(2, Budget(64 * GIB))
+    assert little.budget.held < spill.BUDGET < much.budget.held
+    assert LEAST_EVENTS <= window_events(little.memory) < window_events(much.memory) == WINDOW_EVENTS
+    # 64 processes with 2^17 rows each
+    process, sizes = np.arange(64, dtype=np.int32), np.full(64, 1 << 17)
+    assert len(divide(process, sizes, memory=little.memory)) == 64
+    assert len(divide(process, sizes, memory=much.memory)) == len(divide(process, sizes)) < 64
+
+
+def test_spill__writes_what_exceeds_the_budget_where_it_is_told(tmp_path):
+    columns = Columns(1 << 20, {"a": np.arange(1 << 20) << 33})
+    for budget, n_files in ((Budget(LEAST, tmp_path), 1), (Budget(LEAST + 4 * (16 << 20), tmp_path), 0)):
+        with spill.Spill(budget=budget) as kept:
+            held = [kept.keep(columns) for _ in range(5)]
+            assert all(np.array_equal(of.column("a"), columns.a) for of in held)
+            folders = list(tmp_path.iterdir())
+            assert sum(len(list(f.iterdir())) for f in folders) == n_files
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory__changes_nothing(small):
+    wanted, found = small.analyze(), small.analyze(memory="400MB")
+    assert found.facts == wanted.facts
+    for p, cells in wanted.cells.items():
+        assert np.array_equal(found.cells[p].value, cells.value), p
+
+
+def test_memory_errors__name_the_option(small, monkeypatch):
+    def fail(*_: object) -> None:
+        raise MemoryError("Unable to allocate 7.45 GiB")
+
+    monkeypatch.setattr("tracecols.analysis.run.run", fail)
+    found = CliRunner().invoke(group, ["analyze", str(small.path)])
+    assert found.exit_code == 1
+    assert "not enough memory: Unable to allocate 7.45 GiB\n" in found.output
+    assert "--memory 2GB" in found.output
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+ANALYZE = """
+import os, signal, sys
+from pathlib import Path
+from tracecols.enhance.dataflow import spill
+spill.BUDGET = 0
+at, what = int(sys.argv[1]), sys.argv[2]
+new, made = spill.Spill._new_file, []
+def new_file(self):
+    made.append(1)
+    if len(made) == at:
+        if what == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        import resource
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+    return new(self)
+spill.Spill._new_file = new_file
+from tracecols.cli import group
+group(sys.argv[3:])
+"""
+
+
+def analyze(at, what, small, folder, scratch):
+    words = [str(at), what, "analyze", str(small.path), "-o", "x.severity", "--scratch", str(scratch), "--jobs", "1"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-c", ANALYZE, *words], cwd=folder, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals and locks on folders")
+def test_scratch__of_a_killed_analysis_goes_with_the_next(small, tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    # at the beginning, and when some steps have left files
+    for at in (2, 9):
+        assert analyze(at, "kill", small, tmp_path, scratch).returncode == -signal.SIGKILL
+        assert len(list(scratch.iterdir())) == 1
+        assert not (tmp_path / "x.severity").exists()
+    done = analyze(-1, "", small, tmp_path, scratch)
+    assert done.returncode == 0, done.stderr
+    assert not list(scratch.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
+def test_scratch__that_is_full(small, tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    done = analyze(5, "full", small, tmp_path, scratch)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: cannot write the temporary file {scratch}")
+    assert "name a folder with more: --scratch FOLDER" in done.stderr
+    assert not list(scratch.iterdir()) and not (tmp_path / "x.severity").exists()

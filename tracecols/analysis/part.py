@@ -1,0 +1,43 @@
+"""The part of a run that an analysis is narrowed to, and how it is divided: keywords of several methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+Selection = int | str | Iterable[int | str] | None
+"""Locations: rows, texts such as `rank 0-3 thread 1`, or several of them; None, all."""
+
+
+class Part(TypedDict, total=False):
+    """The part of a run that is looked at, and how it is divided; all of it, undivided, by default.
+
+    Attributes
+    ----------
+    within : str, optional
+        A region, or a shell pattern: only its instances and what they call.
+    locations : int, str, or iterable of them, optional
+        Rows of the locations whose cells to keep, or texts such as `rank 0`; joins still see all.
+    rank, thread : int, optional
+        Only locations of this process, and of this number in their process.
+    start, stop : float, optional
+        Seconds since the start of the recording. The piece between is analysed as a trace by itself (docs/store.md).
+    phases : str, optional
+        Divide all severities by phases (docs/phases.md): instances of a region, given by its name, a shell pattern, or
+        the end of a call path, `solve/step`; or from one call to the next, `from:solve/MPI_Allreduce`. The k-th on a
+        location is phase k.
+    bins : int, optional
+        Divide all severities by so many bins of time of the same width; not together with phases.
+    bin_width : float, optional
+        The width of the bins in seconds instead.
+    """
+
+    within: str | None
+    locations: Selection
+    rank: int | None
+    thread: int | None
+    start: float | None
+    stop: float | None
+    phases: str | None
+    bins: int | None
+    bin_width: float | None

@@ -1,0 +1,307 @@
+"""Chains: what a process did until an operation on a stream began, along the latest predecessors.
+
+Who waits in a collective operation of kernels is compared with who begins last: from its begin both go back, the
+former until its process was held by another such operation, the latter until it launched its part of that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.device_operations import DeviceOperations, roots_of_processes
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
+from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.kernels import chains
+from tracecols.kernels.chains import Hosts, Operations, Sums, Walked
+
+Ints = NDArray[np.int64]
+
+ON_HOST, ON_STREAM, LATENCY, BEFORE = range(4)
+"""What time is spent in: in a call path of the host, in an operation, between its predecessor and its begin, and before
+the recording of the process."""
+
+ROOM = 1 << 16
+"""Entries that a run of walks has room for at first."""
+
+
+class Spent(NamedTuple):
+    """What chains consist of, one after the other.
+
+    Attributes
+    ----------
+    n_cells, n_waits : (n,) int64
+        One past the last entries of each chain.
+    kind, location, call_path, origin, ticks : (n_cells,) int64
+        Time on hosts and streams; kinds are `ON_HOST`, ...; of operations one more than the call path of the launch, 0
+        where it is not known and on hosts.
+    waiting, waited : (n_waits,) int64
+        Time for which it waits for other ranks: row of the operation that waits, ticks.
+    """
+
+    n_cells: Ints
+    n_waits: Ints
+    kind: Ints
+    location: Ints
+    call_path: Ints
+    origin: Ints
+    ticks: Ints
+    waiting: Ints
+    waited: Ints
+
+
+class Chains:
+    """The processes of a partition, ready to be walked along.
+
+    Attributes
+    ----------
+    row, late, cause, instance : (n_operations,) int64
+        Of each operation: its event, until when it waits for others, the row of the one it waits for (-1 none), and the
+        collective operation it is a part of (-1 none).
+    processes : (n,) int64
+        Those that have operations.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        scans: Sequence[LocationScan],
+        members: NDArray[np.int64],
+        found: DeviceOperations,
+        line: ColumnSource,
+        every_member: Sequence[ColumnSource],
+    ) -> None:
+        of, self.syncs = found.operations, found.syncs
+        self.row = of.row
+        self.processes = np.unique(np.append(of.process, line.column("process")))
+        self._n_paths, self._n_locations = len(facts.call_paths.whole), facts.n_locations
+        self.instance, wait, self.cause = members_of(of.row, every_member)
+        self.late = of.begin + wait
+        roots = roots_of_processes(facts, scans, members)
+        of_root = [roots.get(p, (0, -1)) for p in self.processes.tolist()]
+        path, origin = (facts.call_paths.path_of(p.astype(np.int32)) for p in (of.call_path, of.launch_call_path))
+        outside = np.array(of_root, np.int64).reshape(-1, 2)
+        keys = [
+            self._key(ON_STREAM, of.location, path, origin),
+            self._key(LATENCY, of.location, path, origin),
+            self._key(ON_HOST, line.column("location"), line.column("call_path")),
+            self._key(LATENCY, self.syncs.location, facts.call_paths.path_of(self.syncs.call_path.astype(np.int32))),
+            self._key(BEFORE, outside[:, 0], np.maximum(outside[:, 1], 0)),
+        ]
+        self._cells, number = np.unique(np.concatenate(keys), return_inverse=True)
+        cell, latency, line_cell, returns, root = np.split(
+            number.astype(np.int64), np.cumsum([k.size for k in keys])[:-1]
+        )
+        process = np.searchsorted(self.processes, of.process)
+        self.operations = Operations(
+            process, of.location, of.begin, of.end, cell, latency, self.late,
+            of.before, of.since, of.free_before, of.free_since,
+        )  # fmt: skip
+        borders = np.append(self.processes, NEVER)
+        self.hosts = Hosts(
+            np.searchsorted(line.column("process"), borders), line.column("time"), line_cell, root,
+            np.searchsorted(self.syncs.process, borders), self.syncs.exit_time, self.syncs.operation, self.syncs.until, returns,
+            int(facts.store.manifest["first_time"] or 0),
+        )  # fmt: skip
+
+    def _key(self, kind: int, location: Ints, path: Ints, origin: Ints | int = -1) -> Ints:
+        """Number what time counts for."""
+        key: Ints = ((kind * self._n_locations + location) * self._n_paths + path) * (self._n_paths + 1) + origin + 1
+        return key
+
+    def spend(self, walk: Callable[..., int], n: int) -> tuple[Spent, Ints]:
+        """Do some walks; return what they have spent, and the operations at which they were held.
+
+        Parameters
+        ----------
+        walk : callable
+            Of the number of the first walk, `Sums` and `Walked`: a kernel.
+        """
+        n_cells = self._cells.size
+        scratch = np.zeros(n_cells, np.int64), np.empty(n_cells, np.int64)
+        walked = Walked(np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64))
+        room = max(ROOM, n_cells)
+        out = [np.empty(room, np.int64) for _ in range(4)]
+        done = 0
+        while done < n:
+            done = walk(done, Sums(*scratch, *out), walked)
+            if done < n:
+                out = [np.append(column, np.empty(column.size, np.int64)) for column in out]
+        end, end_waits = (int(of[-1]) if n else 0 for of in (walked.n_cells, walked.n_waits))
+        waiting = pick(self.row, out[2][:end_waits])
+        kind, location, path, origin = self._of_cells(out[0][:end])
+        spent = Spent(
+            walked.n_cells,
+            walked.n_waits,
+            kind,
+            location,
+            path,
+            origin,
+            out[1][:end].copy(),
+            waiting,
+            out[3][:end_waits].copy(),
+        )
+        return spent, walked.held
+
+    def totals(self, walk: Callable[[Sums], int]) -> tuple[Ints, Ints, Ints]:
+        """Add up by cell; return call paths, locations and ticks.
+
+        Parameters
+        ----------
+        walk : callable
+            Of `Sums`; returns how many cells are met: a kernel.
+        """
+        n, nothing = self._cells.size, np.zeros(0, np.int64)
+        sums = Sums(np.zeros(n, np.int64), np.empty(n, np.int64), nothing, nothing, nothing, nothing)
+        met = np.sort(sums.met[: walk(sums)])
+        _, location, path, _ = self._of_cells(met)
+        return path, location, sums.sum[met]
+
+    def _of_cells(self, cell: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """Return kinds, locations, call paths and origins of cells."""
+        place, origin = np.divmod(self._cells[cell], self._n_paths + 1)
+        where, path = np.divmod(place, self._n_paths)
+        kind, location = np.divmod(where, self._n_locations)
+        return kind, location, path, origin
+
+
+NEVER = np.iinfo(np.int64).max
+
+
+def members_of(row: Ints, every_member: Sequence[ColumnSource]) -> tuple[Ints, Ints, Ints]:
+    """Find by operation the collective operation it is a part of, how long it waits, and the row of the one it waits
+    for; -1 none."""
+    member = {
+        name: np.concatenate([np.zeros(0, np.int64), *(m.column(name) for m in every_member)])
+        for name in ("row", "instance", "wait", "cause")
+    }
+    at = lookup(member["row"], row)
+    cause = pick(member["cause"], at)
+    wait = np.where(cause >= 0, pick(member["wait"], at, 0), 0)
+    return pick(member["instance"], at), wait, cause
+
+
+class WaitingChains(NamedTuple):
+    """Who waits in operations on streams, or for them, and what it did before.
+
+    Attributes
+    ----------
+    pairs : Columns
+        By wait in a collective operation: `row` of the operation that waits, `cause` of the one it waits for, `wait`,
+        `begin` of the waiting one, and `held`, the collective operation (its row) by which its process was held last, -1
+        none.
+    before : Spent
+        What its process did since, or since the trace begins.
+    syncs : Columns
+        By call of a host that waits: `wait`, and `location` and `call_path` of the operation it waits for.
+    during : Spent
+        What it waited for, back to the host.
+    """
+
+    pairs: Columns
+    before: Spent
+    syncs: Columns
+    during: Spent
+
+
+@step(SPENT, "waiting_chains", keeps=("waiting_chains",))
+def waiting_chains(
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    members: NDArray[np.int64],
+    device_operations: DeviceOperations,
+    host_lines: ColumnSource,
+    every_device_members: Sequence[ColumnSource],
+) -> WaitingChains:
+    """Follow the chains of those who wait for other ranks, and of hosts that wait for devices."""
+    of = Chains(facts, scans, members, device_operations, host_lines, every_device_members)
+    start = np.flatnonzero(of.late > of.operations.begin)
+
+    def walk_back(first: int, sums: Sums, walked: Walked) -> int:
+        return int(chains.walk_waiting(first, start, of.operations, of.hosts, sums, walked))
+
+    before, held = of.spend(walk_back, start.size)
+    begin = of.operations.begin[start]
+    pairs = {
+        "row": of.row[start], "cause": of.cause[start], "wait": of.late[start] - begin, "begin": begin,
+        "held": pick(of.instance, held),
+    }  # fmt: skip
+    syncs = of.syncs
+
+    def walk_during(first: int, sums: Sums, walked: Walked) -> int:
+        return int(chains.walk_waited_for(first, syncs.operation, syncs.until, of.operations, sums, walked))
+
+    during, _ = of.spend(walk_during, len(syncs))
+    waits = {
+        "wait": syncs.wait, "location": pick(of.operations.stream, syncs.operation),
+        "call_path": pick(_paths(facts, device_operations), syncs.operation),
+    }  # fmt: skip
+    return WaitingChains(Columns(start.size, pairs), before, Columns(len(syncs), waits), during)
+
+
+def _paths(facts: Facts, found: DeviceOperations) -> Ints:
+    """Return the call paths of operations in the whole time."""
+    return facts.call_paths.path_of(found.operations.call_path.astype(np.int32))
+
+
+class CausingChains(NamedTuple):
+    """What those did who began last.
+
+    Attributes
+    ----------
+    causes : Columns
+        By chain: `cause`, the row of the operation, `held`, the collective operation until whose launch it goes back, -1
+        the begin of the trace; `begin` of the operation, and its `location` and `call_path`.
+    before : Spent
+    """
+
+    causes: Columns
+    before: Spent
+
+
+@step(DELAYS, "causing_chains", keeps=("causing_chains",))
+def causing_chains(
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    members: NDArray[np.int64],
+    device_operations: DeviceOperations,
+    host_lines: ColumnSource,
+    every_device_members: Sequence[ColumnSource],
+    every_waiting_chains: Sequence[WaitingChains],
+) -> CausingChains:
+    """Follow the chains of those who begin collective operations last."""
+    of = Chains(facts, scans, members, device_operations, host_lines, every_device_members)
+    asked = np.concatenate(
+        [np.zeros((0, 2), np.int64), *(np.stack([w.pairs.cause, w.pairs.held], 1) for w in every_waiting_chains)]
+    )
+    asked = np.unique(asked, axis=0)
+    by_row = np.argsort(of.row, kind="stable")
+    at = lookup(of.row[by_row], asked[:, 0])
+    asked, start = asked[at >= 0], by_row[at[at >= 0]] if of.row.size else at[:0]
+    process = of.operations.process[start]
+    # its own part of the operation that held the other one
+    parts = np.flatnonzero(of.instance >= 0)
+    n = of.processes.size + 1
+    order = parts[np.argsort(of.instance[parts] * n + of.operations.process[parts], kind="stable")]
+    own = lookup(of.instance[order] * n + of.operations.process[order], asked[:, 1] * n + process)
+    own = np.where(asked[:, 1] >= 0, pick(order, own), -1)
+    launched = pick(device_operations.operations.launch_time, own)
+    stop = np.where(own < 0, of.hosts.first, np.where(launched >= 0, launched, pick(of.operations.begin, own)))
+    stop = np.minimum(stop, of.operations.begin[start])
+
+    def walk(first: int, sums: Sums, walked: Walked) -> int:
+        return int(chains.walk_causing(first, start, stop, of.operations, of.hosts, sums, walked))
+
+    before, _ = of.spend(walk, start.size)
+    path = _paths(facts, device_operations)
+    causes = {
+        "cause": asked[:, 0], "held": asked[:, 1], "begin": of.operations.begin[start],
+        "location": of.operations.stream[start], "call_path": path[start],
+    }  # fmt: skip
+    return CausingChains(Columns(start.size, causes), before)

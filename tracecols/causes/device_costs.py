@@ -1,0 +1,216 @@
+"""What waits in collective operations of kernels, and waits of hosts for devices, cost: charged to the call paths on
+which those who are waited for spent more time than those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.device_chains import CausingChains, Spent, WaitingChains
+from tracecols.causes.periods import divide_causes
+from tracecols.causes.points import durations
+from tracecols.causes.quirks import Quirks
+from tracecols.causes.shares import divide_ticks
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number, ranges
+from tracecols.enhance.dataflow.steps import SWEEP, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.kernels import chains
+from tracecols.schema.causes import DEVICE_CAUSES, DEVICE_CHARGED
+
+Ints = NDArray[np.int64]
+Rows = dict[str, Ints]
+"""Weights of waits: `wait` (its number), `location`, `call_path`, `weight`, and `target`, the wait that it goes back to,
+-1 if it is charged itself."""
+
+NXN, SYNC = range(2)
+
+
+@step(SWEEP, "device_causes")
+def device_causes(
+    facts: Facts,
+    quirks: Quirks,
+    every_waiting_chains: Sequence[WaitingChains],
+    every_causing_chains: Sequence[CausingChains],
+) -> CompoundTable:
+    """Charge those who let others wait in collective operations of kernels, and what hosts wait for on devices."""
+    pairs = _joined([w.pairs for w in every_waiting_chains], ("row", "cause", "wait", "held"))
+    causes = _joined([c.causes for c in every_causing_chains], ("cause", "held", "begin", "location", "call_path"))
+    chain = _chains_of(pairs, causes)
+    # by the time of the cause: what a wait goes back to is before it
+    order = np.lexsort((pairs["row"], pick(causes["begin"], chain)))
+    order = order[chain[order] >= 0]
+    pairs, chain = {name: values[order] for name, values in pairs.items()}, chain[order]
+    before = _spent([w.before for w in every_waiting_chains]).of(order)
+    rows = _weights(pairs, causes, chain, before, _spent([c.before for c in every_causing_chains]))
+    syncs = _joined([w.syncs for w in every_waiting_chains], ("wait", "location", "call_path"))
+    of_syncs = _of_syncs(pairs, syncs, _spent([w.during for w in every_waiting_chains]))
+    charged = _sweep(pairs["wait"], rows, syncs["wait"], of_syncs)
+    found = _table(facts, quirks, charged)
+    # of phases and bins: when it arises is not known, so that it counts outside of all phases, or in the first bin
+    return found if facts.call_paths.divider is None else divide_causes(facts, quirks, found, [])
+
+
+class _Entries:
+    """Entries of chains: those of chain k are first[k] to first[k] + n[k] of the columns."""
+
+    def __init__(self, first: Ints, n: Ints, columns: tuple[Ints, ...]) -> None:
+        self.first, self.n, self.columns = first, n, columns
+
+    def of(self, chain: Ints) -> _Entries:
+        """Return those of some chains."""
+        return _Entries(self.first[chain], self.n[chain], self.columns)
+
+    def listed(self) -> tuple[Ints, tuple[Ints, ...]]:
+        """Return the chain of each entry, and its columns, chain by chain."""
+        at = ranges(self.first, self.n)
+        return np.repeat(np.arange(self.n.size), self.n), tuple(column[at] for column in self.columns)
+
+
+class _Spent:
+    """Time and waits of chains of several partitions."""
+
+    def __init__(self, cells: _Entries, waits: _Entries) -> None:
+        self.cells, self.waits = cells, waits
+
+    def of(self, chain: Ints) -> _Spent:
+        """Return those of some chains."""
+        return _Spent(self.cells.of(chain), self.waits.of(chain))
+
+
+def _spent(parts: Sequence[Spent]) -> _Spent:
+    """Put the chains of partitions one after the other."""
+
+    def entries(end: str, names: tuple[str, ...]) -> _Entries:
+        sizes = [np.diff(getattr(p, end), prepend=0) for p in parts]
+        n = np.concatenate([np.zeros(0, np.int64), *sizes])
+        columns = tuple(np.concatenate([np.zeros(0, np.int64), *(getattr(p, c) for p in parts)]) for c in names)
+        return _Entries(np.cumsum(n) - n, n, columns)
+
+    return _Spent(
+        entries("n_cells", ("kind", "location", "call_path", "origin", "ticks")),
+        entries("n_waits", ("waiting", "waited")),
+    )
+
+
+def _joined(parts: Sequence[Columns], names: tuple[str, ...]) -> Rows:
+    """Put columns of partitions one after the other."""
+    return {name: np.concatenate([np.zeros(0, np.int64), *(p[name] for p in parts)]) for name in names}
+
+
+def _chains_of(pairs: Rows, causes: Rows) -> Ints:
+    """Find by pair the chain of its cause; -1 none."""
+    key, _ = number(np.concatenate([causes["cause"], pairs["cause"]]))
+    held, _ = number(np.concatenate([causes["held"], pairs["held"]]))
+    key = key * (int(held.max(initial=0)) + 1) + held
+    n = causes["cause"].size
+    order = np.argsort(key[:n], kind="stable")
+    return pick(order, lookup(key[:n][order], key[n:]))
+
+
+def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spent) -> Rows:
+    """Find what the causes of pairs have spent more time on than those that wait, and what they have waited themselves.
+
+    Call paths of hosts are compared with those of hosts, and those of streams with those of streams; more time on
+    several threads or streams counts for that with the most of it.
+    """
+    mine, theirs = since.of(chain), before
+    pair, (kind, location, path, origin, ticks) = mine.cells.listed()
+    other, (other_kind, _, other_path, other_origin, other_ticks) = theirs.cells.listed()
+
+    columns = ((pair, other), (kind, other_kind), (path, other_path), (origin, other_origin))
+    group, first = number(combine(*(np.concatenate(of) for of in columns)))
+    segments = Segments(group, first.size)
+    more = segments.sum(np.concatenate([ticks, -other_ticks]))
+    # of several locations the one with the most time, of equals the first
+    order = np.lexsort((location, -ticks, group[: pair.size]))
+    chosen = order[np.append(True, np.diff(group[order]) > 0)[: order.size]] if order.size else order
+    chosen = chosen[more[group[chosen]] > 0]
+    waiting, (row, waited) = mine.waits.listed()
+    by_row = np.argsort(pairs["row"], kind="stable")
+    target = pick(by_row, lookup(pairs["row"][by_row], row))
+    known = (target >= 0) & (target < waiting)
+    # a wait that cannot be passed on is charged where the cause begins, and so is one without any cause
+    at = pick(chain, waiting)
+    lacking = np.setdiff1d(np.arange(chain.size), np.concatenate([pair[chosen], waiting]))
+    return _in_order(
+        np.concatenate([pair[chosen], waiting, lacking]),
+        np.concatenate([location[chosen], causes["location"][at], causes["location"][chain[lacking]]]),
+        np.concatenate([path[chosen], causes["call_path"][at], causes["call_path"][chain[lacking]]]),
+        np.concatenate([more[group[chosen]], waited, np.ones(lacking.size, np.int64)]),
+        np.concatenate([np.full(chosen.size, -1), np.where(known, target, -1), np.full(lacking.size, -1)]),
+    )
+
+
+def _of_syncs(pairs: Rows, syncs: Rows, during: _Spent) -> Rows:
+    """Find what hosts wait for: operations, latency, transfer, and waits for other ranks."""
+    wait, (_, location, path, _, ticks) = during.cells.listed()
+    waiting, (row, waited) = during.waits.listed()
+    by_row = np.argsort(pairs["row"], kind="stable")
+    target = pick(by_row, lookup(pairs["row"][by_row], row))
+    lacking = np.setdiff1d(np.arange(syncs["wait"].size), np.concatenate([wait, waiting]))
+    at = np.concatenate([waiting, lacking])
+    return _in_order(
+        np.concatenate([wait, at]),
+        np.concatenate([location, syncs["location"][at]]),
+        np.concatenate([path, syncs["call_path"][at]]),
+        np.concatenate([ticks, waited, np.ones(lacking.size, np.int64)]),
+        np.concatenate([np.full(wait.size, -1), target, np.full(lacking.size, -1)]),
+    )
+
+
+def _in_order(wait: Ints, location: Ints, call_path: Ints, weight: Ints, target: Ints) -> Rows:
+    """Put weights in the order of their waits."""
+    order = np.lexsort((target, location, call_path, wait))
+    columns = {"wait": wait, "location": location, "call_path": call_path, "weight": weight, "target": target}
+    return {name: values[order] for name, values in columns.items()}
+
+
+def _sweep(wait: Ints, rows: Rows, sync_wait: Ints, of_syncs: Rows) -> list[tuple[int, Rows, Ints]]:
+    """Divide waits among their weights; return number of the property, rows and ticks."""
+    carried = np.zeros((2, wait.size), np.int64)
+    n = np.bincount(of_syncs["wait"], minlength=sync_wait.size)
+    sync_short = divide_ticks(sync_wait, np.cumsum(n), of_syncs["weight"])
+    # hosts that wait for kernels that wait pass it on
+    on = np.flatnonzero(of_syncs["target"] >= 0)
+    np.add.at(carried[SYNC], of_syncs["target"][on], sync_short[on])
+    sync_short[on] = 0
+    short, passed = _divide(wait, rows, carried)
+    names = DEVICE_CHARGED.index
+    return [
+        (names("delay_device_nxn"), rows, short),
+        (names("delay_device_nxn_longterm"), rows, passed[NXN]),
+        (names("delay_device_sync"), of_syncs, sync_short),
+        (names("delay_device_sync_longterm"), rows, passed[SYNC]),
+    ]
+
+
+def _divide(amount: Ints, rows: Rows, carried: Ints) -> tuple[Ints, Ints]:
+    """Divide waits among their weights, the last first; return what is charged of each, and of what others pass on."""
+    n = np.bincount(rows["wait"], minlength=amount.size).astype(np.int64)
+    first = np.cumsum(n) - n
+    short, passed = np.zeros(rows["wait"].size, np.int64), np.zeros((2, rows["wait"].size), np.int64)
+    scratch = np.zeros((3, int(n.max(initial=1))), np.int64)
+    chains.sweep_waits(amount, first, n, rows["weight"], rows["target"], short, passed, carried, *scratch)
+    return short, passed
+
+
+def _table(facts: Facts, quirks: Quirks, charged: list[tuple[int, Rows, Ints]]) -> CompoundTable:
+    """Add up what is charged by property, call path and location."""
+    parts = [(np.full(ticks.size, code), rows["call_path"], rows["location"], ticks) for code, rows, ticks in charged]
+    code, path, location, ticks = (np.concatenate(c) for c in zip(*parts, strict=True))
+    kept = np.flatnonzero(ticks)
+    code, path, location, ticks = (c[kept] for c in (code, path, location, ticks))
+    order = np.lexsort((location, path, code))
+    code, path, location, ticks = (c[order] for c in (code, path, location, ticks))
+    is_new = (np.diff(code, prepend=-1) != 0) | (np.diff(path, prepend=-2) != 0) | (np.diff(location, prepend=-1) != 0)
+    first = np.flatnonzero(is_new)
+    sums = Segments(np.cumsum(is_new) - 1, first.size).sum(ticks)
+    columns: dict[str, NDArray[Any]] = {
+        "property": code[first].astype(np.int16), "call_path": path[first].astype(np.int32),
+        "location": location[first].astype(np.int32), "charged": durations(facts, quirks, sums),
+    }  # fmt: skip
+    return CompoundTable(DEVICE_CAUSES, first.size, columns)

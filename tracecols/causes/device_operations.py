@@ -1,0 +1,278 @@
+"""What streams of devices execute, what each operation comes after, and the hosts that launch and wait.
+
+An operation on a stream begins after the operation before it on the stream, after the ENTER of the call that launches
+it, and after the operations on other streams that it is made to wait for. A call of a host that waits returns after the
+last operation that it waited for. The latest of these is the predecessor; what is left is latency (docs/root-causes.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import combine, latest_before, lookup
+from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.steps import BUCKET, SPENT, WITHIN, step
+from tracecols.enhance.devices.synchronisations import waits_of_hosts
+from tracecols.enhance.mpi.waits import BARRIER, N_TO_N, NCCL, Participants, of_operations, synchronised
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import outermost_call_paths, walk_stacks
+from tracecols.enhance.scan.region_rules import is_in
+from tracecols.enhance.scan.scan import ACTION, LocationScan
+from tracecols.enhance.scan.teams import Teams
+from tracecols.kernels import chains
+from tracecols.kernels.actions import POP, PUSH
+from tracecols.kernels.chains import HOST, NOTHING
+
+OPERATION = (
+    "process", "location", "row", "begin", "end", "call_path", "launch_call_path", "launch_time", "before", "since", "free_before", "free_since",
+)  # fmt: skip
+SYNC = ("process", "location", "call_path", "enter_time", "exit_time", "operation", "until", "wait")
+MEMBER = ("row", "instance", "wait", "cause")
+
+NEVER = np.iinfo(np.int64).min
+
+Ints = NDArray[np.int64]
+
+
+class DeviceOperations(NamedTuple):
+    """What the streams of a partition execute.
+
+    Attributes
+    ----------
+    operations : Columns
+        `OPERATION`, by process, stream and begin: row of the event that begins it, ENTER of its launch (-1 not known),
+        its predecessor (number of an operation, `HOST` or `NOTHING`) and when that ends, and both without the kernels
+        that communicate on its stream.
+    syncs : Columns
+        `SYNC`, by process and EXIT: calls that have waited, the number of the operation, when that ended, or the call,
+        and how long they waited.
+    dependencies : Columns
+        Of operations that wait for others on other streams: `row` of the event that begins it, and `location` and `end` of
+        the other one.
+    """
+
+    operations: Columns
+    syncs: Columns
+    dependencies: Columns
+
+
+@step(WITHIN, "device_operations", keeps=("device_operations",))
+def device_operations(
+    facts: Facts, kernels: CompoundTable, copies: CompoundTable, device_syncs: CompoundTable, stream_waits: Columns
+) -> DeviceOperations:
+    """Find what the operations on streams come after, and what hosts wait for."""
+    names = {
+        "location": ("location", "location"), "row": ("enter", "event"), "begin": ("enter_time", "begin_time"),
+        "end": ("exit_time", "end_time"), "call_path": ("call_path", "call_path"),
+        "launch": ("launch_enter", "copy_enter"), "launch_call_path": ("launch_call_path", "copy_call_path"),
+        "launch_time": ("launch_enter_time", "copy_enter_time"),
+    }  # fmt: skip
+    of = {name: np.concatenate([kernels[k], copies[c]]).astype(np.int64) for name, (k, c) in names.items()}
+    process = facts.process[of["location"]].astype(np.int64) if of["row"].size else of["row"]
+    order = np.lexsort((of["row"], of["begin"], of["location"], process))
+    of = {name: values[order] for name, values in of.items()}
+    of["process"] = process[order]
+    of["launch_call_path"] = np.where(of["launch"] >= 0, of["launch_call_path"], -1)
+    of["launch_time"] = np.where(of["launch"] >= 0, of["launch_time"], -1)
+    communicates = is_in(facts, of["call_path"].astype(np.int32), NCCL)
+    depends = _dependencies(of, stream_waits)
+    before, since = _predecessors(of, depends, np.zeros(communicates.size, bool))
+    free_before, free_since = _predecessors(of, depends, communicates)
+    columns = {**of, "before": before, "since": since, "free_before": free_before, "free_since": free_since}
+    operations = Columns(of["row"].size, {name: columns[name] for name in OPERATION})
+    at, other = depends
+    named = {"row": of["row"][at], "location": of["location"][other], "end": of["end"][other]}
+    dependencies = Columns(at.size, named)
+    return DeviceOperations(operations, _syncs(facts, operations, device_syncs, copies), dependencies)
+
+
+def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Find the latest predecessor of every operation, and when it ends, no later than the operation begins.
+
+    Parameters
+    ----------
+    depends : tuple of (n,) int64
+        Operations, and those of other streams that they wait for.
+    ignored : (n_operations,) bool
+        Operations that are no predecessors of others on their stream.
+    """
+    n = of["row"].size
+    number = np.arange(n)
+    begin, end, location = of["begin"], of["end"], of["location"]
+    # the last on the stream that is not ignored
+    head = np.append(True, location[1:] != location[:-1])[:n]
+    first = np.maximum.accumulate(np.where(head, number, 0)) if n else number
+    shown = np.maximum.accumulate(np.where(ignored, -1, number)) if n else number
+    last = np.append(-1, shown[:-1])[:n]
+    last = np.where(last >= first, last, -1)
+    since, before = np.where(last >= 0, pick(end, last), NEVER), last.copy()
+    of_host = (of["launch_time"] >= 0) & (of["launch_time"] >= since)
+    since, before = np.where(of_host, of["launch_time"], since), np.where(of_host, HOST, before)
+    at, other = depends
+    later = end[other] > since[at]
+    at, other = at[later], other[later]
+    order = np.lexsort((end[other], at))
+    since[at[order]], before[at[order]] = end[other[order]], other[order]
+    nothing = since == NEVER
+    since = np.minimum(np.where(nothing, begin, since), begin)
+    return np.where(nothing, NOTHING, before), since
+
+
+def _dependencies(of: dict[str, Ints], stream_waits: Columns) -> tuple[Ints, Ints]:
+    """Conclude which operations wait for operations of other streams.
+
+    A call that lets a stream wait, between two launches on a stream, makes the later operation depend on what was
+    launched last on each other stream, if that ended before it begins.
+    """
+    nothing = np.zeros(0, np.int64)
+    launch, process, location = of["launch_time"], of["process"], of["location"]
+    launched = np.flatnonzero(launch >= 0)
+    if not len(stream_waits) or not launched.size:
+        return nothing, nothing
+    launched = launched[np.lexsort((launched, launch[launched], location[launched]))]
+    stream, time = location[launched], launch[launched]
+    head = np.append(True, stream[1:] != stream[:-1])
+    previous = np.where(head, NEVER, np.append(NEVER, time[:-1])[: time.size])
+    found_at, found_other = [nothing], [nothing]
+    # calls that refer to the stream, and those that refer to none
+    for referred in (stream, np.full(stream.size, -1)):
+        keys = combine(
+            np.concatenate([stream_waits.process, process[launched]]), np.concatenate([stream_waits.stream, referred])
+        )
+        n = len(stream_waits)
+        call = latest_before(keys[:n], stream_waits.time, keys[n:], time)
+        waits = (call >= 0) & (pick(stream_waits.time, call, NEVER) > previous)
+        at, until = launched[waits], stream_waits.time[call[waits]]
+        streams, first = np.unique(stream, return_index=True)
+        for other, of_other in zip(streams.tolist(), process[launched[first]].tolist(), strict=True):
+            mine = np.flatnonzero((process[at] == of_other) & (location[at] != other))
+            last = latest_before(stream, time, np.full(mine.size, other), until[mine])
+            candidate = pick(launched, last)
+            known = (candidate >= 0) & (pick(of["end"], candidate) <= of["begin"][at[mine]])
+            found_at.append(at[mine][known])
+            found_other.append(candidate[known])
+    return np.concatenate(found_at), np.concatenate(found_other)
+
+
+def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copies: CompoundTable) -> Columns:
+    """List the calls that have waited for an operation, by process and EXIT."""
+    row, wait = waits_of_hosts(facts, device_syncs, copies)
+    by_row = np.argsort(operations.row, kind="stable")
+    found = lookup(operations.row[by_row], row)
+    at = np.flatnonzero((wait > 0) & (found >= 0))
+    number = by_row[found[at]] if at.size else at
+    held = operations.begin[number] < device_syncs.exit_time[at]
+    at, number = at[held], number[held]
+    process = facts.process[device_syncs.location[at]].astype(np.int64) if at.size else at
+    leave = device_syncs.exit_time[at]
+    order = np.lexsort((device_syncs.enter[at], leave, process))
+    columns = {
+        "process": process, "location": device_syncs.location[at].astype(np.int64),
+        "call_path": device_syncs.call_path[at].astype(np.int64), "enter_time": device_syncs.enter_time[at],
+        "exit_time": leave, "operation": number, "until": np.minimum(leave, operations.end[number]), "wait": wait[at],
+    }  # fmt: skip
+    return Columns(at.size, {name: columns[name][order] for name in SYNC})
+
+
+@step(BUCKET, "device_members", keeps=("device_members",))
+def device_members(
+    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
+) -> ColumnSource:
+    """Find who waits in collective operations of kernels (`MEMBER`): row of the ENTER of each participant, the
+    operation, how long it waits, and the row of the one that begins last, -1 if it waits for none."""
+    m = collective_members
+    found: list[tuple[Ints, Ints, Ints, Ints]] = []
+    for ops in (BARRIER, N_TO_N):
+        row = np.flatnonzero(of_operations(collectives, m, ops, True))
+        if not row.size:
+            continue
+        p = Participants(m, row)
+        everyone = np.ones(row.size, bool)
+        if ops is BARRIER:
+            until, takes_part, cause = p.max(p.begin), everyone, p.latest(everyone)
+        else:
+            until, _, takes_part = synchronised(p)
+            cause = np.where(p.min(p.end) > p.max(p.begin), p.latest(everyone), p.latest(p.sent > 0))
+        wait = np.where(takes_part & (cause >= 0), np.maximum(p.wait(until), 0), 0)
+        enter = m.enter[row]
+        instance = collectives.first_end[m.collective[row]]
+        found.append((enter, instance, wait, np.where(wait > 0, pick(enter, cause), -1)))
+    columns = {name: np.concatenate([np.zeros(0, np.int64), *(f[i] for f in found)]) for i, name in enumerate(MEMBER)}
+    return keep(Columns(columns["row"].size, columns), spill)
+
+
+@step(SPENT, "host_lines", keeps=("host_lines",))
+def host_lines(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill | None
+) -> ColumnSource:
+    """Make one line of what the threads of each process of a trace with streams do: `process`, `time`, `location`
+    and `call_path` from then on, by process and time.
+
+    Of several threads it is the region that was entered last: who hands over to whom is not recorded.
+    """
+    parts: list[tuple[Ints, Ints, Ints, Ints]] = [(np.zeros(0, np.int64),) * 4]
+    roots = roots_of_processes(facts, scans, members)
+    cpus = members[facts.locations.is_cpu[members]] if facts.locations.is_device.any() else members[:0]
+    for process in np.unique(facts.process[cpus]).tolist():
+        threads = np.sort(members[facts.locations.is_cpu[members] & (facts.process[members] == process)])
+        parts.append(_line(facts, scans, team_instances, threads, process, roots))
+    columns = dict(
+        zip(
+            ("process", "time", "location", "call_path"),
+            (np.concatenate(c) for c in zip(*parts, strict=True)),
+            strict=True,
+        )
+    )
+    return keep(Columns(columns["time"].size, columns), spill)
+
+
+def roots_of_processes(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64]
+) -> dict[int, tuple[int, int]]:
+    """Return by process the thread and the call path to which what lies outside of all regions is charged."""
+    masters = np.unique(facts.locations.master[members])
+    masters = masters[masters >= 0]
+    path = outermost_call_paths(facts, scans, masters)
+    return {int(facts.process[i]): (int(i), int(path[i])) for i in masters.tolist()}
+
+
+def _line(
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    teams: Teams,
+    threads: NDArray[np.int64],
+    process: int,
+    roots: dict[int, tuple[int, int]],
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Merge the threads of a process."""
+    n_paths = len(facts.call_paths.whole)
+    found: list[tuple[Ints, Ints, NDArray[np.bool_], Ints]] = []
+    for events in walk_stacks(facts, scans, teams, threads):
+        for k, location in enumerate(events.locations.tolist()):
+            here = slice(events.bounds[k], events.bounds[k + 1])
+            action = ACTION[events.kind[here]]
+            chosen = np.flatnonzero((action == PUSH) | (action == POP))
+            path = facts.call_paths.path_of(pick(facts.call_paths.numbers[location], events.node[here][chosen]))
+            thread = np.full(chosen.size, np.searchsorted(threads, location))
+            cell = np.where(path >= 0, location * n_paths + path, -1)
+            found.append((events.time[here][chosen].copy(), thread, action[chosen] == PUSH, cell))
+    root = roots[process][0] * n_paths + max(roots[process][1], 0)
+    if not found:
+        return (np.zeros(0, np.int64),) * 4
+    time, thread, is_enter, cell = (np.concatenate(c) for c in zip(*found, strict=True))
+    order = np.lexsort((np.arange(time.size), time))
+    time, thread, is_enter, cell = time[order], thread[order], is_enter[order], cell[order]
+    n_enters = np.bincount(thread, is_enter, threads.size).astype(np.int64)
+    start = np.cumsum(n_enters) - n_enters
+    line_time, line_cell = np.empty(time.size, np.int64), np.empty(time.size, np.int64)
+    stack = np.empty(int(n_enters.sum()), np.int64), np.empty(int(n_enters.sum()), np.int64)
+    n = chains.merge_threads(
+        thread, time, is_enter, cell, start, *stack, np.zeros(threads.size, np.int64), line_time, line_cell
+    )
+    line_time, line_cell = line_time[:n].copy(), np.where(line_cell[:n] >= 0, line_cell[:n], root)
+    return np.full(n, process), line_time, line_cell // n_paths, line_cell % n_paths

@@ -1,0 +1,229 @@
+"""The options that several commands have, or that have had another name: one declaration for each, from which the
+commands and the table in docs/commands.md are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import wraps
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from tracecols.cli.options import latency, numbers, part_of_whole, seconds
+from tracecols.cli.output import echo
+from tracecols.schema.severity import CONVENTIONS
+
+Command = Callable[..., Any]
+
+
+def in_percent(text: str) -> str:
+    """Return a share that was once given as a plain number of percent."""
+    return text if text.strip().endswith("%") else f"{text}%"
+
+
+@dataclass(frozen=True)
+class Term:
+    """An option that means the same in all commands that have it.
+
+    Attributes
+    ----------
+    name : str
+        Of the parameter that commands get.
+    spelled : tuple of str
+        How it is written.
+    meaning : str
+        One sentence, for help texts and for the table of the documentation.
+    value : str
+        What stands for its value; empty of a flag.
+    how : mapping
+        Keywords of `click.option`: type, callback, default.
+    old : mapping of str to callable
+        Earlier spellings, which still work with a note, and what turns their value into one of today.
+    """
+
+    name: str
+    spelled: tuple[str, ...]
+    meaning: str
+    value: str = ""
+    how: Mapping[str, Any] = field(default_factory=dict)
+    old: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+
+
+def _renamed(*spelled: str) -> Mapping[str, Callable[[str], str]]:
+    return MappingProxyType(dict.fromkeys(spelled, str))
+
+
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+TERMS = {
+    term.name: term
+    for term in (
+        Term("output", ("-o", "--output"), "The file or folder to write.", "FILE", {"type": PATH}),
+        Term("force", ("--force",), "Replace an output that was made in another way, or any file."),
+        Term("as_json", ("--json",), "Print all of it as JSON."),
+        Term("jobs", ("--jobs",), "Threads.  [default: one per core]", "N", {"type": click.IntRange(1)}),
+        Term(
+            "rows", ("--rows",), "Print so many findings, instances, statements or rows of a table, at most.", "N",
+            {"type": click.IntRange(0), "show_default": True}, _renamed("--findings", "--first", "--statements"),
+        ),
+        Term("min_share", ("--min-share",), "Leave out what is smaller.", "SHARE", {"callback": part_of_whole}, {"--threshold": in_percent}),
+        Term(
+            "properties", ("-p", "--property"),
+            "A property, by id or title; several with commas in between, or each with -p.", "P", {"multiple": True},
+        ),
+        Term("within", ("--within",), "Only this region, or pattern, and what it calls.", "REGION", {}, _renamed("-c", "--call-path")),
+        Term("start", ("--from",), "Only the piece of the trace from this time on.", "TIME", {"callback": seconds}),
+        Term("stop", ("--to",), "Only the piece of the trace before this time.", "TIME", {"callback": seconds}),
+        Term("locations", ("--locations",), "Only these locations: numbers, or words such as 'rank 0-3 thread 1'.", "0,1,4-7", {"callback": numbers}),
+        Term(
+            "with_startup", ("--with-startup",), "Also start-up and shutdown, which are set apart by default.",
+            old=_renamed("--whole-run"),
+        ),
+        Term(
+            "conventions", ("--conventions",), f"Whose rules to follow where analysers differ: {', '.join(CONVENTIONS.values())}.",
+            f"[{'|'.join(CONVENTIONS)}]", {"type": click.Choice(list(CONVENTIONS))},
+        ),
+        Term("patterns", ("--patterns",), "Also the patterns that this file declares.", "FILE.py", {"type": FILE, "multiple": True}),
+        Term("latency", ("--latency",), "The time that a message takes at least, such as 2us.", "TIME", {"callback": latency}),
+        Term("given", ("--set",), "Give a parameter of a property or rule a value.", "NAME.PARAMETER=VALUE", {"multiple": True}),
+        Term("ideal_network", ("--ideal-network",), "Replay the trace on an ideal network, however large it is."),
+    )
+}  # fmt: skip
+"""By the name of the parameter."""
+
+
+class TermOption(click.Option):
+    """An option of the vocabulary; its earlier spellings work, with a note on standard error."""
+
+    def __init__(self, *arguments: Any, term: Term, old: tuple[str, ...] = (), **how: Any) -> None:
+        super().__init__(*arguments, **how)
+        self.term, self.old = term, old
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Add the option and its earlier spellings to the parser of a command."""
+        super().add_to_parser(parser, ctx)
+        for spelled in self.old:
+            parser.add_option(self, (spelled,), dest=self.name, nargs=self.nargs, **self._action())
+            known = parser._long_opt if spelled.startswith("--") else parser._short_opt
+            known[spelled].process = self._noting(spelled, known[spelled].process)
+
+    def _action(self) -> dict[str, Any]:
+        if self.is_flag:
+            return {"action": "store_const", "const": True}
+        return {"action": "append" if self.multiple else "store"}
+
+    def _noting(self, spelled: str, process: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+        """Return what takes a value that is given under an earlier spelling."""
+
+        def take(value: Any, state: Any) -> None:
+            echo(f"note: {spelled} is called {self.term.spelled[-1]} now", err=True)
+            process(self.term.old[spelled](value) if isinstance(value, str) else value, state)
+
+        return take
+
+
+def option(
+    name: str, meaning: str = "", *, called: str = "", old: tuple[str, ...] = (), **how: Any
+) -> Callable[[Command], Command]:
+    """Return the decorator that adds an option of the vocabulary to a command.
+
+    Parameters
+    ----------
+    name : str
+        Of the term.
+    meaning : str, optional
+        What it is here, if more is to be said than in general.
+    called : str, optional
+        The parameter that the command gets, if that has another name than the term.
+    old : tuple of str, optional
+        The earlier spellings that this command had.
+    **how
+        Keywords of `click.option` that differ from those of the term.
+    """
+    term = TERMS[name]
+    given: dict[str, Any] = {"help": meaning or term.meaning, **term.how, **how}
+    given |= {"metavar": given.get("metavar", term.value)} if term.value else {"is_flag": True}
+    if given.get("default") is None:
+        given.pop("show_default", None)
+    return click.option(*term.spelled, called or name, cls=TermOption, term=term, old=old, **given)
+
+
+def grouped(**groups: type) -> Callable[[Command], Command]:
+    """Return the decorator that lets a command get options that belong together as one value.
+
+    Parameters
+    ----------
+    **groups
+        By the name of the argument a dataclass, whose fields are called as the parameters of the options.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(*arguments: Any, **given: Any) -> Any:
+            for name, group in groups.items():
+                given[name] = group(**{part.name: given.pop(part.name) for part in fields(group)})
+            return command(*arguments, **given)
+
+        return call
+
+    return decorate
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a run that a command looks at."""
+
+    within: str | None
+    start: float | None
+    stop: float | None
+
+    @property
+    def is_piece(self) -> bool:
+        """Whether it is cut in time."""
+        return self.start is not None or self.stop is not None
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where a command writes, and in which form."""
+
+    output: Path | None
+    force: bool
+    as_json: bool
+
+
+def part_options(command: Command) -> Command:
+    """Add the options of `Part` to a command; use as a decorator."""
+    for name in ("stop", "start", "within"):
+        command = option(name)(command)
+    return command
+
+
+def table() -> str:
+    """Return the vocabulary as a table in Markdown: how options are written, what they mean, which commands have
+    them."""
+    from tracecols.cli import COMMANDS, group
+
+    users: dict[str, list[str]] = {name: [] for name in TERMS}
+    renamed: dict[str, dict[str, list[str]]] = {name: {} for name in TERMS}
+    context = click.Context(group)
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        for parameter in command.params if command is not None else ():
+            if isinstance(parameter, TermOption):
+                users[parameter.term.name].append(name)
+                for old in parameter.old:
+                    renamed[parameter.term.name].setdefault(old, []).append(name)
+    lines = ["| option | meaning | commands | was |", "|---|---|---|---|"]
+    for term in TERMS.values():
+        value = "" if not term.value else f" {term.value}".replace("|", "\\|")
+        spelled = ", ".join(f"`{text}`" for text in term.spelled)
+        was = ", ".join(f"`{old}` ({', '.join(of)})" for old, of in renamed[term.name].items())
+        lines.append(
+            f"| {spelled}{value} | {term.meaning.replace('  [', ' [')} | {', '.join(users[term.name])} | {was} |"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,293 @@
+"""Calls of hosts for devices: what they do, and which streams, events and call sites they refer to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import combine
+from tracecols.enhance.definitions.locations import CALLSITE, PIECE
+from tracecols.enhance.definitions.regions import LAUNCH, Regions
+from tracecols.enhance.devices.pending import PendingWork
+from tracecols.enhance.devices.spans import NEVER
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.schema.enums import CORRELATION, VALUE_TYPES
+
+Ints = NDArray[np.int64]
+
+UNKNOWN, TO_DEVICE, TO_HOST, WITHIN_DEVICES = range(4)
+"""Directions of copies."""
+
+STREAM_REFERENCES, EVENT_REFERENCES = ("STREAM_REF", "QUEUE_REF"), ("EVENT_REF",)
+"""How the names of attributes end that refer to a stream (CUDA_STREAM_REF, OPENCL_QUEUE_REF), or to an event recorded
+in one."""
+
+TRANSFER = re.compile(r"(^|\W)target ?update\b")
+"""Regions on streams by lower-case name that are transfers whatever their role says."""
+
+BEFORE = -2
+"""Instead of the call that asks for a kernel or a copy: it lies before the piece of the trace."""
+
+LACKING = -3
+"""Instead of the call that asks for a copy while others are joined: it would have the copy's correlation ID, but is not
+recorded."""
+
+
+@dataclass
+class Calls:
+    """Call instances of one kind, in order of their ENTERs within each process.
+
+    Attributes
+    ----------
+    number : (n,) int64
+        In the call instances of the slice.
+    process, location : (n,) int64
+    stream : (n,) int64
+        The stream a call refers to, -1 none.
+    event, callsite : (n,) int64
+        The event of the device and the call site it names, -1 none.
+    """
+
+    number: Ints
+    process: Ints
+    location: Ints
+    stream: Ints
+    event: Ints
+    callsite: Ints
+
+    def at(self, rows: Ints) -> Calls:
+        """Return some calls, in the order of their rows."""
+        return Calls(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+class DeviceCalls:
+    """The calls of the hosts of a slice, and what is executed on their streams, as call instances.
+
+    Attributes
+    ----------
+    region, what : (n_calls,) int64
+        Region of each call instance, and what it does for devices (`definitions.regions.LAUNCH`, ...); -1 nothing.
+    on_device : (n_calls,) bool
+        Whether it is on a stream.
+    toward : (n_regions,) int64
+        Directions of copies, as far as the names of their regions tell.
+    stream, event, callsite, correlation : (n_calls,) int64
+        What each refers to; -1 nothing.
+    pending : PendingWork
+    counts : dict
+        Notes.
+    """
+
+    def __init__(
+        self, facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
+    ) -> None:
+        self.facts, self.scans, self.members, self.calls = facts, scans, members, calls
+        self.is_device = facts.locations.is_device
+        self.region = facts.call_paths.region[calls.call_path].astype(np.int64)
+        self.what = facts.regions.device_call[self.region].astype(np.int64)
+        self.on_device = self.is_device[calls.location]
+        self.toward = np.fromiter((direction_of(n) for n in facts.regions.lower), np.int64, len(facts.regions))
+        self.counts: dict[str, int] = {}
+        self.pending = PendingWork.of(facts.store)
+        self.is_piece = PIECE in facts.store.manifest["source"]
+        self.stream, self.event = self._references()
+        self.callsite = self._callsites()
+        self.correlation = self.attribute(CORRELATION)
+
+    def count(self, what: str, n: Any) -> None:
+        self.counts[what] = self.counts.get(what, 0) + int(n)
+
+    def of_kind(self, mask: NDArray[np.bool_]) -> Calls:
+        """Return the calls of hosts that a mask selects, in order."""
+        c = self.calls
+        number = np.flatnonzero(mask & ~self.on_device)
+        process = self.facts.process[c.location[number]].astype(np.int64) if number.size else np.zeros(0, np.int64)
+        order = self.facts.order.argsort(c.enter[number], c.enter_time[number], process)
+        number, process = number[order], process[order]
+        location = c.location[number].astype(np.int64)
+        return Calls(number, process, location, self.stream[number], self.event[number], self.callsite[number])
+
+    def _references(self) -> tuple[Ints, Ints]:
+        """Find the stream and the event that attributes of ENTER and EXIT of each call refer to; -1 none."""
+        c, store = self.calls, self.facts.store
+        stream, event = (np.full(c.enter.size, -1, np.int64) for _ in range(2))
+        table = store.definitions["attribute_definitions"].to_pydict()
+        n_locations, unknown = self.facts.n_locations, 0
+        location_type = VALUE_TYPES.index("location")
+        for result, endings in ((stream, STREAM_REFERENCES), (event, EVENT_REFERENCES)):
+            ids = [i for i, name in enumerate(table["name"]) if name.upper().endswith(endings)]
+            if not ids:
+                continue
+            for i in self.members.tolist():
+                low, high = c.start[i], c.start[i + 1]
+                if self.is_device[i] or low == high or not store.n_rows("attributes", i):
+                    continue
+                found = store.read("attributes", i, ["row", "attribute", "type", "value"])
+                mine = np.isin(found["attribute"], ids)
+                row, value = found["row"][mine], found["value"][mine].astype(np.int64)
+                if result is stream:
+                    known = (found["type"][mine] == location_type) & (value >= 0) & (value < n_locations)
+                    known[known] = self.is_device[value[known]]
+                    own = self.facts.process[i]
+                    known[known] = self.facts.process[value[known]] == own
+                    unknown += int((~known).sum())
+                    row, value = row[known], value[known]
+                for edge in (c.exit, c.enter):
+                    at, k = find_values(edge[low:high], row)
+                    result[low + at] = value[k]
+        self.count("references of calls to streams that do not exist in their process", unknown)
+        # what a call does inside of another one it does for the same stream (WAIT FOR COMMAND QUEUE in clFinish)
+        host = np.flatnonzero((self.what >= 0) & ~self.on_device)
+        call, is_enter, depth = nesting(c, host)
+        position = np.arange(call.size)
+        for level in range(2, int(depth.max(initial=0)) + 1):
+            around = call[np.maximum.accumulate(np.where(is_enter & (depth == level - 1), position, -1))]
+            inner = np.flatnonzero(is_enter & (depth == level))
+            some = inner[stream[call[inner]] < 0]
+            stream[call[some]] = stream[around[some]]
+        return stream, event
+
+    def innermost(self, kind: int) -> NDArray[np.bool_]:
+        """Say which calls of hosts are of a kind and hold none of it: of a library's function those of the driver
+        inside."""
+        mine = (self.what == kind) & ~self.on_device
+        call, is_enter, depth = nesting(self.calls, np.flatnonzero((self.what >= 0) & ~self.on_device))
+        position = np.arange(call.size)
+        holds = np.zeros(mine.size, bool)
+        for k in range(int(depth.max(initial=0)), 1, -1):
+            around = call[np.maximum.accumulate(np.where(is_enter & (depth == k - 1), position, -1))]
+            inner = np.flatnonzero(is_enter & (depth == k))
+            some = inner[(mine | holds)[call[inner]]]
+            holds[around[some]] = True
+        return mine & ~holds
+
+    def _callsites(self) -> Ints:
+        """Find the call site that a parameter inside of each launch or kernel names; -1 none."""
+        c, store = self.calls, self.facts.store
+        result = np.full(c.enter.size, -1, np.int64)
+        names = store.definitions["parameter_definitions"].column("name").to_pylist()
+        ids = [i for i, name in enumerate(names) if name == CALLSITE]
+        if not ids:
+            return result
+        candidates = np.flatnonzero(self.on_device | (self.what == LAUNCH))
+        for i in self.members.tolist():
+            if not store.n_rows("parameters", i):
+                continue
+            own = candidates[(candidates >= c.start[i]) & (candidates < c.start[i + 1])]
+            own = own[np.argsort(c.enter[own])]
+            found = store.read("parameters", i, ["row", "parameter", "value"])
+            mine = np.isin(found["parameter"], ids)
+            row, value = found["row"][mine], found["value"][mine]
+            at = np.searchsorted(c.enter[own], row) - 1
+            inside = at >= 0
+            at = own[at[inside]]
+            row, value = row[inside], value[inside]
+            held = (c.exit[at] < 0) | (row < c.exit[at])
+            result[at[held]] = value[held] & NEVER
+        return result
+
+    def attribute(self, name: str) -> Ints:
+        """Return the value of an integer attribute of the ENTER of each call instance; -1 none."""
+        c, store = self.calls, self.facts.store
+        result = np.full(c.enter.size, -1, np.int64)
+        names = store.definitions["attribute_definitions"].column("name").to_pylist()
+        ids = [i for i, n in enumerate(names) if n == name]
+        for i in self.members.tolist() if ids else ():
+            low, high = c.start[i], c.start[i + 1]
+            if low < high and store.n_rows("attributes", i):
+                found = store.read("attributes", i, ["row", "attribute", "value"])
+                mine = np.isin(found["attribute"], ids)
+                at, k = find_values(c.enter[low:high], found["row"][mine])
+                result[low + at] = found["value"][mine][k] & NEVER
+        return result
+
+    def correlated(self, number: Ints, process: Ints) -> tuple[NDArray[np.bool_], Ints]:
+        """Join kernels or copies with the calls of their process that have their correlation ID.
+
+        Returns
+        -------
+        has : (n,) bool
+            Whether a kernel or copy has such a number.
+        call : (n,) int64
+            The call; BEFORE where a piece of a trace lacks it, -1 where the trace does.
+        """
+        correlation = pick(self.correlation, number)
+        has = correlation >= 0
+        call = np.where(has & self.is_piece, BEFORE, -1)
+        hosts = np.flatnonzero((self.correlation >= 0) & ~self.on_device)
+        wanted = np.flatnonzero(has)
+        if hosts.size and wanted.size:
+            of_hosts = self.facts.process[self.calls.location[hosts]]
+            keys = combine(
+                np.concatenate([of_hosts, process[wanted]]).astype(np.int64),
+                np.concatenate([self.correlation[hosts], correlation[wanted]]),
+            )
+            at, k = find_values(keys[: hosts.size], keys[hosts.size :])
+            call[wanted[k]] = hosts[at]
+        return has, call
+
+
+def transfers_of(regions: Regions) -> NDArray[np.bool_]:
+    """Say which regions on streams are transfers; (n_regions,) bool."""
+    named = np.fromiter((TRANSFER.search(name) is not None for name in regions.lower), bool, len(regions))
+    found: NDArray[np.bool_] = (regions.role == "data_transfer") | named
+    return found
+
+
+def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_], Ints]:
+    """Put ENTERs and EXITs of some call instances in the order of the event table.
+
+    Parameters
+    ----------
+    chosen : (n_chosen,) int64
+        Numbers of call instances.
+
+    Returns
+    -------
+    call : (n,) int64
+        The instance of each event.
+    is_enter : (n,) bool
+    depth : (n,) int64
+        Of the instance: 1 for those that are in no other.
+    """
+    closed = chosen[calls.exit[chosen] >= 0]
+    call = np.concatenate([chosen, closed])
+    is_enter = np.arange(call.size) < chosen.size
+    row = np.concatenate([calls.enter[chosen], calls.exit[closed]])
+    order = np.argsort(row, kind="stable")
+    call, is_enter = call[order], is_enter[order]
+    location = calls.location[call]
+    level = np.cumsum(np.where(is_enter, 1, -1))
+    # what never ended at one location is no depth of the next
+    head = np.flatnonzero(np.append(True, location[1:] != location[:-1])[: call.size])
+    carried = np.append(0, level)[head]
+    level = level - np.repeat(carried, np.diff(np.append(head, call.size)))
+    return call, is_enter, np.where(is_enter, level, level + 1)
+
+
+def direction_of(name: str) -> int:
+    """Tell the direction of a copy from the lower-case name of its call or region."""
+    name = name.replace("_", "").replace("-", "")
+    if any(word in name for word in ("dtod", "devicetodevice", "peer", "memset")):
+        return WITHIN_DEVICES
+    if any(word in name for word in ("htod", "hosttodevice", "upload", "enqueuewrite", "todevice", "copyin")):
+        return TO_DEVICE
+    if any(word in name for word in ("dtoh", "devicetohost", "download", "enqueueread", "fromdevice", "copyout")):
+        return TO_HOST
+    return UNKNOWN
+
+
+def find_values(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Find where wanted values are; return positions in `values`, and in `wanted`."""
+    order = np.argsort(values, kind="stable")
+    at = np.minimum(np.searchsorted(values[order], wanted), values.size - 1)
+    found = values[order[at]] == wanted
+    return order[at[found]], np.flatnonzero(found)

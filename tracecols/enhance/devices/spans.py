@@ -1,0 +1,105 @@
+"""Spans of time: how much of it they cover, and which of them ends last."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import latest_before
+
+Ints = NDArray[np.int64]
+
+NEVER = np.iinfo(np.int64).max
+
+
+class Coverage:
+    """The union of intervals of each key, to ask how much of a time span it covers.
+
+    Parameters
+    ----------
+    key, begin, end : (n,) int64
+        Of every interval.
+    """
+
+    def __init__(self, key: Ints, begin: Ints, end: Ints) -> None:
+        order = np.lexsort((begin, key))
+        key, begin, end = key[order], begin[order], end[order]
+        reach = running_max(key, end)
+        head = np.append(True, key[1:] != key[:-1])[: key.size]
+        opens = head | np.append(True, begin[1:] > reach[:-1])[: key.size]
+        at = np.flatnonzero(opens)
+        self._key, self._begin = key[at], begin[at]
+        self._end = reach[np.append(at[1:], key.size) - 1] if at.size else at
+        length = self._end - self._begin
+        self._before = np.cumsum(length) - length
+
+    def until(self, key: Ints, time: Ints) -> Ints:
+        """Return the time covered before some times, up to a constant for each key; (n,) int64."""
+        at = latest_before(self._key, self._begin, key, time)
+        first = np.searchsorted(self._key, key)
+        base = np.append(self._before, 0)[first]
+        inside = pick(self._before, at, 0) + np.minimum(time, pick(self._end, at)) - pick(self._begin, at)
+        return np.where(at >= 0, inside, base)
+
+
+def covered(key: Ints, begin: Ints, end: Ints, n: int) -> Ints:
+    """Return how long the intervals of each key cover together, whatever they overlap; (n,) int64.
+
+    Parameters
+    ----------
+    key : (n_intervals,) int64
+        What each interval belongs to: 0 <= key < n.
+    begin, end : (n_intervals,) int64
+        Ticks; begin <= end.
+    n : int
+        Number of keys.
+    """
+    order = np.lexsort((begin, key))
+    key, begin, end = key[order], begin[order], end[order]
+    reach = running_max(key, end)
+    before = np.append(0, reach[:-1])[: key.size]
+    head = np.append(True, key[1:] != key[:-1])[: key.size]
+    new = np.where(head, end - begin, np.maximum(end - np.maximum(begin, before), 0))
+    result = np.zeros(n, np.int64)
+    np.add.at(result, key, new)
+    return result
+
+
+def running_max(group: Ints, values: Ints) -> Ints:
+    """Return the largest value so far in each group; equal groups are side by side. (n,) int64.
+
+    Parameters
+    ----------
+    group : (n,) int64
+        Group of each value.
+    values : (n,) int64
+    """
+    if not values.size:
+        return values
+    distinct, rank = np.unique(values, return_inverse=True)
+    number = np.cumsum(np.append(False, group[1:] != group[:-1]))
+    latest: Ints = np.maximum.accumulate(number * distinct.size + rank)
+    return distinct[latest - number * distinct.size]
+
+
+def latest_end(key: Ints, time: Ints, end: Ints, wanted_key: Ints, wanted_time: Ints) -> Ints:
+    """Find of the elements of a key with time < the wanted time the one that ends last; -1 if there is none.
+
+    Parameters
+    ----------
+    key : (n_elements,) int64
+        What each element belongs to: a location or a process.
+    time, end : (n_elements,) int64
+        Ticks by which it is chosen, and at which it ends.
+    wanted_key, wanted_time : (n,) int64
+        For what, and for which time in ticks, an element is wanted.
+    """
+    order = np.lexsort((np.arange(key.size), time, key))
+    key, time = key[order], time[order]
+    # numbers in the order of their ends
+    by_end = np.lexsort((order, end[order]))
+    rank = np.empty(order.size, np.int64)
+    rank[by_end] = np.arange(order.size)
+    longest = order[by_end[running_max(key, rank)]] if order.size else order
+    return pick(longest, latest_before(key, time, wanted_key, wanted_time - 1))

@@ -1,0 +1,244 @@
+"""Calls of hosts that wait for devices: what they wait for, and how long; and calls that let streams wait."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import combine, latest_before
+from tracecols.enhance.definitions.regions import COPY, WAIT
+from tracecols.enhance.devices.calls import BEFORE, Calls, DeviceCalls, nesting
+from tracecols.enhance.devices.spans import NEVER, latest_end
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.region_rules import called, is_in
+from tracecols.schema.compound import DEVICE_SYNCS
+
+Ints = NDArray[np.int64]
+
+TRUE = ("yes", "true", "1")
+"""Values of properties that hold."""
+
+PAIRS = 1 << 22
+"""Calls that wait, and streams each may wait for, that are looked at at once; some 100 B each."""
+
+STREAM_WAIT = ("process", "stream", "time")
+"""Of a call that lets a stream wait for an event of another one (cuStreamWaitEvent): its process, the stream that it
+refers to, -1 none, and its ENTER."""
+
+ASYNCHRONOUS = called("(?i:.*async.*)")
+"""Copies that are asked not to wait, whenever they return."""
+
+
+def sync_table(d: DeviceCalls, kernel: Columns, copy: Columns) -> CompoundTable:
+    """Find for every call that waits what was pending when it began and ended last."""
+    c = d.calls
+    host = np.flatnonzero((d.what >= 0) & ~d.on_device)
+    own_time, waits_inside = time_inside(d, host)
+    # the last copy of each call that returns only when it is over
+    done = np.full(c.enter.size, -NEVER)
+    asked = np.flatnonzero(copy.request >= 0)
+    np.maximum.at(done, copy.request[asked], copy.end[asked])
+    blocks = (d.what == COPY) & (done > -NEVER) & (c.exit_time >= done)
+    all_calls = d.of_kind(((d.what == WAIT) & ~waits_inside) | blocks)
+    known = np.flatnonzero(np.isin(all_calls.process, np.concatenate([kernel.process, copy.process])))
+    # in the order of the event table, which does not depend on what other processes do
+    calls = all_calls.at(known[np.argsort(c.enter[all_calls.number[known]])])
+    number = calls.number
+    enter, leave = c.enter_time[number], c.exit_time[number]
+    stream, limit, null_stream = scope_of(d, calls, enter)
+
+    acts = {n: np.concatenate([kernel[n], copy[n]]) for n in ("location", "process", "begin", "end", "row", "request")}
+    told = acts["request"] != -1
+    since = (
+        np.where(acts["request"] >= 0, c.enter_time[np.maximum(acts["request"], 0)], acts["begin"])
+        if c.enter.size
+        else acts["begin"]
+    )
+    since = np.where(acts["request"] == BEFORE, -NEVER, since)
+    cause = last_pending(d, acts, since, told, calls, stream, null_stream, limit)
+    begin = pick(acts["begin"], cause)
+    return CompoundTable(
+        DEVICE_SYNCS,
+        number.size,
+        {
+            "location": c.location[number],
+            "enter": c.enter[number],
+            "exit": c.exit[number],
+            "enter_time": enter,
+            "exit_time": leave,
+            "call_path": c.call_path[number],
+            "is_copy": d.what[number] != WAIT,
+            "stream": stream.astype(np.int32),
+            "own_time": own_time[number],
+            "cause": pick(acts["row"], cause),
+            "cause_location": pick(acts["location"], cause).astype(np.int32),
+            "cause_begin_time": begin,
+            "cause_end_time": pick(acts["end"], cause),
+            "wait_begin_time": np.where(cause >= 0, np.maximum(enter, begin), enter),
+        },
+    )
+
+
+def last_pending(
+    d: DeviceCalls,
+    acts: dict[str, Ints],
+    since: Ints,
+    told: NDArray[np.bool_],
+    calls: Calls,
+    stream: Ints,
+    null_stream: Ints,
+    limit: Ints,
+) -> Ints:
+    """Find for every call that waits the kernel or copy that was pending and ended last; -1 none.
+
+    A call that does not say for which stream it waits has returned when all it waits for was over. So what ended in
+    the call comes first; what ended later, on another device or in another queue, only where nothing else was
+    pending.
+
+    Parameters
+    ----------
+    acts : dict of str to (n_acts,) int64
+        Kernels and copies.
+    since : (n_acts,) int64
+        When each was asked for; its begin where that is not recorded.
+    told : (n_acts,) bool
+        Whether it is.
+    stream, null_stream : (n_calls,) int64
+        For which stream a call waits, -1 for several; and if these are those of one device with its null stream,
+        that one.
+    limit : (n_calls,) int64
+        Before when the work was asked for that it waits for.
+    """
+    c, members = d.calls, d.members
+    enter, leave = c.enter_time[calls.number], c.exit_time[calls.number]
+    streams = members[d.is_device[members]]
+    streams = streams[np.argsort(d.facts.process[streams], kind="stable")]
+    process = d.facts.process[streams].astype(np.int64)
+    first = np.searchsorted(process, calls.process)
+    n_streams = np.where(stream >= 0, 1, np.searchsorted(process, calls.process, "right") - first)
+    cause = np.full(stream.size, -1, np.int64)
+    size = max(1, PAIRS // int(n_streams.max(initial=1)))
+    for start in range(0, stream.size, size):
+        n = n_streams[start : start + size]
+        call = np.repeat(np.arange(start, start + n.size), n)
+        within = np.arange(call.size) - np.repeat(np.cumsum(n) - n, n)
+        candidate = np.where(
+            stream[call] >= 0, stream[call], streams[np.minimum(first[call] + within, streams.size - 1)]
+        )
+        null = null_stream[call]
+        waited = (null < 0) | is_blocking(d, candidate, null)
+        call, candidate = call[waited], candidate[waited]
+        act = np.full(call.size, -1, np.int64)
+        for mask, before in ((told, limit), (~told, leave)):
+            some = np.flatnonzero(mask)
+            found = latest_end(acts["location"][some], since[some], acts["end"][some], candidate, before[call])
+            found = pick(some, found)
+            later = (found >= 0) & (acts["end"][found] > enter[call])
+            later &= (act < 0) | (acts["end"][found] > acts["end"][act])
+            act[later] = found[later]
+        at = np.flatnonzero(act >= 0)
+        end = acts["end"][act[at]]
+        at = at[np.lexsort((acts["row"][act[at]], -end, end > leave[call[at]], call[at]))]
+        chosen = at[np.append(True, call[at][1:] != call[at][:-1])[: at.size]]
+        cause[call[chosen]] = act[chosen]
+    return cause
+
+
+def is_blocking(d: DeviceCalls, stream: Ints, null_stream: Ints) -> NDArray[np.bool_]:
+    """Say whether streams wait for the null stream of their device, and it for them."""
+    device = d.facts.locations.device
+    return (device[stream] == device[null_stream]) & ~streams_with(d, "nonblocking")[stream]
+
+
+def streams_with(d: DeviceCalls, word: str) -> NDArray[np.bool_]:
+    """Find the locations with a property in whose name a word is (hipNullStream, CUDA_NULL_STREAM,
+    hipStreamNonBlocking)."""
+    table = d.facts.store.definitions["properties"].to_pydict()
+    result = np.zeros(d.facts.n_locations, bool)
+    for of, row, name, value in zip(*(table[n] for n in ("table", "of", "name", "value")), strict=True):
+        if of == "locations" and word in name.lower().replace("_", "") and str(value).lower() in TRUE:
+            result[row] = True
+    return result
+
+
+def scope_of(d: DeviceCalls, calls: Calls, enter: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the stream a call waits for, -1 for several, before when the work was asked for that it waits for, and
+    a null stream.
+
+    Who waits for an event waits for what its stream was given before the event was recorded. Who waits for the null
+    stream waits for all streams of its device that block with it.
+    """
+    c, stream, limit = d.calls, calls.stream.copy(), enter.copy()
+    names = d.facts.regions.lower
+    records = np.fromiter(("eventrecord" in n for n in names), bool, len(names))
+    records &= d.facts.regions.device_call >= 0
+    recorded = d.of_kind(records[d.region] & (d.event >= 0))
+    of = np.flatnonzero((calls.event >= 0) & (stream < 0))
+    if of.size and recorded.number.size:
+        n = recorded.number.size
+        key = combine(
+            np.concatenate([recorded.process, calls.process[of]]), np.concatenate([recorded.event, calls.event[of]])
+        )
+        at = latest_before(key[:n], c.enter_time[recorded.number], key[n:], enter[of])
+        found = at >= 0
+        stream[of[found]] = recorded.stream[at[found]]
+        limit[of[found]] = c.enter_time[recorded.number[at[found]]]
+    is_null = (stream >= 0) & streams_with(d, "nullstream")[stream]
+    return np.where(is_null, -1, stream), limit, np.where(is_null, stream, -1)
+
+
+def list_stream_waits(d: DeviceCalls) -> Columns:
+    """List the calls that let streams wait for others (`STREAM_WAIT`)."""
+    names = d.facts.regions.lower
+    lets_wait = np.fromiter(("streamwaitevent" in n.replace("_", "") for n in names), bool, len(names))
+    lets_wait &= d.facts.regions.device_call >= 0
+    calls = d.of_kind(lets_wait[d.region])
+    time = d.calls.enter_time[calls.number]
+    return Columns(time.size, {"process": calls.process, "stream": calls.stream, "time": time})
+
+
+def time_inside(d: DeviceCalls, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return the time of calls without calls inside, and whether one of these waits; (n_calls,) each."""
+    c = d.calls
+    own_time = c.exit_time - c.enter_time
+    waits = np.zeros(c.enter.size, bool)
+    call, is_enter, depth = nesting(c, host)
+    number = np.arange(call.size)
+    spent = own_time.copy()
+    for k in range(2, int(depth.max(initial=0)) + 1):
+        last = np.maximum.accumulate(np.where(is_enter & (depth == k - 1), number, -1))
+        here = np.flatnonzero(is_enter & (depth == k))
+        parent = call[last[here]]
+        np.subtract.at(own_time, parent, spent[call[here]])
+        waits[parent[d.what[call[here]] == WAIT]] = True
+    return own_time, waits
+
+
+def waits_of_hosts(
+    facts: Facts, syncs: CompoundTable, copies: CompoundTable
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find for what calls wait, and how long: from the ENTER of the call to the end of the last operation that it waits
+    for, or of the call. A blocking copy that returns only when it is done waits for itself.
+
+    Parameters
+    ----------
+    syncs, copies : CompoundTable
+        `device_syncs` and `copies`.
+
+    Returns
+    -------
+    row : (n_syncs,) int64
+        The event that begins the operation; -1 none.
+    wait : (n_syncs,) int64
+        Ticks.
+    """
+    row, end = syncs.cause.copy(), np.where(syncs.cause >= 0, syncs.cause_end_time, syncs.enter_time)
+    is_own = (copies.copy_enter >= 0) & (copies.copy_exit_time >= copies.end_time)
+    at = np.flatnonzero(is_own)
+    of = pick(at, latest_before(copies.copy_enter[at], copies.end_time[at], syncs.enter, syncs.exit_time))
+    later = (of >= 0) & syncs.is_copy & (pick(copies.end_time, of) > end)
+    row, end = np.where(later, pick(copies.event, of), row), np.where(later, pick(copies.end_time, of), end)
+    wait = np.minimum(np.minimum(syncs.exit_time, end) - syncs.enter_time, syncs.own_time)
+    row[syncs.is_copy & is_in(facts, syncs.call_path, ASYNCHRONOUS)] = -1
+    return row, np.where(row >= 0, np.maximum(wait, 0), 0)

@@ -1,0 +1,35 @@
+"""How much memory a command or a method may take, as callers say it."""
+
+from __future__ import annotations
+
+from tracecols.given.arguments import is_whole_number, show
+from tracecols.given.quantities import in_bytes, in_words
+
+LEAST = 400_000_000
+"""Bytes with which an analysis can be made: interpreter, libraries and compiled kernels take up to 260 MB, and each
+thread needs buffers for a batch of events."""
+
+
+def as_memory(given: object) -> int | None:
+    """Return an amount of memory in bytes; None stays.
+
+    Parameters
+    ----------
+    given : str or int, optional
+        A size with its unit, such as `4GB` or `512MiB`, or a number of bytes.
+
+    Raises
+    ------
+    ValueError
+        If it is no size, or no analysis can be made with so little.
+    """
+    if given is None:
+        return None
+    found = int(given) if is_whole_number(given) else in_bytes(given) if isinstance(given, str) else None
+    if found is None:
+        raise ValueError(f"{show(given)} is no amount of memory such as 4GB or 512MiB, with a capital B")
+    if found < LEAST:
+        raise ValueError(
+            f"{show(given)} is too little memory for an analysis: give {in_words(LEAST, 'bytes')} at least"
+        )
+    return found

@@ -1,0 +1,99 @@
+"""Tables in the terminal that are no wider than it is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tracecols.enhance.scan.paths import fitted
+
+BETWEEN = 3
+"""Columns of the terminal between two columns of a table."""
+
+READABLE, NARROW = 36, 16
+"""Columns that a text has if columns can be left out for that, and that it has at least, when a table is made
+narrower."""
+
+TITLE = 11
+"""Columns to which titles of numbers are shortened, at most."""
+
+
+def middle_out(text: str, width: int) -> str:
+    """Leave out the middle of a text that is too long."""
+    if len(text) <= width:
+        return text
+    tail = max((width - 3) // 2, 0)
+    return f"{text[: max(width - 3 - tail, 0)]}...{text[len(text) - tail :]}"[:width]
+
+
+class TextTable:
+    """A table without lines whose cells are plain text; columns whose title begins with < are texts, flush left, the
+    others numbers.
+
+    Rich reads markup in strings, and names of regions and files may look like it. Numbers are never cut. If the table
+    is too wide, columns are left out first, then titles of columns and texts are shortened.
+
+    Parameters
+    ----------
+    *columns : str
+        Titles.
+    width : int, optional
+        Columns of the terminal that the table may take; by default as many as it needs.
+    spare : tuple of int
+        Numbers of the columns that may be left out, the first one first.
+    """
+
+    def __init__(self, *columns: str, width: int | None = None, spare: tuple[int, ...] = ()) -> None:
+        self.titles = [title.removeprefix("<") for title in columns]
+        self.is_text = [title.startswith("<") for title in columns]
+        self.width, self.spare = width, spare
+        self.rows: list[list[Text]] = []
+
+    def add(self, *cells: str | Text) -> None:
+        """Add a row."""
+        self.rows.append([Text(cell) if isinstance(cell, str) else cell for cell in cells])
+
+    def _cells_width(self, column: int) -> int:
+        return max((row[column].cell_len for row in self.rows), default=0)
+
+    def fitting(self) -> dict[int, int]:
+        """Return the columns that are shown, each with its width."""
+        widths = {i: max(Text(title).cell_len, self._cells_width(i)) for i, title in enumerate(self.titles)}
+        if self.width is None:
+            return widths
+
+        def excess() -> int:
+            assert self.width is not None
+            return sum(widths.values()) + BETWEEN * (len(widths) - 1) - self.width
+
+        for i in self.spare:
+            hidden = sum(max(w - READABLE, 0) for i, w in widths.items() if self.is_text[i])
+            if excess() - hidden > 0:
+                del widths[i]
+        for i in [i for i in widths if not self.is_text[i]]:
+            widths[i] -= max(min(excess(), widths[i] - max(self._cells_width(i), min(widths[i], TITLE))), 0)
+        # the longest text first: a call path is read from its ends
+        for i in sorted((i for i in widths if self.is_text[i]), key=lambda i: -widths[i]):
+            widths[i] -= max(min(excess(), widths[i] - NARROW), 0)
+        return widths
+
+    def __rich__(self) -> RenderableType:
+        """Return the table as it is printed."""
+        widths = self.fitting()
+        made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="dim")
+        for i, width in widths.items():
+            side: Literal["left", "right"] = "left" if self.is_text[i] else "right"
+            made.add_column(Text(middle_out(self.titles[i], width)), justify=side, no_wrap=True, overflow="crop")
+        for row in self.rows:
+            made.add_row(*(self._cell(row[i], i, width) for i, width in widths.items()))
+        return made
+
+    def _cell(self, cell: Text, column: int, width: int) -> Text:
+        """Return a cell that fits into its column: texts are shortened, numbers are not."""
+        if not self.is_text[column] or cell.cell_len <= width:
+            return cell
+        return Text(fitted(cell.plain, width), cell.style)
