@@ -331,7 +331,7 @@ class Computing:
             who, _ = self._outliers(w)
             others = w.total[~np.isin(w.who, who)].mean()
             who = who if who.size and w.total[np.isin(w.who, who)].mean() > CLEARLY * others else who[:0]
-        elif np.unique(self.process[self.scenarios.graph.nodes.location]).size == 1:
+        elif np.unique(self.process[self.scenarios.locations]).size == 1:
             # the only master there is
             who = who[:0]
         return Cause("serial", w.call_path, who, change)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.findings.cause import Cause
+from tracecols.findings.cause import Cause, tried
 from tracecols.findings.scenarios import RUN_TIME, Scenarios
 
 EVENT = 1e-7
@@ -37,7 +37,6 @@ def of_measurement(s: Scenarios) -> list[Cause]:
     if not of.size:
         return []
     change = s.less_computation(*_recording(s, path[of], profile.location[of], profile.visits[of]))
-    gain = s.gain(change)
     worst = np.flatnonzero(is_tiny)[np.argsort(-visits[is_tiny], kind="stable")]
     first = int(worst[0])
     by_path = np.bincount(path[of], profile.visits[of] * (region[path[of]] == first))
@@ -47,7 +46,7 @@ def of_measurement(s: Scenarios) -> list[Cause]:
         "events_per_second": float(2 * visits[worst].sum() / max(c.ticks.sum() / resolution, 1 / resolution)),
         "more": [str(name) for name in model.regions.name[worst[1:4]]],
     }
-    return [Cause("measurement", int(by_path.argmax()), np.zeros(0, np.int64), change, gain, evidence=evidence)]
+    return tried(s, [Cause("measurement", int(by_path.argmax()), np.zeros(0, np.int64), change, evidence=evidence)])
 
 
 def _recording(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import combine, occurrence
 from tracecols.enhance.scan.region_rules import named
-from tracecols.findings.cause import Cause
+from tracecols.findings.cause import Cause, tried
 from tracecols.findings.overheads import largest, message_edges
 from tracecols.findings.scenarios import Change, Scenarios
 
@@ -27,20 +27,18 @@ def of_order(s: Scenarios) -> list[Cause]:
     edge = edge[receives[s.graph.edges.head[edge]]]
     heads = s.graph.edges.head[edge].astype(np.int64)
     edge = edge[np.bincount(heads, minlength=n)[heads] == 1]
+    heads = s.distinct(heads)
     found = []
-    receiving = s.distinct(heads)
-    for where, of in largest(s, receiving, s.recorded_losses[receiving]):
+    for where, of in largest(s, heads, s.recorded_losses[heads]):
         mine = edge[np.isin(s.graph.edges.head[edge], of)]
         moved, to = _in_order_of_sending(s, mine)
-        if not moved.size:
-            continue
-        change = Change(moved=moved, to=to)
-        gain = s.gain(change)
-        if gain > 0:
+        if moved.size:
             who = np.unique(nodes.location[to]).astype(np.int64)
             evidence = {"n_moved": int(moved.size), "n_received": int(mine.size)}
-            found.append(Cause("order", where, who if who.size == 1 else who[:0], change, gain, evidence=evidence))
-    return found
+            found.append(
+                Cause("order", where, who if who.size == 1 else who[:0], Change(moved=moved, to=to), evidence=evidence)
+            )
+    return tried(s, found)
 
 
 def _in_order_of_sending(s: Scenarios, edge: Rows) -> tuple[Rows, Rows]:

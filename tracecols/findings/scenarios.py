@@ -176,19 +176,20 @@ class Scenarios:
     def gains(self, changes: Sequence[Change], besides: Sequence[Change] = ()) -> list[int]:
         """Return by how many ticks each of some changes makes the run shorter, perhaps after others: several in one
         sweep."""
-        together = [i for i, c in enumerate(changes) if not c.moved.size]
-        tried = [changes[i] for i in together] + ([Change()] if besides else [])
-        runtimes = self._runtimes(tried, besides)
-        before = runtimes.pop() if besides else self.runtime
-        found = dict(zip(together, runtimes, strict=True))
-        # edges that lead elsewhere are a graph of their own
-        for i in sorted({*range(len(changes))} - found.keys()):
-            found[i] = self.replay.runtime(self.sweep([*besides, changes[i]]))
-        return [before - found[i] for i in range(len(changes))]
+        tried = [*changes, Change()] if besides else [*changes]
+        in_order = [c for c in tried if not c.moved.size]
+        runtimes = self._runtimes(in_order, besides)
+        # those with edges that lead elsewhere have graphs of their own
+        runtimes += [self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to)])[0] for c in tried if c.moved.size]
+        by_change = dict(zip([*map(id, in_order), *(id(c) for c in tried if c.moved.size)], runtimes, strict=True))
+        before = by_change[id(tried[-1])] if besides else self.runtime
+        return [before - by_change[id(c)] for c in changes]
 
     def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
-        """Return the runtimes after others and each of some changes that move no edges: several in one sweep."""
-        graph, (weight, lag) = self._ordered(besides), self._changed(besides)
+        """Return the runtimes after each of some changes, which move no edges, and after others: several in one
+        sweep."""
+        graph = self._ordered(besides)
+        weight, lag = self._changed(besides)
         runtimes: list[int] = []
         for some in bounded(np.array([c.node.size for c in changes], np.int64), MOST_NODES * weight.size):
             for at in range(some.start, some.stop, maxplus.LANES):
