@@ -15,8 +15,8 @@ import tracecols
 from benchmarks import generate
 from benchmarks.programs import source as programs
 from benchmarks.programs.script import grid
-from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.conversion import write_store
+from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.store import Store
 from tracecols.store.outputs import folder_output
 

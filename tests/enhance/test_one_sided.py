@@ -8,8 +8,8 @@ from collections import defaultdict
 import pytest
 
 import tracecols
-from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.schema import NAMES
+from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 
 
 def seconds(cube, name):

@@ -15,13 +15,13 @@ import pytest
 from support.random_programs import RandomProgram
 
 import tracecols
-from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.conversion import write_store
 from tracecols.converters.otf2.write import write_archive
 from tracecols.enhance.definitions.locations import PIECE_NUMBERS
 from tracecols.enhance.scan.numbering import Numbering
 from tracecols.errors import StoreError
 from tracecols.model.model import enhance as enhance_store
+from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.search.cube import analyze_model
 from tracecols.slices.numbering import LEFT_OUT
 from tracecols.slices.opened import open_slice
