@@ -247,7 +247,7 @@ def test_slices_of_streams__end_where_the_next_begins_but_no_collective_operatio
 
 def waits(trace):
     """Return the waits at operations of all with all by rank, in us."""
-    found = trace.matches("nccl_wait_nxn")
+    found = trace.matches("nccl_wait_nxn", raw=True)
     return {int(r): round(s / 1000) for r, s in found.groupby("rank").severity.sum().items()} if len(found) else {}
 
 
@@ -524,7 +524,7 @@ def test_dlrm__waits_are_those_of_two_other_programs(shared_traces, tmp_path):
     expected = json.loads((folder / "expected.json").read_text())
     with convert(tmp_path, tmp_path / "dlrm_kineto") as trace:
         members = trace.collective_members
-        found = trace.matches("nccl_wait_nxn")
+        found = trace.matches("nccl_wait_nxn", raw=True)
         assert waits(trace) == dict(enumerate(expected["wait_per_rank"]))
         assert found.severity.sum() == 46843000
         assert (members.end_time - members.begin_time).sum() == 1000 * expected["kernel_time"]

@@ -84,11 +84,8 @@ def test_delays__are_those_of_some_wait():
     assert {kind for kind in DELAY_IDS.values() if not any(delay.startswith(kind) for delay in named)} == set()
 
 
-WITHOUT_CAUSE = {
-    "omp_ordered", "omp_taskwait", "nccl_latesender", "nccl_latereceiver", "nccl_latebroadcast", "nccl_earlyreduce",
-}  # fmt: skip
-"""Waits that are the time of regions, as no event says for whom is waited, and those in messages and rooted operations
-of NCCL, whose chains are not followed (docs/root-causes.md, Devices)."""
+WITHOUT_CAUSE = {"omp_ordered", "omp_taskwait"}
+"""Waits that are the time of regions: no event says for whom is waited."""
 
 
 def test_waits__are_charged_to_who_causes_them():

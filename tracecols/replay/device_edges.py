@@ -23,8 +23,10 @@ def add_device_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[s
     """
     n_unknown = _without_launch(model)
     for table, launch, begin in ((model.kernels, "launch_enter", "enter"), (model.copies, "copy_enter", "event")):
-        tail = nodes.at(table[launch])
-        found.add_in_order(tail, nodes.at(table[begin]), nodes.time)
+        tail, head = nodes.at(table[launch]), nodes.at(table[begin])
+        found.add_in_order(tail, head, nodes.time)
+        # an operation begins when it is asked for, also where nobody waits
+        nodes.mark[head[(tail >= 0) & (head >= 0)]] |= BEGUN
     depends = model.get("device_operations").dependencies
     for stream in np.unique(depends.location).tolist():
         at = np.flatnonzero(depends.location == stream)

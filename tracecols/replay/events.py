@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,3 +209,23 @@ def positions(events: LocationEvents, factor: NDArray[np.float64] | None) -> NDA
         return since
     duration = np.diff(since) * np.append(factor, 1.0)[events.call_path[:-1]]
     return np.concatenate([[0.0], np.cumsum(duration)])
+
+
+def without_waiting_in(computation: Computation, waits: NDArray[np.bool_], weight: NDArray[np.int64]) -> Computation:
+    """Return computation without what kernels that communicate wait for those of other ranks.
+
+    Parameters
+    ----------
+    waits : (n_call_paths,) bool
+        Call paths of such kernels, which are computation of their streams otherwise.
+    weight : (n_nodes,) int64
+        Ticks before each node beyond waiting.
+    """
+    c = computation
+    node, mine = c.node, np.flatnonzero(waits[c.call_path])
+    waited = np.maximum(np.bincount(node, c.ticks, weight.size).astype(np.int64) - weight, 0)
+    ticks, of = c.ticks.copy(), node[mine]
+    before = np.cumsum(ticks[mine]) - ticks[mine]
+    first = np.searchsorted(of, of)
+    ticks[mine] -= np.clip(waited[of] - (before - before[first]), 0, ticks[mine])
+    return replace(c, ticks=ticks)

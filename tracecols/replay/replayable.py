@@ -10,7 +10,7 @@ from tracecols.kernels.maxplus import BEGINS, ENDS
 from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.conventions import AS_RECORDED, Conventions, with_conventions
-from tracecols.replay.events import Computation, find_computation
+from tracecols.replay.events import Computation, find_computation, without_waiting_in
 from tracecols.replay.graph import Graph, GraphBuilder, find_graph
 from tracecols.replay.nodes import Nodes
 from tracecols.search.choice import choose
@@ -72,7 +72,14 @@ class Replayable:
     def computation(self) -> Computation:
         """The computation before each node, by call path."""
         found = self._found
-        return found.computation if found.with_computation else find_computation(self.model, found.nodes)
+        computation = found.computation if found.with_computation else find_computation(self.model, found.nodes)
+        paths = self.call_paths
+        waits = (self.model.regions.paradigm == "nccl")[paths.region]
+        return (
+            without_waiting_in(computation, waits, self.graph.weight[: len(found.nodes)])
+            if waits.any()
+            else computation
+        )
 
     def computation_of(self, call_paths: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the ticks of computation on some call paths by location; (n_locations,) float64."""
