@@ -21,7 +21,7 @@ BAD_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a damaged gzip'ed file raises."""
 
 
-def scratch(n: int, dtype: Any, in_memory: int = IN_MEMORY) -> NDArray[Any]:
+def scratch(n: int, dtype: Any, in_memory: int | None = None) -> NDArray[Any]:
     """Make an array, mapped to a temporary file if it has more bytes than are held in memory.
 
     Raises
@@ -30,7 +30,7 @@ def scratch(n: int, dtype: Any, in_memory: int = IN_MEMORY) -> NDArray[Any]:
         If there is no room for the file.
     """
     size = n * np.dtype(dtype).itemsize
-    if size <= in_memory:
+    if size <= (IN_MEMORY if in_memory is None else in_memory):
         return np.empty(n, dtype)
     with temporary_file() as file:
         try:
