@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from tracecols.kernels import ahead
-from tracecols.kernels.cache import KernelCache
+from tracecols.kernels.kernel import Kernel
+from tracecols.kernels.kinds import Kind
 from tracecols.work.jobs import n_jobs
 
 
@@ -30,20 +31,19 @@ def called(archive: Path) -> list[list[Any]]:
     import tracecols
 
     found: list[list[Any]] = []
-    load = KernelCache.load_overload
+    prepare = Kernel.prepare
 
-    def noted(self: Any, signature: Any, context: Any) -> Any:
-        kernel = self._py_func
+    def noted(kernel: Kernel, kinds: tuple[Kind, ...]) -> Any:
         if kernel.__module__.startswith("tracecols.kernels."):
-            found.append([kernel.__module__, kernel.__name__, [ahead.described(t) for t in signature]])
-        return load(self, signature, context)
+            found.append([kernel.__module__, kernel.__name__, kinds])
+        return prepare(kernel, kinds)
 
-    KernelCache.load_overload = noted
+    Kernel.prepare = noted  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as folder:
             tracecols.open(tracecols.convert(archive, Path(folder) / "a.trace")).analyze()
     finally:
-        KernelCache.load_overload = load
+        Kernel.prepare = prepare  # type: ignore[method-assign]
     return found
 
 

@@ -13,181 +13,13 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from tracecols.converters.base import Clock
+from benchmarks.bottlenecks import BOTTLENECKS, Make, built
+from benchmarks.rare import RARE
+from benchmarks.world import ANY, PTHREADS, Built, Truth, World, processes
 from tracecols.schema import EventKind as K
-from tracecols.testing import Location, Program
-
-ANY = -2
-"""Of a rank or thread: whoever is named."""
-
-PTHREADS = 7
-"""Number of the paradigm of POSIX threads."""
-
-
-class Timed(Program):
-    """A program whose clock ticks once a microsecond, or more often.
-
-    Attributes
-    ----------
-    resolution : int
-        Ticks a second.
-    """
-
-    resolution = 10**6
-
-    @property
-    def clock(self) -> Clock:
-        """From 0 to the last event."""
-        return Clock(self.resolution, 0, max((one.events[-1][0] for one in self.locations if one.events), default=0))
-
-
-@dataclass
-class Truth:
-    """What the first finding has to say.
-
-    Attributes
-    ----------
-    regions : tuple of str
-        One of them is its region.
-    rank, thread : int
-        Who causes it; -1 nobody in particular, `ANY` whoever.
-    lost : int
-        Ticks by which the run would be shorter without it, about; 0 if that is not known.
-    """
-
-    regions: tuple[str, ...]
-    rank: int = -1
-    thread: int = ANY
-    lost: int = 0
-
-
-class World:
-    """Processes that are between start and end of MPI, and the time of each of their threads.
-
-    Attributes
-    ----------
-    now : list of list of int
-        By rank and thread.
-    """
-
-    def __init__(self, rng: random.Random, ranks: int, threads: int = 1, noise: float = 0.1) -> None:
-        self.rng, self.ranks, self.threads, self.noise = rng, ranks, threads, noise
-        self.program: Timed = Timed(ranks, threads)
-        self.now = [[0] * threads for _ in range(ranks)]
-        self.orders = 0
-        for r in range(ranks):
-            self.at(r).enter(0, "_start").enter(1 + r, "main")
-            self.now[r][0] = 2 + r
-            if ranks > 1:
-                self.at(r).enter(2 + r, "MPI_Init")
-        if ranks > 1:
-            self.meet(200, lambda r, t: self.at(r).leave(t))
-
-    def at(self, rank: int, thread: int = 0) -> Location:
-        """Return the location that records a thread."""
-        return self.program.locations[rank * self.threads + thread]
-
-    def noisy(self, ticks: float) -> int:
-        """Return a time with noise."""
-        return max(int(ticks * (1 + self.noise * (self.rng.random() - 0.5))), 1)
-
-    def work(self, rank: int, region: str, ticks: float, thread: int = 0) -> None:
-        """Compute."""
-        t = self.now[rank][thread]
-        self.now[rank][thread] = t + self.noisy(ticks)
-        self.at(rank, thread).enter(t, region).leave(self.now[rank][thread])
-
-    def open(self, region: str, ranks: Sequence[int] | None = None) -> None:
-        """Enter a region on masters."""
-        for r in range(self.ranks) if ranks is None else ranks:
-            self.at(r).enter(self.now[r][0], region)
-
-    def close(self, ranks: Sequence[int] | None = None) -> None:
-        """Leave it."""
-        for r in range(self.ranks) if ranks is None else ranks:
-            self.at(r).leave(self.now[r][0])
-
-    def meet(self, cost: int, then: Callable[[int, int], Any]) -> None:
-        """Let all masters wait for each other."""
-        last = max(now[0] for now in self.now)
-        for r in range(self.ranks):
-            self.now[r][0] = last + cost + self.rng.randrange(3)
-            then(r, self.now[r][0])
-
-    def collective(self, name: str, op: str, size: int = 8, cost: int = 10) -> None:
-        """All processes take part in an operation for which all wait."""
-        for r in range(self.ranks):
-            self.at(r).enter(self.now[r][0], name).begin_collective(self.now[r][0])
-        self.meet(cost, lambda r, t: self.at(r).end_collective(t, op, sent=size, received=size).leave(t))
-
-    def barrier(self) -> None:
-        """All processes wait for each other."""
-        self.collective("MPI_Barrier", "barrier", 0)
-
-    def allreduce(self) -> None:
-        """All processes reduce to all."""
-        self.collective("MPI_Allreduce", "allreduce")
-
-    def message(self, source: int, to: int, length: int = 8, tag: int = 0, cost: int = 5, ready: bool = False) -> None:
-        """Send a message; with `ready` the sender waits until it is received."""
-        t, u = self.now[source][0], self.now[to][0]
-        sent = (max(t, u) if ready else t) + cost
-        self.at(source).enter(t, "MPI_Ssend" if ready else "MPI_Send").send(t, to, tag=tag, length=length).leave(sent)
-        arrives = max(t, u) + cost
-        self.at(to).enter(u, "MPI_Recv").receive(arrives, source, tag=tag, length=length).leave(arrives)
-        self.now[source][0], self.now[to][0] = sent, arrives
-
-    def parallel(self, rank: int, line: int, body: Callable[[int], None], overhead: int = 3) -> None:
-        """Execute a parallel region on the threads of a process."""
-        master, t = self.at(rank), self.now[rank][0]
-        master.fork(t)
-        for i in range(self.threads):
-            self.now[rank][i] = t + overhead + i
-            one = self.at(rank, i).begin_team(self.now[rank][i])
-            one.enter(self.now[rank][i], f"!$omp parallel @solver.c:{line}")
-            body(i)
-            one.enter(self.now[rank][i], f"!$omp implicit barrier @solver.c:{line}")
-        last = max(self.now[rank]) + 1
-        for i in range(self.threads):
-            self.at(rank, i).leave(last).leave(last).end_team(last)
-            self.now[rank][i] = last
-        self.now[rank][0] = last + overhead
-        master.join(last + overhead)
-
-    def locked(self, rank: int, wanted: dict[int, int], region: str, ticks: float, line: int) -> None:
-        """Let threads that want a critical section at some times execute it one after the other."""
-        free = 0
-        for i in sorted(wanted, key=lambda i: wanted[i]):
-            one = self.at(rank, i).enter(wanted[i], f"!$omp critical @solver.c:{line}")
-            begin = max(free, wanted[i] + 1)
-            self.orders += 1
-            one.acquire(begin, 1, self.orders).enter(begin, f"!$omp critical sblock @solver.c:{line}")
-            self.now[rank][i] = begin
-            self.work(rank, region, ticks, i)
-            end = self.now[rank][i]
-            one.leave(end).release(end + 1, 1, self.orders).leave(end + 1)
-            self.now[rank][i], free = end + 1, end + 2
-
-    def done(self) -> Program:
-        """End all processes."""
-        if self.ranks > 1:
-            self.open("MPI_Finalize")
-            self.meet(50, lambda r, t: self.at(r).leave(t))
-        for r in range(self.ranks):
-            self.at(r).leave(self.now[r][0]).leave(self.now[r][0] + 1)
-        return self.program
-
-
-Built = tuple[Program, Truth]
-
-
-def processes(rng: random.Random, least: int = 2) -> int:
-    """Draw a number of processes."""
-    return rng.choice([n for n in (2, 3, 4, 5, 6, 8) if n >= least])
 
 
 def slow_rank(rng: random.Random) -> Built:
@@ -224,7 +56,8 @@ def slow_thread(rng: random.Random) -> Built:
     for _ in range(n):
         w.open("relax")
         for r in range(w.ranks):
-            w.parallel(r, 12, lambda i, r=r: w.work(r, "relax_rows", 3000 * (2 if (r, i) == (rank, thread) else 1), i))
+            ticks = [3000 * (2 if (r, i) == (rank, thread) else 1) for i in range(w.threads)]
+            w.divided(r, 12, "relax_rows", ticks)
         w.close()
         if w.ranks > 1:
             w.allreduce()
@@ -268,11 +101,12 @@ def serial_section(rng: random.Random) -> Built:
             w.work(r, "sort_cells", 2500)
         w.open("forces")
         for r in range(w.ranks):
-            w.parallel(r, 40, lambda i, r=r: w.work(r, "pair_forces", 2000, i))
+            w.divided(r, 40, "pair_forces", [2000] * w.threads)
         w.close()
         if w.ranks > 1:
             w.allreduce()
-    return w.done(), Truth(("sort_cells",), thread=0, lost=int(n * 2500 * (1 - 1 / w.threads)))
+    rank = 0 if w.ranks == 1 else -1
+    return w.done(), Truth(("sort_cells",), rank, 0, int(n * 2500 * (1 - 1 / w.threads)))
 
 
 def critical_section(rng: random.Random) -> Built:
@@ -425,7 +259,7 @@ def small_regions(rng: random.Random) -> Built:
         w.work(0, "boundary", 40)
         w.open("sweep_lines")
         for _ in range(60):
-            w.parallel(0, 80, lambda i: w.work(0, "line", 3, i), overhead=15)
+            w.divided(0, 80, "line", [3] * w.threads, overhead=15)
         w.close()
     return w.done(), Truth(("sweep_lines", "line"))
 
@@ -611,6 +445,9 @@ KINDS: dict[str, Callable[[random.Random], Built]] = {
 }  # fmt: skip
 """By name what makes a program of the kind."""
 
+MADE_TWICE: dict[str, Make] = BOTTLENECKS | RARE
+"""The same of programs that are made with and without their bottleneck."""
+
 
 @dataclass
 class Outcome:
@@ -626,7 +463,8 @@ class Outcome:
 
 def try_program(kind: str, seed: int) -> Outcome:
     """Make a program of a kind and compare its first finding with what is wrong in it."""
-    program, truth = KINDS[kind](random.Random(f"{kind} {seed}"))
+    of = f"{kind} {seed}"
+    program, truth = KINDS[kind](random.Random(of)) if kind in KINDS else built(MADE_TWICE[kind], of)
     with program.trace() as trace:
         findings = trace.analyze().diagnosis().findings
     if not findings:
@@ -643,12 +481,12 @@ def try_program(kind: str, seed: int) -> Outcome:
 def main() -> None:
     """Try programs, print those whose bottleneck is not named, and a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", nargs="*", choices=[*KINDS, []], help="all by default")
+    parser.add_argument("kind", nargs="*", choices=[*KINDS, *MADE_TWICE, []], help="all by default")
     parser.add_argument("--programs", type=int, default=10)
     given = parser.parse_args()
     print("| bottleneck | programs | first finding right | gain within a third |")
     print("|---|---:|---:|---:|")
-    for kind in given.kind or KINDS:
+    for kind in given.kind or (*KINDS, *MADE_TWICE):
         found = [try_program(kind, seed) for seed in range(given.programs)]
         for seed, one in enumerate(found):
             if not one.is_right:

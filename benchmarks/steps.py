@@ -37,6 +37,8 @@ from tracecols.model.table_writer import write_tables
 from tracecols.patterns.registry import FAMILIES
 from tracecols.replay.graph import find_graph
 from tracecols.schema import EVENTS
+from tracecols.schema.properties import ROOT_CAUSES
+from tracecols.search.choice import declared_for, trees_of, without
 from tracecols.search.cube import analyze_model
 from tracecols.severity import SeverityCube
 from tracecols.store import Store
@@ -263,6 +265,13 @@ def _analyze(subject: Subject, **more: Any) -> Run:
     return lambda: _n_cells(subject.trace(jobs=subject.jobs).analyze(subject.conventions, **more))
 
 
+def _analyze_without_replay(subject: Subject, causes: bool) -> Run:
+    """Search for all properties by name, with or without root causes: what is asked for by name is not replayed."""
+    declared = declared_for(subject.model(subject.jobs), subject.conventions, ())
+    searched = declared if causes else without(declared, trees_of(declared, ROOT_CAUSES))
+    return _analyze(subject, properties=[p.id for p in searched])
+
+
 def _analyze_archive(subject: Subject) -> Run:
     """Go from an archive to severities."""
     return lambda: _n_cells(open_trace(subject.convert(subject.jobs), jobs=subject.jobs).analyze(subject.conventions))
@@ -411,7 +420,8 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("scan_threads", "analysis", "scan, all threads", lambda s: partial(s.model, s.jobs), {}),
     ("patterns", "analysis", "compound tables and patterns, one thread", _search, SERIES),
     ("analyze", "analysis", "analyze a store, all threads", _analyze, SERIES),
-    ("analyze_waits", "analysis", "the same without root causes", lambda s: _analyze(s, properties=["time"]), SERIES),
+    ("analyze_causes", "analysis", "the same without replay", partial(_analyze_without_replay, causes=True), SERIES),
+    ("analyze_waits", "analysis", "wait states without root causes", partial(_analyze_without_replay, causes=False), SERIES),
     ("analyze_workers", "analysis", "analyze a store, two worker processes", _analyze_with_workers, {"package": "distributed"}),
     ("analyze_archive", "analysis", "archive to severities, all threads", _analyze_archive, SERIES | ARCHIVE),
     ("command", "analysis", "the command tracecols analyze ARCHIVE", _command, ARCHIVE),

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from benchmarks.readers import report_speed
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -54,16 +55,4 @@ WAYS = {"scan": _scan, "read": lambda path: lambda: Recording(path), "json": _js
 
 @pytest.mark.parametrize("way", WAYS)
 def test_text(benchmark, trace, way):
-    run = WAYS[way](trace)
-    run()
-    seconds = []
-
-    def timed():
-        begin = time.process_time()
-        run()
-        seconds.append(time.process_time() - begin)
-
-    benchmark.pedantic(timed, rounds=3)
-    speed = trace.stat().st_size / 1e6 / min(seconds)
-    benchmark.extra_info["MB/s"] = round(speed)
-    print(f"\n{way}: {speed:.0f} MB/s, {trace.stat().st_size / 1e6:.0f} MB")
+    report_speed(benchmark, way, WAYS[way](trace), trace.stat().st_size / 1e6, "MB")

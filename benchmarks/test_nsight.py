@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from benchmarks.readers import report_speed
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -70,16 +71,4 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_rows(benchmark, export, way):
-    run = WAYS[way](export)
-    run()
-    seconds = []
-
-    def timed():
-        begin = time.process_time()
-        run()
-        seconds.append(time.process_time() - begin)
-
-    benchmark.pedantic(timed, rounds=3)
-    rows = 10 * STEPS
-    benchmark.extra_info["rows/s"] = round(rows / min(seconds))
-    print(f"\n{way}: {rows / min(seconds) / 1e6:.2f} million rows/s of {rows:,}")
+    report_speed(benchmark, way, WAYS[way](export), 10 * STEPS / 1e6, "million rows")

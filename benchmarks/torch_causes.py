@@ -1,7 +1,8 @@
 """Whether the rank and the call path that make all others wait are named in real trainings with PyTorch:
 `python -m benchmarks.torch_causes --python TORCH/bin/python`, with an interpreter that has torch (2.6 or newer).
 
-Each run has 2 to 4 processes with gloo, one of which sleeps in its backward pass (`programs/torch_ddp.py`).
+Each run has 2 to 4 processes with gloo, one of which sleeps in its backward pass (`programs/torch_ddp.py`), as long
+as `--seconds` says.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="interpreter that has torch")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=0.1, help="how long the process sleeps in each step")
     given = parser.parse_args()
     chance, n_named = random.Random(given.seed), 0
     for run in range(given.runs):
@@ -51,8 +53,10 @@ def main() -> int:
         slow = chance.randrange(n)
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch) / "run"
-            command = [given.python, str(PROGRAM), str(folder), str(n), str(slow), "0.1"]
-            subprocess.run(command, check=True, capture_output=True)
+            command = [given.python, str(PROGRAM), str(folder), str(n), str(slow), str(given.seconds)]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise SystemExit(f"the training of run {run} failed:\n{done.stderr[-2000:]}")
             found = named(folder, Path(scratch) / "x.trace")
         n_named += found == (slow, CAUSE)
         print(f"run {run}: rank {slow} of {n} sleeps; named: rank {found[0]}, {found[1]}", flush=True)

@@ -111,7 +111,7 @@ class Source(Protocol):
     metric_types : list of list of str
         NumPy dtypes of the members of every metric class.
     capabilities : frozenset of str
-        What records of this format mean where formats differ (`schema.capabilities.CAPABILITIES`).
+        What records of this format mean where formats differ (`schema.capabilities`).
     """
 
     format: str
@@ -139,6 +139,11 @@ class Source(Protocol):
             Gets what is not understood or lost.
         salvage : bool, optional
             Whether to stop where a location is damaged, and report the loss, instead of raising an error.
+
+        Raises
+        ------
+        SourceError
+            Naming file and position, where the file cannot be read on or contradicts itself.
         """
 
 

@@ -1,8 +1,8 @@
 """Intervals of many locations, recorded in any order, put in the order of their begins in bounded memory, and written
 as events.
 
-That is what formats hold which record whole calls and kernels (Nsight Systems): an interval becomes ENTER and EXIT of a
-region, with attributes that join calls with what devices do.
+That is what formats hold which record whole calls and kernels (Kineto, Nsight Systems): an interval becomes ENTER and EXIT
+of a region, with attributes that join calls with what devices do.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.nesting import (
     AT,
     BASE,
+    CALLS,
     CUT,
     DEPTH,
     LAST,
@@ -28,9 +29,13 @@ from tracecols.converters.nesting import (
     N_CUT,
     N_EVENTS,
     N_SIDES,
+    SIDES,
     STATE,
     Attributes,
     Extra,
+    Intervals,
+    Out,
+    Rules,
     Stack,
     leave_all,
     write_events,
@@ -55,6 +60,8 @@ ATTRIBUTES = (
     ("CUDA_EVENT_REF", "event", "uint64"),
 )
 """Attributes of ENTER: name, column of the intervals, type."""
+
+SIDE_COLUMNS = sides.side_columns(SIDES)
 
 SORTED_AT_ONCE = 1 << 21
 """Intervals that are sorted in memory at once."""
@@ -184,19 +191,17 @@ class Writer:
     Attributes
     ----------
     extra : Extra
-    side_columns : SideColumns
-        Of the kinds in `extra` (`sides.side_columns`).
+    are : int
+        What the intervals are: `CALLS`, `KERNELS` or `NESTED`.
     keeps : (n_regions,) uint8
-    is_stream : bool
     last : int
         End of intervals that have none.
     """
 
     extra: Extra
-    side_columns: sides.SideColumns
-    keeps: NDArray[np.uint8]
-    is_stream: bool
-    last: int
+    are: int = CALLS
+    keeps: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    last: int = np.iinfo(np.int64).max
     nested: Nested = field(default_factory=Nested)
 
     def __post_init__(self) -> None:
@@ -206,28 +211,27 @@ class Writer:
         self._resize(ROWS)
 
     def _resize(self, rows: int) -> None:
-        self._events = empty(Events, rows)
-        self._sides = Sides(np.empty(rows, np.int64), np.empty(rows, np.uint8), np.zeros((rows, N_VALUES), np.int64))
-        self._attributes = empty(Attributes, 4 + 2 * rows)
+        of_sides = Sides(np.empty(rows, np.int64), np.empty(rows, np.uint8), np.zeros((rows, N_VALUES), np.int64))
+        self._out = Out(empty(Events, rows), of_sides, empty(Attributes, 4 + 2 * rows))
 
     def batches(self, pieces: Iterator[NDArray[Any]]) -> Iterator[Batch]:
         """Yield the events of intervals in order; the arrays are reused by the next batch."""
-        state = self._state
+        state, rules = self._state, Rules(self.are, self.last, self.keeps, self.extra)
         for found in pieces:
-            columns = [np.ascontiguousarray(found[name]) for name in ("begin", "end", "region", "operation")]
+            begin, end, region, operation = (
+                np.ascontiguousarray(found[name]) for name in ("begin", "end", "region", "operation")
+            )
             attributes = np.stack([found[column].astype(np.int64) for _, column, _ in ATTRIBUTES])
+            intervals = Intervals(begin, end, region, operation, attributes)
             state[AT] = 0
-            while not write_events(
-                *columns, attributes, self.last, self.is_stream, self.keeps, self.extra, self._stack, self._events,
-                self._sides, self._attributes, state,
-            ):  # fmt: skip
+            while not write_events(intervals, rules, self._stack, self._out, state):
                 if state[DEPTH] == self._stack.end.size:
                     self._stack = doubled(self._stack)
                 elif state[N_EVENTS]:
                     yield self._batch()
                 else:
-                    self._resize(2 * self._events.time.size)
-        while not leave_all(self.extra, self._stack, self._events, self._sides, state):
+                    self._resize(2 * self._out.events.time.size)
+        while not leave_all(self.extra, self._stack, self._out, state):
             yield self._batch()
         yield self._batch()
         self.nested = Nested(*(int(state[k]) for k in (N_CUT, LONGEST_CUT, CUT)))
@@ -236,13 +240,13 @@ class Writer:
         """Turn filled buffers into columns, and empty them."""
         state = self._state
         n, n_sides, n_attributes = (int(state[k]) for k in (N_EVENTS, N_SIDES, N_ATTRIBUTES))
-        batch = Batch(first(self._events, n)._asdict())
-        event, kind, values = first(self._sides, n_sides)
-        for family, (is_member, position, columns) in self.side_columns.items():
+        batch = Batch(first(self._out.events, n)._asdict())
+        event, kind, values = first(self._out.sides, n_sides)
+        for family, (is_member, position, columns) in SIDE_COLUMNS.items():
             if is_member[kind].any():
                 batch.sides[family] = sides.family_columns(event, kind, values, is_member, position, columns)
         if n_attributes:
-            row, which, value = first(self._attributes, n_attributes)
+            row, which, value = first(self._out.attributes, n_attributes)
             types = np.array([VALUE_TYPES.index(t) for *_, t in ATTRIBUTES], np.uint8)
             batch.sides["attributes"] = {"row": row, "attribute": which, "type": types[which], "value": value}
         state[BASE] += n

@@ -1,13 +1,15 @@
-"""From intervals in order to the events of a location: ENTER and EXIT of regions that enclose or follow each other."""
+"""From intervals in order to the events of a location: ENTER and EXIT of regions that enclose or follow each other, and
+the events of the operations that some of them are."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.buffers import N_VALUES
+from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.kernels.kernel import kernel, part
 from tracecols.schema import EventKind as K
 
@@ -16,6 +18,23 @@ from tracecols.schema import EventKind as K
 that are open; the number of the first event in the buffers; the time of the last event; how many intervals overlapped
 others without being inside of them, and the longest time and the sum of all times that was cut off or moved because of
 that."""
+
+
+CALLS, KERNELS, NESTED = range(3)
+"""What intervals are: calls of a thread, kernels of a stream, which overlap where recordings are not exact; or intervals
+that enclose or follow each other already."""
+
+SIDES = {
+    K.MPI_COLLECTIVE_BEGIN: [],
+    K.MPI_COLLECTIVE_END: ["op", "communicator", "root", "sent", "received"],
+    K.MPI_SEND: ["peer", "communicator", "tag", "length"],
+    K.MPI_ISEND: ["peer", "communicator", "tag", "length", "request"],
+    K.MPI_ISEND_COMPLETE: ["request"],
+    K.MPI_RECV: ["peer", "communicator", "tag", "length"],
+    K.MPI_IRECV_REQUEST: ["request"],
+    K.MPI_IRECV: ["peer", "communicator", "tag", "length", "request"],
+}
+"""Events of operations: columns that the values of each kind fill, in order."""
 
 
 class Extra(NamedTuple):
@@ -48,6 +67,93 @@ class Extra(NamedTuple):
         return cls(
             np.zeros(n + 1, np.int64), nothing, nothing, np.zeros((0, N_VALUES), np.int64), np.full(n, -1, np.int32)
         )
+
+
+@dataclass
+class OperationEvents:
+    """Events of operations, to be collected into `Extra`.
+
+    Attributes
+    ----------
+    parts : list of tuple
+        Numbers of operations, whether before the EXIT, kind, values; arrays.
+    """
+
+    parts: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
+
+    def add_many(self, operations: NDArray[np.int64], at_end: bool, kind: K, *columns: NDArray[np.int64]) -> None:
+        """Add an event to each of some operations."""
+        n = operations.size
+        values = np.full((n, N_VALUES), -1, np.int64)
+        for k, column in enumerate(columns):
+            values[:, k] = column
+        self.parts.append((operations, np.full(n, int(at_end)), np.full(n, int(kind)), values))
+
+    def add_collectives(self, operations: NDArray[np.int64], *columns: NDArray[np.int64]) -> None:
+        """Let some operations be collective; columns are those of `SIDES`."""
+        self.add_many(operations, False, K.MPI_COLLECTIVE_BEGIN)
+        self.add_many(operations, True, K.MPI_COLLECTIVE_END, *columns)
+
+    def extra(self, region: NDArray[np.int32]) -> Extra:
+        """Return the events by operation, those of one in the order in which they were added.
+
+        Parameters
+        ----------
+        region : (n_operations,) int32
+            See `Extra`.
+        """
+        none = Extra.none(0)
+        operation, at_end, kind, values = (
+            np.concatenate([nothing, *columns])
+            for nothing, columns in zip(
+                (none.start[:0], none.at_end, none.kind, none.values),
+                zip(*self.parts, strict=True) if self.parts else [()] * 4,
+                strict=True,
+            )
+        )
+        order = np.argsort(operation, kind="stable")
+        start = np.searchsorted(operation[order], np.arange(region.size + 1)).astype(np.int64)
+        return Extra(start, at_end[order].astype(np.uint8), kind[order].astype(np.uint8), values[order], region)
+
+
+class Intervals(NamedTuple):
+    """Intervals of a location, ordered.
+
+    Attributes
+    ----------
+    begin, end : (n,) int64
+    region : (n,) int32
+    operation : (n,) int64
+        -1 none.
+    attributes : (n_attributes, n) int64
+        -1 none.
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    region: NDArray[np.int32]
+    operation: NDArray[np.int64]
+    attributes: NDArray[np.int64]
+
+
+class Rules(NamedTuple):
+    """How the intervals of a location become events.
+
+    Attributes
+    ----------
+    are : int
+        `CALLS`, `KERNELS` or `NESTED`.
+    last : int
+        End of intervals that have none.
+    keeps : (n_regions,) uint8
+        Regions of kernels that are not shortened.
+    extra : Extra
+    """
+
+    are: int
+    last: int
+    keeps: NDArray[np.uint8]
+    extra: Extra
 
 
 class Stack(NamedTuple):
@@ -83,11 +189,28 @@ class Attributes(NamedTuple):
     value: NDArray[np.int64]
 
 
+class Out(NamedTuple):
+    """Where events go.
+
+    Attributes
+    ----------
+    events : Events
+    sides : Sides
+    attributes : Attributes
+        Of ENTERs.
+    """
+
+    events: Events
+    sides: Sides
+    attributes: Attributes
+
+
 @part
-def _write_extra(operation, at_end, time, extra, events, sides, state):
+def _write_extra(operation, at_end, time, extra, out, state):
     """Write the events of an operation after its ENTER, or before its EXIT."""
     if operation < 0:
         return
+    events, sides = out.events, out.sides
     for k in range(extra.start[operation], extra.start[operation + 1]):
         if extra.at_end[k] == at_end:
             n, m = state[N_EVENTS], state[N_SIDES]
@@ -103,22 +226,22 @@ def _write_extra(operation, at_end, time, extra, events, sides, state):
 
 
 @part
-def _leave(stack, extra, events, sides, state):
+def _leave(stack, extra, out, state):
     """Leave the innermost region."""
     d = state[DEPTH] - 1
     time = stack.end[d]
-    _write_extra(stack.operation[d], 1, time, extra, events, sides, state)
+    _write_extra(stack.operation[d], 1, time, extra, out, state)
     n = state[N_EVENTS]
-    events.time[n] = time
-    events.kind[n] = K.EXIT
-    events.region[n] = stack.region[d]
+    out.events.time[n] = time
+    out.events.kind[n] = K.EXIT
+    out.events.region[n] = stack.region[d]
     state[N_EVENTS] += 1
     state[DEPTH] = d
     state[LAST] = time
 
 
 @part
-def _cut(stack, begin, end, is_stream, keeps, state):
+def _cut(stack, begin, end, rules, state):
     """Make an interval fit to the innermost open one, which ends after it begins.
 
     Calls of a thread end with the one around them. A stream executes one kernel after the other: the earlier one ends
@@ -127,11 +250,11 @@ def _cut(stack, begin, end, is_stream, keeps, state):
     d = state[DEPTH] - 1
     top = stack.end[d]
     moved = 0
-    if not is_stream:
+    if rules.are == CALLS:
         if end > top:
             moved = end - top
             end = top
-    elif keeps[stack.region[d]]:
+    elif rules.keeps[stack.region[d]]:
         moved = top - begin
         begin = top
         end = max(end, begin)
@@ -145,80 +268,83 @@ def _cut(stack, begin, end, is_stream, keeps, state):
     return begin, end
 
 
+@part
+def _needed(operation, stack, extra, state):
+    """Return how many events an interval needs at most, with those that it ends."""
+    needed = 2
+    for d in range(state[DEPTH]):
+        of = stack.operation[d]
+        needed += 1 + (extra.start[of + 1] - extra.start[of] if of >= 0 else 0)
+    return needed + (extra.start[operation + 1] - extra.start[operation] if operation >= 0 else 0)
+
+
+@part
+def _enter(i, begin, end, intervals, extra, stack, out, state):
+    """Enter the region of an interval."""
+    operation, region = intervals.operation[i], intervals.region[i]
+    if operation >= 0 and extra.region[operation] >= 0:
+        region = extra.region[operation]
+    n, d = state[N_EVENTS], state[DEPTH]
+    out.events.time[n] = begin
+    out.events.kind[n] = K.ENTER
+    out.events.region[n] = region
+    state[N_EVENTS] += 1
+    state[LAST] = begin
+    stack.end[d], stack.region[d], stack.operation[d] = end, region, operation
+    state[DEPTH] += 1
+    for a in range(intervals.attributes.shape[0]):
+        if intervals.attributes[a, i] >= 0:
+            m = state[N_ATTRIBUTES]
+            out.attributes.event[m] = state[BASE] + n
+            out.attributes.which[m] = a
+            out.attributes.value[m] = intervals.attributes[a, i]
+            state[N_ATTRIBUTES] += 1
+    _write_extra(operation, 0, begin, extra, out, state)
+
+
 @kernel
-def write_events(
-    begins, ends, regions, operations, attributes, last, is_stream, keeps, extra, stack, events, sides, found, state
-):
+def write_events(intervals, rules, stack, out, state):
     """Write ENTERs and EXITs of intervals in order, from `state[AT]`; returns whether all are written, else the buffers
     or the stack are full.
 
     Parameters
     ----------
-    begins, ends : (n,) int64
-    regions : (n,) int32
-    operations : (n,) int64
-    attributes : (4, n) int64
-        -1 none.
-    last : int
-        End of intervals that have none.
-    is_stream : bool
-    keeps : (n_regions,) uint8
-        Regions of kernels that are not shortened.
+    intervals : Intervals
+    rules : Rules
+    stack : Stack
+    out : Out
+    state : (STATE,) int64
     """
-    capacity = events.time.size
-    while state[AT] < begins.size:
+    extra = rules.extra
+    while state[AT] < intervals.begin.size:
         i = state[AT]
-        operation = operations[i]
-        needed = 2
-        for d in range(state[DEPTH]):
-            of = stack.operation[d]
-            needed += 1 + (extra.start[of + 1] - extra.start[of] if of >= 0 else 0)
-        needed += extra.start[operation + 1] - extra.start[operation] if operation >= 0 else 0
-        if state[N_EVENTS] + needed > capacity or state[N_ATTRIBUTES] + 4 > found.event.size:
+        if state[N_EVENTS] + _needed(intervals.operation[i], stack, extra, state) > out.events.time.size:
             return False
-        if state[DEPTH] == stack.end.size:
+        if state[N_ATTRIBUTES] + 4 > out.attributes.event.size or state[DEPTH] == stack.end.size:
             return False
-        begin, end = max(begins[i], state[LAST]), min(ends[i], last)
+        begin, end = max(intervals.begin[i], state[LAST]), min(intervals.end[i], rules.last)
         end = max(end, begin)
-        # on a thread what lasts no time is inside of what ends then
-        until = begin if is_stream or end > begin else begin - 1
+        # a call that lasts no time is inside of what ends then
+        until = begin if rules.are != CALLS or end > begin else begin - 1
         while state[DEPTH] and stack.end[state[DEPTH] - 1] <= until:
-            _leave(stack, extra, events, sides, state)
-        if state[DEPTH]:
-            begin, end = _cut(stack, begin, end, is_stream, keeps, state)
-            until = begin if is_stream else until
+            _leave(stack, extra, out, state)
+        if state[DEPTH] and rules.are != NESTED:
+            begin, end = _cut(stack, begin, end, rules, state)
+            until = begin if rules.are == KERNELS else until
             while state[DEPTH] and stack.end[state[DEPTH] - 1] <= until:
-                _leave(stack, extra, events, sides, state)
-        region = regions[i]
-        if operation >= 0 and extra.region[operation] >= 0:
-            region = extra.region[operation]
-        n, d = state[N_EVENTS], state[DEPTH]
-        events.time[n] = begin
-        events.kind[n] = K.ENTER
-        events.region[n] = region
-        state[N_EVENTS] += 1
-        state[LAST] = begin
-        stack.end[d], stack.region[d], stack.operation[d] = end, region, operation
-        state[DEPTH] += 1
-        for a in range(attributes.shape[0]):
-            if attributes[a, i] >= 0:
-                m = state[N_ATTRIBUTES]
-                found.event[m] = state[BASE] + n
-                found.which[m] = a
-                found.value[m] = attributes[a, i]
-                state[N_ATTRIBUTES] += 1
-        _write_extra(operation, 0, begin, extra, events, sides, state)
+                _leave(stack, extra, out, state)
+        _enter(i, begin, end, intervals, extra, stack, out, state)
         state[AT] += 1
     return True
 
 
 @kernel
-def leave_all(extra, stack, events, sides, state):
+def leave_all(extra, stack, out, state):
     """Leave all regions that are open; returns whether there was room for that."""
     while state[DEPTH]:
         operation = stack.operation[state[DEPTH] - 1]
         needed = 1 + (extra.start[operation + 1] - extra.start[operation] if operation >= 0 else 0)
-        if state[N_EVENTS] + needed > events.time.size:
+        if state[N_EVENTS] + needed > out.events.time.size:
             return False
-        _leave(stack, extra, events, sides, state)
+        _leave(stack, extra, out, state)
     return True

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracecols.converters.base import Format, Source, has_file
-from tracecols.errors import SourceError
+from tracecols.errors import SourceError, UnsupportedError
 from tracecols.given import packages
-from tracecols.given.files import advice
+from tracecols.given.files import advice, open_regular
 from tracecols.store.layout import ARCHIVES, instead, kind_of_folder
+
+SION = b"sion"
+"""What SIONlib containers begin with."""
 
 GROUP = "tracecols.formats"
 """Entry points of packages that bring trace formats: each names a `Format`."""
@@ -47,21 +50,22 @@ def _open_kineto(path: Path) -> Source:
 
 
 def _open_kineto_files(files: tuple[Path, ...]) -> Source:
-    from tracecols.converters.kineto.archive import ArchiveOfFiles
+    from tracecols.converters.kineto.archive import Archive
 
-    return ArchiveOfFiles(files)
+    return Archive(files, files[0].parent)
 
 
 def _open_nsight(path: Path) -> Source:
     from tracecols.converters.nsight.archive import Archive
+    from tracecols.converters.nsight.tables import exports_of
 
-    return Archive((path,), path)
+    return Archive(exports_of(path) or (path,), path)
 
 
 def _open_nsight_files(files: tuple[Path, ...]) -> Source:
-    from tracecols.converters.nsight.archive import ArchiveOfFiles
+    from tracecols.converters.nsight.archive import Archive
 
-    return ArchiveOfFiles(files)
+    return Archive(files, files[0].parent)
 
 
 def _is_kineto(path: Path) -> bool:
@@ -71,9 +75,9 @@ def _is_kineto(path: Path) -> bool:
 
 
 def _is_nsight(path: Path) -> bool:
-    from tracecols.converters.nsight.tables import is_export
+    from tracecols.converters.nsight.tables import exports_of
 
-    return is_export(path)
+    return bool(exports_of(path))
 
 
 def _choose_epilog(anchors: list[Path]) -> list[Path]:
@@ -111,7 +115,7 @@ def installed() -> list[Format]:
             ) from error
         if not isinstance(found, Format):
             raise SourceError(
-                f"{where} is no trace format but {type(found).__name__}\n  the entry point has to name a tracecols.converters.base.Format"
+                f"{where} is not a trace format but {type(found).__name__}\n  the entry point has to name a tracecols.converters.base.Format"
             )
         result.append(found)
     return result
@@ -137,6 +141,15 @@ def _by_content(path: Path) -> Format | None:
 def _format_of(path: Path) -> Format | None:
     """Find the format of an anchor by what it holds, or else by its ending."""
     return _by_content(path) or _by_ending(path)
+
+
+def _is_sion(path: Path) -> bool:
+    """Say whether a file is a SIONlib container, by its first bytes."""
+    try:
+        with open_regular(path) as file:
+            return (file.read(len(SION)) or b"") == SION
+    except (OSError, SourceError):
+        return False
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -198,6 +211,8 @@ def find_anchor(path: str | Path) -> Path:
     ------
     SourceError
         If there is no such path, no trace in the folder, or more than one.
+    UnsupportedError
+        If it is a container that is recognised and not read.
     """
     path = Path(path)
     if "\0" in str(path) or not has_file(path):
@@ -230,6 +245,11 @@ def find_anchor(path: str | Path) -> Path:
     if _format_of(path) is None:
         if what := instead(path, "a trace archive"):
             raise SourceError(what)
+        if _is_sion(path):
+            raise UnsupportedError(
+                f"{path} is a SIONlib container, which is not supported\n"
+                "  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false"
+            )
         raise SourceError(
             f"{path} is not a trace that tracecols reads\n  it reads files that end in one of {endings()}, or their folder"
         )

@@ -13,10 +13,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from tracecols.kernels.kinds import kinds_of
 
 LIST = Path(__file__).with_name("ahead.json")
-"""Kernels: module, name and types of the arguments (`described`) of each."""
+"""Kernels: module, name and kinds of the arguments (`kernels.kinds`) of each."""
 
 MOST = 3
 """Processes; with more the largest kernel, which one of them compiles, takes longest."""
@@ -50,44 +51,8 @@ def compile_share(k: int, n: int) -> None:
     k, n : int
         The share, counted from 0; the number of shares.
     """
-    for module, name, arguments in json.loads(LIST.read_text())[::-1][k::n]:
-        getattr(importlib.import_module(module), name).compile(tuple(numba_type(a) for a in arguments))
-
-
-def described(argument: Any) -> Any:
-    """Return what JSON can say of the type of an argument; `numba_type` is the way back.
-
-    An array is [type of its elements, dimensions, whether it can be written to], a named tuple [its class, types of its
-    fields], all others have a name. Arrays are C-contiguous.
-    """
-    from numba import types
-
-    if isinstance(argument, types.Array):
-        return [str(argument.dtype), argument.ndim, argument.mutable]
-    if isinstance(argument, types.BaseNamedTuple):
-        of = argument.instance_class
-        return [f"{of.__module__}:{of.__name__}", [described(t) for t in argument]]
-    return str(argument)
-
-
-def numba_type(description: Any) -> Any:
-    """Return the type that `described` has described.
-
-    Parameters
-    ----------
-    description : list or str
-    """
-    from numba import types
-
-    if isinstance(description, str):
-        return getattr(types, description)
-    if len(description) == 3:
-        dtype, n_dimensions, mutable = description
-        return types.Array(getattr(types, dtype), n_dimensions, "C", readonly=not mutable)
-    module, name = description[0].split(":")
-    return types.BaseTuple.from_types(
-        [numba_type(t) for t in description[1]], getattr(importlib.import_module(module), name)
-    )
+    for module, name, kinds in json.loads(LIST.read_text())[::-1][k::n]:
+        getattr(importlib.import_module(module), name).prepare(kinds_of(kinds))
 
 
 def main(arguments: Sequence[str]) -> None:

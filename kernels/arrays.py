@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -35,14 +36,17 @@ def first(arrays: T, n: int) -> T:
     return type(arrays)(*[a[:n] for a in _each(arrays)])
 
 
-def behind(arrays: T, n: int) -> T:
+def after(arrays: T, n: int) -> T:
     """Return views of the elements after the first n."""
     return type(arrays)(*[a[n:] for a in _each(arrays)])
 
 
-def doubled(arrays: T) -> T:
-    """Return copies of twice the length, zeros after."""
-    return type(arrays)(*(np.concatenate([a, np.zeros_like(a)]) for a in _each(arrays)))
+def doubled(arrays: T, zeros: Callable[[int, Any], NDArray[Any]] = np.zeros) -> T:
+    """Return copies of twice the length, zeros after, in arrays that `zeros` makes."""
+    found = type(arrays)(*(zeros(2 * a.size, a.dtype) for a in _each(arrays)))
+    for copy, a in zip(_each(found), _each(arrays), strict=True):
+        copy[: a.size] = a
+    return found
 
 
 def with_room(array: NDArray[Any], filled: int) -> NDArray[Any]:

@@ -1,138 +1,230 @@
-"""Machine code of kernels on disk. Importing this module imports numba."""
+"""Machine code of kernels on disk, and how it is loaded: with LLVM, but without numba, whose import would take a quarter
+of a small analysis."""
 
 from __future__ import annotations
 
+import importlib.util
+import marshal
 import os
 import stat
+import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from importlib.machinery import PathFinder
 from pathlib import Path
 from threading import Lock
+from types import ModuleType
 from typing import Any
 
-from llvmlite.binding import parse_bitcode
-from numba.core import config
-from numba.core.caching import FunctionCache
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompileResult
-
 from tracecols.errors import KernelCacheWarning
+from tracecols.kernels.kinds import Kind
 
 _lock = Lock()
 
+_HERE = Path(__file__).parent
 
-class LoadedCode(JITCodeLibrary):  # type: ignore[misc]
-    """Machine code of a kernel that was on disk.
+_HINT = "set NUMBA_CACHE_DIR to a folder of your own to keep them there"
 
-    What a kernel links that is compiled later and calls this one is parsed then; numba's own always parses it, which is
-    a third of the time of loading a kernel.
-    """
-
-    @classmethod
-    def of(cls, codegen: Any, name: str, machine_code: bytes, to_link: bytes, defined: set[str]) -> LoadedCode:
-        """Load machine code that defines some functions."""
-        self: LoadedCode = cls(codegen, name)
-        self._to_link = to_link
-        self.enable_object_caching()
-        self._set_compiled_object(machine_code)
-        self._finalize_final_module()
-        codegen._engine._defined_symbols |= defined
-        return self
-
-    def _get_module_for_linking(self) -> Any:
-        if self._shared_module is None:
-            self._shared_module = parse_bitcode(self._to_link)
-            self._codegen._engine._load_defined_symbols(self._shared_module)
-        return self._shared_module
+_UNUSED = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
+"""Settings of numba that machine code does not depend on."""
 
 
-class KeptKernels(FunctionCache._impl_class):  # type: ignore[misc, name-defined]
-    """What is kept of compiled kernels."""
-
-    def rebuild(self, target_context: Any, reduced_data: Any) -> Any:
-        """Return a compiled kernel from what was kept of it (`CompileResult._reduce`)."""
-        (name, kind, code), function, environment, signature, *more, inits, environments = reduced_data
-        if kind != "object":
-            return super().rebuild(target_context, reduced_data)
-        for init in inits:
-            init()
-        defined = {function.llvm_func_name, function.llvm_cpython_wrapper_name}
-        library = LoadedCode.of(target_context.codegen(), name, *code, defined)
-        is_objectmode, lifted, annotation = more
-        found = CompileResult(
-            target_context=target_context,
-            typing_context=target_context.typing_context,
-            library=library,
-            environment=environment,
-            entry_point=target_context.get_executable(library, function, environment),
-            fndesc=function,
-            type_annotation=annotation,
-            signature=signature,
-            objectmode=is_objectmode,
-            lifted=lifted,
-            typing_error=None,
-            call_helper=None,
-            metadata=None,
-            reload_init=inits,
-            referenced_envs=environments,
-        )
-        for needed in environments:
-            library.codegen.set_env(needed.env_name, needed)
-        return found
-
-
-class KernelCache(FunctionCache):  # type: ignore[misc]
-    """Machine code of a kernel on disk, loaded without what only compiling needs.
-
-    numba's own makes ready everything it can compile before it loads the first function: 0.3 s and 35 MB of each
-    process, a fifth of the time of ``tracecols analyze`` on a small trace. Compiling makes it ready again by itself.
-    """
-
-    _impl_class = KeptKernels
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load the machine code for the types of some arguments; None if there is none."""
-        with self._guard_against_spurious_io_errors():
-            try:
-                return self._load_overload(sig, target_context)
-            except (AttributeError, ImportError):
-                # written by another version, whose kernels took named tuples that this one does not have
-                self._cache_file.flush()
-        return None
-
-
-def enable_caching(dispatcher: Any, function: Callable[..., Any]) -> None:
-    """Let a dispatcher keep machine code on disk: where numba does, or else in a private folder among temporary files.
+def load(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Callable[..., Any] | None:
+    """Load the machine code of a kernel for arguments of some kinds; None if there is none.
 
     Parameters
     ----------
-    dispatcher : numba.core.dispatcher.Dispatcher
     function : callable
-        What it compiles.
+        The plain function.
     """
-
-    def enable() -> None:
-        if hasattr(FunctionCache, "_load_overload"):
-            dispatcher._cache = KernelCache(function)
-        else:
-            dispatcher.enable_caching()
-
+    path = _path(function, kinds)
     try:
-        enable()
+        content = b"" if path is None else path.read_bytes()
+    except OSError:
+        return None
+    if zlib.crc32(content[4:]).to_bytes(4, "little") != content[:4]:
+        return None
+    wrapper, environments, code = marshal.loads(content[4:])
+    return _linked(function, wrapper, environments, code)
+
+
+def keep(function: Callable[..., Any], kinds: tuple[Kind, ...], compiled: Any) -> None:
+    """Keep the machine code of a kernel for other processes; a warning says where that is not possible.
+
+    Parameters
+    ----------
+    function : callable
+        The plain function.
+    compiled : numba.core.compiler.CompileResult
+    """
+    path = _path(function, kinds)
+    if path is None:
         return
-    except RuntimeError:
-        # neither the package nor the home directory can be written
-        pass
+    environments = compiled._find_referenced_environments()
+    if any(e.consts for e in environments):
+        raise TypeError(f"the kernel {function.__qualname__} refers to objects, which machine code on disk cannot")
+    names = [e.env_name for e in environments]
+    code = compiled.library._get_compiled_object()
+    content = marshal.dumps((compiled.fndesc.llvm_cpython_wrapper_name, names, code))
+    try:
+        _write(path, zlib.crc32(content).to_bytes(4, "little") + content)
+    except OSError as error:
+        _warn(
+            f"kernels are compiled at every start, since {path.parent} cannot be written: {error.strerror}\n  {_HINT}"
+        )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file, in place of those that are of older sources."""
+    kernel, stamp, _ = path.name.rsplit("-", 2)
+    for other in path.parent.glob(f"{kernel}-*.kernel"):
+        if not other.name.startswith(f"{kernel}-{stamp}-"):
+            other.unlink(missing_ok=True)
+    aside = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        aside.write_bytes(content)
+        aside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise
+
+
+def _linked(function: Callable[..., Any], wrapper: str, environments: list[str], code: bytes) -> Callable[..., Any]:
+    """Make a function of machine code."""
+    import ctypes
+
+    from llvmlite import binding
+
     with _lock:
-        folder = _private_folder()
-        if folder is None:
-            return
-        before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
-        try:
-            enable()
-        finally:
-            config.CACHE_DIR = before
+        engine, environment = _engine()
+        engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        for name in environments:
+            ctypes.c_void_p.from_address(engine.get_global_value_address(name)).value = id(environment)
+        address = engine.get_function_address(wrapper)
+    module, doc = sys.modules[function.__module__], function.__doc__ or ""
+    found: Callable[..., Any] = _extension("_dynfunc").make_function(
+        module, function.__name__, doc, address, environment, (engine,)
+    )
+    return found
+
+
+@cache
+def _engine() -> tuple[Any, Any]:
+    """Return what links machine code with the functions of Python and numba that kernels call, as numba does, and the
+    environment of all kernels: what numba keeps constants in that are objects, of which kernels have none."""
+    import builtins
+
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    binding.add_symbol("_Py_NoneStruct", id(None))
+    for name, address in (*_extension("_helperlib").c_helpers.items(), *_extension("_dynfunc").c_helpers.items()):
+        binding.add_symbol(f"numba_{name}", address)
+    for name, of in vars(builtins).items():
+        if isinstance(of, type) and issubclass(of, BaseException):
+            binding.add_symbol(f"PyExc_{name}", id(of))
+    triple = binding.get_process_triple()
+    machine = binding.Target.from_triple(triple).create_target_machine(jit=True)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(f'target triple = "{triple}"'), machine)
+    return engine, _extension("_dynfunc").Environment({})
+
+
+@cache
+def _extension(name: str) -> ModuleType:
+    """Return a module of numba that is written in C, without importing numba."""
+    spec = PathFinder.find_spec(f"numba.{name}", [str(_numba())])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"numba has no module {name}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def _numba() -> Path:
+    """Return the folder of numba."""
+    spec = importlib.util.find_spec("numba")
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError("numba is not installed")
+    return Path(spec.submodule_search_locations[0])
+
+
+def _path(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Path | None:
+    """Return the file for the machine code of a kernel; None if there can be none."""
+    source = Path(function.__code__.co_filename)
+    folder = _folder(source.parent)
+    if folder is None:
+        return None
+    stamp = _stamp(source.parent)
+    machine = _digest((_machine(), kinds))
+    return folder / f"{source.stem}.{function.__qualname__}-{stamp}-{machine}.kernel"
+
+
+@cache
+def _machine() -> tuple[object, ...]:
+    """Return what machine code depends on besides its sources."""
+    from llvmlite import binding
+
+    settings = sorted(s for s in os.environ.items() if s[0].startswith("NUMBA_") and s[0] not in _UNUSED)
+    cpu = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    return sys.implementation.cache_tag, _files(_numba(), "_version.py"), cpu, settings
+
+
+@cache
+def _stamp(folder: Path) -> str:
+    """Return a digest of what kernels of a folder are compiled from: all modules in it, and of this package."""
+    return _digest([_files(f, "*.py") for f in sorted({folder, _HERE})])
+
+
+def _files(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
+    """Return path, time and size of files."""
+    return sorted((str(p), s.st_mtime_ns, s.st_size) for p in folder.glob(pattern) for s in [p.stat()])
+
+
+def _digest(of: object) -> str:
+    return blake2b(repr(of).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+
+
+@cache
+def _folder(source: Path) -> Path | None:
+    """Return the folder for machine code of kernels of a folder: the first that can be written; None if there is
+    none."""
+    for folder in _folders(source):
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                return folder
+    with _lock:
+        private = _private_folder()
+    if private is None:
+        return None
+    folder = private / _digest(source)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _folders(source: Path) -> Iterator[Path]:
+    """Return where machine code may be: beside compiled modules, or else in the home directory."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
+        yield Path(given) / f"tracecols-{_digest(source)}"
+        return
+    yield source / "__pycache__"
+    with suppress(RuntimeError):
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        yield Path(home) / "tracecols" / _digest(source)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, KernelCacheWarning, stacklevel=2)
 
 
 _found: list[Path | None] = []
@@ -167,26 +259,17 @@ def _find_private_folder(parent: Path) -> Path | None:
     """
     path = parent / f"tracecols-kernels-{_user()}"
     why = "neither the folder of tracecols nor one in the home directory can be written"
-    hint = "set NUMBA_CACHE_DIR to a folder of your own to keep them there"
     try:
         os.mkdir(path, 0o700)
-        warnings.warn(f"compiled kernels are kept in {path}, since {why}\n  {hint}", KernelCacheWarning, stacklevel=2)
+        _warn(f"compiled kernels are kept in {path}, since {why}\n  {_HINT}")
     except FileExistsError:
         pass
     except OSError as error:
-        warnings.warn(
-            f"kernels are compiled at every start, since {why}, nor {path}: {error.strerror}\n  {hint}",
-            KernelCacheWarning,
-            stacklevel=2,
-        )
+        _warn(f"kernels are compiled at every start, since {why}, nor {path}: {error.strerror}\n  {_HINT}")
         return None
     if _is_private(path) and _is_private(parent, is_shared=True):
         return path
-    warnings.warn(
-        f"kernels are compiled at every start, since {why}, and others can write to {path}\n  {hint}",
-        KernelCacheWarning,
-        stacklevel=2,
-    )
+    _warn(f"kernels are compiled at every start, since {why}, and others can write to {path}\n  {_HINT}")
     return None
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.kernel import inner_part, kernel, part
+from tracecols.kernels.periods import Labels, first_at_least, label_of
 
 FEW = 12
 """Shares up to which each is compared with each: no slower than passes over them, since nothing has to be predicted."""
@@ -28,50 +29,65 @@ def _is_member(process, group, group_start, group_member):
     return low < group_start[group + 1] and group_member[low] == process
 
 
+class Groups(NamedTuple):
+    """Processes that points synchronise with together.
+
+    Attributes
+    ----------
+    of_point : (n_points,) int32
+        Group of each point; -1 none.
+    channel : (n_channels,) int64
+        Communicators, ascending, which are the first groups.
+    is_listed : (n_groups,) bool
+        Whether a group belongs to one operation, and is used once; others are communicators.
+    start, member : (n_groups + 1,), (any,) int64
+        Processes of each group, ascending.
+    """
+
+    of_point: NDArray[np.int32]
+    channel: NDArray[np.int64]
+    is_listed: NDArray[np.bool_]
+    start: NDArray[np.int64]
+    member: NDArray[np.int64]
+
+
+class Queries(NamedTuple):
+    """Points and processes of which the last synchronisation before is looked for: (n,) int32 or int64, int32 or int64,
+    int32. `order` has their numbers in the order of the points."""
+
+    order: NDArray[np.signedinteger[Any]]
+    point: NDArray[np.signedinteger[Any]]
+    process: NDArray[np.int32]
+
+
 @kernel
-def find_last_synchronisations(
-    location_start,
-    partner,
-    group,
-    is_listed,
-    group_start,
-    group_member,
-    query_start,
-    query_process,
-    last,
-    last_group,
-    used,
-    found,
-):
-    """Find for queries (synchronisation point, process) the last point of the same location before that synchronises
-    with the process.
+def find_last_synchronisations(location_start, partner, groups, queries, last, last_group, used, found):
+    """Find for points and processes the last point of the same location before that synchronises with the process.
 
     Parameters
     ----------
     location_start : (n_locations + 1,) int64
         First point of each location; they are in order.
-    partner, group : (n,) int32
-        The process that a point synchronises with, or a group of processes; -1 none.
-    is_listed : (n_groups,) bool
-        Whether a group is used once: its members are gone through. Others are communicators.
-    group_start, group_member : (n_groups + 1,), (any,) int64
-        Processes of each group, ascending.
-    query_start : (n + 1,) int64
-        Queries of each point.
-    query_process : (n_queries,) int32
+    partner : (n_points,) int32
+        The process that a point synchronises with; -1 none.
+    groups : Groups
+        Members of those that are listed are gone through.
+    queries : Queries
     last : (n_processes,) int64
         Scratch, -1.
     last_group, used : (n_groups,) int64
         Scratch.
-    found : (n_queries,) int64, written
+    found : (n_queries,) int32 or int64, written
         Points, -1 none.
     """
+    group, is_listed, group_start, group_member = groups.of_point, groups.is_listed, groups.start, groups.member
+    q, order = 0, queries.order
     for location in range(location_start.size - 1):
         begin, end = location_start[location], location_start[location + 1]
         n_used = 0
         for i in range(begin, end):
-            for q in range(query_start[i], query_start[i + 1]):
-                r = query_process[q]
+            while q < order.size and queries.point[order[q]] == i:
+                r = queries.process[order[q]]
                 best = last[r]
                 for u in range(n_used):
                     # the group that was used last comes first
@@ -81,7 +97,8 @@ def find_last_synchronisations(
                     if _is_member(r, g, group_start, group_member):
                         best = last_group[g]
                         break
-                found[q] = best
+                found[order[q]] = best
+                q += 1
             if partner[i] >= 0:
                 last[partner[i]] = i
             g = group[i]
@@ -111,8 +128,8 @@ def find_last_synchronisations(
 
 @kernel
 def find_last_of_kinds(location_start, kind, is_chosen, before):
-    """Find the last point of some kinds before every point of the same location; `before` (n,) int64 is filled, -1
-    where there is none."""
+    """Find the last point of some kinds before every point of the same location; `before` (n,) int32 or int64 is
+    filled, -1 where there is none."""
     for here in range(location_start.size - 1):
         last = np.int64(-1)
         for i in range(location_start[here], location_start[here + 1]):
@@ -122,20 +139,80 @@ def find_last_of_kinds(location_start, kind, is_chosen, before):
 
 
 @kernel
+def begin_at_points(kind, is_chosen, point, before, since):
+    """Note for pairs of some kinds the point before one of theirs; `since` (n_pairs,) int32 or int64 is written.
+
+    Parameters
+    ----------
+    kind, point : (n_pairs,) int8, int32 or int64
+    is_chosen : (n_kinds,) bool
+    before : (n_points,) int32 or int64
+    """
+    for p in range(kind.size):
+        if is_chosen[kind[p]]:
+            since[p] = before[point[p]]
+
+
+@kernel
+def find_places(values, among, place):
+    """Find the places of values, many of which are as the one before, among ascending ones; `place` (n,) int32 is
+    filled, -1 where they are not."""
+    last, at = np.int64(0), np.int64(-1)
+    for i in range(values.size):
+        if i == 0 or values[i] != last:
+            last = values[i]
+            at = first_at_least(last, among)
+            if at == among.size or among[at] != last:
+                at = np.int64(-1)
+        place[i] = at
+
+
+@kernel
 def choose_causes(waiting, wait, cause, chosen):
     """Choose one pair of every waiting point: the one with the longest wait, of equals the one whose cause has the
     lowest number, or the first.
 
     Parameters
     ----------
-    waiting, wait, cause : (n_pairs,) int64, float64 or int64, int64
-    chosen : (n_points,) int64, written
+    waiting, wait, cause : (n_pairs,) int32 or int64, float64 or int64, int32 or int64
+        Where `waiting` is -1 no point waits.
+    chosen : (n_points,) int32 or int64, written
         Pairs by waiting point; -1 before, and where nothing waits.
     """
     for p in range(waiting.size):
+        if waiting[p] < 0:
+            continue
         best = chosen[waiting[p]]
         if best < 0 or wait[p] > wait[best] or (wait[p] == wait[best] and cause[p] < cause[best]):
             chosen[waiting[p]] = p
+
+
+@kernel
+def keep_causes(n, chosen, waiting, wait, cause, wait_of_point, kept):
+    """List the pairs that are chosen and whose points differ, by waiting point, and let no other points wait.
+
+    Parameters
+    ----------
+    n : int
+        Where the first one belongs.
+    chosen, waiting, wait, cause
+        As for `choose_causes`.
+    wait_of_point : (n_points,) as `wait`, written
+    kept : (any,) int32 or int64, written
+
+    Returns
+    -------
+    int
+        One past the last.
+    """
+    for i in range(chosen.size):
+        wait_of_point[i] = 0
+        p = chosen[i]
+        if p >= 0 and cause[p] != waiting[p]:
+            kept[n] = p
+            wait_of_point[i] = wait[p]
+            n += 1
+    return n
 
 
 @part
@@ -240,7 +317,7 @@ def _multiply_divide(a, b, c, inverse):
     return (q << 31) + p, r
 
 
-@kernel
+@inner_part
 def divide(amount, weight, start, n, share, remainder, spare):
     """Divide a whole amount into whole shares in proportion to weights, by the largest remainder; all to the first if
     there are none.
@@ -304,9 +381,9 @@ def divide_amounts(amount, first, size, weight, share, scratch, remainder, spare
 
 
 class Charged(NamedTuple):
-    """Times by call path and location: (n,) int32, int32, and float64 or int64, written."""
+    """Times by call path and location: (n,) int32 or int64, int32, and float64 or int64, written."""
 
-    call_path: NDArray[np.int32]
+    call_path: NDArray[np.signedinteger[Any]]
     location: NDArray[np.int32]
     time: NDArray[Any]
 
@@ -318,66 +395,181 @@ class Lost(NamedTuple):
     ----------
     first, stop : (n_pairs,) int64
         First entry of each pair, and one past its last.
-    size : (n_pairs,) int64
-        How many call paths are charged: where there is no entry none, or one, `otherwise`.
     otherwise : (n_pairs,) int32
-        In the order in which call paths are met; -1 null.
+        The call path that is charged where there is no entry, in the order in which call paths are met; -1 null.
     call_path, time : (n_entries,) int32, float64 or int64
     """
 
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
-    size: NDArray[np.int64]
     otherwise: NDArray[np.int32]
     call_path: NDArray[np.int32]
     time: NDArray[Any]
 
 
+class Spread(NamedTuple):
+    """In which periods the causing sides of pairs spent their time.
+
+    Attributes
+    ----------
+    interval : (n_pairs,) int64
+        The interval of each pair.
+    comes : (n_pairs,) int32
+        The period in which each cause comes, which is charged for call paths without time in the interval.
+    period, is_single : (n_intervals,) int32, bool
+        The period that each interval begins in, and whether all of it lies there.
+    key : (n_times,) int64
+        Of the others, ascending: number of the interval * number of call paths + call path.
+    of_period, ticks : (n_times,) int32, int64
+        Positive ticks.
+    creation : (n_call_paths,) int32 or int64
+        The call path that is met as each one.
+    labels : Labels
+    """
+
+    interval: NDArray[np.int64]
+    comes: NDArray[np.int32]
+    period: NDArray[np.int32]
+    is_single: NDArray[np.bool_]
+    key: NDArray[np.int64]
+    of_period: NDArray[np.int32]
+    ticks: NDArray[np.int64]
+    creation: NDArray[np.signedinteger[Any]]
+    labels: Labels
+
+
+class Shares(NamedTuple):
+    """Scratch for shares of whole amounts, as many as one has: of pairs, of their parts, remainders twice."""
+
+    of_pair: NDArray[np.int64]
+    of_part: NDArray[np.int64]
+    remainder: NDArray[np.int64]
+    spare: NDArray[np.int64]
+
+
+class Sums(NamedTuple):
+    """Sums of one location, and of which call paths there are any; the last one, which is that at -1, is for null.
+
+    Attributes
+    ----------
+    time, is_met : (n_call_paths + 1,) float64 or int64, bool
+        Zeros, and false, between locations.
+    met : (n_call_paths + 1,) int32
+    """
+
+    time: NDArray[Any]
+    is_met: NDArray[np.bool_]
+    met: NDArray[np.int32]
+
+
+@part
+def _add(c, x, n, sums):
+    """Add to the sum of a call path; return how many have one."""
+    if not sums.is_met[c]:
+        sums.is_met[c] = True
+        sums.met[n] = c
+        n += 1
+    sums.time[c] += x
+    return n
+
+
+@part
+def _take_sums(n, location, n_charged, sums, charged):
+    """Charge a location with the sums that are not zero, and empty them; return how many charges there are."""
+    for j in range(n):
+        c = sums.met[j]
+        if sums.time[c] != 0:
+            charged.call_path[n_charged] = c
+            charged.location[n_charged] = location
+            charged.time[n_charged] = sums.time[c]
+            n_charged += 1
+        sums.time[c] = 0
+        sums.is_met[c] = False
+    return n_charged
+
+
+@inner_part
+def _add_by_period(c, x, p, spread, shares, n, sums):
+    """Add what a pair costs a call path to its sums by period; nearly all lies in one."""
+    i = spread.interval[p]
+    path = np.int64(spread.creation[c]) if c >= 0 else np.int64(-1)
+    if spread.is_single[i] or path < 0:
+        return _add(label_of(path, spread.period[i], spread.labels), x, n, sums)
+    return _divide_by_period(path, x, p, spread, shares, n, sums)
+
+
+@part
+def _divide_by_period(path, x, p, spread, shares, n, sums):
+    """Add what a pair costs a call path to its sums by period, in proportion to the time spent in each."""
+    labels = spread.labels
+    key = spread.interval[p] * labels.n_paths + path
+    first = first_at_least(key, spread.key)
+    stop = first
+    while stop < spread.key.size and spread.key[stop] == key:
+        stop += 1
+    if stop == first:
+        return _add(label_of(path, spread.comes[p], labels), x, n, sums)
+    if shares is None:
+        total = 0.0
+        for k in range(first, stop):
+            total += spread.ticks[k]
+        for k in range(first, stop):
+            n = _add(label_of(path, spread.of_period[k], labels), x * spread.ticks[k] / total, n, sums)
+    else:
+        divide(x, spread.ticks, first, stop - first, shares.of_part, shares.remainder, shares.spare)
+        for k in range(first, stop):
+            n = _add(label_of(path, spread.of_period[k], labels), shares.of_part[k - first], n, sums)
+    return n
+
+
 @kernel
-def charge_call_paths(location, pair, lost, time, sums, is_met, met, charged):
-    """Add up the times that pairs cost call paths, location by location.
+def charge_call_paths(location, pair, amount, lost, spread, shares, of_paths, of_labels, charged, labelled):
+    """Charge call paths with what pairs cost, in proportion to how much more time was spent on them, location by
+    location; and the same by period.
 
     Parameters
     ----------
     location, pair : (n,) int32, int64
         Of the pairs; those of a location are together.
+    amount : (n,) float64 or int64
+        What each costs: for each unit of time, or all of it in whole ticks, which are divided by the largest remainder.
     lost : Lost
-    time : (n_times,) float64 or int64
-        Of the call paths of one pair after the other.
-    sums : (n_call_paths + 1,) as `time`
-        Zeros; the last one, which is that at -1, is for null.
-    is_met, met : (n_call_paths + 1,) bool, int32
-        False; scratch.
-    charged : Charged, written
+    spread : Spread or None
+        None without periods.
+    shares : Shares or None
+        None where amounts are no whole ticks.
+    of_paths, of_labels : Sums
+        By call path, and by call path in a period.
+    charged, labelled : Charged, written
+        The same.
 
     Returns
     -------
-    int
-        How many sums there are that are not zero.
+    n_charged, n_labelled : int
+        How many there are.
     """
-    n_met, n_charged, at = 0, 0, np.int64(0)
+    n, n_charged, n_labels, n_labelled = 0, 0, 0, 0
     for i in range(location.size):
         p = pair[i]
-        for k in range(lost.first[p], lost.first[p] + lost.size[p]):
-            c = lost.call_path[k] if k < lost.stop[p] else lost.otherwise[p]
-            if not is_met[c]:
-                is_met[c] = True
-                met[n_met] = c
-                n_met += 1
-            sums[c] += time[at]
-            at += 1
+        first, size = lost.first[p], lost.stop[p] - lost.first[p]
+        # all of it in whole ticks where there is no entry
+        is_alone = size == 0 and shares is not None
+        if size > 0 and shares is not None:
+            divide(amount[i], lost.time, first, size, shares.of_pair, shares.remainder, shares.spare)
+        for k in range(1 if is_alone else size):
+            c = lost.otherwise[p] if is_alone else lost.call_path[first + k]
+            if shares is None:
+                x = amount[i] * lost.time[first + k]
+            else:
+                x = amount[i] if is_alone else shares.of_pair[k]
+            n = _add(c, x, n, of_paths)
+            if spread is not None:
+                n_labels = _add_by_period(c, x, p, spread, shares, n_labels, of_labels)
         if i + 1 == location.size or location[i + 1] != location[i]:
-            for j in range(n_met):
-                c = met[j]
-                if sums[c] != 0:
-                    charged.call_path[n_charged] = c
-                    charged.location[n_charged] = location[i]
-                    charged.time[n_charged] = sums[c]
-                    n_charged += 1
-                sums[c] = 0
-                is_met[c] = False
-            n_met = 0
-    return n_charged
+            n_charged = _take_sums(n, location[i], n_charged, of_paths, charged)
+            n_labelled = _take_sums(n_labels, location[i], n_labelled, of_labels, labelled)
+            n, n_labels = 0, 0
+    return n_charged, n_labelled
 
 
 class Stops(NamedTuple):
@@ -459,6 +651,31 @@ def _stops_at(s, stops):
         return False
     other = _origin_of(s, stops)
     return other >= 0 and other != s
+
+
+@kernel
+def list_path_stops(stops, found, origin):
+    """List the points at which the critical path may go on elsewhere, and where it does.
+
+    Parameters
+    ----------
+    stops : Stops
+    found, origin : (n_points,) int64, written
+        The points, ascending, and those at which the path goes on.
+
+    Returns
+    -------
+    int
+        How many there are.
+    """
+    n = 0
+    for s in range(stops.kind.size):
+        if _stops_at(s, stops):
+            other = _origin_of(s, stops)
+            if other >= 0 and other != s:
+                found[n], origin[n] = s, other
+                n += 1
+    return n
 
 
 @kernel

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tracecols.kernels.causes import divide
 from tracecols.kernels.kernel import kernel, part
 
+LATEST = int(np.iinfo(np.int64).max)
 HOST, NOTHING = -1, -2
 """Predecessors that are no operations: the call of the host that launches, and what lies before the recording."""
 
@@ -26,44 +27,64 @@ class Operations(NamedTuple):
 
     Attributes
     ----------
-    process, stream, begin, end : (n,) int64
+    host : (n,) int64
+        The line of a host that launches it (`Hosts`).
+    stream, begin, end : (n,) int64
     cell, latency : (n,) int64
         Where its time counts, and that between its predecessor and its begin.
     late : (n,) int64
         Until when it waits for other ranks; `begin` if it does not.
+    group : (n,) int64
+        What it has met when it has waited (`Met`), -1 none.
     before, since : (n,) int64
         Its latest predecessor, `HOST` or `NOTHING`, and when that ends; no later than `begin`.
     free_before, free_since : (n,) int64
         The same without kernels that communicate on its stream.
     """
 
-    process: Ints
+    host: Ints
     stream: Ints
     begin: Ints
     end: Ints
     cell: Ints
     latency: Ints
     late: Ints
+    group: Ints
     before: Ints
     since: Ints
     free_before: Ints
     free_since: Ints
 
 
-class Hosts(NamedTuple):
-    """What the hosts of some processes do, each as one line; and when they wait for operations.
+class Met(NamedTuple):
+    """Groups of processes that kernels meet.
 
     Attributes
     ----------
-    start : (n_processes + 1,) int64
-        First entry of each process.
+    start : (n_groups + 1,) int64
+        First entry of each group.
+    process : (n,) int64
+        By group, ascending: processes of the trace.
+    """
+
+    start: Ints
+    process: Ints
+
+
+class Hosts(NamedTuple):
+    """What some hosts do, as lines: of a process, or of each of its threads; and when they wait for operations.
+
+    Attributes
+    ----------
+    start : (n_lines + 1,) int64
+        First entry of each line.
     time, cell : (n,) int64
         From when on the host is in a call path.
-    root : (n_processes,) int64
+    root : (n_lines,) int64
         Cell of what lies before the first entry.
-    exit_start : (n_processes + 1,) int64
+    exit_start : (n_lines + 1,) int64
     exit, operation, until, latency : (n_exits,) int64
-        By process in the order of time: when a call returns that has waited, the operation it waited for, when that
+        By line in the order of time: when a call returns that has waited, the operation it waited for, when that
         ended, or the call, and the cell of the time from then until it returns.
     first : int
         When the trace begins.
@@ -137,18 +158,27 @@ def _last_until(values, low, high, value):
 
 
 @part
-def _add_host(process, begin, end, n, hosts, sums):
+def _last_exit(host, t, high, before, hosts):
+    """Return the last exit of a line until a time, in front of `high` or, if that is -1 since it is another line than
+    that of the last exit, earlier than that one: also where clocks disagree, a walk comes to an end."""
+    if high >= 0:
+        return _last_until(hosts.exit, hosts.exit_start[host], high, t)
+    return _last_until(hosts.exit, hosts.exit_start[host], hosts.exit_start[host + 1], min(t, before - 1))
+
+
+@part
+def _add_host(host, begin, end, n, hosts, sums):
     """Add what a host does from one time to another."""
     if end <= begin:
         return n
-    low, high = hosts.start[process], hosts.start[process + 1]
+    low, high = hosts.start[host], hosts.start[host + 1]
     i = _last_until(hosts.time, low, high, end - 1)
     while i >= low and end > begin:
         since = max(hosts.time[i], begin)
         n = _add(hosts.cell[i], end - since, n, sums)
         end = since
         i -= 1
-    return _add(hosts.root[process], end - begin, n, sums)
+    return _add(hosts.root[host], end - begin, n, sums)
 
 
 @part
@@ -182,19 +212,30 @@ def _add_operation(o, begin, end, n, m, operations, sums):
     return _add(operations.latency[o], end - begin, n, sums), m
 
 
+@part
+def _has_met(group, process, met):
+    """Say whether a process is in a group."""
+    if group < 0:
+        return False
+    low, high = met.start[group], met.start[group + 1]
+    at = _last_until(met.process, low, high, process)
+    return at >= low and met.process[at] == process
+
+
 @kernel
-def walk_waiting(first, start, operations, hosts, sums, walked):
+def walk_waiting(first, start, other, operations, hosts, met, sums, walked):
     """Follow the chains of operations that wait, from what they come after to what held their process last.
 
     Until the chain comes to the host, kernels that communicate on the same stream are passed over: they have not held the
-    host. It ends at the end of the first operation after that in which its process waited for other ranks.
+    host. It ends at the end of the first operation after that in which its process waited and met the process that is
+    waited for.
 
     Parameters
     ----------
     first : int
         The first walk to do.
-    start : (n,) int64
-        Operations.
+    start, other : (n,) int64
+        Operations, and the process that each waits for.
 
     Returns
     -------
@@ -204,32 +245,32 @@ def walk_waiting(first, start, operations, hosts, sums, walked):
     at = walked.n_cells[first - 1] if first else 0
     for k in range(first, start.size):
         o = start[k]
-        process, is_free = operations.process[o], True
-        t = operations.begin[o]
-        n = 0
-        t, o, held = operations.free_since[o], operations.free_before[o], -1
-        # calls that have waited, the last first: also where clocks disagree
-        high = hosts.exit_start[process + 1]
+        host, is_free, n, held = operations.host[o], True, 0, -1
+        t, o = operations.free_since[o], operations.free_before[o]
+        # calls that have waited, the last first
+        high, on, before = np.int64(-1), np.int64(-1), LATEST
         while True:
             if o < 0:
-                low = hosts.exit_start[process]
-                i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, high, t)
+                low = hosts.exit_start[host]
+                i = low - 1 if o == NOTHING else _last_exit(host, t, high if host == on else -1, before, hosts)
                 since = hosts.until[i] if i >= low else hosts.first
                 if o == NOTHING:
-                    n = _add(hosts.root[process], t - since, n, sums)
+                    n = _add(hosts.root[host], t - since, n, sums)
                 elif i < low:
-                    n = _add_host(process, since, t, n, hosts, sums)
+                    n = _add_host(host, since, t, n, hosts, sums)
                 else:
-                    n = _add_host(process, hosts.exit[i], t, n, hosts, sums)
+                    n = _add_host(host, hosts.exit[i], t, n, hosts, sums)
                     n = _add(hosts.latency[i], hosts.exit[i] - since, n, sums)
                 if i < low:
                     break
-                o, t, high, is_free = hosts.operation[i], min(t, since), i, False
-            if operations.late[o] > operations.begin[o]:
+                high, on, before = i, host, hosts.exit[i]
+                o, t, is_free = hosts.operation[i], min(t, since), False
+            if operations.late[o] > operations.begin[o] and _has_met(operations.group[o], other[k], met):
                 held = o
                 break
             n, _ = _add_operation(o, min(operations.since[o], t), t, n, 0, operations, sums)
             t = min(operations.free_since[o] if is_free else operations.since[o], t)
+            host = operations.host[o]
             o = operations.free_before[o] if is_free else operations.before[o]
         end = _flush(n, at, sums)
         if end < 0:
@@ -258,33 +299,34 @@ def walk_causing(first, start, stop, operations, hosts, sums, walked):
     at, m = (walked.n_cells[first - 1], walked.n_waits[first - 1]) if first else (0, 0)
     for k in range(first, start.size):
         o, limit = start[k], stop[k]
-        process = operations.process[o]
+        host = operations.host[o]
         since = max(operations.since[o], limit)
         n = _add(operations.latency[o], operations.begin[o] - since, 0, sums)
         t, o = since, operations.before[o]
-        high = hosts.exit_start[process + 1]
+        high, on, before = np.int64(-1), np.int64(-1), LATEST
         while t > limit:
             if o < 0:
-                low = hosts.exit_start[process]
-                i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, high, t)
+                low = hosts.exit_start[host]
+                i = low - 1 if o == NOTHING else _last_exit(host, t, high if host == on else -1, before, hosts)
                 since = max(hosts.until[i] if i >= low else hosts.first, limit)
                 if o == NOTHING:
-                    n = _add(hosts.root[process], t - since, n, sums)
+                    n = _add(hosts.root[host], t - since, n, sums)
                 elif i < low:
-                    n = _add_host(process, since, t, n, hosts, sums)
+                    n = _add_host(host, since, t, n, hosts, sums)
                 else:
                     leave = max(hosts.exit[i], limit)
-                    n = _add_host(process, leave, t, n, hosts, sums)
+                    n = _add_host(host, leave, t, n, hosts, sums)
                     n = _add(hosts.latency[i], leave - since, n, sums)
                 if i < low:
                     break
-                o, t, high = hosts.operation[i], min(t, since), i
+                high, on, before = i, host, hosts.exit[i]
+                o, t = hosts.operation[i], min(t, since)
                 continue
             since = max(min(operations.since[o], t), limit)
             n, m = _add_operation(o, since, t, n, m, operations, sums)
             if m < 0:
                 break
-            t, o = since, operations.before[o]
+            t, host, o = since, operations.host[o], operations.before[o]
         end = _flush(n, at, sums)
         if end < 0 or m < 0:
             return k
@@ -327,19 +369,22 @@ def walk_waited_for(first, start, until, operations, sums, walked):
 
 
 @kernel
-def walk_path(process, operation, time, operations, hosts, cause, high_of, stretches):
+def walk_path(host, operation, time, operations, hosts, other, cause, high_of, stretches):
     """Follow the critical path from its end to the begin of the trace, over hosts and streams of all processes.
 
     Parameters
     ----------
-    process, operation, time : int
-        Where it ends: on a host (`HOST`), or in an operation.
+    host, operation, time : int
+        Where it ends: on a line of a host (`HOST`), or in an operation.
+    other : (n_exits,) int64
+        The line with which the path goes on at an exit that is none after an operation (`hosts.operation` is `HOST`).
     cause : (n,) int64
         The operation that an operation waits for; -1 none.
-    high_of : (n_processes,) int64
+    high_of : (n_lines,) int64
         A copy of `hosts.exit_start` without the first, which is written to.
-    stretches : (4, room) int64
-        To be filled, the last one first: process, operation or `HOST`, begin and end.
+    stretches : (5, room) int64
+        To be filled, the last one first: line of the host or that launches, operation or `HOST`, begin, end, and the exit
+        after which a host goes on, -1 none.
 
     Returns
     -------
@@ -348,35 +393,37 @@ def walk_path(process, operation, time, operations, hosts, cause, high_of, stret
     """
     o, t, n = operation, time, 0
     while t > hosts.first and n < stretches.shape[1]:
-        at, following = process, np.int64(NOTHING)
+        at, following, left = host, np.int64(NOTHING), np.int64(-1)
         if o < 0:
-            low, high = hosts.exit_start[process], high_of[process]
+            low, high = hosts.exit_start[host], high_of[host]
             i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, high, t)
             since = hosts.first
             if i >= low:
-                high_of[process] = i
+                high_of[host] = left = i
                 since, following = hosts.until[i], hosts.operation[i]
+                if following == HOST:
+                    host = other[i]
         elif operations.late[o] > operations.begin[o] and cause[o] >= 0 and t > operations.begin[o]:
             # on to the begin of the one that begins last
             since, following = operations.late[o], cause[o]
-            process = operations.process[following]
         else:
-            since, following = operations.since[o], operations.before[o]
+            since, following, host = operations.since[o], operations.before[o], operations.host[o]
         since = min(since, t)
         if since < t:
             stretches[0, n], stretches[1, n], stretches[2, n], stretches[3, n] = at, o, since, t
+            stretches[4, n] = left
             n += 1
         t, o = since, following
     return n
 
 
 @kernel
-def spend_stretches(process, cell, begin, end, hosts, sums):
+def spend_stretches(host, cell, begin, end, hosts, sums):
     """Add up stretches of the critical path by cell.
 
     Parameters
     ----------
-    process, begin, end : (n,) int64
+    host, begin, end : (n,) int64
     cell : (n,) int64
         That of an operation; -1 of hosts.
 
@@ -386,11 +433,11 @@ def spend_stretches(process, cell, begin, end, hosts, sums):
         How many cells are met (`sums.met`).
     """
     n = 0
-    for k in range(process.size):
+    for k in range(host.size):
         if cell[k] >= 0:
             n = _add(cell[k], end[k] - begin[k], n, sums)
         else:
-            n = _add_host(process[k], begin[k], end[k], n, hosts, sums)
+            n = _add_host(host[k], begin[k], end[k], n, hosts, sums)
     return n
 
 
@@ -441,14 +488,14 @@ def merge_threads(thread, time, is_enter, cell, stack_start, stack_time, stack_c
 
 
 @kernel
-def sweep_waits(amount, first, n, weight, target, short, passed, carried, share, remainder, spare):
+def sweep_waits(amount, of, first, n, weight, target, short, passed, carried, share, remainder, spare):
     """Divide what waits cost among their causes, from the last wait to the first: what goes back to earlier waits is
     passed on to these.
 
     Parameters
     ----------
-    amount : (n_waits,) int64
-        What each wait costs, by the time of its cause.
+    amount, of : (n_waits,) int64
+        What each wait costs, by the time of its cause, and its kind.
     first, n : (n_waits,) int64
         Its weights; one at least.
     weight : (n_weights,) int64
@@ -456,16 +503,18 @@ def sweep_waits(amount, first, n, weight, target, short, passed, carried, share,
         The wait that a weight goes back to, earlier than its own; -1 it is charged.
     short : (n_weights,) int64
         To be filled: what is charged of the wait itself.
-    passed : (2, n_weights) int64
+    passed : (n_kinds, n_weights) int64
         To be filled: what is charged of later waits, by their kind.
-    carried : (2, n_waits) int64
+    carried : (n_kinds, n_waits) int64
         What later waits pass on to each; grows.
     share, remainder, spare : (largest n,) int64
         Scratch.
     """
     for k in range(amount.size - 1, -1, -1):
-        for kind in range(3):
-            total = amount[k] if kind == 2 else carried[kind, k]
+        n_kinds = carried.shape[0]
+        for kind in range(n_kinds + 1):
+            is_own = kind == n_kinds
+            total = amount[k] if is_own else carried[kind, k]
             if total == 0:
                 continue
             divide(total, weight, first[k], n[k], share, remainder, spare)
@@ -474,9 +523,8 @@ def sweep_waits(amount, first, n, weight, target, short, passed, carried, share,
                 if share[i] == 0:
                     continue
                 if target[at] >= 0:
-                    # what a wait of a collective operation costs in the long term
-                    carried[0 if kind == 2 else kind, target[at]] += share[i]
-                elif kind == 2:
+                    carried[of[k] if is_own else kind, target[at]] += share[i]
+                elif is_own:
                     short[at] = share[i]
                 else:
                     passed[kind, at] += share[i]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.causes import divide
-from tracecols.kernels.kernel import inner_part, kernel, part
+from tracecols.kernels.kernel import inner_part, kernel
 
 
 @kernel
@@ -156,7 +156,7 @@ def _add_amount(i, kind, amount, lists):
     lists.head[i] = at
 
 
-@part
+@inner_part
 def _take_amount(i, lists):
     """Take the first item from a list; return its kind and amount."""
     at = lists.head[i]
@@ -167,7 +167,7 @@ def _take_amount(i, lists):
     return np.int64(lists.kind[at]), lists.amount[at]
 
 
-@part
+@inner_part
 def _length(i, lists):
     """Return how many items a list has; 0 of list -1."""
     n, at = 0, lists.head[i] if i >= 0 else lists.head.dtype.type(-1)
@@ -177,7 +177,7 @@ def _length(i, lists):
     return n
 
 
-@part
+@inner_part
 def _waits_of(p, pairs):
     """Return the first wait in the interval of a pair, the first that takes on costs, one past the last, and the wait
     that is caused (-1 none)."""

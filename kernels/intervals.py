@@ -44,6 +44,11 @@ class Spans(NamedTuple):
     change: NDArray[Any]
 
 
+def part_of(spans: Spans, rows: slice) -> Spans:
+    """Return views of some intervals."""
+    return Spans(*[column[rows] for column in spans])  # type: ignore[arg-type]
+
+
 class Known(NamedTuple):
     """Points, and where they are.
 

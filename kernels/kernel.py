@@ -1,19 +1,22 @@
 """The decorators kernels wear.
 
-Importing numba takes 0.3 s, a third of the time of a small analysis. What only looks at results or definitions calls no
-kernel, so numba is imported when the first one is called.
+Importing numba would take a quarter of the time of a small analysis. It is imported when the first kernel has to be
+compiled.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from threading import RLock
 from typing import Any
 
 from tracecols.errors import TracecolsError
+from tracecols.kernels.kinds import Kind, kind_of, numba_type
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 """How kernels and their parts are compiled."""
@@ -21,11 +24,14 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False,
 _parts: list[tuple[Callable[..., Any], dict[str, Any]]] = []
 """Parts of kernels, and their options, that numba does not know yet."""
 
+_on_load: list[Callable[[], None]] = []
+"""What is called when numba is imported."""
+
 _lock = RLock()
 
 
 class Kernel:
-    """A function that is compiled when it is first called with arguments of some types, or loaded from the disk.
+    """A function that is compiled when it is first called with arguments of some kinds, or loaded from the disk.
 
     Attributes
     ----------
@@ -36,11 +42,13 @@ class Kernel:
     def __init__(self, function: Callable[..., Any]) -> None:
         update_wrapper(self, function)
         self.py_func = function
+        self._machine_code: dict[tuple[Kind, ...], Callable[..., Any]] = {}
+        self._compiling = RLock()
         self._dispatcher: Any = None
 
     @property
     def dispatcher(self) -> Any:
-        """The function as numba knows it."""
+        """The function as numba knows it, which compiles it."""
         if self._dispatcher is None:
             with _lock:
                 if self._dispatcher is None:
@@ -48,16 +56,35 @@ class Kernel:
         return self._dispatcher
 
     @property
-    def signatures(self) -> list[Any]:
-        """Types of arguments it has been compiled for."""
-        return list(self.dispatcher.signatures)
+    def kinds(self) -> list[tuple[Kind, ...]]:
+        """Kinds of arguments there is machine code for in this process."""
+        return list(self._machine_code)
 
-    def compile(self, types: tuple[Any, ...]) -> None:
-        """Compile it for arguments of some types of numba."""
+    def prepare(self, kinds: tuple[Kind, ...]) -> Callable[..., Any]:
+        """Return machine code for arguments of some kinds: load it from the disk, or compile it and keep it there."""
+        from tracecols.kernels.cache import keep, load
+
+        with self._compiling:
+            found = self._machine_code.get(kinds) or load(self.py_func, kinds)
+            if found is None:
+                found = self._compile(kinds, keep)
+            self._machine_code[kinds] = found
+        return found
+
+    def _compile(self, kinds: tuple[Kind, ...], keep: Callable[..., None]) -> Callable[..., Any]:
+        """Compile it for arguments of some kinds."""
+        if load_numba().config.DISABLE_JIT:
+            return self.py_func
+        types = tuple(numba_type(kind) for kind in kinds)
         self.dispatcher.compile(types)
+        compiled = self.dispatcher.overloads[types]
+        keep(self.py_func, kinds, compiled)
+        found: Callable[..., Any] = compiled.entry_point
+        return found
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.dispatcher(*arguments)
+        kinds = tuple(map(kind_of, arguments))
+        return (self._machine_code.get(kinds) or self.prepare(kinds))(*arguments)
 
     def __reduce__(self) -> str:
         return self.py_func.__qualname__
@@ -70,7 +97,6 @@ def _type_of(kernel: Kernel, _context: Any) -> Any:
     return types.Dispatcher(kernel.dispatcher)
 
 
-@cache
 def load_numba() -> Any:
     """Import numba, and let it know what a `Kernel` is.
 
@@ -79,6 +105,15 @@ def load_numba() -> Any:
     TracecolsError
         If the environment has a number of threads that numba does not accept.
     """
+    with _lock:
+        numba = _import_numba()
+        while _on_load:
+            _on_load.pop()()
+    return numba
+
+
+@cache
+def _import_numba() -> Any:
     threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
     if threads and not (re.fullmatch(r"[+]?[0-9]+", threads) and int(threads) > 0):
         raise TracecolsError(
@@ -92,17 +127,27 @@ def load_numba() -> Any:
     return numba
 
 
+@contextmanager
+def when_numba_is_loaded(call: Callable[[], None]) -> Iterator[None]:
+    """Call a function when numba is imported, at once if it is, and no more when the context ends."""
+    with _lock:
+        _on_load.append(call)
+        if "numba" in sys.modules:
+            load_numba()
+    try:
+        yield
+    finally:
+        with _lock, suppress(ValueError):
+            _on_load.remove(call)
+
+
 def _make_dispatcher(function: Callable[..., Any]) -> Any:
     """Hand a function to numba, and before it all parts that it may call."""
     numba = load_numba()
-    from tracecols.kernels.cache import enable_caching
-
     while _parts:
         of_kernels, options = _parts.pop()
         numba.extending.register_jitable(**options)(of_kernels)
-    dispatcher = numba.njit(**OPTIONS)(function)
-    enable_caching(dispatcher, function)
-    return dispatcher
+    return numba.njit(**OPTIONS)(function)
 
 
 def kernel(function: Callable[..., Any]) -> Any:

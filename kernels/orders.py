@@ -62,11 +62,11 @@ def sort_by_number(number, start, order):
 
     Parameters
     ----------
-    number : (n,) int64
+    number : (n,) int32 or int64
         Not negative.
     start : (largest number + 2,) int32 or int64
         Zeros; scratch.
-    order : (n,) int64, written
+    order : (n,) int32 or int64, written
     """
     for i in range(number.size):
         start[number[i] + 1] += 1

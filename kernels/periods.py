@@ -2,7 +2,58 @@
 
 from __future__ import annotations
 
-from tracecols.kernels.kernel import kernel
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.kernel import kernel, part
+
+
+class Labels(NamedTuple):
+    """The numbers of call paths in periods (`call_paths.PeriodCallPaths`).
+
+    Attributes
+    ----------
+    n_paths : int
+        Call paths of the whole time.
+    key : (n_labels,) int64
+        Ascending: (period + 1) * n_paths + path. Empty where there are all of them.
+    places : (n_keys,) int64
+        The number of every key, or of the call path outside of all periods where it does not occur; empty where that
+        takes too much memory, or where there are all.
+    """
+
+    n_paths: int
+    key: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+
+@part
+def first_at_least(key, keys):
+    """Return the place of the first of ascending keys that is not less than one; their number if all are."""
+    low, high = np.int64(0), np.int64(keys.size)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def label_of(path, period, labels):
+    """Return the number of a call path in a period, or outside of all where it does not occur there; null stays."""
+    if path < 0:
+        return np.int64(-1)
+    key = (np.int64(period) + 1) * labels.n_paths + path
+    if labels.places.size > 0:
+        return labels.places[key]
+    if labels.key.size == 0:
+        return key
+    at = min(first_at_least(key, labels.key), np.int64(labels.key.size - 1))
+    return at if labels.key[at] == key else path
 
 
 @kernel

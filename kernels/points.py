@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.kernel import inner_part, kernel, part
 from tracecols.kernels.ranks import Ranks, choose, is_chosen, n_before
 
 
@@ -51,6 +51,17 @@ class Points(NamedTuple):
     tail: NDArray[Any]
 
 
+class Pairs(NamedTuple):
+    """Columns of pairs (`causes.points.OF_PAIR`); `cause` and `waiting` are rows of events where they are found, numbers
+    of points where they are put together."""
+
+    kind: NDArray[np.int8]
+    cause: NDArray[np.signedinteger[Any]]
+    waiting: NDArray[np.signedinteger[Any]]
+    wait: NDArray[Any]
+    communicator: NDArray[np.int64]
+
+
 @kernel
 def mark_rows(event, call_path, ranks):
     """Choose the rows of points whose call path is known; `count_rows` comes after the last ones."""
@@ -74,7 +85,7 @@ def _location_of(row, hint, first_row):
     return low
 
 
-@part
+@inner_part
 def _point_at(row, hint, rows):
     """Return the number of the point at a row, -1 if there is none, and the location of the row."""
     if row < 0 or row >= rows.first_row[rows.first_row.size - 1]:
@@ -151,3 +162,34 @@ def place_points(found, rows, out):
         if out.lead.size > 0:
             out.lead[p] = found.lead[i]
             out.tail[p] = found.tail[i]
+
+
+@kernel
+def place_pairs(n, found, rows, out):
+    """Write the pairs whose points are known one after the other.
+
+    Parameters
+    ----------
+    n : int
+        Where the first one belongs.
+    found : Pairs
+    rows : Rows
+    out : Pairs, written
+
+    Returns
+    -------
+    int
+        One past the last.
+    """
+    near_cause, near_waiting = 0, 0
+    for i in range(found.cause.size):
+        cause, near_cause = _point_at(found.cause[i], near_cause, rows)
+        waiting, near_waiting = _point_at(found.waiting[i], near_waiting, rows)
+        if cause >= 0 and waiting >= 0:
+            out.kind[n] = found.kind[i]
+            out.cause[n] = cause
+            out.waiting[n] = waiting
+            out.wait[n] = found.wait[i]
+            out.communicator[n] = found.communicator[i]
+            n += 1
+    return n

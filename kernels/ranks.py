@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,10 +73,12 @@ def count_rows(ranks):
     return n
 
 
-def no_ranks(n_rows: int, number: type[np.signedinteger[Any]] = np.int32) -> Ranks:
-    """Choose no row of a range so far; `number` is the type of counts."""
+def no_ranks(
+    n_rows: int, number: type[np.signedinteger[Any]] = np.int32, zeros: Callable[[int, Any], NDArray[Any]] = np.zeros
+) -> Ranks:
+    """Choose no row of a range so far; `number` is the type of counts, and `zeros` makes arrays."""
     n_words = (n_rows + 63) // 64
-    return Ranks(np.zeros(n_words, np.uint64), np.zeros(n_words, number))
+    return Ranks(zeros(n_words, np.uint64), zeros(n_words, number))
 
 
 def ranks_of(row: NDArray[np.int64], first: int, stop: int) -> Ranks:

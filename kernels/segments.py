@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH
-from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.kernel import inner_part, kernel, part
 from tracecols.kernels.sums import EPOCH, N_PATHS, N_SORTED, Sum, add_time, sort_paths
 
 REQUEST = 255
@@ -93,9 +93,10 @@ class Nested(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Calls of points, by location ascending: (n,) each. Row of the point, the times when the call begins and when it
-    has waited long enough, and whether it waits."""
+    """Calls of points, by location ascending: (n,) each. The point and its row, the times when the call begins and when
+    it has waited long enough, and whether it waits."""
 
+    point: NDArray[np.int64]
     row: NDArray[np.int64]
     begin: NDArray[Any]
     resumes: NDArray[Any]
@@ -103,40 +104,40 @@ class Calls(NamedTuple):
 
 
 @kernel
-def list_nested(bounds, calls, nested, of_call, is_resume, ends):
-    """List the times inside of calls in order; of the same ones first those when calls begin.
+def list_nested(first_location, bounds, calls, nested, point, is_resume, ends):
+    """List the times inside of some more calls in order; of the same ones first those when calls begin.
 
     They nearly are in order: calls follow each other, but for those that others are executed in.
 
     Parameters
     ----------
-    bounds : (n_locations + 1,) int64
-        Calls of each location.
+    first_location : int
+        Location of the first calls, which may go on with those before.
+    bounds : (n + 1,) int64
+        Calls of each location from then on.
     calls : Calls
     nested : Nested, written
         `row` and `time`, with room for two times of each call.
-    of_call, is_resume : (any,) int64, bool; written
-        The call of each, and whether it has waited long enough then.
+    point, is_resume : (any,) int64, bool; written
+        The point of each, and whether it has waited long enough then.
     ends : (n_locations + 1,) int64, written
-        Where those of each location end, after a 0.
+        Where those of each location end, after a 0; of locations that have not begun 0.
     """
-    n = np.int64(0)
-    ends[0] = 0
-    for here in range(bounds.size - 1):
-        first = n
-        for k in range(bounds[here], bounds[here + 1]):
-            for resumes in range(2 if calls.waits[k] else 1):
-                t, j = calls.resumes[k] if resumes else calls.begin[k], n
+    for k in range(bounds.size - 1):
+        first, n = ends[first_location + k], max(ends[first_location + k], ends[first_location + k + 1])
+        for call in range(bounds[k], bounds[k + 1]):
+            for resumes in range(2 if calls.waits[call] else 1):
+                t, j = calls.resumes[call] if resumes else calls.begin[call], n
                 while j > first and (
                     nested.time[j - 1] > t or (nested.time[j - 1] == t and is_resume[j - 1] > resumes)
                 ):
                     nested.row[j], nested.time[j] = nested.row[j - 1], nested.time[j - 1]
-                    of_call[j], is_resume[j] = of_call[j - 1], is_resume[j - 1]
+                    point[j], is_resume[j] = point[j - 1], is_resume[j - 1]
                     j -= 1
-                nested.row[j], nested.time[j] = calls.row[k], t
-                of_call[j], is_resume[j] = k, resumes == 1
+                nested.row[j], nested.time[j] = calls.row[call], t
+                point[j], is_resume[j] = calls.point[call], resumes == 1
                 n += 1
-        ends[here + 1] = n
+        ends[first_location + k + 1] = n
 
 
 class TaskPaths(NamedTuple):
@@ -167,7 +168,7 @@ class Joins(NamedTuple):
     cut: NDArray[np.int64]
 
 
-@part
+@inner_part
 def take_out(n, sum_, segments, at):
     """Empty a sum into the entries of segments, in the order of call paths; return one past the last."""
     sum_.state[N_PATHS], sum_.state[N_SORTED] = n, 0
@@ -196,7 +197,7 @@ def stub_of(around, c, tasks):
     return np.int64(-1)
 
 
-@part
+@inner_part
 def owner_of_time(what, mine, c, above, fills, state, tasks):
     """Return the call path that the time before an event counts for; -1 none.
 
@@ -380,19 +381,31 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
         above = parent[c] if c >= 0 else np.int64(-1)
         if what == ON_OFF:
             what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
+        # points that come no later make no cut any more
+        while k < nested_stop and nested.row[k] <= base_row + i:
+            k += 1
         is_nested = k < nested_stop and nested.time[k] < now
-        if not here and not is_nested and (what == PUSH or what == POP) and above != OUTERMOST_OF_TASK:
-            # what nearly all events are
-            own = above if what == PUSH else c
-            if own < 0 and fills:
-                own = c
-            state[IN] = c if what == PUSH or (above < 0 and fills) else above
-            if own >= 0:
-                n = add_time(own, now - before, epoch, n, open_sum)
-            before = now
+        mine = np.int64(mark_what[mark]) if here else np.int64(-1)
+        is_plain = (what == PUSH or what == POP or what == NOTHING) and above != OUTERMOST_OF_TASK
+        if is_plain and not is_nested and (not here or mine == CUT):
+            # what nearly all events are, and nearly all points
+            if here:
+                n_entries = take_out(n, open_sum, segments, n_entries)
+                n, epoch = np.int64(0), epoch + np.int32(1)
+                segment_end[n_segments] = n_entries
+                n_segments += 1
+                mark_cut[mark], mark_time[mark] = n_segments, before
+                mark += 1
+            if what != NOTHING:
+                own = above if what == PUSH else c
+                if own < 0 and fills:
+                    own = c
+                state[IN] = c if what == PUSH or (above < 0 and fills) else above
+                if own >= 0:
+                    n = add_time(own, now - before, epoch, n, open_sum)
+                before = now
             i += 1
             continue
-        mine = np.int64(mark_what[mark]) if here else np.int64(-1)
         counts = what == PUSH or what == POP or what == JOIN or what == TASK_SWITCH or what == TASK_COMPLETE
         if is_nested and (counts or what == FLUSH):
             m, _ = count_nested(now, now, base_row + i, before, k, nested_stop, nested)

@@ -304,7 +304,7 @@ class Tasks(NamedTuple):
 
 
 class Pointers(NamedTuple):
-    """Pointer columns (thesis 3.10), or empty arrays.
+    """Pointer columns (thesis 3.10), or empty arrays: all, or the first two.
 
     Attributes
     ----------
@@ -340,8 +340,38 @@ class Charges(NamedTuple):
     n: NDArray[np.int64]
 
 
-# -- call paths
-# ----------------------------------------------------------------------------------------------------------
+class ScanArrays(NamedTuple):
+    """Arrays that scans work in and fill.
+
+    Attributes
+    ----------
+    frames : Frames
+    paths : CallPaths
+    table : (2 ** k,) int32
+        Hash table of the call paths, twice as large at least; empty between locations.
+    calls : CallInstances
+    attributed : AttributedEvents
+    team_stack : (capacity,) int64
+        Numbers of the team begins the thread is in, `state[TEAM_DEPTH]` of them above one that is none.
+    tasks : Tasks
+    pointers : Pointers
+        Filled if not empty.
+    charges : Charges
+        Filled if not empty; of a single location that begins and ends in one call.
+    """
+
+    frames: Frames
+    paths: CallPaths
+    table: NDArray[np.int32]
+    calls: CallInstances
+    attributed: AttributedEvents
+    team_stack: NDArray[np.int64]
+    tasks: Tasks
+    pointers: Pointers
+    charges: Charges
+
+
+# -- call paths --------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -484,8 +514,7 @@ def enter_outermost(entry, kind, row, at, state, meanings, periods, paths, table
     return node
 
 
-# -- time
-# ----------------------------------------------------------------------------------------------------------------
+# -- time --------------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -526,8 +555,7 @@ def charge_gaps(task, tasks, charges):
     tasks.gap[task] = -1
 
 
-# -- periods
-# -------------------------------------------------------------------------------------------------------------
+# -- periods -----------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -661,8 +689,7 @@ def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, 
     return last
 
 
-# -- stack frames and call instances
-# -------------------------------------------------------------------------------------
+# -- stack frames and call instances -----------------------------------------------------------------------------------
 
 
 @part
@@ -728,21 +755,20 @@ def count_bad_exit(top, entry, kind, row, state, meanings, frames, paths):
 @part
 def point_up(i, top, frames, pointers):
     """Let event i point to the region instance it is in."""
-    pointers.enterptr[i] = frames.row[top] if top >= 0 else -1
-    pointers.exitptr[i] = -1
+    if pointers.enterptr.size > 0:
+        pointers.enterptr[i] = frames.row[top] if top >= 0 else -1
+        pointers.exitptr[i] = -1
     pointers.call_path[i] = frames.node[top] if top >= 0 else -1
 
 
-# -- buffer flushes, teams, tasks
-# ----------------------------------------------------------------------------------------
+# -- buffer flushes, teams, tasks --------------------------------------------------------------------------------------
 
 
 @part
-def flush_buffer(entry, row, at, now, top, task, state, sides, periods, frames, paths, table, tasks, charges):
-    """Count a buffer flush as a visit of its region from the call path on top, and return when it ends."""
+def flush_buffer(node, at, now, task, state, sides, paths, tasks, charges):
+    """Count a buffer flush as a visit of its call path, and return when it ends."""
     stop = max(sides.stop_time[state[N_FLUSHES]], at)
     state[N_FLUSHES] += 1
-    node = flush_path(entry, row, at, top, state, periods, frames, paths, table)
     paths.visits[node] += 1
     # of flushes that overlap the later one has the remainder
     stop = max(stop, now)
@@ -834,8 +860,7 @@ def complete_task(task, state, paths, tasks):
     tasks.time[task], tasks.stub[task], tasks.counted[task], tasks.gap[task] = 0, -1, 0, -1
 
 
-# -- attributed events
-# ---------------------------------------------------------------------------------------------------
+# -- attributed events -------------------------------------------------------------------------------------------------
 
 
 @part
@@ -860,28 +885,11 @@ def attribute(kind, at, what, top, state, frames, calls, attributed, team_stack)
     attributed.call[m] = call
 
 
-# -- the walk
-# ------------------------------------------------------------------------------------------------------------
+# -- the walk ----------------------------------------------------------------------------------------------------------
 
 
 @part
-def scan_events(
-    events,
-    start,
-    state,
-    meanings,
-    sides,
-    periods,
-    frames,
-    paths,
-    table,
-    calls,
-    attributed,
-    team_stack,
-    tasks,
-    pointers,
-    charges,
-):
+def scan_events(events, start, state, meanings, sides, periods, work):
     """Walk through consecutive events of one location.
 
     Parameters
@@ -896,19 +904,8 @@ def scan_events(
     sides : SideValues
     periods : Periods or None
         What divides the time of the location, if anything does. Call paths in a period are other ones than outside.
-    frames : Frames
-    paths : CallPaths
-    table : (2 ** k,) int32
-        Hash table of the call paths, twice as large at least.
-    calls : CallInstances
-    attributed : AttributedEvents
-    team_stack : (capacity,) int64
-        Numbers of the team begins the thread is in, `state[TEAM_DEPTH]` of them above one that is none.
-    tasks : Tasks
-    pointers : Pointers
-        Filled if not empty.
-    charges : Charges
-        Filled if not empty.
+    work : ScanArrays
+        Of the location.
 
     Returns
     -------
@@ -922,12 +919,13 @@ def scan_events(
     what the region instances of a call path and below it take is always the sum of EXIT - ENTER. What was recorded late
     by a BUFFER_FLUSH counts from its end (`state[FLUSHED]`).
     """
+    frames, paths, table, calls, attributed, team_stack, tasks, pointers, charges = work
     first_row = state[ROW]
     last = state[LAST]
     flushed = state[FLUSHED]
     top = state[TOP]
     task = state[TASK]
-    pointing = pointers.enterptr.size > 0
+    pointing = pointers.call_path.size > 0
     n_entries = np.uint32(meanings.region_of.size)
     margin = margin_of(periods, frames)
     next_edge = edge_after(state, periods)
@@ -1000,7 +998,7 @@ def scan_events(
             count_bad_exit(top, entry, kind, row, state, meanings, frames, paths)
             if pointing:
                 point_up(i, top, frames, pointers)
-                if top >= 0 and frames.row[top] >= first_row:
+                if top >= 0 and frames.row[top] >= first_row and pointers.exitptr.size > 0:
                     pointers.exitptr[frames.row[top] - first_row] = row
             if top >= 0:
                 charge(last, now, top, task, frames, paths, tasks, charges)
@@ -1030,9 +1028,8 @@ def scan_events(
                         break
                     state[ROOM] = margin
                 charge(last, now, top, task, frames, paths, tasks, charges)
-                flushed = flush_buffer(
-                    entry, row, at, now, top, task, state, sides, periods, frames, paths, table, tasks, charges
-                )
+                flush_node = flush_path(entry, row, at, top, state, periods, frames, paths, table)
+                flushed = flush_buffer(flush_node, at, now, task, state, sides, paths, tasks, charges)
                 last = flushed
                 if periods is not None and flushed > next_edge:
                     divide_flush(entry, row, now, flushed, top, task, state, periods, frames, paths, table, tasks)
@@ -1144,28 +1141,7 @@ def pass_last_edges(end, state, periods, frames, paths, table, tasks, charges):
 
 
 @kernel
-def scan_locations(
-    k,
-    start,
-    events,
-    bounds,
-    states,
-    meanings,
-    sides,
-    side_bounds,
-    periods,
-    frames,
-    paths,
-    table,
-    calls,
-    attributed,
-    team_stack,
-    tasks,
-    pointers,
-    charges,
-    filled,
-    ends,
-):
+def scan_locations(k, start, events, bounds, states, meanings, sides, side_bounds, periods, work, filled, ends):
     """Walk through consecutive events of some locations, one location after the other; what each finds follows
     that of those before.
 
@@ -1184,19 +1160,8 @@ def scan_locations(
     side_bounds : (N_SIDES, n_locations + 1) int64
         Where the side values of each location begin.
     periods : Periods or None
-    frames : Frames
-    paths : CallPaths
-    table : (2 ** k,) int32
-        Empty between locations.
-    calls : CallInstances
-    attributed : AttributedEvents
-    team_stack : (capacity,) int64
-    tasks : Tasks
-        Of all of them.
-    pointers : Pointers
-        Of all of them, or empty.
-    charges : Charges
-        Of a single location that begins and ends here, or empty.
+    work : ScanArrays
+        Tasks and pointers are those of all of them.
     filled : (N_FILLED,) int64
         How much of the buffers locations have that ended.
     ends : bool
@@ -1207,6 +1172,7 @@ def scan_locations(
     why, k, i : int
         As `scan_events` does; the location and the event to go on with.
     """
+    frames, paths, table, calls, attributed, team_stack, tasks, pointers, charges = work
     while k < bounds.size - 1:
         state = states[k]
         n_paths = filled[FILLED_PATHS]
@@ -1266,23 +1232,10 @@ def scan_locations(
                     own_paths,
                     table,
                 )
-        why, start = scan_events(
-            own_events,
-            start,
-            state,
-            meanings,
-            own_sides,
-            of_periods,
-            frames,
-            own_paths,
-            table,
-            own_calls,
-            own_attributed,
-            team_stack,
-            own_tasks,
-            own_pointers,
-            charges,
+        own = ScanArrays(
+            frames, own_paths, table, own_calls, own_attributed, team_stack, own_tasks, own_pointers, charges
         )
+        why, start = scan_events(own_events, start, state, meanings, own_sides, of_periods, own)
         if why != DONE:
             return why, k, start
         if ends:

@@ -370,3 +370,183 @@ def draw_intervals(begin, end, stack, out_time, out_what):
         depth -= 1
         out_time[n], out_what[n] = stack[depth], END
         n += 1
+
+
+# -- slices for a screen -----------------------------------------------------------------------------------------------
+
+LAST_TIME, DEPTH, N_SLICES, N_COLLECTED = range(4)
+"""State of `collect_slices`: when the time on top of the stack was counted last, how many slices are open, how many are
+collected."""
+
+
+class Open(NamedTuple):
+    """What is open and what is being merged, by depth.
+
+    Attributes
+    ----------
+    begin : (room,) int64
+        Ticks at which the open slice began.
+    name : (room,) int32
+    grey_begin, grey_end, grey_busy : (room,) int64
+        Short slices that are being merged: from when to when, and how long they are together.
+    grey_count : (room,) int64
+        How many; 0 none.
+    grey_name : (room,) int32
+        Of the first of them.
+    """
+
+    begin: NDArray[np.int64]
+    name: NDArray[np.int32]
+    grey_begin: NDArray[np.int64]
+    grey_end: NDArray[np.int64]
+    grey_busy: NDArray[np.int64]
+    grey_count: NDArray[np.int64]
+    grey_name: NDArray[np.int32]
+
+
+class Collected(NamedTuple):
+    """Slices of a location, `state[N_SLICES]` of them.
+
+    Attributes
+    ----------
+    begin, end : (room,) int64
+        Ticks.
+    depth, name : (room,) int32
+        Level, 0 for the outermost; region, of merged slices that of the first.
+    count, busy : (room,) int64
+        How many slices it stands for, and how long they are together.
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    depth: NDArray[np.int32]
+    name: NDArray[np.int32]
+    count: NDArray[np.int64]
+    busy: NDArray[np.int64]
+
+
+@part
+def collect(begin, end, depth, name, count, busy, state, out):
+    """Collect one slice."""
+    n = state[N_SLICES]
+    state[N_SLICES] = n + 1
+    out.begin[n], out.end[n], out.depth[n], out.name[n] = begin, end, depth, name
+    out.count[n], out.busy[n] = count, busy
+
+
+@part
+def collect_grey(depth, state, open_, out):
+    """Collect what is merged at a depth, if there is anything."""
+    if open_.grey_count[depth] > 0:
+        collect(
+            open_.grey_begin[depth],
+            open_.grey_end[depth],
+            depth,
+            open_.grey_name[depth],
+            open_.grey_count[depth],
+            open_.grey_busy[depth],
+            state,
+            out,
+        )
+        open_.grey_count[depth] = 0
+
+
+@kernel
+def collect_slices(drawn, n, shortest, state, open_, own, out):
+    """Collect the slices that `draw_events` has drawn; those that are short and close together become one.
+
+    Slices shorter than `shortest` at one depth are merged as long as less than that lies between them. So what is
+    collected at a depth is at least that long, or that far from the next one, or lies between longer slices.
+
+    Parameters
+    ----------
+    drawn : Drawn
+        Begins and ends, in order.
+    n : int
+        How many of them; `out` has room for n + 2 times the depth of the stack.
+    shortest : int
+        Ticks; 0 merges nothing.
+    state : (N_COLLECTED,) int64
+        Carried along; `state[N_SLICES]` is how many are collected.
+    open_ : Open
+        Carried along; has room for every depth there is.
+    own : (n_names,) int64
+        Gets the time of slices without those in them added, by name.
+    out : Collected
+
+    Returns
+    -------
+    int
+        -1, or the begin for which `open_` has no room; whatever is before it is done.
+    """
+    for i in range(n):
+        at, depth = drawn.time[i], state[DEPTH]
+        if drawn.what[i] == BEGIN:
+            if depth == open_.begin.size:
+                return i
+            if depth > 0:
+                own[open_.name[depth - 1]] += at - state[LAST_TIME]
+            open_.begin[depth], open_.name[depth] = at, drawn.name[i]
+            state[DEPTH] = depth + 1
+        elif drawn.what[i] == END:
+            depth -= 1
+            state[DEPTH] = depth
+            name, begin = open_.name[depth], open_.begin[depth]
+            own[name] += at - state[LAST_TIME]
+            if at - begin >= shortest:
+                collect(begin, at, depth, name, 1, at - begin, state, out)
+            else:
+                if begin - open_.grey_end[depth] >= shortest:
+                    collect_grey(depth, state, open_, out)
+                if open_.grey_count[depth] == 0:
+                    open_.grey_begin[depth], open_.grey_busy[depth] = begin, 0
+                    open_.grey_name[depth] = name
+                open_.grey_end[depth] = at
+                open_.grey_busy[depth] += at - begin
+                open_.grey_count[depth] += 1
+        state[LAST_TIME] = at
+    return -1
+
+
+@kernel
+def collect_rest(state, open_, out):
+    """Collect what is still being merged; `out` has room for every depth there is."""
+    for depth in range(open_.begin.size):
+        collect_grey(depth, state, open_, out)
+
+
+@kernel
+def find_dominant(cells, n_bins, best, path):
+    """Find the call path that has most of each location and bin; of equal ones that of the lowest number.
+
+    Parameters
+    ----------
+    cells : Shares
+        Ordered by call path.
+    n_bins : int
+        Bins of a location.
+    best : (n_locations * n_bins,) int64
+        Zeros; filled with the ticks of that call path.
+    path : (n_locations * n_bins,) int32
+        Filled where there is one.
+    """
+    for i in range(cells.value.size):
+        at = cells.location[i] * n_bins + cells.bin[i]
+        if cells.value[i] > best[at]:
+            best[at], path[at] = cells.value[i], cells.call_path[i]
+
+
+class Shares(NamedTuple):
+    """Ticks by call path, location and bin.
+
+    Attributes
+    ----------
+    call_path : (n,) int32
+    location, bin : (n,) int64
+    value : (n,) int64
+    """
+
+    call_path: NDArray[np.int32]
+    location: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    value: NDArray[np.int64]

@@ -24,7 +24,7 @@ def merge_call_paths(start, at, above, entry, time, place, row, number, merged_p
     time, place, row : (n,) int64
         Of the first ENTER: the order of events.
     number : (n,) int64
-        Filled; -1 before. A number is larger than that of the call path above. What has a negative entry is no call
+        Filled; -1 before. A number is larger than that of the call path above. What has a negative entry is not a call
         path, and has the number of the one above it; -2 if there is none.
     merged_parent, merged_entry, chosen : (n,) int64
         Of the merged call paths: number above, -1 for roots; entry; the least recent of its call paths.

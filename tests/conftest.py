@@ -14,6 +14,13 @@ import pytest
 DATA = Path(__file__).parent / "data"
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
 
+# pytest-xdist sets it for its workers: what is printed is the same with it and without
+os.environ.pop("COLUMNS", None)
+# containers set it: then each worker rewrites all test modules, two thirds of the time of collecting tests, and each
+# command that a test starts compiles the whole package
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 
 def pytest_configure(config):
     """Before several workers begin, compile the kernels that all of them need in as many processes: each would compile
@@ -21,7 +28,7 @@ def pytest_configure(config):
     import tracecols.kernels
 
     is_first = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
-    if not is_first or any(Path(tracecols.kernels.__path__[0]).glob("__pycache__/*.nbi")):
+    if not is_first or any(Path(tracecols.kernels.__path__[0]).glob("__pycache__/*.kernel")):
         return
     script = Path(__file__).with_name("compile_kernels.py")
     parts = [subprocess.Popen([sys.executable, str(script), part]) for part in ("convert", "analyze")]

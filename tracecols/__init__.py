@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tracecols.given.parameters import Parameter
     from tracecols.patterns.base import Family, pattern
     from tracecols.patterns.matches import Constituent
+    from tracecols.runs import Experiment
     from tracecols.severity.comparison import compare
     from tracecols.severity.cube import SeverityCube
     from tracecols.trace import Trace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "Constituent": ("tracecols.patterns.matches", "Constituent"),
+    "Experiment": ("tracecols.runs", "Experiment"),
     "Family": ("tracecols.patterns.base", "Family"),
     "Parameter": ("tracecols.given.parameters", "Parameter"),
     "SeverityCube": ("tracecols.severity.cube", "SeverityCube"),
@@ -40,6 +42,7 @@ _LAZY = {
 
 __all__ = [
     "Constituent",
+    "Experiment",
     "Family",
     "Parameter",
     "SeverityCube",
@@ -56,6 +59,8 @@ __all__ = [
 ]
 
 register("diagnosis as HTML", "tracecols.report.diagnosis", "html_of")
+register("finding as HTML", "tracecols.report.diagnosis", "finding_as_html")
+register("trace as HTML", "tracecols.report.info", "html_of")
 register("diagnosis as text", "tracecols.report.diagnosis", "text")
 register("cube as a page", "tracecols.report.viewer", "write_page")
 register("cube as a widget", "tracecols.report.viewer", "widget")

@@ -265,14 +265,14 @@ class WrittenPart:
 
 
 @lru_cache(maxsize=2)
-def _opened_on_worker(given: Path | tuple[Path, ...], _identity: tuple[tuple[int, int], ...]) -> Source:
+def _opened_on_worker(given: Path | tuple[Path, ...], _identity: tuple[tuple[int, int, int], ...]) -> Source:
     """Open an archive once in a process for all tasks."""
     return open_source(given)
 
 
 def _opened_again(given: Path | tuple[Path, ...]) -> OpenedSource:
     found = [path.stat() for path in (given if isinstance(given, tuple) else (given,))]
-    return OpenedSource(_opened_on_worker(given, tuple((f.st_mtime_ns, f.st_size) for f in found)))
+    return OpenedSource(_opened_on_worker(given, tuple((f.st_mtime_ns, f.st_ctime_ns, f.st_size) for f in found)))
 
 
 @dataclass(frozen=True)

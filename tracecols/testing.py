@@ -16,12 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from unittest import mock
 
 import numpy as np
 
-from tracecols.conversion import write_store
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.enhance.definitions.locations import CALLSITE
 from tracecols.errors import TracecolsError
@@ -31,8 +30,10 @@ from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS, NCCL, PARADIGMS, VALUE_TYPES
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity import SeverityCube
-from tracecols.trace import Trace
 from tracecols.work.scratch import temporary_folder
+
+if TYPE_CHECKING:
+    from tracecols.trace import Trace
 
 WORLD = 0
 """The communicator of all processes."""
@@ -907,6 +908,10 @@ class Program:
     @contextmanager
     def trace(self) -> Iterator[Trace]:
         """Open the program as a trace that exists until the context ends."""
+        # programs that are only drawn do without what reads and analyses traces
+        from tracecols.conversion import write_store
+        from tracecols.trace import Trace
+
         with temporary_folder() as folder:
             write_store(self, folder, jobs=1, salvage=False, progress=None)
             yield Trace(folder, jobs=1)

@@ -18,19 +18,23 @@ from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.part import Part, Selection
 from tracecols.analysis.request import Request
 from tracecols.analysis.run import run
+from tracecols.causes.quirks import Quirks
 from tracecols.clocks.correction import SHRINK, STRETCH, Bounds, Correction
+from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.locations import find_locations
 from tracecols.enhance.scan.instances import region_instances
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.frames.catalog import Catalog
 from tracecols.given.arguments import as_seconds, as_texts, clock_reading, did_you_mean, is_whole_number, show
 from tracecols.given.memory import as_memory
+from tracecols.given.providers import provider
 from tracecols.given.quantities import counted
 from tracecols.model.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
 from tracecols.model.model import Model
 from tracecols.model.readable import n_readable
 from tracecols.model.table_files import TableFiles, row_bytes
 from tracecols.model.tables import TABLES
+from tracecols.model.whole import whole_table
 from tracecols.once import once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
@@ -41,7 +45,7 @@ from tracecols.replay.efficiencies import as_dimemas, check_ideal
 from tracecols.replay.prediction import Prediction
 from tracecols.replay.replay import as_changes
 from tracecols.schema import DEFINITIONS, NAMES, SIDE_TABLES, Table
-from tracecols.schema.causes import POINTS, WAITS
+from tracecols.schema.causes import BY_CONVENTIONS, POINTS, WAITS
 from tracecols.schema.compound import EVENTS_WITH_POINTERS
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.checks import check_region
@@ -51,7 +55,7 @@ from tracecols.severity.efficiencies import DIMEMAS, IDEALS, REPLAY, tabulate
 from tracecols.slices.opened import open_slice
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.store import Store
-from tracecols.verbs import messages, times, waiting
+from tracecols.verbs import devices, messages, recording, times, waiting
 from tracecols.work.cluster import default_scratch, working_on
 from tracecols.work.memory import Budget, physical
 from tracecols.work.progress import Progress
@@ -106,7 +110,7 @@ def _rows_at(table: Table, frame: pd.DataFrame, chosen: list[int] | None) -> pd.
     if chosen is None:
         return frame
     columns = [c.name for c in table.columns if c.target == "locations"]
-    # what else is told, as who causes a wait, is not where a row is
+    # other columns, such as the location that causes a wait, do not say where a row is
     columns = ["location"] if "location" in columns else columns
     if not columns:
         raise StoreError(f"the table {table.name} has no locations to choose\n  leave out locations, rank and thread")
@@ -140,7 +144,7 @@ class Trace(OpenedTrace):
     Raises
     ------
     StoreError
-        If the store cannot be read, or `frame_limit` is no number of bytes.
+        If the store cannot be read, or `frame_limit` is not a number of bytes.
 
     Attributes
     ----------
@@ -164,13 +168,15 @@ class Trace(OpenedTrace):
         frame_limit: int | None = None,
     ) -> None:
         if frame_limit is not None and (not is_whole_number(frame_limit) or frame_limit < 0):
-            raise StoreError(f"{show(frame_limit)} is no number of bytes (frame_limit)\n  give a whole number")
+            raise StoreError(f"{show(frame_limit)} is not a number of bytes (frame_limit)\n  give a whole number")
         super().__init__(Store(path), jobs)
         self._given_limit = frame_limit
         self.frame_limit = default_frame_limit() if frame_limit is None else int(frame_limit)
         self._given_jobs, self._progress = jobs, progress
         self._found_waits: dict[str, dict[str, Any]] = {}
         self._finds_waits = Lock()
+        self._tables_made: dict[tuple[str, Quirks], CompoundTable] = {}
+        self._makes_tables = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path.absolute(), "jobs": self._given_jobs, "frame_limit": self._given_limit}
@@ -200,10 +206,14 @@ class Trace(OpenedTrace):
             f"{(m['last_time'] - m['first_time']) / m['clock']['resolution']:.6f} s, {m['source']['format']}>"
         )
 
+    def _repr_html_(self) -> str:
+        found: str = provider("trace as HTML")(self.store)
+        return found
+
     def seconds(self, times: Any) -> Any:
         """Convert clock readings to seconds since the start of the recording.
 
-        A difference of two readings is no reading, and is refused: `duration` converts it.
+        A difference of two readings is not a reading, and is refused: `duration` converts it.
 
         Parameters
         ----------
@@ -231,7 +241,7 @@ class Trace(OpenedTrace):
         given = values[~np.isnan(found)]
         if given.dtype.kind == "f" and (given != np.rint(given)).any():
             raise StoreError(
-                "these are no clock readings: they are not whole\n"
+                "these are not clock readings: they are not whole\n"
                 "  columns called ..._seconds are in seconds already; clock readings are those called time or ..._time"
             )
         known = given[given != -1] if first >= 0 else given
@@ -239,7 +249,7 @@ class Trace(OpenedTrace):
         if known.size and (known.min() < first or known.max() > 2 * last - first):
             wrong = known.min() if known.min() < first else known.max()
             raise StoreError(
-                f"these are no clock readings of this trace: one is {int(wrong):,}, and the clock runs from {first:,} to {last:,} ticks\n"
+                f"these are not clock readings of this trace: one is {int(wrong):,}, and the clock runs from {first:,} to {last:,} ticks\n"
                 "  a difference of two readings is a duration: trace.duration(later - earlier)"
             )
         result = (found - int(clock["origin"])) if values.dtype.kind == "f" else (values - int(clock["origin"]))
@@ -272,7 +282,7 @@ class Trace(OpenedTrace):
         values, found = _as_ticks(ticks, "durations")
         if values.dtype.kind == "f" and ((found != 0) & (np.abs(found) < 1)).any():
             raise StoreError(
-                "these are no durations in ticks: one is less than a tick\n"
+                "these are not durations in ticks: one is less than a tick\n"
                 "  differences of columns called ..._seconds are in seconds already"
             )
         return _like(ticks, found / self.manifest["clock"]["resolution"])
@@ -288,7 +298,7 @@ class Trace(OpenedTrace):
         Raises
         ------
         StoreError
-            If they are no finite number.
+            If they are not finite number.
         """
         found = as_seconds(seconds, "time", StoreError)
         if found is None:
@@ -360,6 +370,11 @@ class Trace(OpenedTrace):
     def topology_coordinates(self) -> pd.DataFrame:
         """Positions of locations in the topologies."""
         return self.definition("topology_coordinates")
+
+    @property
+    def markers(self) -> pd.DataFrame:
+        """Markers: notes of tools or users on stretches of the trace (OTF2), with seconds, ranks and threads."""
+        return self._in_form(DEFINITIONS["markers"], self.definition("markers"), "both")
 
     @once
     def call_paths(self) -> pd.DataFrame:
@@ -461,7 +476,7 @@ class Trace(OpenedTrace):
         Raises
         ------
         StoreError
-            If a column or location does not exist, a time is no finite number, or the store is damaged.
+            If a column or location does not exist, a time is not a finite number, or the store is damaged.
         """
         wanted = list(EVENT_COLUMNS) if columns is None else as_texts(columns, "columns", StoreError)
         unknown = set(wanted) - set(EVENT_COLUMNS)
@@ -632,7 +647,7 @@ class Trace(OpenedTrace):
             table = region_instances(model.facts, model.scans, self._chosen(chosen), model.team_instances)
             return self._in_form(table.table, table.frame(), form)
         self._check_frame(name, self.frame_bytes(name, raw=is_raw))
-        table = self._model_of(conventions).declared_table(name)
+        table = self._whole_table(name, conventions)
         self._check_frame(name, _row_bytes(table.table, is_raw) * len(table))
         return self._in_form(table.table, _rows_at(table.table, table.frame(), chosen), form)
 
@@ -670,6 +685,15 @@ class Trace(OpenedTrace):
                 columns = find_waits(self.model, conventions)
                 self._found_waits[conventions] = {**columns, "property": pd.Categorical(columns["property"])}
             return self._found_waits[conventions]
+
+    def _whole_table(self, name: str, conventions: str) -> CompoundTable:
+        """Return a compound table by some conventions; made once, however many threads ask."""
+        conventions = conventions if name in BY_CONVENTIONS else DEFAULT
+        key = name, CONVENTIONS[conventions].quirks
+        with self._makes_tables:
+            if key not in self._tables_made:
+                self._tables_made[key] = whole_table(self._model_of(conventions), name)
+            return self._tables_made[key]
 
     def _model_of(self, conventions: str) -> Model:
         """Return the model whose root causes follow some conventions."""
@@ -720,7 +744,7 @@ class Trace(OpenedTrace):
         >>> path.groupby(["rank", "thread"]).seconds.sum()  # doctest: +SKIP
         """
         check_conventions(conventions)
-        table = self._model_of(conventions).get("critical_path_stretches")
+        table = self._whole_table("critical_path_stretches", conventions)
         self._check_frame("critical_path_stretches", row_bytes(table.table) * len(table))
         frame = table.frame().drop(columns=["since", "until"])
         reason = np.array([*POINTS, ""], object)[frame["reason"].to_numpy()]
@@ -753,6 +777,7 @@ class Trace(OpenedTrace):
         parameters: Mapping[str, Mapping[str, float]] | None = None,
         topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
         ideal_network: bool = False,
+        metrics: str | Sequence[str] = (),
         memory: int | str | None = None,
         cluster: Client | None = None,
         scratch: str | Path | None = None,
@@ -781,6 +806,9 @@ class Trace(OpenedTrace):
             that communication efficiency is divided into serialisation and transfer; by default where that costs no
             more than the analysis
             (docs/efficiencies.md). Not together with properties and locations.
+        metrics : str or sequence of str, optional
+            Properties that are computed from others, such as counters: `"ipc = PAPI_TOT_INS / PAPI_TOT_CYC"`
+            (`SeverityCube.with_metrics`).
         cluster : distributed.Client, optional
             Let the workers of a Dask cluster do the work (extra `dask`, docs/cluster.md). The result is the same.
         memory : int or str, optional
@@ -824,6 +852,7 @@ class Trace(OpenedTrace):
             parameters=parameters,
             topologies=topologies,
             ideal_network=ideal_network,
+            metrics=metrics,
             **self._of_part(**part),
         )
         budget = self._budget_of(memory, cluster, scratch)
@@ -871,7 +900,8 @@ class Trace(OpenedTrace):
         -------
         DataFrame
             `phases` (what to give to `analyze`), `n_phases`, `coverage` (share of the time that lies in phases),
-            `regularity` (1 where all last equally long), `mean` (seconds), `score` (coverage times regularity).
+            `regularity` (1 where all last equally long), `mean` (seconds), `score` (coverage times regularity),
+            `is_declared` (the recording says that these are phases; they come first).
 
         Examples
         --------
@@ -879,7 +909,7 @@ class Trace(OpenedTrace):
         >>> cube = trace.analyze(phases=best)  # doctest: +SKIP
         """
         found = propose_phases(self.model)
-        columns = ("phases", "n_phases", "coverage", "regularity", "mean", "score")
+        columns = ("phases", "n_phases", "coverage", "regularity", "mean", "score", "is_declared")
         return pd.DataFrame({name: [getattr(c, name) for c in found] for name in columns})
 
     @contextmanager
@@ -968,7 +998,12 @@ class Trace(OpenedTrace):
     idle_time = times.idle_time
     iterations = times.iterations
     late_senders = waiting.late_senders
+    waits_by_cause = waiting.waits_by_cause
     top_instances = waiting.top_instances
+    training_steps = devices.training_steps
+    stragglers = devices.stragglers
+    kernel_profile = devices.kernel_profile
+    recording_costs = recording.recording_costs
 
     # -- tables for others -----------------------------------------------------------------------------------------
 
@@ -1235,6 +1270,6 @@ def open_trace(path: str | Path, *, jobs: int | None = None, frame_limit: int | 
     Raises
     ------
     StoreError
-        If it is no store, damaged, or of another version.
+        If it is not a store, damaged, or of another version.
     """
     return Trace(path, jobs=jobs, frame_limit=frame_limit)

@@ -305,7 +305,7 @@ class Generated:
 
     def _run(self, kernel: Any, work: int, *arguments: Any) -> None:
         """Run a kernel, as a plain function if that is faster than to compile it; the result is the same."""
-        if kernel.signatures or work > FEW:
+        if kernel.kinds or work > FEW:
             kernel(*arguments)
             return
         with np.errstate(over="ignore"):

@@ -4,7 +4,6 @@ its profiler: `python torch_ddp.py FOLDER PROCESSES SLOW_RANK SECONDS`. It needs
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -34,7 +33,7 @@ class Slow(torch.autograd.Function):
         return gradient, None
 
 
-def train(rank: int, folder: str, world: int, port: int, slow: int, seconds: float) -> None:
+def train(rank: int, folder: str, world: int, slow: int, seconds: float) -> None:
     """Train a small network, and record it.
 
     Parameters
@@ -44,16 +43,15 @@ def train(rank: int, folder: str, world: int, port: int, slow: int, seconds: flo
         Where the traces go.
     world : int
         Number of processes.
-    port : int
-        Free port of this host.
     slow : int
         The rank that sleeps.
     seconds : float
         How long in each step.
     """
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=world)
+    # processes meet by a file: a port that seems free may be taken until they use it
+    meeting = Path(folder).resolve() / "meeting"
+    dist.init_process_group("gloo", init_method=meeting.as_uri(), rank=rank, world_size=world)
     torch.manual_seed(0)
     first, second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
 
@@ -83,6 +81,6 @@ def train(rank: int, folder: str, world: int, port: int, slow: int, seconds: flo
 
 if __name__ == "__main__":
     where, processes, sleeper, length = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-    Path(where).mkdir(parents=True, exist_ok=True)
-    free = 20000 + os.getpid() % 20000
-    multiprocessing.spawn(train, (where, processes, free, sleeper, length), processes)
+    Path(where).mkdir(parents=True)
+    multiprocessing.spawn(train, (where, processes, sleeper, length), processes)
+    (Path(where) / "meeting").unlink(missing_ok=True)

@@ -112,7 +112,7 @@ def explain(why: int, what: int, which: int) -> str:
         else "an event names no location",
         decode.BAD_TIME: "a time is negative, impossibly large or no number",
         decode.UNKNOWN_ID: f"an event names {names.get(what, '')} {which}, which is not defined",
-        decode.NO_MEMBER: f"an event names location {which}, which is no member of its communicator",
+        decode.NO_MEMBER: f"an event names location {which}, which is not a member of its communicator",
         decode.NO_RANK: f"an event names rank {which}, which its communicator does not have",
     }.get(why, f"decoding stopped ({why})")
 
@@ -404,20 +404,7 @@ class Archive:
         return exact if exact in fits else fits[-1]
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
-        """Yield the events of one location as batches of columns; the arrays are reused by the next batch.
-
-        Parameters
-        ----------
-        location : int
-            Row of the location.
-        report : Report
-            Takes what was not understood, and with `salvage` what was lost.
-
-        Raises
-        ------
-        SourceError
-            Naming file and byte, where the file cannot be read on or contradicts itself.
-        """
+        """Yield the events of one location as batches of columns (`converters.base.Source`)."""
         if location == 0:
             for code, n in self._unknown.items():
                 report.unknown[f"record type {code}"] = n

@@ -51,7 +51,7 @@ class Container:
     Raises
     ------
     SourceError
-        If it cannot be read or is no EPILOG file.
+        If it cannot be read or is not an EPILOG file.
     UnsupportedError
         If it is of another major version.
     """

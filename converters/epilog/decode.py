@@ -89,7 +89,7 @@ MODE_ON, MODE_OFF = 1, 2
 UNDEFINED = 0xFFFFFFFF
 KNOWN_ATTRIBUTES = len(records.ATTRIBUTES)
 IMPOSSIBLE_TIME = 0x4270000000000000
-"""The bits of 2**40 s, 35,000 years; those of infinity and of what is no number are larger."""
+"""The bits of 2**40 s, 35,000 years; those of infinity and of what is not a number are larger."""
 MINUS_ZERO = -0x8000000000000000
 """The bits of -0."""
 AHEAD_OF_USE = 24
@@ -376,8 +376,7 @@ class Buffers(NamedTuple):
     stack: NDArray[np.int32]
 
 
-# -- numbers and times
-# ---------------------------------------------------------------------------------------------------
+# -- numbers and times -------------------------------------------------------------------------------------------------
 
 _1, _2, _3, _4, _5, _6, _7, _8, _12, _16 = (np.uint64(i) for i in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16))
 _B1, _B2, _B3, _B4, _B5, _B6, _B7 = (np.uint64(8 * i) for i in range(1, 8))
@@ -450,8 +449,7 @@ def exact_scale(bits, scale, scales):
     return scale
 
 
-# -- the walk
-# ------------------------------------------------------------------------------------------------------------
+# -- the walk ----------------------------------------------------------------------------------------------------------
 
 
 @inner_part
@@ -681,13 +679,12 @@ def walk_records(file, table, locations, scales, state, counts, notes, unknown):
     return why
 
 
-# -- the records of a location
-# -------------------------------------------------------------------------------------------
+# -- the records of a location -----------------------------------------------------------------------------------------
 
 
 @part
 def rank_in(communicator, process, communicators):
-    """Find the rank of a process in a communicator; -1 if it is no member."""
+    """Find the rank of a process in a communicator; -1 if it is not a member."""
     members = communicators.members
     low, high = communicators.member_start[communicator], communicators.member_start[communicator + 1]
     end = high

@@ -11,7 +11,7 @@ PLAIN, REGION, SITE, COMM, WINDOW, PEER, GROUP, FLAG, LOCK_TYPE = range(9)
 """PEER: a location, or a rank in the communicator; GROUP: a communicator that stands for its group, or a group; FLAG
 and LOCK_TYPE take one byte, all others four."""
 
-BEHIND, AHEAD = 1, 2
+AFTER, AHEAD = 1, 2
 """Where the counter values of a record are: after its fields, or ahead of them."""
 
 
@@ -30,7 +30,7 @@ class Event:
     leaves : bool
         Whether it also leaves its region: an EXIT of the same time follows.
     counters : int
-        0 if the record has no counter values, else BEHIND or AHEAD; with counters a METRIC event precedes.
+        0 if the record has no counter values, else AFTER or AHEAD; with counters a METRIC event precedes.
     """
 
     code: int
@@ -47,7 +47,7 @@ _LOCK = (("lock", PLAIN),)
 _ROOTED = (("root", PEER), _COMM, ("sent", PLAIN), ("received", PLAIN))
 
 EVENTS: tuple[Event, ...] = (
-    Event(101, "ENTER", (("region", REGION),), K.ENTER, counters=BEHIND),
+    Event(101, "ENTER", (("region", REGION),), K.ENTER, counters=AFTER),
     Event(102, "EXIT", (), K.EXIT, counters=AHEAD),
     Event(103, "MPI_SEND", (_PEER, _COMM, ("tag", PLAIN), ("length", PLAIN)), K.MPI_SEND),
     Event(104, "MPI_RECV", (_PEER, _COMM, ("tag", PLAIN)), K.MPI_RECV),
@@ -57,7 +57,7 @@ EVENTS: tuple[Event, ...] = (
     Event(108, "OMP_ALOCK", _LOCK, K.OMP_ACQUIRE_LOCK),
     Event(109, "OMP_RLOCK", _LOCK, K.OMP_RELEASE_LOCK),
     Event(110, "OMP_COLLEXIT", (), K.EXIT, counters=AHEAD),
-    Event(111, "ENTER_CS", (("call_site", SITE),), K.ENTER, counters=BEHIND),
+    Event(111, "ENTER_CS", (("call_site", SITE),), K.ENTER, counters=AFTER),
     Event(112, "MPI_PUT_1TS", (_REMOTE, _WINDOW, _RMA, _BYTES), K.RMA_PUT),
     Event(113, "MPI_PUT_1TE", (_REMOTE, _WINDOW, _RMA), K.RMA_PUT_AT_TARGET),
     Event(114, "MPI_GET_1TS", (_REMOTE, _WINDOW, _RMA, _BYTES), K.RMA_GET_AT_TARGET),
@@ -89,15 +89,6 @@ EVENTS: tuple[Event, ...] = (
     Event(203, "ENTER_TRACING", (), K.ENTER, counters=AHEAD),
     Event(204, "EXIT_TRACING", (), K.EXIT, counters=AHEAD),
 )
-
-COMPUTED = {
-    K.MPI_COLLECTIVE_END: ("op",),
-    K.RMA_COLLECTIVE_END: ("op",),
-    K.MEASUREMENT_ON_OFF: ("mode",),
-    K.MPI_ISEND: ("request",),
-    K.MPI_IRECV: ("request",),
-}
-"""Columns that no field fills: operation by the region's name, on or off by the type, the request from an attribute."""
 
 ATTRIBUTES = {1: "ANYNESS", 2: "REQUEST", 3: "BYTES", 4: "REGION"}
 ATTRIBUTE_TYPES = {60: ("uint8", 1), 61: ("uint32", 4)}

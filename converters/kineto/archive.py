@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,21 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import Batch, Clock, Columns, Loss, Report
-from tracecols.converters.buffers import Events
-from tracecols.converters.kineto import decode, operations
+from tracecols.converters.base import Batch, Clock, Loss, Report
+from tracecols.converters.intervals import INTERVAL, ROWS, Writer
+from tracecols.converters.kineto import operations
 from tracecols.converters.kineto.definitions import Definitions
 from tracecols.converters.kineto.operations import Instance, Member, Operations
-from tracecols.converters.kineto.recording import Mended, Recording
+from tracecols.converters.kineto.recording import Located, Mended, Recording
+from tracecols.converters.nesting import NESTED, OperationEvents
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
-from tracecols.kernels.arrays import empty
-from tracecols.schema import EventKind as K
-from tracecols.schema.enums import VALUE_TYPES
 from tracecols.work.jobs import n_jobs
-
-ROWS = 1 << 18
-"""Events per batch, and so per row group of the store."""
 
 _HOST = re.compile(r"(.+?)_(\d+)\.\d+(\.pt)?\.trace\.json(\.gz)?")
 """Names of files that torch.profiler.tensorboard_trace_handler gives: host, process and time."""
@@ -43,7 +37,7 @@ PHASE_NAMES = {
     "C": "counters",
     "": "events of other kinds",
 }
-LEFT_OUT = re.compile(r"|gpu_user_annotation|cuda_sync|overhead|Trace|mtia_.*")
+LEFT_OUT = re.compile(r"|gpu_user_annotation|(cuda|xpu)_(sync|event)|overhead|Trace|mtia_.*")
 """Categories of slices that are left out on purpose: they repeat what others say."""
 
 SINCE_1970 = 10**18
@@ -88,16 +82,13 @@ class Archive:
         self._definitions = d = Definitions(self._recordings, self._ranks, hosts)
         self._put_operations(found)
         locations = d.tables["locations"]
-        locations["n_events"] = [
-            2 * self._slices(i).begin.size + int(_EVENTS_OF[self._performed[i].kind].sum()) for i in range(len(d.order))
-        ]
+        locations["n_events"] = [2 * self._slices(i).begin.size + self._extra[i].kind.size for i in range(len(d.order))]
         self.definitions, self.metric_types = d.tables, list[list[str]]()
         self.capabilities: frozenset[str] = frozenset()
         self.clock = self._clock()
         self.properties = self._facts(found)
-        self._local = threading.local()
 
-    def _slices(self, location: int) -> decode.Located:
+    def _slices(self, location: int) -> Located:
         recording, place = self._definitions.order[location]
         return self._recordings[recording].places[place].slices
 
@@ -124,11 +115,11 @@ class Archive:
         """Give each location its operations, and define their regions and communicators."""
         d = self._definitions
         communicators: dict[int, int] = {}
-        of: dict[int, list[tuple[int, int, int, tuple[int, ...]]]] = {}
+        of: dict[int, list[tuple[int, int, bool, tuple[int, ...]]]] = {}
 
-        def put(m: Member, kind: int, values: tuple[int, ...]) -> None:
+        def put(m: Member, is_joined: bool, values: tuple[int, ...]) -> None:
             row = d.number[m.recording, m.location]
-            of.setdefault(row, []).append((m.row, d.region_of(self._recordings[m.recording], m), kind, values))
+            of.setdefault(row, []).append((m.row, d.region_of(self._recordings[m.recording], m), is_joined, values))
 
         for instance in found.instances:
             if instance.group not in communicators:
@@ -137,24 +128,19 @@ class Archive:
             root = self._root(instance, found)
             for m in instance.members:
                 assert m.operation is not None  # those that are not known are not joined
-                put(
-                    m,
-                    int(K.MPI_COLLECTIVE_END),
-                    (m.operation.op, communicators[instance.group], root, m.sent, m.received),
-                )
+                put(m, True, (m.operation.op, communicators[instance.group], root, m.sent, m.received))
         for m in found.others:
-            put(m, 0, (-1, -1, -1, 0, 0))
-        self._performed, self._values = [], []
+            put(m, False, (-1, -1, -1, 0, 0))
+        self._performed, self._extra = [], []
         for location in range(len(d.order)):
             rows = sorted(of.get(location, ()))
-            self._performed.append(
-                decode.Performed(
-                    np.array([r[0] for r in rows], np.int64),
-                    np.array([r[1] for r in rows], np.int32),
-                    np.array([r[2] for r in rows], np.uint8),
-                )
-            )
-            self._values.append(np.array([r[3] for r in rows], np.int64).reshape(-1, 5))
+            number = np.arange(len(rows))
+            values = np.array([r[3] for r in rows], np.int64).reshape(-1, 5)
+            joined = np.array([r[2] for r in rows], bool)
+            events = OperationEvents()
+            events.add_collectives(number[joined], *values[joined].T)
+            self._performed.append(np.array([r[0] for r in rows], np.int64))
+            self._extra.append(events.extra(np.array([r[1] for r in rows], np.int32)))
 
     def _root(self, instance: Instance, found: Operations) -> int:
         """Return the root of an operation among the given ranks of its group; -1 if it has none, or it is not given."""
@@ -208,6 +194,8 @@ class Archive:
                 yield f"{mended.n:,} {name}, at most by {mended.largest / 1000:,.3f} us, together {mended.total / 1000:,.3f} us"
         if n_negative := sum(r.n_negative for r in self._recordings):
             yield f"{counted(n_negative, 'slice')} with a negative duration: they end when they begin"
+        if n_untimed := sum(r.n_untimed for r in self._recordings):
+            yield f"{counted(n_untimed, 'slice')} without a duration: they end when they begin"
         for text, number in sorted(found.counts.items()):
             yield f"{number:,} {text}"
         for text in found.distrusted:
@@ -221,20 +209,7 @@ class Archive:
     # -- reading ---------------------------------------------------------------------------------------------------------
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
-        """Yield the events of one location as batches of columns; the arrays are reused by the next batch.
-
-        Parameters
-        ----------
-        location : int
-            Row of the location.
-        report : Report
-            Takes what was not understood, and with `salvage` what was lost.
-
-        Raises
-        ------
-        SourceError
-            If its file could not be read to the end.
-        """
+        """Yield the events of one location as batches of columns (`converters.base.Source`)."""
         if location == 0:
             for what, n in self._unknown.items():
                 if n:
@@ -243,89 +218,24 @@ class Archive:
         fault = self._recordings[number].fault
         if fault and not salvage:
             raise SourceError(fault)
-        yield from self._batches(location, number)
+        yield from Writer(self._extra[location], NESTED).batches(self._pieces(location, number))
         if fault:
             report.lost.append(Loss(location, -1, fault.splitlines()[0]))
 
-    def _batches(self, location: int, number: int) -> Iterator[Batch]:
-        """Decode the slices of a location."""
-        d, s = self._definitions, self._slices(location)
-        if not hasattr(self._local, "buffers"):
-            self._local.buffers = empty(Events, ROWS), empty(decode.Given, 2 * ROWS), empty(decode.Joined, ROWS)
-        events, given, joined = self._local.buffers
-        stack = np.empty(s.begin.size, np.int64)
-        stack = np.empty(int(decode.depth_of(s.begin, s.end, stack)), np.int64)
-        state = np.zeros(decode.DECODE_STATE, np.int64)
-        done = False
-        while not done:
-            done = decode.decode_slices(
-                s,
-                self._performed[location],
-                d.regions[number],
-                d.correlation,
-                d.size,
-                stack,
-                events,
-                given,
-                joined,
-                state,
-            )
-            yield self._batch(location, events, given, joined, state)
-
-    def _batch(
-        self, location: int, events: Events, given: decode.Given, joined: decode.Joined, state: NDArray[np.int64]
-    ) -> Batch:
-        """Turn filled buffers into columns, and empty them."""
-        n, n_given, n_joined = (int(state[k]) for k in (decode.N_EVENTS, decode.N_ATTRIBUTES, decode.N_OPERATIONS))
-        batch = Batch({name: column[:n] for name, column in events._asdict().items()})
-        if n_given:
-            batch.sides["attributes"] = {
-                "row": given.event[:n_given],
-                "attribute": given.attribute[:n_given],
-                "type": np.full(n_given, VALUE_TYPES.index("uint64"), np.uint8),
-                "value": given.value[:n_given],
-            }
-        if n_joined:
-            batch.sides["collectives"] = self._collectives(location, joined, n_joined)
-        state[decode.BASE] += n
-        state[[decode.N_EVENTS, decode.N_ATTRIBUTES, decode.N_OPERATIONS]] = 0
-        return batch
-
-    def _collectives(self, location: int, joined: decode.Joined, n: int) -> Columns:
-        kind = joined.kind[:n]
-        values = np.where((kind == K.MPI_COLLECTIVE_END)[:, None], self._values[location][joined.operation[:n]], -1)
-        op, communicator, root, sent, received = values.T
-        return {
-            "row": joined.event[:n],
-            "kind": kind,
-            "op": op.astype(np.int16),
-            "communicator": communicator.astype(np.int32),
-            "root": root.astype(np.int32),
-            "sent": sent,
-            "received": received,
-            "request": np.full(n, -1, np.int64),
-        }
+    def _pieces(self, location: int, number: int) -> Iterator[NDArray[Any]]:
+        """Yield the slices of a location as intervals."""
+        s, region, performed = self._slices(location), self._definitions.regions[number], self._performed[location]
+        for start in range(0, s.begin.size, ROWS):
+            here = slice(start, start + ROWS)
+            found = np.full(s.begin[here].size, -1, INTERVAL)
+            found["begin"], found["end"], found["region"] = s.begin[here], s.end[here], region[s.name[here]]
+            found["correlation"], found["size"] = s.correlation[here], s.size[here]
+            first, stop = np.searchsorted(performed, (start, start + ROWS)).tolist()
+            found["operation"][performed[first:stop] - start] = np.arange(first, stop)
+            yield found
 
 
-class ArchiveOfFiles(Archive):
-    """A Kineto trace of which all files are given; the path is that of their folder.
-
-    Parameters
-    ----------
-    files : tuple of Path
-    """
-
-    def __init__(self, files: tuple[Path, ...]) -> None:
-        self.files = files
-        super().__init__(files, files[0].parent)
-
-
-_EVENTS_OF = np.zeros(256, np.int64)
-_EVENTS_OF[int(K.MPI_COLLECTIVE_END)] = 2
-
-
-# -- what files say of themselves
-# ------------------------------------------------------------------------------------------------
+# -- what files say of themselves --------------------------------------------------------------------------------------
 
 
 def _info(recording: Recording) -> dict[str, Any]:

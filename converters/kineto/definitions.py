@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.kineto import scan
 from tracecols.converters.kineto.operations import Group, Member
-from tracecols.converters.kineto.recording import C10D, STEP, Place, Recording
+from tracecols.converters.kineto.recording import ANNOTATIONS, C10D, STEP, Place, Recording
 from tracecols.converters.nccl import find_operation
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION, NCCL
 
@@ -20,6 +20,9 @@ _PYTHON = re.compile(r"(.+)\((\d{1,9})\): .+", re.DOTALL)
 
 PHASE = 1 | 2
 """Flags of regions of which each instance is a phase."""
+
+_LIBRARIES = {"HIP": ("hip",), "XPU": ("ur", "ze", "pi", "sycl"), "CUDA": ("cu",)}
+"""How calls for devices begin."""
 
 ROLES = {scan.KERNEL: "kernel", scan.MEMCPY: "data_transfer", scan.MEMSET: "kernel"}
 """Roles of what streams do."""
@@ -43,7 +46,7 @@ class Definitions(DefinitionTables):
     def __init__(self, recordings: Sequence[Recording], ranks: Sequence[int], hosts: Sequence[str]) -> None:
         super().__init__()
         self._rows: dict[tuple[str, str, str, str], int] = {}
-        self._hip = [_uses_hip(recording) for recording in recordings]
+        self._devices = [_device_of(recording) for recording in recordings]
         self.add("system_tree_nodes", name="machine", class_name="machine")
         nodes = {
             host: self.add("system_tree_nodes", name=host, class_name="node", parent=0)
@@ -55,13 +58,14 @@ class Definitions(DefinitionTables):
         self.number = {of: location for location, of in enumerate(self.order)}
         threads = [i for i, kind in enumerate(self.tables["locations"]["type"]) if kind == "cpu_thread"]
         self.add("groups", type="comm_locations", paradigm="pthread", flags=0, members=threads)
-        self.correlation = self.add(
+        # in the order of `intervals.ATTRIBUTES`
+        self.add(
             "attribute_definitions",
             name=CORRELATION,
             type="uint64",
             description="a call for a device, and what the device does because of it",
         )
-        self.size = self.add("attribute_definitions", name=COPIED_BYTES, type="uint64", description="bytes of a copy")
+        self.add("attribute_definitions", name=COPIED_BYTES, type="uint64", description="bytes of a copy")
         self.regions = [self._regions(number, recording) for number, recording in enumerate(recordings)]
 
     def _process(self, number: int, recording: Recording, rank: int, node: int) -> None:
@@ -87,7 +91,7 @@ class Definitions(DefinitionTables):
         if not place.is_device:
             found = recording.thread_names.get((place.pid, place.tid), "")
             return found or f"thread {place.tid}"
-        stream = f"{'HIP' if self._hip[number] else 'CUDA'}[{place.pid}:{place.tid}]"
+        stream = f"{self._devices[number]}[{place.pid}:{place.tid}]"
         return f"{stream} ({place.level + 1})" if place.level else stream
 
     # -- regions -------------------------------------------------------------------------------------------------------
@@ -112,7 +116,7 @@ class Definitions(DefinitionTables):
 
     def _regions(self, number: int, recording: Recording) -> NDArray[np.int32]:
         """Define the regions of a recording; returns that of each name."""
-        device = "hip" if self._hip[number] else "cuda"
+        device = "hip" if self._devices[number] == "HIP" else "cuda"  # OTF2 has no paradigm for other devices
         has_gloo = any(place.is_gloo for place in recording.places)
         result = np.zeros(len(recording.names), np.int32)
         for k, (category, text) in enumerate(recording.names):
@@ -125,7 +129,7 @@ class Definitions(DefinitionTables):
             elif has_gloo and category == scan.CPU_OP and text.startswith(C10D) and find_operation(text) is not None:
                 result[k] = self._region(text, text, "task_create", NCCL)
             else:
-                is_step = category == scan.USER_ANNOTATION and STEP.fullmatch(text) is not None
+                is_step = category in ANNOTATIONS and STEP.fullmatch(text) is not None
                 result[k] = self._region(text, text, "function", "user", PHASE if is_step else 0)
         return result
 
@@ -151,14 +155,17 @@ class Definitions(DefinitionTables):
         return self.add("communicators", name=name, kind="group", paradigm=NCCL, flags=0, members=streams)
 
 
-def _uses_hip(recording: Recording) -> bool:
-    return any(of == scan.CUDA_RUNTIME and text.startswith("hip") for of, text in recording.names)
+def _device_of(recording: Recording) -> str:
+    """Return what the streams are of, as the names of the calls tell."""
+    calls = [text for of, text in recording.names if of in (scan.CUDA_RUNTIME, scan.CUDA_DRIVER)]
+    found = [device for device, begins in _LIBRARIES.items() if any(call.startswith(begins) for call in calls)]
+    return next(iter(found), "DEVICE" if calls else "CUDA")
 
 
 def _threads_first(recording: Recording) -> list[int]:
     """Return the places of a recording: the main thread, the other threads, the streams."""
     threads = [i for i, place in enumerate(recording.places) if not place.is_device]
-    steps = {k for k, (of, text) in enumerate(recording.names) if of == scan.USER_ANNOTATION and STEP.fullmatch(text)}
+    steps = {k for k, (of, text) in enumerate(recording.names) if of in ANNOTATIONS and STEP.fullmatch(text)}
 
     def order(i: int) -> tuple[bool, bool, int]:
         place = recording.places[i]

@@ -181,7 +181,7 @@ def read_values(path: Path) -> Iterator[tuple[str, Any, Text]]:
     Raises
     ------
     SourceError
-        If the file cannot be read, is no JSON object, or ends too early.
+        If the file cannot be read, is not a JSON object, or ends too early.
     """
     try:
         with open_regular(path) as stored, _opened(stored) as file:

@@ -1,6 +1,6 @@
 """Operations of NCCL and RCCL in Kineto traces, joined over the ranks whose files are given.
 
-Which operation of one rank belongs to which of another is told by the first of these keys that all of its members have:
+Operations of several ranks are joined by the first of these keys that all of their members have:
 the identifier of the operation (`Comms Id`); process group and sequence number (`Seq`); process group and order; stream
 and order. Order is trusted only within training steps in which all ranks have the same operations, of those launched
 within the recording, and only where no operation of all with all ends before its last member begins.
@@ -144,8 +144,7 @@ class Operations:
     distrusted: list[str] = field(default_factory=list)
 
 
-# -- the operations of a rank
-# ------------------------------------------------------------------------------------------
+# -- the operations of a rank ------------------------------------------------------------------------------------------
 
 
 class _Around:
@@ -212,10 +211,10 @@ def _understand(m: Member, kernel: str, title: str, around: dict[str, Any]) -> N
     named = m.given.get("Collective name")
     if m.stream == GLOO:
         by_name, title = None, kernel
-    told = find_operation(named) if isinstance(named, str) else find_operation(title) if title else None
+    declared = find_operation(named) if isinstance(named, str) else find_operation(title) if title else None
     is_told = isinstance(named, str) or bool(title)
-    if told is not None and fits_kernel(told, by_name):
-        m.operation = told
+    if declared is not None and fits_kernel(declared, by_name):
+        m.operation = declared
     elif not is_told:
         m.operation = by_name
     if m.operation is None:
@@ -261,8 +260,7 @@ def _bytes_of_inputs(dims: Any, types: Any) -> int:
     return min(sum(prod(s) for s in shapes) * each, 1 << 62)
 
 
-# -- groups
-# ---------------------------------------------------------------------------------------------------------------------
+# -- groups ------------------------------------------------------------------------------------------------------------
 
 
 def _configured(recordings: Sequence[Recording]) -> dict[tuple[int, str], tuple[int, ...]]:
@@ -307,8 +305,7 @@ def _group_key(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) ->
     return "stream", m.stream, ()
 
 
-# -- which belong together
-# ---------------------------------------------------------------------------------------------
+# -- which belong together ---------------------------------------------------------------------------------------------
 
 
 class _Joining:

@@ -7,13 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.kineto import nest, scan
-from tracecols.converters.kineto.decode import Located
 from tracecols.converters.kineto.files import Text, parsed, read_values
 from tracecols.converters.nccl import find_operation
 from tracecols.converters.temporary import scratch, temporary_file, write
@@ -38,6 +37,8 @@ ROW = np.dtype(
 Ints = NDArray[np.int64]
 
 STEP = re.compile(r"ProfilerStep#(\d{1,18})")
+ANNOTATIONS = (scan.USER_ANNOTATION, scan.CPU_OP)
+"""Categories of training steps; the second one up to 2022."""
 
 PARAMETERS = (
     "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Name",
@@ -51,6 +52,25 @@ WHAT_IS_WRONG = {
     scan.BAD_TIME: "ts or dur is a text, expected a number of microseconds, in the event",
     scan.TOO_LARGE: "ts or dur is too large in the event",
 }
+
+
+class Located(NamedTuple):
+    """The slices of a location, ordered, each within one before it or after it.
+
+    Attributes
+    ----------
+    begin, end : (n,) int64
+    name : (n,) int32
+        Number among the names of the file.
+    correlation, size : (n,) int64
+        -1 none.
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    name: NDArray[np.int32]
+    correlation: NDArray[np.int64]
+    size: NDArray[np.int64]
 
 
 @dataclass
@@ -174,8 +194,8 @@ class Recording:
         Kernels of collective operations, and what is known of them.
     left_out : Counter of (str, str)
         Events that are no slices of threads and streams, by category and phase.
-    n_strange, n_negative : int
-        Slices without process, thread or time; with a negative duration.
+    n_strange, n_negative, n_untimed : int
+        Slices without process, thread or time; with a negative duration; without any.
     threads, streams : Mended
         What was changed so that slices enclose or follow each other.
     """
@@ -314,6 +334,7 @@ class Recording:
         start = names.start.tolist()
         self.names = [(int(names.what[k]), _text(names.text[start[k] : start[k + 1]].tobytes())) for k in range(n)]
         self.n_strange, self.n_negative = int(self._strange[0]), int(state[scan.N_NEGATIVE])
+        self.n_untimed = int(state[scan.N_UNTIMED])
         categories = self._tables.categories
         self.left_out: Counter[tuple[str, str]] = Counter()
         for k, phase in zip(*(found.tolist() for found in np.nonzero(self._counts)), strict=True):
@@ -347,7 +368,7 @@ class Recording:
         Raises
         ------
         SourceError
-            If it is no number.
+            If it is not a number.
         """
         given = self.head.get("baseTimeNanoseconds", 0)
         if isinstance(given, bool) or not isinstance(given, int) or abs(given) > LATEST:
@@ -407,7 +428,7 @@ class Recording:
         numbers = {
             k: int(found[1])
             for k, (of, text) in enumerate(self.names)
-            if of == scan.USER_ANNOTATION and (found := STEP.fullmatch(text))
+            if of in ANNOTATIONS and (found := STEP.fullmatch(text))
         }
         result: list[tuple[int, int, int]] = []
         for place in self.places if numbers else ():

@@ -14,7 +14,19 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import inner_part, kernel, part
 
-(AT, N_SLICES, N_DETAILS, N_NAMES, N_BYTES, N_CATEGORIES, N_CATEGORY_BYTES, N_SLOTS, N_NEGATIVE, SCAN_STATE) = range(10)
+(
+    AT,
+    N_SLICES,
+    N_DETAILS,
+    N_NAMES,
+    N_BYTES,
+    N_CATEGORIES,
+    N_CATEGORY_BYTES,
+    N_SLOTS,
+    N_NEGATIVE,
+    N_UNTIMED,
+    SCAN_STATE,
+) = range(11)
 """State of a scan."""
 
 (END, INCOMPLETE, BUFFERS_FULL, NAMES_FULL, SLOTS_FULL, BAD_EVENT, BAD_TIME, TOO_LARGE) = range(8)
@@ -22,11 +34,16 @@ from tracecols.kernels.kernel import inner_part, kernel, part
 
 CATEGORIES = (
     "", "cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset",
-    "gpu_user_annotation", "cuda_sync", "overhead", "Trace",
+    "gpu_user_annotation", "cuda_sync", "overhead", "Trace", "Operator", "Runtime", "Kernel", "Memcpy", "Memset", "xpu_runtime",
+    "xpu_driver", "privateuse1_runtime", "privateuse1_driver",
 )  # fmt: skip
-"""Categories that are known, by number; the empty one is that of events without a category."""
+"""Categories that are known, by number; the empty one is that of events without a category. The last ones, from
+`Operator` on, are other names of the first: those of 2021 and 2022, and of devices that have no CUDA."""
 CPU_OP, USER_ANNOTATION, PYTHON_FUNCTION, CUDA_RUNTIME, CUDA_DRIVER, KERNEL, MEMCPY, MEMSET = range(1, 9)
 LAST_KEPT = MEMSET
+_SAME_AS = (CPU_OP, CUDA_RUNTIME, KERNEL, MEMCPY, MEMSET, CUDA_RUNTIME, CUDA_DRIVER, CUDA_RUNTIME, CUDA_DRIVER)
+"""What the last categories are the same as."""
+_FIRST_OTHER = len(CATEGORIES) - len(_SAME_AS)
 
 MOST_CATEGORIES = 1 << 12
 """Categories that are counted apart."""
@@ -137,8 +154,7 @@ class Slots(NamedTuple):
     tid: NDArray[np.int64]
 
 
-# -- JSON
-# ---------------------------------------------------------------------------------------------------------------------
+# -- JSON --------------------------------------------------------------------------------------------------------------
 
 
 @inner_part
@@ -269,6 +285,20 @@ def read_integer(data, n, p):
 
 
 @inner_part
+def read_number(data, q, p):
+    """Read the number between two places of a process, thread or stream; up to 2022 these are texts, "456" and
+    "stream 7"."""
+    if data[p] == _QUOTE:
+        p, q = p + 1, q - 1
+        if q - p > len(_STREAM) and is_text(data, p, _STREAM):
+            p += len(_STREAM)
+        for i in range(p, q):
+            if data[i] < 48 or data[i] > 57:
+                return np.int64(0), _NO_NUMBER
+    return read_integer(data, q, p)
+
+
+@inner_part
 def is_text(data, p, text):
     """Whether a text, which fits, is at a place."""
     same = True
@@ -280,6 +310,7 @@ def is_text(data, p, text):
 _PH_KEY, _TS_KEY, _CAT_KEY, _PID_KEY, _TID_KEY, _DUR_KEY, _NAME_KEY, _ARGS_KEY = (
     tuple(key.encode()) for key in ("ph", "ts", "cat", "pid", "tid", "dur", "name", "args")
 )
+_STREAM = tuple(b"stream ")
 _CORRELATION_KEY, _BYTES_KEY, _COLLECTIVE_KEY = (tuple(k.encode()) for k in ("correlation", "bytes", "Collective name"))
 _NCCL, _CCL, _NCCL_RANGE, _GLOO_RANGE, _PARAM_COMMS = (
     tuple(k.encode()) for k in ("nccl", "oneccl", "nccl:", "gloo:", "record_param_comms")
@@ -304,9 +335,9 @@ def read_field(data, n, key, length, p, fields):
         if is_string:
             fields[_CAT], fields[_CAT_END] = p + 1, q - 1
     elif length == 3 and is_text(data, key, _PID_KEY):
-        fields[_PID], fields[_HAS_PID] = read_integer(data, q, p)
+        fields[_PID], fields[_HAS_PID] = read_number(data, q, p)
     elif length == 3 and is_text(data, key, _TID_KEY):
-        fields[_TID], fields[_HAS_TID] = read_integer(data, q, p)
+        fields[_TID], fields[_HAS_TID] = read_number(data, q, p)
     elif length == 3 and is_text(data, key, _DUR_KEY):
         fields[_DUR], fields[_HAS_DUR] = whole_decimal(data, p, q)
         if is_string:
@@ -329,7 +360,7 @@ def whole_decimal(data, p, q):
 @part
 def scan_event(data, n, p, fields):
     """Find the fields of the event that begins at p; returns the place after it, n + 1 if the window ends before, -1
-    where it is no JSON."""
+    where it is not JSON."""
     fields[:] = 0
     fields[_CORRELATION] = fields[_SIZE] = -1
     p = after_space(data, n, p + 1)
@@ -397,8 +428,7 @@ def read_arguments(data, fields):
     return is_collective
 
 
-# -- texts and threads, each once
-# ---------------------------------------------------------------------------------------------
+# -- texts and threads, each once --------------------------------------------------------------------------------------
 
 
 @inner_part
@@ -451,6 +481,8 @@ def detail_of(data, start, length, what):
         return COLLECTIVE if length >= 6 and is_text(data, start, _CCL) else NO_DETAIL
     if what == CPU_OP and length == 18 and is_text(data, start, _PARAM_COMMS):
         return PARAM_COMMS
+    if what == CPU_OP and length > 5 and is_text(data, start, _NCCL_RANGE):
+        return ANNOTATION
     if what == USER_ANNOTATION and length > 5:
         if is_text(data, start, _NCCL_RANGE):
             return ANNOTATION
@@ -503,8 +535,7 @@ def rehash_slots(slots, n_slots):
         slots.slots[at] = k
 
 
-# -- events
-# -------------------------------------------------------------------------------------------------------------------
+# -- events ------------------------------------------------------------------------------------------------------------
 
 
 @inner_part
@@ -527,12 +558,15 @@ def phase_of(code):
 
 @part
 def category_of(data, fields, categories, state):
-    """Return the number of the category of an event; the last one for all beyond those that are counted apart."""
+    """Return the number of the category of an event, which is that of CUDA for all devices; the last one for all beyond those
+    that are counted apart."""
     k = find_name(data, fields[_CAT], fields[_CAT_END], 0, categories, state[N_CATEGORIES], state[N_CATEGORY_BYTES])
     if k == -1:
         k = state[N_CATEGORIES]
         state[N_CATEGORIES] += 1
         state[N_CATEGORY_BYTES] += fields[_CAT_END] - fields[_CAT]
+    if k >= _FIRST_OTHER and k < _FIRST_OTHER + len(_SAME_AS):
+        return np.int64(_SAME_AS[k - _FIRST_OTHER])
     return np.int64(MOST_CATEGORIES - 1) if k < 0 else k
 
 
@@ -558,6 +592,7 @@ def keep_slice(data, category, fields, names, slots, slices, details, state):
         details.slice[d], details.kind[d] = i, detail
         details.start[d], details.end[d] = fields[_ARGS], fields[_ARGS_END]
         state[N_DETAILS] = d + 1
+    state[N_UNTIMED] += fields[_HAS_DUR] != _NUMBER
     if fields[_DUR] < 0:
         state[N_NEGATIVE] += 1
         fields[_DUR] = 0

@@ -10,22 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.intervals import INTERVAL, Nested, Sorted, Writer
+from tracecols.converters.nesting import CALLS, KERNELS, OperationEvents
 from tracecols.converters.nsight import content as c
 from tracecols.converters.nsight.content import Content
 from tracecols.converters.nsight.definitions import Definitions, Places, recorded_ranks
 from tracecols.converters.nsight.gather import ROOT_LEVEL, Recording
 from tracecols.converters.nsight.mpi import Communicators, Found, write_calls
-from tracecols.converters.nsight.operations import SIDES, Events, Joined, Ranks, find_members, join_members
+from tracecols.converters.nsight.operations import Joined, Ranks, find_members, join_members
 from tracecols.converters.nsight.payloads import Payload, read_payload, read_schemas
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
 from tracecols.schema.enums import NCCL
 from tracecols.work.jobs import n_jobs
-
-SIDE_COLUMNS = sides.side_columns(SIDES)
 
 
 class Archive:
@@ -46,6 +44,7 @@ class Archive:
             offsets, realtime = _offsets(contents)
             self._recording = Recording(contents, offsets)
             self._kernels = self._recording.kernels.joined()
+            self._without_texts = [content.path.name for content in contents if not content.strings]
             payloads = self._payloads()
             self._places = places = Places(self._recording, recorded_ranks(self._recording, self._created(payloads)))
             self._definitions = d = Definitions(self._recording, places)
@@ -116,7 +115,7 @@ class Archive:
         process = np.array([of_stream[i] for i in kernels[:, 0].tolist()], np.int64)
         is_launched = np.zeros(len(members), bool)
         is_launched[launches[:, 0]] = True
-        events = Events()
+        events = OperationEvents()
         joined, operations = join_members(
             members, kernels, process, is_launched, Ranks(self._ranks, self._places.ranks), events
         )
@@ -160,7 +159,7 @@ class Archive:
 
     def _writer(self, location: int) -> Writer:
         is_stream = self._places.streams[location] is not None
-        return Writer(self._extra, SIDE_COLUMNS, self._keeps, is_stream, self._last)
+        return Writer(self._extra, KERNELS if is_stream else CALLS, self._keeps, self._last)
 
     def _pieces(self, location: int) -> Iterator[NDArray[Any]]:
         """Yield the intervals of a location, references to streams as rows, operations by their final numbers."""
@@ -184,7 +183,7 @@ class Archive:
         return n, writer.nested
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
-        """Yield the events of one location as batches of columns; the arrays are reused by the next batch."""
+        """Yield the events of one location as batches of columns (`converters.base.Source`)."""
         yield from self._writer(location).batches(self._pieces(location))
 
     # -- what the manifest says
@@ -224,6 +223,16 @@ class Archive:
 
     def _notes(self, contents: Sequence[Content], joined: Joined, mpi: Found, skipped: dict[str, int]) -> Iterator[str]:
         """Yield what a user should know."""
+        for name in self._without_texts:
+            yield (
+                f"{name} has no texts (table StringIds): calls and kernels have numbers for names, and operations of NCCL and of "
+                "MPI are not known"
+            )
+        if (n := len(set(self._definitions.hosts))) > 1:
+            yield (
+                f"the reports of {n} hosts are related by the time of day (UTC) of these alone: waits between hosts are as exact "
+                "as their clocks agree"
+            )
         if not self._places.are_known and len(self._places.processes) > 1:
             given = "in the order of the reports and of" if len(contents) > 1 else "in the order of"
             yield f"ranks are not recorded: processes are numbered {given} their process identifiers"
@@ -248,19 +257,6 @@ class Archive:
             )
         if skipped:
             yield "rows left out: " + ", ".join(f"{n:,} {what}" for what, n in skipped.items())
-
-
-class ArchiveOfFiles(Archive):
-    """A run of which all reports are given; the path is that of their folder.
-
-    Parameters
-    ----------
-    files : tuple of Path
-    """
-
-    def __init__(self, files: tuple[Path, ...]) -> None:
-        self.files = files
-        super().__init__(files, files[0].parent)
 
 
 def _offsets(contents: Sequence[Content]) -> tuple[list[int], int]:

@@ -33,7 +33,6 @@ OPEN = np.iinfo(np.int64).max
 """End of a range that was not closed."""
 
 PROCESS_BITS, THREAD_BITS = 24, 24
-MACHINE_SHIFT = PROCESS_BITS + THREAD_BITS
 """A global identifier holds machine, process and thread."""
 
 RUNTIME, KERNEL, MEMCPY, MEMSET, SYNC, EVENT, GRAPH = (
@@ -244,8 +243,9 @@ class Content:
             Whether ranges without an end last to the end of the recording.
         """
         begin, end = rows["start"], rows["end"]
-        has_begin = np.abs(begin) < LARGEST
-        good = has_begin & (np.abs(end) < LARGEST) & (end >= begin)
+        # NULL has no absolute value
+        has_begin = (begin > -LARGEST) & (begin < LARGEST)
+        good = has_begin & (end < LARGEST) & (end >= begin)
         if may_be_open:
             good |= has_begin & (end == NULL)
             rows = Rows({**rows.columns, "end": np.where(end == NULL, OPEN, end)})

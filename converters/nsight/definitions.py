@@ -113,10 +113,8 @@ class Definitions(DefinitionTables):
         contents = self._recording.contents
         keys = {number: key for key, number in self._recording.processes.items()}
         machine = self.add("system_tree_nodes", name="machine", class_name="machine")
-        nodes = [
-            self.add("system_tree_nodes", name=_host(content, k), class_name="node", parent=machine)
-            for k, content in enumerate(contents)
-        ]
+        self.hosts = [_host(content, k) for k, content in enumerate(contents)]
+        nodes = [self.add("system_tree_nodes", name=host, class_name="node", parent=machine) for host in self.hosts]
         names = [_names_of_processes(content) for content in contents]
         for p in self._places.processes:
             report, process = keys[p]

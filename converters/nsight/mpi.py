@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.content import MOST_RANKS, NOTHING, Content
-from tracecols.converters.nsight.operations import Communicator, Events
+from tracecols.converters.nsight.operations import Communicator
 from tracecols.converters.region_names import COLLECTIVE_NAMES
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -157,7 +158,7 @@ def _last_definition(order: Ints, n: int) -> Ints:
 
 
 def write_calls(
-    calls: Calls, first_operation: int, communicators: Communicators, first_row: int, events: Events
+    calls: Calls, first_operation: int, communicators: Communicators, first_row: int, events: OperationEvents
 ) -> Found:
     """Write the events of calls.
 

@@ -13,29 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.buffers import N_VALUES
 from tracecols.converters.nccl import GROUP, Operation, find_operation, fits_kernel
-from tracecols.converters.nesting import Extra
+from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.payloads import Payload
-from tracecols.schema import EventKind as K
 
 Ints = NDArray[np.int64]
 
 ENOUGH = 0.9
 """Share of the operations that wait for all whose kernels must overlap in time, so that kernels are taken to belong
 together."""
-
-SIDES = {
-    K.MPI_COLLECTIVE_BEGIN: [],
-    K.MPI_COLLECTIVE_END: ["op", "communicator", "root", "sent", "received"],
-    K.MPI_SEND: ["peer", "communicator", "tag", "length"],
-    K.MPI_ISEND: ["peer", "communicator", "tag", "length", "request"],
-    K.MPI_ISEND_COMPLETE: ["request"],
-    K.MPI_RECV: ["peer", "communicator", "tag", "length"],
-    K.MPI_IRECV_REQUEST: ["request"],
-    K.MPI_IRECV: ["peer", "communicator", "tag", "length", "request"],
-}
-"""Columns that the values of each kind fill, in order."""
 
 
 @dataclass
@@ -67,48 +53,6 @@ class Member:
 
     operation: Operation | None
     payloads: list[Payload] = field(default_factory=list)
-
-
-@dataclass
-class Events:
-    """Events of operations, to be collected into `Extra`.
-
-    Attributes
-    ----------
-    parts : list of tuple
-        Numbers of operations, whether before the EXIT, kind, values; arrays.
-    """
-
-    parts: list[tuple[Ints, Ints, Ints, Ints]] = field(default_factory=list)
-
-    def add_many(self, operations: Ints, at_end: bool, kind: K, *columns: Ints) -> None:
-        """Add an event to each of some operations."""
-        n = operations.size
-        values = np.full((n, N_VALUES), -1, np.int64)
-        for k, column in enumerate(columns):
-            values[:, k] = column
-        self.parts.append((operations, np.full(n, int(at_end)), np.full(n, int(kind)), values))
-
-    def extra(self, region: NDArray[np.int32]) -> Extra:
-        """Return the events by operation, those of one in the order in which they were added.
-
-        Parameters
-        ----------
-        region : (n_operations,) int32
-            See `Extra`.
-        """
-        none = Extra.none(0)
-        operation, at_end, kind, values = (
-            np.concatenate([nothing, *columns])
-            for nothing, columns in zip(
-                (none.start[:0], none.at_end, none.kind, none.values),
-                zip(*self.parts, strict=True) if self.parts else [()] * 4,
-                strict=True,
-            )
-        )
-        order = np.argsort(operation, kind="stable")
-        start = np.searchsorted(operation[order], np.arange(region.size + 1)).astype(np.int64)
-        return Extra(start, at_end[order].astype(np.uint8), kind[order].astype(np.uint8), values[order], region)
 
 
 def find_members(
@@ -261,7 +205,7 @@ def join_members(
     process: Ints,
     is_launched: NDArray[np.bool_],
     ranks: Ranks,
-    events: Events,
+    events: OperationEvents,
 ) -> tuple[Joined, dict[int, Operation]]:
     """Join the kernels of each communicator: the k-th of every rank.
 
@@ -275,7 +219,7 @@ def join_members(
     is_launched : (n,) bool
         Whether its launch is recorded.
     ranks : Ranks
-    events : Events
+    events : OperationEvents
         Gets the events of operations.
 
     Returns
@@ -350,15 +294,14 @@ def _overlap(rows: list[list[int]], kinds: list[Operation | None], kernels: Ints
 
 
 def _write(
-    kernels: list[int], members: Sequence[Member], place: Mapping[int, int], communicator: int, events: Events
+    kernels: list[int], members: Sequence[Member], place: Mapping[int, int], communicator: int, events: OperationEvents
 ) -> None:
     """Write the events of the kernels of a communicator, whose recorded ranks are numbered anew."""
     operation = np.array(kernels, np.int64)
     given = [_bytes(members[i], members[i].operation or GROUP, place) for i in kernels]
     root, sent, received = np.array(given, np.int64).reshape(-1, 3).T
     op = np.array([(members[i].operation or GROUP).op for i in kernels], np.int64)
-    events.add_many(operation, False, K.MPI_COLLECTIVE_BEGIN)
-    events.add_many(operation, True, K.MPI_COLLECTIVE_END, op, np.full(op.size, communicator), root, sent, received)
+    events.add_collectives(operation, op, np.full(op.size, communicator), root, sent, received)
 
 
 def _bytes(member: Member, operation: Operation, place: Mapping[int, int]) -> tuple[int, int, int]:

@@ -23,6 +23,8 @@ ROWS = 1 << 13
 KNOWN = ("StringIds", "META_DATA_EXPORT", "EXPORT_META_DATA")
 """Tables of which every export has at least one, and other files of the same kind have none."""
 
+ENDING = ".sqlite"
+
 DAMAGED = "the export is damaged or incomplete; make it again: nsys export --type sqlite REPORT.nsys-rep"
 
 Types = Mapping[str, pa.DataType]
@@ -61,8 +63,24 @@ def open_tables(path: Path) -> Tables:
     return Folder(path) if path.is_dir() else Database(path)
 
 
+def exports_of(path: Path) -> tuple[Path, ...]:
+    """Return the exports that a path stands for: itself, or those of several reports of a run in a folder; none if it is
+    no export.
+
+    SQLite files in a folder have the usual ending, so that not every file of a folder is opened.
+    """
+    if is_export(path):
+        return (path,)
+    try:
+        entries = sorted(path.iterdir()) if path.is_dir() else []
+    except OSError:
+        return ()
+    found = tuple(p for p in entries if (p.is_dir() or p.suffix == ENDING) and is_export(p))
+    return found if len(found) > 1 else ()
+
+
 def is_export(path: Path) -> bool:
-    """Whether a file or folder is an export of Nsight Systems, by what it holds."""
+    """Whether a file or folder is one export of Nsight Systems, by what it holds."""
     try:
         if path.is_dir():
             return any((path / f"{name}.parquet").is_file() for name in KNOWN)
@@ -148,7 +166,7 @@ def _quoted(name: str) -> str:
 
 
 def _batch(path: Path, table: str, given: Mapping[str, Any], columns: Types) -> pa.RecordBatch:
-    """Make columns of values; what is no number where one is expected is an error."""
+    """Make columns of values; what is not a number where one is expected is an error."""
     arrays = []
     for name, kind in columns.items():
         try:

@@ -15,7 +15,7 @@ from tracecols.converters import sides
 from tracecols.converters.base import Batch, Columns, Loss, Report, has_file
 from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.otf2 import decode, tables
-from tracecols.converters.otf2.definitions import Definitions, split_records
+from tracecols.converters.otf2.definitions import Definitions, read_markers, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
 from tracecols.converters.otf2.records import MAPS
 from tracecols.errors import SourceError
@@ -195,6 +195,9 @@ class Archive:
         self._global_ranks = GlobalRanks(self._definitions.global_ranks, self.definitions)
         self._local = threading.local()
         self._folder = str(path.with_suffix(""))
+        if has_file(notes := path.with_suffix(".marker")):
+            of = self.anchor.definition_chunk, self._definitions.ids["LOCATION"]
+            self.definitions["markers"] = read_markers(notes, *of)
 
     def _file(self, location: int, suffix: str) -> str:
         """Return the path of a location's file; as text, since making a `Path` takes longer than opening the file."""
@@ -244,20 +247,7 @@ class Archive:
         return translation, decode.Clock(at[:-1].copy(), by[:-1].copy(), slope, at[1:].copy())
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
-        """Yield the events of one location as batches of columns; the arrays are reused by the next batch.
-
-        Parameters
-        ----------
-        location : int
-            Row of the location.
-        report : Report
-            Takes what was not understood, and with `salvage` what was lost.
-
-        Raises
-        ------
-        SourceError
-            Naming file, chunk and byte, where the file cannot be read on or contradicts itself.
-        """
+        """Yield the events of one location as batches of columns (`converters.base.Source`)."""
         return self.read_together([location], report, [location] if salvage else [])
 
     def read_together(self, locations: Sequence[int], report: Report, damaged: Collection[int] = ()) -> Iterator[Batch]:

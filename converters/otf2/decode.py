@@ -203,8 +203,7 @@ class Attributes(NamedTuple):
     value: NDArray[np.int64]
 
 
-# -- numbers, identifiers, times
-# -----------------------------------------------------------------------------------------
+# -- numbers, identifiers, times ---------------------------------------------------------------------------------------
 
 _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(i) for i in range(1, 9))
 _16, _24, _32, _40, _48, _56 = (np.uint64(8 * i) for i in range(2, 8))
@@ -294,8 +293,7 @@ def correct(raw, interval, clock):
     return raw + clock.offset[interval] + np.int64(np.rint(clock.slope[interval] * (raw - clock.since[interval])))
 
 
-# -- records
-# -------------------------------------------------------------------------------------------------------------
+# -- records -----------------------------------------------------------------------------------------------------------
 
 
 @inner_part

@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from tracecols.converters.base import Clock
 from tracecols.converters.otf2 import attic, decode, tables
 from tracecols.converters.otf2.files import HEADER, Chunks, explain
-from tracecols.converters.otf2.records import DEFINITION_RECORDS, MAPS, Record
+from tracecols.converters.otf2.records import DEFINITION_RECORDS, MAPS, MARKER_RECORDS, Record
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import SourceError
 from tracecols.schema import DEFINITIONS, enums
 
 UNDEFINED = 0xFFFFFFFF
 _NULLS = (UNDEFINED, -1)
-_BY_CODE = {r.code: r for r in DEFINITION_RECORDS}
+GLOBAL_FILE = tables.GLOBAL, {r.code: r for r in DEFINITION_RECORDS}
+MARKER_FILE = tables.MARKERS, {r.code: r for r in MARKER_RECORDS}
+"""Records of files of definitions and of markers, by their codes."""
 
 # Record types that get tables of their own; the others are kept as JSON.
 _TABLED = {
@@ -96,17 +98,26 @@ def _value_width(record: Record) -> int:
     return 0 if 0 in each else sum(each)
 
 
-def read_records(path: Path, chunk_size: int) -> tuple[dict[str, dict[str, list[Any]]], int]:
-    """Read the global definitions as they are: per record type a list per field, and how many there are."""
+def read_records(
+    path: Path, chunk_size: int, of: tuple[tables.DefinitionTables, dict[int, Record]] = GLOBAL_FILE
+) -> tuple[dict[str, dict[str, list[Any]]], int]:
+    """Read the records of a file of definitions as they are: per record type a list per field, and how many there are.
+
+    Parameters
+    ----------
+    of : tuple
+        `GLOBAL_FILE` or `MARKER_FILE`.
+    """
+    table, by_code = of
     found: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     n = 0
     with Chunks(path, chunk_size) as file:
-        chunks, _ = split_records(file, tables.GLOBAL)
+        chunks, _ = split_records(file, table)
     for records, values, text in chunks:
         n += len(records)
         for code in np.unique(records[:, 0]).tolist():
             starts = records[records[:, 0] == code, 1]
-            record = _BY_CODE.get(code)
+            record = by_code.get(code)
             if record is None:
                 found[f"type {code}"]["bytes"] += values[starts + 1].tolist()
                 continue
@@ -142,6 +153,38 @@ def read_records(path: Path, chunk_size: int) -> tuple[dict[str, dict[str, list[
                             columns[field.name].append(flat[at])
                             at += 1
     return found, n
+
+
+def read_markers(path: Path, chunk_size: int, locations: Ids) -> dict[str, list[Any]]:
+    """Read the table `markers` from a marker file.
+
+    Raises
+    ------
+    SourceError
+        If the file is damaged, or a marker is of a kind that it does not define.
+    """
+    found, _ = read_records(path, chunk_size, MARKER_FILE)
+    kinds, markers = found["DefMarker"], found["Marker"]
+    kind = Ids(kinds["self"])
+    of = [kind(number) for number in markers["marker"]]
+    if -1 in of:
+        raise SourceError(
+            f"{path}: marker {of.index(-1)} is of kind {markers['marker'][of.index(-1)]}, which is not defined\n"
+            "  the archive is damaged; copy it again, or remove this file"
+        )
+    scope = [enums.name_of(enums.MARKER_SCOPES, number) for number in markers["scope"]]
+    about = list(zip(scope, markers["scope_ref"], strict=True))
+    return {
+        "time": markers["timestamp"],
+        "duration": markers["duration"],
+        "group": [kinds["marker_group"][k] for k in of],
+        "category": [kinds["marker_category"][k] for k in of],
+        "severity": [enums.name_of(enums.MARKER_SEVERITIES, kinds["severity"][k]) for k in of],
+        "scope": scope,
+        "scope_id": [-1 if what == "global" else number for what, number in about],
+        "location": [locations(number) if what == "location" else -1 for what, number in about],
+        "text": markers["text"],
+    }
 
 
 class Ids:
@@ -308,7 +351,7 @@ class Definitions:
             elif kind == "comm_location_groups" and paradigm == "mpi":
                 for rank, member in enumerate(members):
                     rank_of.setdefault(member, rank)
-        # what stands for an accelerator is no process, so it has no rank
+        # what stands for an accelerator is not a process, so it has no rank
         kinds = [enums.name_of(enums.LOCATION_GROUP_TYPES, t) for t in groups["location_group_type"]]
         accelerators = {g for g, kind in zip(groups["self"], kinds, strict=True) if kind == "accelerator"} - set(
             rank_of

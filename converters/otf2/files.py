@@ -33,7 +33,6 @@ class Anchor:
     creator: str = ""
     description: str = ""
     properties: dict[str, str] = field(default_factory=dict)
-    trace_id: int = 0
 
 
 def read_anchor(path: Path) -> Anchor:
@@ -88,6 +87,11 @@ def read_anchor(path: Path) -> Anchor:
         raise UnsupportedError(
             f"{path} is a SIONlib container, which is not supported\n  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false"
         )
+    if substrate == 3:
+        raise UnsupportedError(
+            f"{path} was written without files of events (file substrate NONE), so that there is nothing to read\n"
+            "  record again with POSIX files"
+        )
     if substrate != 1:
         raise UnsupportedError(
             f"{path} has file substrate {substrate}, which is not supported\n  only POSIX files (1) are"
@@ -102,7 +106,7 @@ def read_anchor(path: Path) -> Anchor:
         for _ in range(number("I")):
             name = text()
             result.properties[name] = text()
-        result.trace_id = number("Q")
+        number("Q")  # of the trace
     if anchor_format >= 3:
         number("I"), number("I")
     if at >= len(data) or data[at] != 2:

@@ -222,6 +222,15 @@ DEFINITION_RECORDS: tuple[Record, ...] = tuple(
     )
 )
 
+MARKER_RECORDS: tuple[Record, ...] = tuple(
+    Record(code, name, _fields(text))
+    for code, name, text in (
+        (5, "DefMarker", "c32:self str:marker_group str:marker_category u8:severity"),
+        (6, "Marker", "c64:timestamp c64:duration c32:marker u8:scope c64:scope_ref str:text"),
+    )
+)
+"""Those of marker files."""
+
 LOCAL_RECORDS: tuple[Record, ...] = tuple(
     Record(code, name, _fields(text))
     for code, name, text in (

@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.otf2 import decode
-from tracecols.converters.otf2.records import DEFINITION_RECORDS, EVENT_RECORDS, LOCAL_RECORDS, MAPS, VALUE_MAPS, Record
+from tracecols.converters.otf2.records import (
+    DEFINITION_RECORDS,
+    EVENT_RECORDS,
+    LOCAL_RECORDS,
+    MAPS,
+    MARKER_RECORDS,
+    VALUE_MAPS,
+    Record,
+)
 from tracecols.converters.sides import side_columns
 from tracecols.schema import KINDS, EventKind
 
@@ -62,6 +70,7 @@ def _definition_tables(records: tuple[Record, ...]) -> DefinitionTables:
 EVENTS = _event_tables()
 GLOBAL = _definition_tables(DEFINITION_RECORDS)
 LOCAL = _definition_tables(LOCAL_RECORDS)
+MARKERS = _definition_tables(MARKER_RECORDS)
 
 
 _KNOWN = {int(k.number) for k in KINDS}

@@ -383,7 +383,7 @@ def new_archive(path: Path) -> Iterator[Path]:
         The anchor file to write.
     """
     if path.suffix != ".otf2" or not path.stem:
-        raise WriteError(f"{path} is no name for an archive\n  give one that ends in .otf2")
+        raise WriteError(f"{path} is not a name for an archive\n  give one that ends in .otf2")
     targets = archive_files(path)
     check_path(path, WriteError)
     check_place(path, WriteError)

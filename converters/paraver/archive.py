@@ -230,20 +230,7 @@ class Archive:
         )
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
-        """Yield the events of one location as batches of columns; the arrays are reused by the next batch.
-
-        Parameters
-        ----------
-        location : int
-            Row of the location.
-        report : Report
-            Takes what was not understood, and with `salvage` what was lost.
-
-        Raises
-        ------
-        SourceError
-            Naming file and line, or thread and time, where the file cannot be read on or contradicts itself.
-        """
+        """Yield the events of one location as batches of columns (`converters.base.Source`)."""
         if location == 0:
             for number, n in self._index.strange.items():
                 label = self._labels.get(number, "")
@@ -319,6 +306,7 @@ class Archive:
         regions = self._regions
         if is_device or self._is_worker[location]:
             regions = regions._replace(program=-1)
+        given = decode.Given(self._types, self._tables, regions, mail, teams)
         rest = np.zeros(0, np.int64)
         for piece, is_last in self._pieces(location):
             words = np.concatenate([rest, piece]) if rest.size else piece
@@ -326,22 +314,8 @@ class Archive:
             if words.size > 2 * buffers.group.kind.size:
                 buffers.group = empty(decode.Group, words.size // 2 + 1)
             while True:
-                why = decode.decode_words(
-                    words,
-                    is_last,
-                    self.clock.length,
-                    self._types,
-                    self._tables,
-                    regions,
-                    mail,
-                    teams,
-                    buffers.stack,
-                    buffers.group,
-                    buffers.events,
-                    buffers.sides,
-                    buffers.extra,
-                    state,
-                )
+                out = decode.Out(buffers.stack, buffers.group, buffers.events, buffers.sides, buffers.extra)
+                why = decode.decode_words(words, is_last, self.clock.length, given, out, state)
                 if why != decode.BUFFERS_FULL:
                     break
                 if state[decode.EVENTS]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.buffers import Events, Sides
 from tracecols.converters.paraver import scan, types
 from tracecols.converters.paraver.scan import find_type, hashed
 from tracecols.kernels.kernel import inner_part, kernel, part
@@ -309,8 +310,7 @@ def find_region(number, value, regions):
     return np.int64(-1)
 
 
-# -- messages
-# ------------------------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -363,8 +363,7 @@ def put_receives(mail, events, sides, state):
         state[RECEIVE] += 1
 
 
-# -- calls of MPI
-# --------------------------------------------------------------------------------------------------------
+# -- calls of MPI ------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -448,8 +447,7 @@ def close_call(number, regions, mail, stack, events, sides, state):
     return END
 
 
-# -- threads
-# -------------------------------------------------------------------------------------------------------------
+# -- threads -----------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -542,8 +540,7 @@ def change_critical(value, number, lock, regions, stack, events, sides, state):
     return END
 
 
-# -- groups
-# --------------------------------------------------------------------------------------------------------------
+# -- groups ------------------------------------------------------------------------------------------------------------
 
 
 @inner_part
@@ -688,10 +685,28 @@ def take_group(words, p, time, is_last, group, types_table):
     return (-1 if p >= words.size and not is_last else p), n
 
 
+class Given(NamedTuple):
+    """What is known of a location before its words are decoded."""
+
+    types_table: scan.TypeTable
+    tables: Tables
+    regions: Regions
+    mail: Mail
+    teams: Teams
+
+
+class Out(NamedTuple):
+    """Buffers of a location; the stack is carried from call to call."""
+
+    stack: Stack
+    group: Group
+    events: Events
+    sides: Sides
+    extra: NDArray[np.int64]
+
+
 @kernel
-def decode_words(
-    words, is_last, end_of_trace, types_table, tables, regions, mail, teams, stack, group, events, sides, extra, state
-):
+def decode_words(words, is_last, end_of_trace, given, out, state):
     """Decode words of one location into columns.
 
     Parameters
@@ -702,8 +717,8 @@ def decode_words(
         Whether there are no more.
     end_of_trace : int
         When open states end.
-    stack, group, events, sides, extra
-        Buffers; `stack` is carried from call to call.
+    given : Given
+    out : Out
     state : (DECODE_STATE,) int64
         Carried from call to call; `state[AT]` is the word to go on with.
 
@@ -713,6 +728,8 @@ def decode_words(
         END; MORE if more words are needed; BUFFERS_FULL; or what is wrong at time `state[TIME]` with events of type
         `state[WHAT]`.
     """
+    types_table, tables, regions, mail, teams = given
+    stack, group, events, sides, extra = out
     while True:
         p = state[AT]
         time = words[p] if p < words.size else np.int64(NOTHING)

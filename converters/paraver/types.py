@@ -113,7 +113,7 @@ TYPES: tuple[Types, ...] = (
 LINES_BEHIND = 100
 """The type of the source lines of the functions of a type is greater by this."""
 
-CALLER_BASE, DEEPEST_CALLER = 70000000, 99
+CALLER_BASE = 70000000
 
 RUNNING, NOT_CREATED = 1, 2
 """States of which the meaning does not depend on events."""

@@ -114,7 +114,7 @@ def test_exports__replace_what_the_same_command_made(store, here):
         arguments = ("h.severity", *(["-o"] if command == "report" else []), name)
         result = run(command, *arguments)
         assert result.exit_code == 1
-        assert re.search(f"{name} exists and is no (severity cube|report) of tracecols\n  .*--force", result.output)
+        assert re.search(f"{name} exists and is not a (severity cube|report) of tracecols\n  .*--force", result.output)
         assert Path(name).read_text() == "somebody else's"
         assert run(command, *arguments, "--force").exit_code == 0
 

@@ -6,6 +6,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from conftest import slow
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.periods import analyze, assert_same, by_period, loop
@@ -207,7 +208,7 @@ def test_phases__memory_grows_with_the_cells_that_are_not_zero(tmp_path):
         ({"phases": ""}, "given by a region or a call"),
         ({"phases": 3}, "given by a region or a call"),
         ({"phases": "step", "bins": 3}, "not by phases and bins"),
-        ({"bins": 0}, "no number of bins"),
+        ({"bins": 0}, "not a number of bins"),
         ({"bins": 101}, "would have no width"),
         ({"bin_width": 0.0}, "cannot be 0.0 s wide"),
         ({"bin_width": float("nan")}, "cannot be nan s wide"),
@@ -371,6 +372,65 @@ def test_proposals__are_nothing_in_parallel_regions_that_others_take_no_part_in(
     assert found[0] == "from:step" and not any("work" in name for name in found)
 
 
+def numbered(name: str, counts=(4, 4)) -> Program:
+    """Processes that enter regions whose names have a running number, with the same calls inside."""
+    program = Program(processes=len(counts))
+    for master, n in zip(program.masters, counts, strict=True):
+        master.enter(0, "main")
+        for k in range(n):
+            master.enter(10 + 20 * k, name.format(k + 7))
+            for part in range(2):
+                master.call(12 + 20 * k + 5 * part, 14 + 20 * k + 5 * part, "fft1")
+            master.leave(28 + 20 * k)
+        master.leave(100)
+    return program
+
+
+@pytest.mark.parametrize(
+    "name", ["iteration_{}", "x1_step:{}", *slow(["step {}", "epoch [{}]", "train=0{}", "solve#{}"])]
+)
+def test_phases__of_regions_with_running_numbers_are_one_family(name):
+    stem = {"step {}": "step", "epoch [{}]": "epoch", "train=0{}": "train", "x1_step:{}": "x1_step"}.get(
+        name, name[:-3]
+    )
+    with numbered(name).trace() as trace:
+        found = trace.phases()
+        cube = trace.analyze(phases=stem)
+        same = trace.analyze(phases=f"main/{stem}")
+        alike = cube.similar_periods()
+    assert found.phases.tolist() == [f"from:{stem}", stem, "from:fft1", "fft1"]
+    assert found.n_phases.tolist() == [4, 4, 8, 8]
+    scale = 1 / cube.resolution
+    # 18 ticks in each, of which 4 in what is called
+    assert [by_period(cube, "time")[f"main/{name.format(k + 7)}", 0, k] / scale for k in range(4)] == [14] * 4
+    assert len(same.periods) == len(cube.periods) == 4
+    assert alike.group.tolist() == [0] * 4 and not alike.is_outlier.any()
+
+
+def test_phases__of_a_family_are_named_exactly_if_a_region_is_called_so():
+    program = numbered("fft{}")
+    for master in program.masters:
+        for k in range(3):
+            master.call(110 + 10 * k, 115 + 10 * k, "fft")
+    with program.trace() as trace:
+        assert len(trace.analyze(phases="fft").periods) == 3
+        # a family has the name of no region
+        assert trace.phases().phases.tolist() == ["from:fft", "fft"]
+
+
+def test_proposals__have_what_the_recording_calls_phases_first(tmp_path):
+    from tests.support.kineto_writer import two_ranks, write_run
+
+    ranks = two_ranks()
+    # one rank has one, the other two
+    ranks[1].step(4, 200, 300)
+    trace = tracecols.open(tracecols.convert(write_run(tmp_path / "run", ranks), tmp_path / "run.trace"))
+    found = trace.phases()
+    assert found.phases.tolist() == ["ProfilerStep"]
+    assert found.n_phases.tolist() == [1] and found.is_declared.tolist() == [True]
+    assert len(trace.analyze(phases="ProfilerStep").periods) == 2
+
+
 @pytest.mark.parametrize("name", ["omp_tasks", "omp_basic"])
 def test_proposals__of_tasks_and_of_timers_are_none(converted, name, recwarn):
     """Tasks count as visits where they were scheduled; calls that follow each other at any distance are no
@@ -484,7 +544,7 @@ def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
         run("analyze", source, "--bin-width", "25", "-o", "b.severity")
         run("analyze", source, "-o", "plain.severity")
         refused = CliRunner().invoke(group, ["analyze", source, "--bins", "0"])
-        assert refused.exit_code == 1 and "no number of bins" in refused.output
+        assert refused.exit_code == 1 and "not a number of bins" in refused.output
     for name, column in (("p", "phase"), ("b", "bin"), ("plain", None)):
         run("export", f"{name}.severity", f"{name}.parquet")
         run("export", f"{name}.severity", f"{name}.cubex")
@@ -521,7 +581,7 @@ def test_periods__of_epilog_add_up_beyond_what_float64_holds(shared_traces, tmp_
     assert_same(plain, analyze(store, conventions, **given_))
 
 
-@pytest.mark.parametrize("name", ["hybrid_2x3", "omp_tasks"])
+@pytest.mark.parametrize("name", ["hybrid_2x3", *slow(["omp_tasks"])])
 def test_bins__have_the_exclusive_time_of_the_trace_slices_between_their_edges(converted, name):
     trace = tracecols.open(converted(name))
     cube = trace.analyze(bins=4, properties="execution")

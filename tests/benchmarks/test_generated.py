@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import slow
 from oracles.epilog import read_epilog
 from oracles.expert import Analysis, severities
 
@@ -123,7 +124,7 @@ def test_small_programs__are_the_same_compiled_and_plain(tmp_path, monkeypatch, 
     for few in (0, 1 << 62):
         monkeypatch.setattr(programs, "FEW", few)
         for name in ("simulate", "record") if few else ():
-            never = SimpleNamespace(signatures=[], py_func=getattr(programs.kernels, name).py_func)
+            never = SimpleNamespace(kinds=[], py_func=getattr(programs.kernels, name).py_func)
             monkeypatch.setattr(programs.kernels, name, never)
         source = generate.make(program, 4, 2 if program == "multizone" else 1, 8_000, 3, **options)
         made.append((store(source, tmp_path / f"{few}.trace"), source.truth))
@@ -134,7 +135,7 @@ def test_small_programs__are_the_same_compiled_and_plain(tmp_path, monkeypatch, 
     assert (truth.visits, truth.n_messages, truth.n_events) == (other.visits, other.n_messages, other.n_events)
 
 
-@pytest.mark.parametrize("program", HAS)
+@pytest.mark.parametrize("program", ["multizone", *slow(name for name in HAS if name != "multizone")])
 def test_generated__has_the_waits_it_is_for(program):
     truth = generate.make(program, 4, 4 if program == "multizone" else 1, 10_000).truth
     assert [name for name in HAS[program] if not truth.waits[name].any()] == []

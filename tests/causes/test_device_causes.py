@@ -5,14 +5,26 @@ from __future__ import annotations
 import tarfile
 from unittest import mock
 
+import numpy as np
+import pandas as pd
 import pytest
-from conftest import SHARED
-from support.device_program import Rank, Simulation, random_ranks
+from conftest import SHARED, slow
+from oracles import kineto_causes
+from support.device_program import OPS, Rank, Simulation, random_ranks
 
 import tracecols
-from tracecols.testing import severities
+from tracecols.kernels.chains import HOST
+from tracecols.patterns.registry import CONVENTIONS
+from tracecols.schema.causes import DEVICE_PARTS
+from tracecols.testing import Program, severities
 
 NXN, SYNC = "delay_device_nxn_aggregate", "delay_device_sync_aggregate"
+WAITS = {
+    "nxn": ("nccl_wait_nxn", "nccl_barrier_wait"), "12n": ("nccl_latebroadcast",), "n21": ("nccl_earlyreduce",),
+    "latesender": ("nccl_latesender",), "latereceiver": ("nccl_latereceiver",),
+    "sync": ("device_sync_wait", "device_copy_sync_wait"),
+}  # fmt: skip
+"""By what is waited in: wait states whose sum the costs are."""
 
 
 def two(first: Rank, second: Rank, **more) -> Simulation:
@@ -28,10 +40,9 @@ def costs(simulation, name=NXN):
 
 def check(cube, trace):
     """The laws: costs are waits, and nothing contradicts itself."""
-    waits = ("nccl_wait_nxn", "nccl_barrier_wait"), ("device_sync_wait", "device_copy_sync_wait")
-    for delay, of in zip((NXN, SYNC), waits, strict=True):
+    for kind, of in WAITS.items():
         found = sum(int(cube.cells[name].value.sum()) for name in of if name in cube.cells)
-        assert int(cube.cells[delay].value.sum()) == found
+        assert int(cube.cells[f"delay_device_{kind}_aggregate"].value.sum()) == found
     assert cube.violations() == []
     path = trace.critical_path(raw=True)
     run = trace.manifest["last_time"] - trace.manifest["first_time"]
@@ -114,20 +125,61 @@ def test_hosts__wait_for_kernels_and_for_other_ranks():
     assert found["main/work", 1] > found["k", 0, 1] > 0
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 120))])
-def test_random_programs__to_the_tick(seed):
-    simulation = random_ranks(seed)
+@pytest.mark.parametrize(
+    ("op", "root", "late", "name"),
+    [
+        ("bcast", 1, 1, "12n"),
+        ("reduce", 0, 1, "n21"),
+        ("message", 1, 1, "latesender"),
+        ("message", 0, 1, "latereceiver"),
+        ("exchange", 0, 1, "latesender"),
+    ],
+)
+def test_operations_with_a_root_and_messages__are_charged_to_the_one_that_is_waited_for(op, root, late, name):
+    ranks = [Rank().work("work", 90 if r == late else 10).collective(op, root=root).sync() for r in range(2)]
+    region = {"bcast": "ncclBroadcast", "reduce": "ncclReduce"}.get(op, "ncclSendRecv")
+    found = costs(Simulation(ranks), f"delay_device_{name}_aggregate")
+    assert found == {("main/work", late): 79, (region, late, 1): 1}
+
+
+def test_late_sender__who_waits_for_another_one_passes_it_on():
+    # 0 is late for 1, so that 1 is late for 2
+    def rank(ticks):
+        return Rank().work("work", ticks).collective("message", root=0).sync().collective("message", root=1).sync()
+
+    ranks = [rank(ticks) for ticks in (50, 10, 10)]
+    found = costs(Simulation(ranks), "delay_device_latesender_aggregate")
+    assert found["main/work", 0] > 70
+    assert ("main/work", 1) not in found
+
+
+def test_chains__go_on_through_operations_in_which_both_ranks_have_not_met():
+    # 1 is held by 0, which has nothing to do with 2: what 1 and 2 do alike before that is no cause
+    first = Rank().work("late", 50).collective("message", root=0).sync()
+    second = Rank().work("equal", 30).collective("message", root=0).sync().collective("message", root=1)
+    third = Rank().work("equal", 30).work("more", 70).collective("message", root=0).collective("message", root=1)
+    first.collective("message", root=1)
+    found = costs(Simulation([first, second, third]), "delay_device_latereceiver_aggregate")
+    assert set(found) == {("main/more", 2)}
+
+
+def waits_of(cube) -> dict[str, dict[int, float]]:
+    """By wait state of kernels: how long those of each rank wait."""
+    found: dict[str, dict[int, float]] = {}
+    for name in (name for kind, names in WAITS.items() if kind != "sync" for name in names if name in cube.cells):
+        for key, value in severities(cube, name).items():
+            of_state = found.setdefault(name, {})
+            of_state[key[1]] = of_state.get(key[1], 0) + value
+    return found
+
+
+@pytest.mark.parametrize("ops", [("allreduce", "barrier"), OPS], ids=["n x n", "all"])
+@pytest.mark.parametrize("seed", [0, *slow(range(1, 120))])
+def test_random_programs__to_the_tick(seed, ops):
+    simulation = random_ranks(seed, ops=ops)
     with simulation.program.trace() as trace:
         cube = trace.analyze()
-        waits = (
-            severities(cube, "nccl_wait_nxn") | severities(cube, "nccl_barrier_wait")
-            if "nccl_communication" in cube.cells
-            else {}
-        )
-        assert sum(waits.values()) == sum(simulation.waits.values())
-        for rank in range(3):
-            mine = sum(value for key, value in waits.items() if key[1] == rank)
-            assert mine == sum(value for (_, r), value in simulation.waits.items() if r == rank)
+        assert waits_of(cube) == simulation.states
         check(cube, trace)
         with (
             mock.patch("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1),
@@ -138,7 +190,72 @@ def test_random_programs__to_the_tick(seed):
             assert severities(divided, name) == severities(cube, name), name
 
 
+# -- programs with MPI or OpenMP --------------------------------------------------------------------------------------
+
+
+def path_of(program):
+    """The critical path, from its begin: location, begin and end, why it comes there; checked to be the run."""
+    with program.trace() as trace:
+        cube = trace.analyze()
+        check(cube, trace)
+        found = trace.critical_path(raw=True)
+        regions = {(p.rsplit("/")[-1], i): v for (p, i, *_), v in severities(cube, "critical_path").items()}
+    stretches = [tuple(row) for row in found[["location", "begin_time", "end_time"]].itertuples(index=False)]
+    return stretches, ["" if pd.isna(k) else str(k) for k in found.reason], regions
+
+
+def test_mpi__who_waits_for_a_host_that_waits_for_a_kernel_leads_to_the_kernel():
+    program = Program(processes=2)
+    first, second = program.masters
+    stream = program.stream(0)
+    first.enter(0, "main").launch(5, 6, stream).synchronize(10, 91, stream)
+    first.enter(95, "MPI_Send").send(95, to=1).leave(97).leave(100)
+    stream.kernel(6, 90, "k")
+    second.enter(0, "main").enter(20, "MPI_Recv").receive(98, source=0).leave(99).leave(110)
+    stretches, reasons, regions = path_of(program)
+    # 1 waits from 20 until 95, 0 for its kernel from 10 until 90
+    assert stretches == [(0, 0, 5), (2, 5, 90), (0, 90, 95), (1, 95, 110)]
+    assert reasons == ["", "launch", "device operation", "late sender"]
+    assert regions["k", 0] == 85
+
+
+def test_mpi__without_waits_for_devices_the_path_stays_on_hosts():
+    program = Program(processes=2)
+    first, second = program.masters
+    stream = program.stream(0)
+    first.enter(0, "main").launch(5, 6, stream).enter(50, "MPI_Send").send(50, to=1).leave(52).leave(100)
+    stream.kernel(6, 90, "k")
+    second.enter(0, "main").enter(20, "MPI_Recv").receive(53, source=0).leave(54).leave(110)
+    stretches, reasons, _ = path_of(program)
+    assert stretches == [(0, 0, 50), (1, 50, 110)]
+    assert reasons == ["", "late sender"]
+
+
+def test_openmp__a_thread_that_waits_for_a_kernel_lets_its_team_wait():
+    program = Program(threads=2)
+    master, worker = program.masters[0], program.locations[1]
+    stream = program.stream(0)
+    master.enter(0, "main").fork(10)
+    for thread in (master, worker):
+        thread.begin_team(10).enter(11, "!$omp parallel")
+    worker.launch(20, 21, stream).synchronize(22, 71, stream)
+    stream.kernel(21, 70, "k")
+    for thread, come in ((master, 30), (worker, 72)):
+        thread.enter(come, "!$omp implicit barrier").leave(80).leave(81).end_team(82)
+    master.join(83).leave(90)
+    stretches, reasons, regions = path_of(program)
+    assert stretches == [(0, 0, 10), (1, 10, 20), (2, 20, 70), (1, 70, 72), (0, 72, 90)]
+    assert reasons == ["", "fork", "launch", "device operation", "thread barrier"]
+    # from the FORK on in the parallel region
+    assert regions["!$omp parallel", 0] == 11
+
+
 # -- recorded programs -------------------------------------------------------------------------------------------------
+
+
+def costs_of(cube, names):
+    """The costs of some properties, one after the other."""
+    return pd.concat([cube.frame(name) for name in names])
 
 
 def converted(archive, tmp_path):
@@ -160,12 +277,44 @@ def test_dlrm__hosts_of_one_rank_let_all_others_wait(tmp_path):
     # us, by rank
     waits = cube.frame("nccl_wait_nxn").groupby("rank").value.sum() * 1e6
     assert waits.round().astype(int).tolist() == [5580, 11125, 3280, 9571, 6370, 6041, 3342, 1534]
-    caused = cube.frame(NXN).groupby("rank").value.sum() * 1e6
+    # The design of these costs named 44,443 for rank 7, found by a prototype that is not kept. A second reading of the definition, in
+    # plain Python from the JSON, agrees with the cube to less than a microsecond: 44,523. The rest depends on which of two
+    # slices that begin in the same microsecond, or on two threads, the host is in: that moves it from 44,128 to 44,523.
+    ranks = kineto_causes.read(archive)
+    assert [sum(of) for of in zip(*((r.n_calls, len(r.waits), r.n_refuted) for r in ranks.values()), strict=True)] == [
+        88, 64, 33,
+    ]  # fmt: skip
+    expected = kineto_causes.Chains(ranks).costs()
+    caused = costs_of(cube, ("delay_device_nxn", "delay_device_nxn_longterm")).groupby("rank").value.sum() * 1e6
     assert caused.sum() == pytest.approx(46843)
-    assert caused[7] > 44_400
+    assert caused.round().to_dict() == {4: 1151, 5: 1169, 7: 44523}
+    for rank, value in caused.items():
+        assert value == pytest.approx(sum(v for key, v in expected.items() if key[0] == rank), abs=0.5)
+    # by what time is spent in: host, with what lies before the recording, streams, latency
+    found = {name: cube.total(name) * 1e6 for name in ("device_sync_wait", *DEVICE_PARTS)}
+    assert found["device_sync_wait"] == pytest.approx(19_997)
+    of_hosts = cube.total("delay_device_sync_longterm") * 1e6
+    assert round(of_hosts) == 19_581
+    parts = {what: sum(v for key, v in expected.items() if key[1] == what) for what in kineto_causes.SPENT_IN}
+    assert {what: round(value) for what, value in parts.items()} == {
+        "host": 11_092, "stream": 58, "latency": 315, "before the recording": 35_377,
+    }  # fmt: skip
+    by_path = costs_of(cube, ("delay_device_nxn", "delay_device_nxn_longterm")).groupby("call_path").value.sum() * 1e6
+    in_forward = sum(v for path, v in by_path.items() if path.startswith("ProfilerStep#10/## forward ##"))
+    assert in_forward == pytest.approx(
+        sum(v for (_, what, path), v in expected.items() if what == "host" and path[1:2] == ("## forward ##",)),
+        rel=0.02,
+    )
+    # all eight begin late because they are launched late: no kernel holds a stream
+    operations = trace.model.with_quirks(CONVENTIONS["exact"].quirks).get("device_operations").operations
+    waits = trace.model.with_quirks(CONVENTIONS["exact"].quirks).get("device_waits").waits
+    causes = np.unique(waits.column("cause"))
+    assert causes.size == 8
+    assert set(operations.before[np.isin(operations.row, causes)].tolist()) == {HOST}
     on_path = cube.cells["critical_path"]
     on_host = ~trace.model.locations.is_device[on_path.location]
     assert on_path.value[on_host].sum() == 20_724_000
+    assert on_path.value.sum() == 20_866_000
 
 
 @pytest.mark.slow
@@ -177,4 +326,17 @@ def test_mfu__a_kernel_lets_the_other_rank_wait(tmp_path):
     assert waits.round(3).tolist() == [10.898, 2.477]
     caused = cube.frame(NXN).sort_values("value", ascending=False).iloc[0]
     assert (caused.call_path, caused["rank"]) == ("flash_fwd_kernel", 1)
+    # us; the design's prototype had 10,819 and 2,557, and 322,971 for hosts
+    by_rank = costs_of(cube, ("delay_device_nxn", "delay_device_nxn_longterm")).groupby("rank").value.sum() * 1e6
+    assert by_rank.round().to_dict() == {0: 2502, 1: 10873}
+    assert round(cube.total("device_sync_wait") * 1e6) == 324_374
+    on_path = cube.cells["critical_path"]
+    assert round(on_path.value.sum() / 1000) == 299_986
+    assert round(on_path.value[~trace.model.locations.is_device[on_path.location]].sum() / 1000) == 97_855
+    # in all 33 a kernel before it on its stream lets the last rank begin late
+    model = trace.model.with_quirks(CONVENTIONS["exact"].quirks)
+    causes = np.unique(model.get("device_waits").waits.column("cause"))
+    operations = model.get("device_operations").operations
+    assert causes.size == 33
+    assert (operations.before[np.isin(operations.row, causes)] >= 0).all()
     assert trace.model.locations.is_device[cube.cells[NXN].location].any()

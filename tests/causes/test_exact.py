@@ -14,16 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.epilog_writer import merged
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
-from support.laws import check_laws, check_path, same, ticks
+from support.laws import check_laws, check_path, divide, same, ticks
 from support.random_epilog import random_recording
 from support.random_programs import RandomProgram
 
 import tracecols
 from tracecols.causes.quirks import NONE, OF_SCALASCA, Quirks
 from tracecols.cli import group
-from tracecols.docs.site.examples import EXAMPLES
+from tracecols.drawings.examples import EXAMPLES
 from tracecols.errors import AnalysisError
 from tracecols.kernels import causes
+from tracecols.kernels.periods import Labels
 from tracecols.model.model import enhance
 from tracecols.patterns.registry import CONVENTIONS, by_id
 from tracecols.schema.causes import DELAY_IDS, UNKNOWN_DELAYS
@@ -85,14 +86,7 @@ def test_exact__laws_hold_on_recorded_traces_however_they_are_divided(name, stor
     whole = analyze_model(model, "exact")
     check_laws(model, whole)
     check_path(model, whole)
-    for module, constant, value in (
-        ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
-        ("enhance.mpi.collectives", "BUCKET_ROWS", 5),
-        ("enhance.dataflow.spill", "BUDGET", 0),
-        ("enhance.scan.scan", "BATCH", 97),
-        ("enhance.scan.scan", "WAVE", 97),
-    ):
-        monkeypatch.setattr(f"tracecols.{module}.{constant}", value)
+    divide(monkeypatch)
     same(whole, analyze_model(enhance(stores[name], 1), "exact"))
 
 
@@ -276,6 +270,71 @@ def test_exact__charges_waits_for_locks_to_those_who_hold_them():
     assert severities(cube, "critical_path")[work, 0, 1] == 8
 
 
+def poll(rank, times, name="MPI_Test"):
+    """Enter a call that asks for something at some times, for 4 s each."""
+    for time in times:
+        rank.enter(time, name).leave(time + 4)
+    return rank
+
+
+def test_exact__series_of_tests_wait_for_who_sends():
+    """Both compute for 10 s, and the sender for 40 s more."""
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    for rank in program.masters:
+        rank.enter(0, "main").enter(0, "MPI_Init").leave(2).call(2, 12, "both")
+    sender.call(12, 52, "more").enter(52, "MPI_Send").send(53, to=1).leave(54).leave(58)
+    receiver.enter(12, "MPI_Irecv").post_receive(13).leave(14)
+    # the last call gets the message; what asks for it later waits for nothing
+    poll(receiver, range(14, 54, 5)).enter(54, "MPI_Test").complete_receive(55, source=0).leave(56)
+    poll(receiver, (56,)).leave(60)
+    with program.trace() as trace:
+        cube, path = trace.analyze("exact"), trace.critical_path(raw=True)
+        check_laws(trace.model, cube)
+        check_path(trace.model, cube)
+        assert trace.polls.is_last.tolist() == [False] * 8
+        assert "mpi_polling_wait" not in trace.analyze("scalasca").cells
+    # eight calls of 4 s until 52, of which the last begins at 49
+    assert severities(cube, "mpi_polling_wait") == {("main/MPI_Test", 1): 7 * 4 + 3}
+    assert severities(cube, "delay_polling") == {("main/more", 0): 31}
+    # while the receiver waits, the path is with the sender
+    assert path[["location", "begin_time", "end_time"]].to_numpy().tolist() == [[0, 0, 52], [1, 52, 60]]
+
+
+def test_exact__series_of_probes_wait_for_who_sends_what_is_received_next():
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    for rank in program.masters:
+        rank.enter(0, "main").enter(0, "MPI_Init").leave(2)
+    sender.call(2, 30, "work").enter(30, "MPI_Send").send(31, to=1).leave(32).leave(60)
+    poll(receiver, (4, 10, 16, 22, 28), "MPI_Iprobe").enter(34, "MPI_Recv").receive(35, source=0).leave(36)
+    # nothing is received after these
+    poll(receiver, (40, 45), "MPI_Iprobe").leave(60)
+    with program.trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+        check_path(trace.model, cube)
+    assert severities(cube, "mpi_polling_wait") == {("main/MPI_Iprobe", 1): 4 * 4 + 2}
+    assert severities(cube, "delay_polling") == {("main/work", 0): 18}
+
+
+def test_exact__series_of_tests_wait_for_the_last_to_start_an_operation():
+    program = Program(processes=3)
+    for i, rank in enumerate(program.masters):
+        begin = 40 if i == 2 else 10
+        rank.enter(0, "main").enter(0, "MPI_Init").leave(2).call(2, begin, "work")
+        rank.enter(begin, "MPI_Ibarrier").start_collective(begin + 1, 7).leave(begin + 2)
+        poll(rank, range(begin + 2, 42, 6)).enter(42 + i, "MPI_Test").complete_collective(47, "barrier", 7).leave(48)
+        rank.leave(60)
+    with program.trace() as trace:
+        cube = trace.analyze("exact")
+        check_laws(trace.model, cube)
+        check_path(trace.model, cube)
+    # calls at 12, 18, ..., 36
+    assert severities(cube, "mpi_polling_wait") == {("main/MPI_Test", 0): 20, ("main/MPI_Test", 1): 20}
+    assert severities(cube, "delay_polling") == {("main/work", 2): 40}
+
+
 UNKNOWN_TO_REFERENCE = [
     id
     for id, shown in EXAMPLES.items()
@@ -442,19 +501,56 @@ def test_divide_amounts__gives_whole_shares_by_the_largest_remainder(amounts):
         assert share.tolist() == expected
 
 
-def test_charge_call_paths__keeps_null_apart_from_the_last_call_path():
-    location, pair, time = np.array([0, 0, 2], np.int32), np.array([1, 0, 2]), np.array([5, 7, -5, 3, 4])
-    # the first pair has no entries of its own
-    first, stop, size = np.array([3, 0, 1]), np.array([3, 2, 3]), np.array([1, 2, 2])
+def lost_by_three() -> causes.Lost:
+    """What three pairs cost: the first one has no entries of its own."""
+    first, stop = np.array([3, 0, 1]), np.array([3, 2, 3])
     call_path = np.array([1, -1, 1], np.int32)
-    lost = causes.Lost(first, stop, size, np.array([1, 0, 0], np.int32), call_path, np.ones(3, np.int64))
+    return causes.Lost(first, stop, np.array([1, 0, 0], np.int32), call_path, np.array([2, 3, 1]))
+
+
+def room_for_sums(n: int) -> tuple[causes.Sums, causes.Charged]:
+    sums = causes.Sums(np.zeros(n + 1, np.int64), np.zeros(n + 1, bool), np.zeros(n + 1, np.int32))
+    return sums, causes.Charged(np.zeros(8, np.int32), np.zeros(8, np.int32), np.zeros(8, np.int64))
+
+
+def test_charge_call_paths__keeps_null_apart_from_the_last_call_path():
+    location, pair = np.array([0, 0, 2], np.int32), np.array([1, 0, 2])
+    shares = causes.Shares(*np.zeros((4, 3), np.int64))
     for kernel in (causes.charge_call_paths, causes.charge_call_paths.py_func):
-        charged = causes.Charged(np.zeros(6, np.int32), np.zeros(6, np.int32), np.zeros(6, np.int64))
-        scratch = np.zeros(3, np.int64), np.zeros(3, bool), np.zeros(3, np.int32)
-        n = kernel(location, pair, lost, time, *scratch, charged)
-        # what comes to zero is no charge
-        assert [column[:n].tolist() for column in charged] == [[-1, -1, 1], [0, 2, 2], [7, 3, 4]]
-        assert not scratch[0].any() and not scratch[1].any()
+        (sums, charged), (labels, labelled) = room_for_sums(2), room_for_sums(0)
+        # 10 : 15, then 3, then 6 : 2
+        n, n_labelled = kernel(
+            location, pair, np.array([25, 3, 8]), lost_by_three(), None, shares, sums, labels, charged, labelled
+        )
+        assert [column[:n].tolist() for column in charged] == [[1, -1, -1, 1], [0, 0, 2, 2], [13, 15, 6, 2]]
+        assert not n_labelled and not sums.time.any() and not sums.is_met.any()
+
+
+def test_charge_call_paths__divides_by_period_in_proportion_to_the_time_in_each():
+    """The interval of the first two pairs lies in periods 0 and 1, that of the third one in period 1."""
+    interval, comes = np.array([0, 0, 1]), np.array([1, 1, 1], np.int32)
+    key, of_period, ticks = np.array([1, 1]), np.array([0, 1], np.int32), np.array([1, 2])
+    period, is_single = np.array([0, 1], np.int32), np.array([False, True])
+    labels = Labels(2, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    spread = causes.Spread(interval, comes, period, is_single, key, of_period, ticks, np.arange(2), labels)
+    lost = causes.Lost(
+        np.array([0, 1, 2]),
+        np.array([1, 2, 3]),
+        *(np.array(a, np.int32) for a in ([0, 0, 0], [1, 0, 1])),
+        np.ones(3, np.int64),
+    )
+    shares = causes.Shares(*np.zeros((4, 3), np.int64))
+    for kernel in (causes.charge_call_paths, causes.charge_call_paths.py_func):
+        (sums, charged), (by_label, labelled) = room_for_sums(2), room_for_sums(6)
+        location, amount = np.zeros(3, np.int32), np.array([9, 4, 5])
+        n, n_labelled = kernel(location, np.arange(3), amount, lost, spread, shares, sums, by_label, charged, labelled)
+        # labels are 2 * (period + 1) + call path; call path 0 has no time in the interval: period 1, when the cause comes
+        assert dict(zip(labelled.call_path[:n_labelled].tolist(), labelled.time.tolist(), strict=False)) == {
+            3: 3,
+            5: 11,
+            4: 4,
+        }
+        assert dict(zip(charged.call_path[:n].tolist(), charged.time.tolist(), strict=False)) == {1: 14, 0: 4}
 
 
 @settings(deadline=None, max_examples=60)

@@ -8,6 +8,7 @@ import pytest
 from support.laws import check_laws, check_path, same
 from support.otf2_writer import Archive
 from support.periods import analyze, assert_same
+from support.random_queue import LOCK, PTHREAD, SIGNAL, UNLOCK, WAIT, RandomQueue
 from support.random_threads import BARRIER, CREATE, JOIN, PARALLEL, TASK, RandomThreads
 
 import tracecols
@@ -28,6 +29,102 @@ def ticks(cube, name):
 
 def opened(archive, folder):
     return tracecols.open(tracecols.convert(archive.write(), folder / "x.trace", jobs=1), jobs=1)
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+def test_conditions__the_time_before_the_signal_is_waiting_for_work_and_costs_who_signals():
+    """The consumer waits from 10 on: until 40 for the signal, and then until 50 for the mutex of the producer."""
+    program = Program(processes=1, threads=2)
+    for name in (WAIT, SIGNAL, LOCK, UNLOCK):
+        program.region(name, "pthread", "wrapper")
+    consumer, producer = program.locations
+    consumer.enter(0, "main").enter(1, LOCK).acquire(1, 7, 1, PTHREAD).leave(2).enter(10, WAIT)
+    consumer.release(10, 7, 1, PTHREAD).acquire(51, 7, 3, PTHREAD).leave(52).enter(60, UNLOCK)
+    consumer.release(60, 7, 3, PTHREAD).leave(60).leave(60)
+    producer.enter(0, "main").enter(2, "make").leave(32).enter(33, LOCK).acquire(34, 7, 2, PTHREAD).leave(34)
+    producer.enter(40, SIGNAL).leave(42).enter(42, "tidy").leave(49).enter(49, UNLOCK).release(50, 7, 2, PTHREAD)
+    producer.leave(50).leave(52)
+    with program.trace() as trace:
+        cube, locks = trace.analyze(), trace.model.lock_acquisitions
+        check_laws(trace.model, cube)
+        check_path(trace.model, cube)
+        assert (locks.signal_time - locks.enter_time)[locks.signal >= 0].tolist() == [30]
+        assert trace.analyze("scalasca").total("pthread_lock_contention_conditional") == 40
+        waits = trace.waits[["property", "begin_time", "end_time", "cause_time"]].to_numpy().tolist()
+    wait = f"main/{WAIT}"
+    assert ticks(cube, "pthread_condition_wait") == {(wait, 0): 30}
+    assert ticks(cube, "pthread_lock_contention_conditional") == {(wait, 0): 10}
+    assert ["pthread_condition_wait", 10, 40, 40] in waits
+    assert ["pthread_lock_contention_conditional", 40, 50, 50] in waits
+    # until 40 the producer spends 30 s in `make`, 9 around it and 1 for the lock, the consumer 9 around its call and 1
+    # for the lock
+    assert ticks(cube, "delay_condition") == {("main/make", 1): 30}
+    assert ticks(cube, "delay_lock")[("main/tidy", 1)] > 0
+    # the path is with the producer until it gives the mutex away
+    path = ticks(cube, "critical_path")
+    assert path[("main/make", 1)] == 30 and path[(wait, 0)] == 2 and ("main", 0) in path
+    assert sum(value for (_, location), value in path.items() if location == 1) == 50
+
+
+def test_conditions__without_a_signal_the_mutex_is_waited_for():
+    """As in a wait that has timed out, or of a condition that is signalled in a call that is not recorded."""
+    program = Program(processes=1, threads=2)
+    for name in (WAIT, LOCK):
+        program.region(name, "pthread", "wrapper")
+    waiting, owner = program.locations
+    waiting.enter(0, "main").acquire(1, 7, 1, PTHREAD).enter(10, WAIT).release(10, 7, 1, PTHREAD)
+    waiting.acquire(31, 7, 3, PTHREAD).leave(32).release(40, 7, 3, PTHREAD).leave(40)
+    owner.enter(0, "main").enter(5, LOCK).acquire(11, 7, 2, PTHREAD).leave(11).release(30, 7, 2, PTHREAD).leave(40)
+    with program.trace() as trace:
+        cube = trace.analyze()
+        check_laws(trace.model, cube)
+    assert ticks(cube, "pthread_condition_wait") == {}
+    assert ticks(cube, "pthread_lock_contention_conditional") == {(f"main/{WAIT}", 0): 20}
+
+
+def check_divided(store, cube, monkeypatch):
+    """Check that an analysis does not depend on how events are read and divided."""
+    with monkeypatch.context() as patch:
+        for module, constant, value in (
+            ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
+            ("enhance.dataflow.spill", "BUDGET", 0),
+            ("enhance.scan.scan", "BATCH", 7),
+            ("enhance.scan.instances", "WALKED", 7),
+        ):
+            patch.setattr(f"tracecols.{module}.{constant}", value)
+        same(cube, analyze_model(enhance(store, 1)))
+
+
+def check_queue(seed, monkeypatch):
+    """Compare the waits of a random program with what it did, and its causes however it is divided."""
+    queue = RandomQueue(seed)
+    expected = {}
+    for thread, since, until in queue.waits:
+        ended = [time for time, other in queue.signals if other != thread and since < time < until]
+        expected[thread] = expected.get(thread, 0) + (max(ended) - since if ended else 0)
+    with queue.program.trace() as trace:
+        cube = trace.analyze()
+        check_laws(trace.model, cube)
+        check_path(trace.model, cube)
+        check_divided(trace.store, cube, monkeypatch)
+        assert_same(cube, analyze(trace.store, "exact", bins=5))
+    found = cube.cells.get("pthread_condition_wait")
+    by_thread = {} if found is None else dict(zip(found.location.tolist(), found.value.tolist(), strict=True))
+    assert by_thread == {thread: ticks for thread, ticks in expected.items() if ticks}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_conditions__of_random_queues_cost_what_they_wait(seed, monkeypatch):
+    check_queue(seed, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(5, 105, 20))
+def test_conditions__of_many_random_queues_cost_what_they_wait(first, monkeypatch):
+    for seed in range(first, first + 20):
+        check_queue(seed, monkeypatch)
 
 
 # -- threads that are created ------------------------------------------------------------------------------------------
@@ -215,7 +312,7 @@ def test_tasks__of_the_thread_that_waited_for_others_are_not_on_the_path_before_
     }
 
 
-def test_tasks__of_the_last_thread_belong_behind_its_enter(tmp_path):
+def test_tasks__of_the_last_thread_follow_its_enter(tmp_path):
     """The stretch that ends with it was divided among what it does after: 95 became 72."""
     (master, worker), execute, finish = team_of_two(tmp_path, 151)
     master.enter(10, BARRIER)
@@ -343,15 +440,7 @@ def check_random(program, folder, monkeypatch):
     check_path(trace.model, cube)
     stretches = path[["location", "begin_time", "end_time"]].to_numpy().tolist()
     assert ticks(cube, "critical_path") == program.expected_path(stretches)
-    with monkeypatch.context() as patch:
-        for module, constant, value in (
-            ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
-            ("enhance.dataflow.spill", "BUDGET", 0),
-            ("enhance.scan.scan", "BATCH", 7),
-            ("enhance.scan.instances", "WALKED", 7),
-        ):
-            patch.setattr(f"tracecols.{module}.{constant}", value)
-        same(cube, analyze_model(enhance(trace.store, 1)))
+    check_divided(trace.store, cube, monkeypatch)
 
 
 @pytest.mark.parametrize("creates", [True, False], ids=["created", "tasks"])

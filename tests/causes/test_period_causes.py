@@ -36,7 +36,7 @@ def test_bins__have_the_costs_of_delays_where_the_time_that_is_charged_lies():
         assert_same(analyze_model(enhance(trace.store, 1), "scalasca"), cube)
     # A of rank 0 from 1 to 11: 6 in proportion to 4, 5 and 1
     assert ticks(cube, "delay_latesender_longterm") == {(A, 0, 0): 2, (A, 0, 1): 3, (A, 0, 2): 1}
-    # rank 1: of MPI_Recv 11..12 is no wait
+    # rank 1: of MPI_Recv 11..12 is not a wait
     assert ticks(cube, "delay_latesender") == {
         (A, 0, 0): 2,
         (A, 0, 1): 3,

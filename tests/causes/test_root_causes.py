@@ -14,17 +14,20 @@ from conftest import DATA
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.late_senders import FINALIZE, INIT, RECV, SEND, A, B, late_twice
+from support.laws import divide, same
 from support.otf2_writer import Archive
 
 import tracecols
-from tracecols.causes import near, sweep
+from tracecols.causes import charges, near, sweep
 from tracecols.causes import points as of_points
+from tracecols.causes.index import Ranges
 from tracecols.causes.quirks import OF_SCALASCA
 from tracecols.causes.segments import LIMIT
 from tracecols.causes.sweep import Amounts
 from tracecols.enhance.dataflow import partitions, spill
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.spill import SpilledColumns
+from tracecols.enhance.scan import teams
 from tracecols.errors import TracecolsError
 from tracecols.kernels import causes, costs, segments, sums
 from tracecols.kernels import intervals as intervals_of
@@ -36,6 +39,8 @@ from tracecols.schema import EventKind as K
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DEVICE_CHARGED, POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.testing import Program, severities
+from tracecols.work import large
+from tracecols.work.memory import Budget
 
 KEPT = sorted(p.parent for p in DATA.glob("*/reference.parquet"))
 
@@ -107,9 +112,13 @@ def test_critical_path__is_as_long_as_from_start_to_end_of_mpi():
     assert cube.total("critical_path") == 15
 
 
-def test_root_causes__for_which_there_is_no_memory_are_computed_only_when_asked_for(monkeypatch):
+def test_root_causes__for_which_there_is_no_room_are_computed_only_when_asked_for(monkeypatch):
     monkeypatch.setattr("tracecols.search.limits.CALL_BYTES", 1 << 26)
     with late_twice().trace() as trace:
+        # files take what memory does not
+        monkeypatch.setattr("tracecols.work.executors.free_for_files", lambda folder: 1 << 40)
+        assert trace.analyze(memory="400MB").total("delay_latesender") > 0
+        monkeypatch.setattr("tracecols.work.executors.free_for_files", lambda folder: 0)
         assert trace.analyze(memory="4GB").total("delay_latesender") > 0
         cube = trace.analyze(memory="400MB")
         assert not {"delay", "delay_latesender", "critical_path", "performance_impact"} & set(cube.properties.id)
@@ -257,20 +266,10 @@ def test_critical_path__goes_on_where_it_ends_and_is_as_long_as_its_cells(folder
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
 def test_root_causes__do_not_depend_on_partitions_threads_and_memory(folder, tmp_path, monkeypatch):
     store = tracecols.convert(folder, tmp_path / "x.trace")
-    whole = tracecols.open(store, jobs=2).analyze()
-    for module, name, value in (
-        ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
-        ("enhance.mpi.collectives", "BUCKET_ROWS", 5),
-        ("enhance.dataflow.spill", "BUDGET", 0),
-        ("enhance.scan.scan", "BATCH", 97),
-        ("enhance.scan.scan", "WAVE", 97),
-    ):
-        monkeypatch.setattr(f"tracecols.{module}.{name}", value)
-    divided = tracecols.open(store, jobs=1).analyze()
-    for name in whole.properties.id:
-        assert np.array_equal(whole.cells[name].key, divided.cells[name].key), name
-        # bit for bit, although these are floating-point numbers
-        assert np.array_equal(whole.cells[name].value, divided.cells[name].value), name
+    whole = tracecols.open(store, jobs=2).analyze("scalasca")
+    divide(monkeypatch)
+    # bit for bit, although these are floating-point numbers
+    same(whole, tracecols.open(store, jobs=1).analyze("scalasca"))
 
 
 @pytest.mark.slow
@@ -298,7 +297,7 @@ def test_laws__hold_on_recorded_traces(folder, tmp_path):
                 assert (cube.cells[one].value >= 0).all()
                 assert (cube.cells[other].value >= 0).all()
 
-    # costs are waits: none is charged twice; what the reference loses is told in docs/root-causes.md
+    # costs are waits: none is charged twice; docs/root-causes.md says what the reference loses
     for k, name in enumerate(DELAY_IDS.values()):
         if name != "delay_ompidle" and name in cube.cells:
             waited = pairs.wait[pairs.kind == k].sum()
@@ -577,10 +576,33 @@ def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
     held = trace.analyze(conventions, properties=["delay", "performance_impact"])
     monkeypatch.setattr(spill, "BUDGET", 0)
     monkeypatch.setattr(near, "GAP", 3)
+    # arrays of the whole trace as well, which are made a few rows at a time
+    monkeypatch.setattr(large, "BLOCK", 7)
+    monkeypatch.setattr(large, "SMALL", 0)
+    monkeypatch.setattr(teams, "BLOCK", 7)
+    monkeypatch.setattr(charges, "STRETCHES", 3)
+    monkeypatch.setattr(Budget, "large", 0)
     spilled = trace.analyze(conventions, properties=["delay", "performance_impact"])
     for name in held.properties.id:
         assert np.array_equal(held.cells[name].key, spilled.cells[name].key), name
         assert np.array_equal(held.cells[name].value, spilled.cells[name].value), name
+
+
+@given(st.lists(st.integers(0, 5), max_size=8), st.data())
+def test_ranges__are_listed_piece_by_piece(sizes, data):
+    start = np.append(0, np.cumsum(sizes)) + 100
+    members = np.array(sorted(data.draw(st.sets(st.integers(0, len(sizes) - 1)) if sizes else st.just([]))), np.int64)
+    expected = [n for k in members.tolist() for n in range(start[k], start[k + 1])]
+    found = Ranges.between(start, members)
+    assert len(found) == len(expected)
+    size = data.draw(st.integers(1, 7))
+    for begin in range(0, len(expected), size):
+        here = slice(begin, min(begin + size, len(expected)))
+        assert found[here].tolist() == expected[here]
+        # where each range begins among them
+        of, bounds = found.of(here), found.bounds(here, found.of(here))
+        for k, low, high in zip(members[of].tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            assert all(start[k] <= n < start[k + 1] for n in found[here][low:high].tolist())
 
 
 POINT = st.one_of(
@@ -600,7 +622,12 @@ def test_last_synchronisation__is_the_last_point_before_with_the_process(locatio
     start = np.cumsum([0, *map(len, locations)])
     partner = np.array([v if k == "partner" else -1 for k, v in points], np.int32)
     group = np.array([v if k == "group" else -1 for k, v in points], np.int32)
-    query_start, query_process = np.arange(n + 1) * 4, np.tile(np.arange(4, dtype=np.int32), n)
+    # in any order
+    order = np.arange(4 * n)[::-1].copy()
+    queries = causes.Queries(order, np.repeat(np.arange(n), 4)[order], np.tile(np.arange(4, dtype=np.int32), n)[order])
+    groups = causes.Groups(
+        group, np.arange(2), np.array(LISTED), np.cumsum([0, *map(len, GROUPS)]), np.concatenate(GROUPS)
+    )
     expected = []
     for of in range(len(locations)):
         for i in range(start[of], start[of + 1]):
@@ -611,21 +638,8 @@ def test_last_synchronisation__is_the_last_point_before_with_the_process(locatio
                 expected.append(max(before, default=-1))
     for kernel in (causes.find_last_synchronisations, causes.find_last_synchronisations.py_func):
         found = np.zeros(4 * n, np.int64)
-        kernel(
-            start,
-            partner,
-            group,
-            np.array(LISTED),
-            np.cumsum([0, *map(len, GROUPS)]),
-            np.concatenate(GROUPS),
-            query_start,
-            query_process,
-            np.full(4, -1, np.int64),
-            np.zeros(3, np.int64),
-            np.zeros(3, np.int64),
-            found,
-        )
-        assert found.tolist() == expected
+        kernel(start, partner, groups, queries, np.full(4, -1, np.int64), *np.zeros((2, 3), np.int64), found)
+        assert found[order].tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])

@@ -45,7 +45,7 @@ def test_times__that_are_none_are_refused(given, trace):
         lambda: trace.ticks(given),
         lambda: trace.piece(given).__enter__(),
     ):
-        with pytest.raises(TracecolsError, match=r"is no time: .*\n  give seconds"):
+        with pytest.raises(TracecolsError, match=r"is not a time: .*\n  give seconds"):
             call()
 
 
@@ -165,7 +165,7 @@ def test_commands__refuse_times_that_are_none(option, value, trace, tmp_path):
         output = ["-o", tmp_path / "x.severity"] if command == "analyze" else [tmp_path / "x.pftrace"]
         result = run(command, trace.path, *output, option, value)
         assert result.exit_code == 2
-        assert f"{value!r} is no time such as" in result.output
+        assert f"{value!r} is not a time such as" in result.output
     assert run("analyze", trace.path, "--from", "1e300", "-o", tmp_path / "x.severity").exit_code == 1
     assert not list(tmp_path.iterdir())
 

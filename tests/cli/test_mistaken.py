@@ -117,12 +117,12 @@ def test_endings__are_those_of_the_formats():
         ("convert {folder} -o x.trace --correct-clocks --latency 1", "'1' has no unit"),
         ("what-if {store} --latency 2MB", "'2MB' is not of the form 2us"),
         ("what-if {store} --latency -2us", "'-2us' is not of the form 2us"),
-        ("analyze {store} --from soon", "'soon' is no time such as 0.3, 0.3s or 300ms"),
-        ("analyze {store} --from nan", "'nan' is no time"),
-        ("analyze {store} --from -1", "'-1' is no time such as 0.3, 0.3s or 300ms, from 0 on"),
-        ("efficiency {store} --to 5%", "'5%' is no time"),
-        ("export {store} x.otf2 --from 1MB", "'1MB' is no time"),
-        ("analyze {store} --bin-width wide", "'wide' is no time"),
+        ("analyze {store} --from soon", "'soon' is not a time such as 0.3, 0.3s or 300ms"),
+        ("analyze {store} --from nan", "'nan' is not a time"),
+        ("analyze {store} --from -1", "'-1' is not a time such as 0.3, 0.3s or 300ms, from 0 on"),
+        ("efficiency {store} --to 5%", "'5%' is not a time"),
+        ("export {store} x.otf2 --from 1MB", "'1MB' is not a time"),
+        ("analyze {store} --bin-width wide", "'wide' is not a time"),
     ],
 )
 def test_quantity__that_cannot_be_meant_is_refused(words, message, made, tmp_path, monkeypatch):

@@ -60,17 +60,19 @@ def run(name: str, made: dict[str, str], out: Path | str, size: int, temporary: 
     arguments = [a.format(**made, out=out) for a in COMMANDS[name]]
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(size), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "NUMBA_DISABLE_CACHING": "0"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 1, done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 2
-    assert "\n  " in done.stderr
+    # a kernel that no test has called yet cannot be kept either
+    note, _, error = done.stderr.rpartition("error: ")
+    assert not note or (note.startswith("note: kernels are compiled at every start") and note.count("\n") == 2)
+    assert "Traceback" not in error
+    assert error.count("\n") == 2
+    assert "\n  " in error
     assert not list(temporary.iterdir())
-    return done.stderr
+    return f"error: {error}"
 
 
 @pytest.mark.slow

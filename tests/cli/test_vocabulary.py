@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 
 import tracecols
 from tracecols.cli import COMMANDS, group
-from tracecols.cli.vocabulary import TERMS, TermOption, table
+from tracecols.cli.vocabulary import TERMS, TermOption, all_commands, table
 
 DOCS = Path(tracecols.__file__).parent / "docs"
 OWN_MEANING = {"--patterns"}
@@ -32,8 +33,7 @@ def run(*arguments):
 
 
 def commands() -> dict[str, click.Command]:
-    context = click.Context(group)
-    return {name: command for name in COMMANDS if (command := group.get_command(context, name)) is not None}
+    return dict(all_commands(group))
 
 
 def options(command: click.Command) -> list[click.Option]:
@@ -73,6 +73,11 @@ def test_terms__are_used_and_are_spelled_once():
 def test_page__has_the_table_of_the_declarations():
     page = (DOCS / "commands.md").read_text(encoding="utf-8")
     assert table() in page, "put the output of tracecols.cli.vocabulary.table() into the page"
+
+
+def test_page__shows_every_command():
+    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if not re.search(rf"tracecols {name}\b", page)] == []
 
 
 def test_commands__have_few_arguments():

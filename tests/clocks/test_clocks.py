@@ -104,7 +104,7 @@ def early_message(archive, recv=1_500, send=2_000):
 
 def test_forward__a_receive_moves_behind_its_send_and_what_follows_comes_back_slowly(archive, opened, corrected):
     found = corrected(opened(early_message(archive)), stretch=1.0, shrink=0.001)
-    # 500 ticks; before it the shift falls by the time that passes, to nothing 500 ticks before; behind it by a
+    # 500 ticks; before it the shift falls by the time that passes, to nothing 500 ticks before; after it by a
     # thousandth
     assert times(found.store) == [[0, 2_000, 2_000, 2_001, 900_000], [0, 1_000, 2_000, 2_001, 300_000 + 500 - 298]]
     assert len(found.clock_violations) == 0
@@ -210,7 +210,7 @@ def test_threads__fork_join_and_barriers_follow_a_master_that_moves(archive, ope
     assert len(after.clock_violations) == 0
     of_master, of_worker = times(after.store)[:2]
     assert of_master[1] == 50_000
-    # begins behind the FORK, leaves the barrier behind the master's ENTER
+    # begins after the FORK, leaves the barrier after the master's ENTER
     assert of_worker[0] >= of_master[3]
     assert of_worker[3] >= of_master[6]
 
@@ -796,8 +796,8 @@ def test_command__refuses_what_it_cannot_do(archive, opened, tmp_path):
         ([trace.path], 2, "Missing option"),
         ([trace.path, "-o", "y.trace", "--latency", "soon"], 2, "not of the form"),
         ([trace.path, "-o", "y.trace", "--shrink", "2"], 1, "from 0 to 1"),
-        ([trace.path, "-o", "y.trace", "--stretch", "-1"], 2, "is no share"),
-        ([trace.path, "-o", "y.trace", "--stretch", "nan"], 2, "is no share"),
+        ([trace.path, "-o", "y.trace", "--stretch", "-1"], 2, "is not a share"),
+        ([trace.path, "-o", "y.trace", "--stretch", "nan"], 2, "is not a share"),
     ):
         result = run("correct", *arguments)
         assert (result.exit_code, words in result.output) == (code, True), result.output

@@ -8,7 +8,7 @@ from support.otf2_back_end import write_otf2
 
 import tracecols
 from tracecols.converters.otf2.write import write_archive
-from tracecols.docs.site.examples import EXAMPLES
+from tracecols.drawings.examples import EXAMPLES
 from tracecols.errors import TracecolsError
 from tracecols.schema import SIDE_TABLES, EventKind
 from tracecols.testing import Program, severities

@@ -70,7 +70,7 @@ def test_flush__with_the_time_of_the_leave_that_follows_lies_behind_it(tmp_path)
 
 @pytest.mark.parametrize("metric_first", [False, True])
 def test_flush__goes_behind_the_enter_with_the_counters_of_that(tmp_path, metric_first):
-    """METRICs of the same time belong to the ENTER; the buffer may have been full before or behind them."""
+    """METRICs of the same time belong to the ENTER; the buffer may have been full before or after them."""
     archive = Archive(tmp_path / "traces.otf2")
     counters = archive.metric_class(("instructions", "uint64"))
     color = archive.attribute("color", "uint32")

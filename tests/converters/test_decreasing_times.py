@@ -137,7 +137,7 @@ def test_read_events__divides_a_trace_at_any_time(small):
         return small.read_events(0, start, stop, ["time"]).index.tolist()
 
     assert numbers(0, 3.5) == [0]
-    # the event of 3 s stands behind one of 6 s
+    # the event of 3 s follows one of 6 s
     assert numbers(3.5, 6) == [1]
     assert numbers(6, None) == [2, 3, 4, 5]
     for at in np.arange(0.25, 10, 0.5):

@@ -878,14 +878,14 @@ NONSENSE = [
     ("communicator of all", lambda w: w.collexit(0, 0.9, 7), "an event names MPI_COMM 7, which is not defined"),
     ("partner", lambda w: w.send(0, 0.9, 66), "an event names LOCATION 66, which is not defined"),
     ("root", lambda w: w.collexit(0, 0.9, 0, 66), "an event names LOCATION 66, which is not defined"),
-    ("no member", lambda w: w.send(0, 0.9, 1, w.comm([0])), "location 1, which is no member of its communicator"),
-    ("source no member", lambda w: w.recv(0, 0.9, 1, w.comm([0])), "location 1, which is no member"),
-    ("root no member", lambda w: w.collexit(0, 0.9, w.comm([0]), 1), "location 1, which is no member"),
+    ("no member", lambda w: w.send(0, 0.9, 1, w.comm([0])), "location 1, which is not a member of its communicator"),
+    ("source no member", lambda w: w.recv(0, 0.9, 1, w.comm([0])), "location 1, which is not a member"),
+    ("root no member", lambda w: w.collexit(0, 0.9, w.comm([0]), 1), "location 1, which is not a member"),
     ("window", lambda w: w.put_start(0, 0.9, 1, 3, 1), "an event names MPI_WIN 3, which is not defined"),
     ("window of a call", lambda w: w.wincollexit(0, 0.9, 3), "an event names MPI_WIN 3, which is not defined"),
     ("group", lambda w: w.winexit(0, 0.9, w.window(0), 8, True), "8, which is not defined"),
     ("target", lambda w: w.put_start(0, 0.9, 66, w.window(0), 1), "an event names LOCATION 66, which is not defined"),
-    ("target no member", lambda w: w.win_lock(0, 0.9, 1, w.window(w.comm([0]))), "location 1, which is no member"),
+    ("target no member", lambda w: w.win_lock(0, 0.9, 1, w.window(w.comm([0]))), "location 1, which is not a member"),
     ("window NO_ID", lambda w: w.event("MPI_PUT_1TS", 0, 0.9, dest=1, window=None, rma=1, length=8), "MPI_WIN"),
 ]  # fmt: skip
 

@@ -56,7 +56,8 @@ def test_formats__of_installed_packages_are_found(plugin, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "words"), [("no_such_module:FORMAT", "cannot be loaded"), ("pathlib:Path", "is no trace format but type")]
+    ("value", "words"),
+    [("no_such_module:FORMAT", "cannot be loaded"), ("pathlib:Path", "is not a trace format but type")],
 )
 def test_formats__that_cannot_be_loaded_are_named(plugin, tmp_path, value, words):
     plugin(value)

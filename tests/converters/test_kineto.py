@@ -16,7 +16,7 @@ from support.kineto_writer import ALL_REDUCE, AUTOGRAD, HOST, Trace, nccl, rando
 
 import tracecols
 from tracecols.cli import group
-from tracecols.converters import registry
+from tracecols.converters import intervals, registry
 from tracecols.converters.kineto import archive, files, nest, recording, scan
 from tracecols.converters.nccl import find_operation, fits_kernel, operation_of_kernel
 from tracecols.errors import SourceError
@@ -91,8 +91,7 @@ def test_times__that_are_too_large_are_told(text):
     assert scan.read_decimal(data, len(text), 0, 3)[1] == 2
 
 
-# -- what becomes of events
-# ----------------------------------------------------------------------------------------------
+# -- what becomes of events --------------------------------------------------------------------------------------------
 
 
 def small():
@@ -156,6 +155,56 @@ def test_events__are_kept_or_counted(tmp_path):
     assert kept + sum(left_out.values()) + 1 == len(trace.events)
 
 
+def as_of_2021(trace):
+    """Name categories, threads and streams as versions up to 2022 do."""
+    names = {"cpu_op": "Operator", "user_annotation": "Operator", "cuda_runtime": "Runtime", "kernel": "Kernel"}
+    names |= {"gpu_memcpy": "Memcpy", "gpu_memset": "Memset"}
+    for event in trace.events:
+        category = event.get("cat")
+        if category in ("kernel", "gpu_memcpy", "gpu_memset"):
+            event["tid"] = f"stream {event['tid']}"
+        elif category in names:
+            event["tid"] = str(event["tid"])
+        event |= {"cat": names[category]} if category in names else {}
+    return trace
+
+
+def test_events__of_files_up_to_2022_are_the_same(tmp_path):
+    today, then = opened(tmp_path, small(), "today.json"), opened(tmp_path, as_of_2021(small()), "then.json")
+    assert [d["n_events"] for d in (s.definitions["locations"] for s in (then, today))] == [[10, 2, 4]] * 2
+    for location in range(3):
+        assert events_of(then, location) == events_of(today, location)
+    assert names_of(then)[2] == "CUDA[0:7]"
+    assert then.definitions["regions"]["flags"][then.definitions["regions"]["name"].index("ProfilerStep#7")] & 2
+
+
+@pytest.mark.parametrize(
+    ("category", "call", "stream"),
+    [
+        ("xpu_runtime", "urEnqueueKernelLaunch", "XPU[0:7]"),
+        ("xpu_driver", "zeCommandListAppendLaunchKernel", "XPU[0:7]"),
+        ("privateuse1_runtime", "aclrtLaunchKernel", "DEVICE[0:7]"),
+        ("cuda_driver", "cuLaunchKernelEx", "CUDA[0:7]"),
+        ("cuda_runtime", "hipExtModuleLaunchKernel", "HIP[0:7]"),
+    ],
+)
+def test_calls_for_devices__of_all_makers_launch_kernels(tmp_path, category, call, stream):
+    trace = Trace().step(3, 0, 100).launch(10, 20, 30, "gemm", what=call)
+    for event in trace.events:
+        event["cat"] = category if event["cat"] == "cuda_runtime" else event["cat"]
+    with convert(tmp_path, trace.write(tmp_path / "x.json")) as found:
+        assert found.store.manifest["not_understood"] == {}
+        assert found.store.definitions["locations"].column("name").to_pylist()[-1] == stream
+        assert found.kernels.launch_enter_time.tolist() == [10_000]
+
+
+def test_slices_without_a_duration__are_counted(tmp_path):
+    trace = small()
+    del trace.events[-1]["dur"], trace.events[0]["dur"]
+    found = tracecols.open(tracecols.convert(trace.write(tmp_path / "x.json"), tmp_path / "x.trace")).store
+    assert "1 slice without a duration: they end when they begin" in found.manifest["source"]["notes"]
+
+
 def test_launches_and_copies__are_joined_by_correlation(tmp_path):
     with convert(tmp_path, small().write(tmp_path / "x.json")) as trace:
         assert trace.kernels.launch_enter_time.tolist() == [BASE + 2000]
@@ -174,6 +223,7 @@ def test_events__do_not_depend_on_layout_compression_or_windows(tmp_path, monkey
         monkeypatch.setattr(recording, "ROWS", 7)
         monkeypatch.setattr(recording, "IN_MEMORY", 0)
         monkeypatch.setattr(archive, "ROWS", 16)
+        monkeypatch.setattr(intervals, "ROWS", 16)
         for source in (
             opened(tmp_path, trace, "x.json.gz"), opened(tmp_path, trace, "x.json", indent=2), registry.open_source(tmp_path / "turned.json"),
         ):  # fmt: skip
@@ -186,8 +236,7 @@ def test_names__may_have_escapes_and_control_characters(tmp_path):
     assert 'a"b\\\u00e4\n{' in registry.open_source(path).definitions["regions"]["name"]
 
 
-# -- nesting
-# -----------------------------------------------------------------------------------------------------------------
+# -- nesting -----------------------------------------------------------------------------------------------------------
 
 
 def mended(slices):
@@ -241,8 +290,7 @@ def test_slices_of_streams__end_where_the_next_begins_but_no_collective_operatio
     )
 
 
-# -- operations
-# --------------------------------------------------------------------------------------------------------------
+# -- operations --------------------------------------------------------------------------------------------------------
 
 
 def waits(trace):
@@ -375,8 +423,7 @@ def test_gloo__executes_on_its_threads_what_operators_ask_for(tmp_path):
         assert trace.kernels.launch_enter_time.tolist() == [10000, 70000]
 
 
-# -- which files belong together
-# ------------------------------------------------------------------------------------------
+# -- which files belong together ---------------------------------------------------------------------------------------
 
 
 def test_ranks__that_are_missing_are_told(tmp_path):
@@ -443,8 +490,7 @@ def test_command__takes_a_file_a_folder_or_several_files(tmp_path):
     assert "is not a trace that tracecols reads" in other.output
 
 
-# -- damage
-# ------------------------------------------------------------------------------------------------------------------
+# -- damage ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -510,8 +556,7 @@ def test_random_runs__are_converted_whole(tmp_path, seed, n_ranks):
         assert CliRunner().invoke(group, ["check", str(trace.store.path)]).exit_code == 0
 
 
-# -- recorded traces
-# ---------------------------------------------------------------------------------------------------------
+# -- recorded traces ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

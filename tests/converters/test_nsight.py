@@ -15,7 +15,6 @@ import tracecols
 from tracecols.converters import intervals, registry
 from tracecols.converters.base import Report
 from tracecols.converters.nsight import tables
-from tracecols.converters.nsight.archive import ArchiveOfFiles
 from tracecols.errors import SourceError
 from tracecols.schema import NAMES
 
@@ -79,6 +78,7 @@ def test_rows__are_kept_or_counted(tmp_path):
     export = small().call(20, 25, "backtrace", 5, kind=67).range(1, 2, "mark", kind=34).range(3, 9, "open", kind=60)
     export.row("OSRT_API", start=1, end=5, globalTid=thread(1), nameId=0)
     export.row("CUPTI_ACTIVITY_KIND_RUNTIME", start=9, end=3, eventClass=0, globalTid=thread(1), nameId=0)
+    export.row("CUPTI_ACTIVITY_KIND_RUNTIME", start=None, end=3, eventClass=0, globalTid=thread(1), nameId=0)
     export.row("ENUM_NSYS_EVENT_TYPE", id=34, label="NvtxMark")
     found = opened(export, tmp_path).properties
     assert found["rows"] == {
@@ -86,7 +86,7 @@ def test_rows__are_kept_or_counted(tmp_path):
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": 1, "NVTX_EVENTS": 3,
     }  # fmt: skip
     assert found["rows left out"] == {
-        "CUPTI_ACTIVITY_KIND_RUNTIME of class 67": 1, "CUPTI_ACTIVITY_KIND_RUNTIME without valid times": 1,
+        "CUPTI_ACTIVITY_KIND_RUNTIME of class 67": 1, "CUPTI_ACTIVITY_KIND_RUNTIME without valid times": 2,
         "NVTX_EVENTS of type 60": 1, "NVTX_EVENTS of type NvtxMark": 1, "OSRT_API": 1,
     }  # fmt: skip
 
@@ -143,6 +143,17 @@ def test_versions__columns_that_are_missing_are_null(tmp_path, meta):
     assert [e[2] for e in events_of(source, 1)] == ["void kernel(int)"] * 2
 
 
+def test_texts__that_are_missing_are_told(tmp_path):
+    path = small().write(tmp_path / "x.sqlite")
+    assert not any("StringIds" in note for note in registry.open_source(path).properties.get("notes", ()))
+    with sqlite3.connect(path) as file:
+        file.execute("DROP TABLE StringIds")
+    file.close()
+    source = registry.open_source(path)
+    assert source.properties["notes"][0].startswith("x.sqlite has no texts (table StringIds)")
+    assert any(name.startswith("unknown ") for name in source.definitions["regions"]["name"])
+
+
 def test_parquet__is_the_same_as_sqlite(tmp_path):
     for k, export in enumerate((small(), all_to_all())):
         folder = tmp_path / str(k)
@@ -194,6 +205,16 @@ def test_order__of_rows_does_not_matter_nor_how_many_are_in_memory(tmp_path, mon
     assert all_of(opened(export, tmp_path)) == expected
 
 
+@pytest.mark.parametrize("column", ["start", "end"])
+def test_times__that_an_export_lacks_are_those_of_no_row(tmp_path, column):
+    path = small().write(tmp_path / "x.sqlite")
+    with sqlite3.connect(path) as file:
+        file.execute(f"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN {column}")
+    file.close()
+    store = tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).store
+    assert store.manifest["source"]["rows left out"]["CUPTI_ACTIVITY_KIND_KERNEL without valid times"] == 1
+
+
 def test_ranges__that_are_not_closed_last_to_the_end(tmp_path):
     export = Export().range(-30, None, "all").range(-20, -10, "before").range(5, None, "last")
     assert events_of(opened(export, tmp_path), 0) == [
@@ -217,8 +238,7 @@ def test_overlaps__are_cut_and_counted(tmp_path):
     assert found["ranges and calls that overlapped on a thread"] == 1
 
 
-# -- operations of NCCL
-# ---------------------------------------------------------------------------------------------------------
+# -- operations of NCCL ------------------------------------------------------------------------------------------------
 
 
 def test_all_to_all__waits_for_the_last_rank(trace_of):
@@ -298,8 +318,7 @@ def test_operations__launched_before_the_recording_are_left_out_where_others_lac
     assert (found["operations of NCCL"], found["kernels of NCCL left out at the begin"]) == (3, 1)
 
 
-# -- MPI
-# -----------------------------------------------------------------------------------------------------------------------
+# -- MPI ---------------------------------------------------------------------------------------------------------------
 
 
 def test_mpi__messages_requests_and_operations(trace_of):
@@ -348,8 +367,7 @@ def test_mpi__ranges_of_older_versions_are_calls(tmp_path):
     assert ("MPI_Barrier", "barrier", "mpi") in zip(regions["name"], regions["role"], regions["paradigm"], strict=True)
 
 
-# -- several reports
-# ------------------------------------------------------------------------------------------------------------
+# -- several reports ---------------------------------------------------------------------------------------------------
 
 
 def test_reports__of_one_run_have_a_common_time(tmp_path):
@@ -368,12 +386,28 @@ def test_reports__of_one_run_have_a_common_time(tmp_path):
                     export.row(table, **{**row, **moved, "start": row["start"] - shift, "end": row["end"] - shift})
         paths.append(export.write(tmp_path / f"{rank}.sqlite"))
     source = registry.open_source(paths)
-    assert isinstance(source, ArchiveOfFiles)
+    assert source.path == tmp_path
     assert [e[:2] for e in events_of(source, 0)] == [
         e[:2] for e in events_of(registry.open_source(tmp_path / "both.sqlite"), 0)
     ]
     assert source.properties["operations of NCCL"] == single.store.manifest["source"]["operations of NCCL"] == 3
     assert source.clock == registry.open_source(tmp_path / "both.sqlite").clock
+    # hosts that are not named may be several
+    assert any("2 hosts" in note and "UTC" in note for note in source.properties["notes"])
+
+
+def test_reports__of_one_run_in_a_folder_are_one_trace(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    paths = [small().write(folder / f"{name}.sqlite") for name in "ab"]
+    (folder / "notes.txt").write_text("of the run")
+    given, found = registry.open_source(paths), registry.open_source(folder)
+    assert found.path == folder
+    assert found.definitions == given.definitions
+    assert found.properties == given.properties
+    # a single one is known by its own name
+    paths[1].unlink()
+    assert registry.find_anchor(folder) == paths[0]
 
 
 def test_reports__without_the_time_of_day_are_refused(tmp_path):
@@ -381,11 +415,10 @@ def test_reports__without_the_time_of_day_are_refused(tmp_path):
     first = export.write(tmp_path / "a.sqlite")
     del export.tables["TARGET_INFO_SESSION_START_TIME"]
     with pytest.raises(SourceError, match="several reports have no common time"):
-        ArchiveOfFiles((first, export.write(tmp_path / "b.sqlite")))
+        registry.open_source([first, export.write(tmp_path / "b.sqlite")])
 
 
-# -- what is refused
-# ------------------------------------------------------------------------------------------------------------
+# -- what is refused ---------------------------------------------------------------------------------------------------
 
 
 def test_times__that_were_changed_by_the_export_are_refused(tmp_path):
@@ -430,8 +463,7 @@ def test_damaged_files__are_read_or_refused_in_words(tmp_path, export, first, n)
     assert damage.seen["analyzed"] > n / 10
 
 
-# -- recorded
-# -------------------------------------------------------------------------------------------------------------------
+# -- recorded ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

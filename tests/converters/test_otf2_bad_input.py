@@ -181,12 +181,21 @@ def test_anchor__is_cut_off_anywhere(tmp_path):
     tracecols.convert(archive.path, tmp_path / "y.trace")
 
 
+def test_container__is_refused_by_what_it_holds(tmp_path):
+    # whatever it is called
+    for name in ("traces.sion", "x.bin"):
+        (tmp_path / name).write_bytes(b"sion" + bytes(100))
+        with pytest.raises(UnsupportedError, match=r"is a SIONlib container.*\n  unpack it with 'sionsplit'"):
+            tracecols.convert(tmp_path / name, tmp_path / "x.trace")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"trace_format": 3}, "trace format 3, which is newer"),
         ({"substrate": 2}, "SIONlib"),
-        ({"substrate": 3}, "file substrate 3"),
+        ({"substrate": 3}, "without files of events"),
+        ({"substrate": 4}, "file substrate 4"),
         ({"compression": 2}, "is compressed"),
     ],
 )
@@ -250,7 +259,7 @@ def test_definitions__are_cut_off_anywhere(tmp_path):
         text = refused(archive.path, "traces.def")
         assert "chunk" in text
         assert "byte" in text
-    # the byte behind the end-of-file record may be missing
+    # the byte after the end-of-file record may be missing
     path.write_bytes(data[:-1])
     tracecols.convert(archive.path, tmp_path / "y.trace")
 

@@ -410,7 +410,7 @@ def test_columns_of_several_metrics__lie_one_behind_the_other(tmp_path):
     """Else the kernel is compiled again for them."""
     store = convert(everything(tmp_path / "traces.otf2", rounds=2).write(), tmp_path)
     write_archive(StoreSource(store), tmp_path / "x.otf2")
-    assert layouts(encode.encode_events.signatures) == {"C"}
+    assert layouts(encode.encode_events.kinds) == {"C"}
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt(), OSError(28, "No space left on device")])

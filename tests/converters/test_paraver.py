@@ -86,6 +86,30 @@ def test_events__do_not_depend_on_windows_compression_or_line_ends(tmp_path, mon
             assert [events_of(source, i) for i in range(6)] == expected
 
 
+def test_events__do_not_depend_on_how_the_header_is_written(tmp_path):
+    text = random_program(5, 2, 1, 6)
+    expected = list(oracle.read_all(write(tmp_path / "x.prv", text)))
+    nodes, two_nodes = ":1(2):1:2(1:1,1:1)", ":2(1,1):1:2(1:1,1:2)"
+    assert nodes in text
+    half = len(text) // 2
+    members = tmp_path / "members.prv.gz"
+    written = [
+        write(tmp_path / "nodes.prv", text.replace(nodes, two_nodes)),
+        write(tmp_path / "unknown.prv", text.replace(":1(2):1:", ":0:1:")),
+        write(tmp_path / "number.prv", text.replace(":1(2):1:", ":1:1:")),
+        write(tmp_path / "date.prv", text.replace("09/10/2019 at 16:08", "2019-10-09 16:08:01 UTC")),
+        write(tmp_path / "notes.prv", text.replace("\n2:", "\n# a note\n\n2:")),
+        write(members, text),
+    ]
+    # gzip of several members, as when parts are packed and put together
+    members.write_bytes(gzip.compress(text[:half].encode()) + gzip.compress(text[half:].encode()))
+    for path in written:
+        source = registry.open_source(path)
+        assert [events_of(source, i) for i in range(2)] == expected
+    hosts = registry.open_source(written[0]).definitions["system_tree_nodes"]["class_name"]
+    assert hosts.count("node") == 2
+
+
 def test_events__out_of_order_are_sorted(tmp_path):
     text = random_program(6, 2, 1, 12)
     head, body = text.split("c:1:1:2:1:2\n")
@@ -124,8 +148,7 @@ def test_nonblocking_messages__are_posted_and_completed(tmp_path):
     assert len(model.messages) == 1
 
 
-# -- what is found in recordings
-# -----------------------------------------------------------------------------------------
+# -- what is found in recordings ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -242,8 +265,7 @@ def test_openmp_factors__are_those_of_the_states(shared_traces, tmp_path, n):
         assert f"{found[metric]:.6f}" == f"{value:.6f}", metric
 
 
-# -- what is refused
-# -----------------------------------------------------------------------------------------------------
+# -- what is refused ---------------------------------------------------------------------------------------------------
 
 
 HEAD = header(100, [2, 1], [[0, 1]])
@@ -360,7 +382,7 @@ def test_open_states__end_with_the_trace(tmp_path):
 
 @pytest.mark.parametrize("line", ["1:1:1:1:1:0:10:1", "2:1:1:1:1:5:50000003:31", "3:1:1:1:1:0:1:2:1:2:1:3:4:5:6"])
 def test_lines_that_break_off__are_read_to_their_end_and_no_further(line):
-    """Plain Python tells an index behind the text, which compiled code does not."""
+    """Plain Python reports an index past the end of the text, compiled code does not."""
     threads, table = scan.Threads(np.array([0, 1, 2])), index.type_table([50000003])
     kernel = scan.scan_lines.py_func
     for n in range(1, len(line) + 1):

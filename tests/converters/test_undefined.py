@@ -1,4 +1,4 @@
-"""References that are undefined (-1): what they name is nobody's, and never the last row of a table (issue 13, item
+"""References that are undefined (-1): they name nothing, and never the last row of a table (issue 13, item
 11)."""
 
 from __future__ import annotations

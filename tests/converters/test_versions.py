@@ -333,7 +333,10 @@ def test_cube__of_this_version_with_more_columns_is_damaged(cube):
         SeverityCube.load(cube)
 
 
-DECLARED = ("delay", "part", "is_heading", "is_estimate")
+FORMULA = ("formula",)
+"""Columns of properties since format 5.4."""
+
+DECLARED = ("delay", "part", "is_heading", "is_estimate", *FORMULA)
 """Columns of properties since format 5.3."""
 
 
@@ -352,9 +355,10 @@ def test_cube__of_an_older_version_lacks_columns(cube):
     assert not [what for what in old.facts["counts"] if "format" in what]
 
 
-@pytest.mark.parametrize(("minor", "without"), [(1, ("is_wait", *DECLARED)), (2, DECLARED)])
+@pytest.mark.parametrize(("minor", "without"), [(1, ("is_wait", *DECLARED)), (2, DECLARED), (3, FORMULA)])
 def test_cube__of_an_older_version_has_what_is_declared(cube, minor, without):
-    """Before format 5.2 cubes did not say which properties are waits, before 5.3 nothing else that diagnoses ask for."""
+    """Before format 5.2 cubes did not say which properties are waits, before 5.3 nothing else that diagnoses ask for,
+    before 5.4 none was computed."""
     before = SeverityCube.load(cube)
     rewrite(cube / "properties.parquet", without=without)
     with pytest.raises(SeverityError, match="is damaged"):

@@ -1,4 +1,5 @@
-"""The worked examples: every command of the page runs, and prints what the page says."""
+"""Pages whose commands run in their order and print what the page says: the worked examples, and the pages of the first
+hour."""
 
 from __future__ import annotations
 
@@ -10,17 +11,22 @@ import pytest
 from click.testing import CliRunner
 
 import tracecols
+from benchmarks import training
 from benchmarks.worked import PROGRAMS
 from benchmarks.worked import main as write_program
 from tracecols.cli import group
 
-PAGE = Path(tracecols.__file__).parent / "docs" / "examples.md"
+DOCS = Path(tracecols.__file__).parent / "docs"
+PAGE = DOCS / "examples.md"
+PROGRAMS_OF_PAGES = {"benchmarks.worked": write_program, "benchmarks.training": training.main}
+"""Modules that pages run with `python -m`."""
 
 
-def sections() -> dict[str, str]:
-    """The sections of the page that have commands, by title."""
-    parts = re.split(r"^## (.*)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
+def sections(page: Path) -> dict[str, str]:
+    """The sections of a page that have commands, by title."""
+    parts = re.split(r"^## (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {title: text for title, text in found.items() if MARK in text}
 
 
 def squeezed(line: str) -> str:
@@ -28,35 +34,58 @@ def squeezed(line: str) -> str:
     return " ".join(line.split())
 
 
+MARK = "<!-- commands -->\n```sh\n"
+FAILS = "# fails"
+"""After a command that is refused on purpose."""
 QUICK = "Threads that idle"
 
 
-@pytest.mark.parametrize(
-    "title", [pytest.param(title, marks=[] if title == QUICK else pytest.mark.slow) for title in sections()]
-)
-def test_example__prints_what_the_page_says(title, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    text = sections()[title]
+def run(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Run a command of a page, and return what it prints."""
+    words = shlex.split(line, comments=True)
+    if words[0] == "python":
+        monkeypatch.setattr("sys.argv", words[2:])
+        PROGRAMS_OF_PAGES[words[2]]()
+        return []
+    result = CliRunner().invoke(group, words[1:])
+    assert bool(result.exit_code) == line.endswith(FAILS), (line, result.output)
+    return [squeezed(printed) for printed in result.output.splitlines()]
+
+
+def follow(text: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run the commands of a text, and find in their output what it says that they print; returns how many lines."""
     printed: list[str] = []
     n_told = 0
-    for kind, block in re.findall(r"^```(sh|text)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
-        if kind == "text":
-            told = [squeezed(line) for line in block.splitlines()]
-            assert [line for line in told if line not in printed] == [], "\n".join(printed)
-            n_told += len(told)
-            continue
-        printed = []
-        for line in block.splitlines():
-            words = shlex.split(line, comments=True)
-            if words[0] == "python":
-                monkeypatch.setattr("sys.argv", words[2:])
-                write_program()
-                continue
-            result = CliRunner().invoke(group, words[1:])
-            assert result.exit_code == 0, (line, result.output)
-            printed += map(squeezed, result.output.splitlines())
-    assert n_told >= 8
+    for block, told in re.findall(rf"{MARK}(.*?)^```\n(?:\n```text\n(.*?)^```)?", text, flags=re.MULTILINE | re.DOTALL):
+        printed = [out for line in block.splitlines() for out in run(line, monkeypatch)]
+        lines = [squeezed(line) for line in told.splitlines()]
+        assert [line for line in lines if line not in printed] == [], "\n".join(printed)
+        n_told += len(lines)
+    return n_told
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A folder in which the commands of the pages run, with the tests' data."""
+    (tmp_path / "tests").symlink_to(Path(tracecols.__file__).parents[1] / "tests")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.mark.parametrize(
+    "title", [pytest.param(title, marks=[] if title == QUICK else pytest.mark.slow) for title in sections(PAGE)]
+)
+def test_example__prints_what_the_page_says(title, clone, monkeypatch):
+    assert follow(sections(PAGE)[title], monkeypatch) >= 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "at_least"), [("devices", 18), ("measurement", 7), ("other-traces", 5), ("troubleshooting", 2)]
+)
+def test_page__prints_what_it_says(name, at_least, clone, monkeypatch):
+    """The sections of these pages follow each other."""
+    assert follow((DOCS / f"{name}.md").read_text(encoding="utf-8"), monkeypatch) >= at_least
 
 
 def test_examples__are_all_on_the_page():

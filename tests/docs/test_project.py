@@ -18,6 +18,7 @@ from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Property
 from tracecols.patterns.found_by import Pattern, SumOf
 from tracecols.patterns.registry import CONVENTIONS, properties
+from tracecols.report.properties import guidance
 from tracecols.schema import DEFINITIONS, FAMILIES, KINDS, SIDE_TABLES
 
 ROOT = Path(__file__).parents[2]
@@ -58,11 +59,27 @@ def test_properties__parents_come_before_children(conventions):
         seen.add(p.id)
 
 
+@pytest.mark.parametrize("conventions", CONVENTIONS)
+def test_properties__have_advice_or_are_containers(conventions):
+    """Of a property without advice of its own it is said that it holds others, or which advice counts for it."""
+    declared = properties(conventions)
+    by_id = {p.id: p for p in declared}
+    for p in declared:
+        said = guidance(p, declared)
+        assert said.endswith("."), (p.id, said)
+        if said.startswith("Container: "):
+            held = said.partition("advice for ")[2].rstrip(".").split(", ")
+            assert [by_id[id].parent for id in held] == [p.id] * len(held)
+        elif not p.advice:
+            # what is said of the whole tree of time is no advice for one kind of it
+            assert not said.startswith(f"As for {by_id['time'].title}:"), p.id
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
         ([Property("time", "", "Time", "Again.", SumOf())], "declared twice"),
-        ([Property("x", "nowhere", "X", "X.", SumOf())], "stands below 'nowhere'"),
+        ([Property("x", "nowhere", "X", "X.", SumOf())], "is declared below 'nowhere'"),
         ([Property("x", "y", "X", "X.", SumOf()), Property("y", "x", "Y", "Y.", SumOf())], "their own ancestors"),
         ([Property("x", "time", "X", "X.", Pattern("messages"))], "without the function that finds it"),
         ([Property("x", "time", "X", "X.", SumOf(), part="oi")], "count as 'oi', which nothing does"),
@@ -76,7 +93,7 @@ def test_properties__contradictions_are_errors(more, words):
 def test_readme__commands_and_links_are_there():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for link in re.findall(r"\]\((?!http)([^)]+)\)", text):
-        assert (ROOT / link).exists(), link
+        assert (ROOT / link.partition("#")[0]).exists(), link
     assert "<!-- tests -->" in text
     assert not re.search(r"\b(BENCH_\w+|FIRST seconds)\b", text), "a figure that nobody measured"
 
@@ -103,7 +120,7 @@ def test_tour__runs(clone):
 
 
 def commands(page):
-    """The commands of a page behind its marks, in order."""
+    """The commands of a page that follow its marks, in order."""
     blocks = re.findall(r"<!-- (?:main job|commands) -->\n```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     lines = [line.removeprefix(".venv/bin/") for block in blocks for line in block.splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("tracecols ")]
@@ -143,5 +160,5 @@ def test_wheel__has_all_packages():
         for top in (root, root / "kernels", root / "converters")
         for path in top.rglob("__init__.py")
     }
-    # the site is built from a checkout
-    assert sorted(listed) == sorted(there - {"tracecols.docs.site"})
+    # the site is built from a checkout; the sample is a trace, no code
+    assert sorted(listed) == sorted(there - {"tracecols.docs.site"} | {"tracecols.sample"})

@@ -8,15 +8,16 @@ import re
 import shutil
 from pathlib import Path
 
-import click
 import numpy as np
 import pytest
 
 from tracecols.cli import group as command_line
+from tracecols.cli.vocabulary import all_commands
 from tracecols.docs.site import contents
 from tracecols.docs.site.declared import LISTS
-from tracecols.docs.site.examples import EXAMPLES
+from tracecols.drawings.examples import EXAMPLES
 from tracecols.model.tables import STEPS, TABLES
+from tracecols.patterns import wavefront
 from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.found_by import Charged
 from tracecols.patterns.registry import CONVENTIONS, properties
@@ -28,7 +29,10 @@ from tracecols.trace import Trace
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "tracecols" / "docs"
 WRITTEN = sorted(path for path in DOCS.rglob("*.md") if path.parent != DOCS / "properties")
-GUIDES = ("index", "guide", "report", "coming-from", "formats", "api")
+GUIDES = (
+    "index", "guide", "report", "coming-from", "formats", "api", "devices", "other-traces", "measurement",
+    "troubleshooting",
+)  # fmt: skip
 
 # -- pages -------------------------------------------------------------------------------------------------------------
 
@@ -63,6 +67,37 @@ def test_contents__pages_in_no_section_are_named(tmp_path):
 def test_links__lead_somewhere(name):
     path = ROOT / name
     assert contents.broken_links(path, path.read_text(encoding="utf-8")) == []
+
+
+LONGEST = 120
+"""Words of a paragraph."""
+
+
+def paragraphs(text):
+    """The paragraphs and items of lists of a page, without code and tables."""
+    text = re.sub(r"^(```+|:::+).*?^\1\s*$", "", text, flags=re.MULTILINE | re.DOTALL)
+    parts = re.split(r"\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) )|\n(?=#)", text)
+    return [part for part in parts if not part.lstrip().startswith("|")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["README.md", "CONTRIBUTING.md"]
+    + [path.relative_to(ROOT).as_posix() for path in WRITTEN if path.stem != "changelog"],
+)
+def test_paragraphs__can_be_read_in_one_go(name):
+    long = [
+        f"{len(words)} words, at most {LONGEST}: {' '.join(words[:12])} ..."
+        for part in paragraphs((ROOT / name).read_text(encoding="utf-8"))
+        if len(words := part.split()) > LONGEST
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_paragraphs__are_counted_without_tables_and_code():
+    long = "word " * (LONGEST + 1)
+    page = f"# Title\n\n{long}\n\n| {long} |\n\n```sh\n{long}\n```\n\n* {long}\n* short\n"
+    assert [len(part.split()) for part in paragraphs(page) if len(part.split()) > LONGEST] == [121, 122]
 
 
 def test_links__of_the_site_lead_somewhere(site):
@@ -121,13 +156,14 @@ def code_of(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", GUIDES)
 def test_guides__name_commands_and_options_that_exist(name):
-    context = click.Context(command_line)
+    commands = dict(all_commands(command_line))
+    groups = {name.partition(" ")[0] for name in commands if " " in name}
     for code in code_of(name):
-        found = re.match(r"tracecols ([a-z][a-z-]*)(?= |$)(.*?)(?:#|$)", code)
+        found = re.match(rf"tracecols ((?:(?:{'|'.join(groups)}) )?[a-z][a-z-]*)(?= |$)(.*?)(?:#|$)", code)
         if not found:
             continue
-        command = command_line.get_command(context, found[1])
-        assert command is not None, code
+        assert found[1] in commands, code
+        command = commands[found[1]]
         options = {o for p in command.params for o in p.opts}
         used = re.findall(r"(?<= )(--?[a-z][a-z-]*)(?=[ =]|$)", re.sub(r'"[^"]*"', "", found[2]))
         assert set(used) <= options, code
@@ -152,10 +188,10 @@ for _name, _shown in EXAMPLES.items():
     BY_PROGRAM.setdefault(_shown.make, []).append(_name)
 
 WITHOUT = {
-    "mpi_latesender_wavefront_nw": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
-    "mpi_latesender_wavefront_ne": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
-    "mpi_latesender_wavefront_sw": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
-    "mpi_latesender_wavefront_se": "needs a grid of processes and several blocks of a sweep: too much for a small picture",
+    **{
+        f"mpi_latesender_wavefront_{corner}": "needs a grid of processes and several blocks of a sweep: too much for a small picture"
+        for corner in wavefront.CORNERS
+    },
     "device_copies_to_device": "as device_copies_to_host, in the other direction",
     "device_copies_within": "as device_copies_to_host, in another direction",
     "mpi_init_wait": "as mpi_finalize_wait, which has a picture",
@@ -247,13 +283,59 @@ def test_examples__exist_for_all_wait_states():
 
 
 def test_pictures__are_the_same_every_time_and_small():
-    from tracecols.docs.site.timelines import draw
+    from tracecols.drawings.svg import draw
 
     shown = EXAMPLES["mpi_latesender"]
     picture, again = (draw(shown.make(), "mpi_latesender", shown.caption) for _ in range(2))
     assert picture == again
-    assert picture.startswith("<svg ") and len(picture) < 20_000
+    assert picture.startswith("<svg ") and len(picture) < 5_000
     assert "\n\n" not in picture, "an empty line ends a block of HTML in Markdown"
     for words in ("30 s", "rank 0 enters MPI_Send", "MPI_Recv", f'aria-label="{shown.caption}"'):
         assert words in picture
     assert 'width="' not in picture.split(">")[0].replace('stroke-width="', ""), "it is as wide as the page"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_pictures__are_sound_and_mark_all_intervals(name):
+    """Nothing lies outside of a picture, and each wait is hatched as long as it takes."""
+    from xml.etree import ElementTree
+
+    from tracecols.drawings.svg import Scale, draw
+
+    shown = EXAMPLES[name]
+    example = shown.make()
+    picture = ElementTree.fromstring(draw(example, name, shown.caption))
+    width, height = (float(number) for number in picture.get("viewBox").split()[2:])
+    rects = [r for r in picture.iter("{http://www.w3.org/2000/svg}rect") if r.get("x")]
+    for r in rects:
+        x, y, w, h = (float(r.get(of)) for of in ("x", "y", "width", "height"))
+        assert 0 <= x <= x + w <= width and 0 <= y <= y + h <= height, name
+    scale = Scale(example.program)
+    hatched = sorted(float(r.get("width")) for r in rects if r.get("fill", "").startswith("url("))
+    expected = sorted(scale.x(i.end) - scale.x(i.start) for i in example.intervals)
+    assert hatched == pytest.approx(expected, abs=0.06)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_drawings__in_text_have_all_locations_and_waits(name):
+    from tracecols.drawings.rows import labels
+    from tracecols.drawings.text import WIDTH, draw
+
+    example = EXAMPLES[name].make()
+    lines = draw(example)
+    assert "".join(lines).isascii()
+    margin = max(map(len, labels(example.program))) + 2
+    assert max(map(len, lines[: len(lines) - (example.cause is not None)])) <= margin + WIDTH
+    assert sum("|" in line for line in lines) == len(example.program.locations)
+    assert sum("/" in line for line in lines) >= len({id(i.location) for i in example.intervals})
+    if example.cause is not None:
+        assert f"{example.cause.what} at {example.cause.time} s" in lines[-1] and "^" in lines[-1]
+
+
+def test_patterns__shows_the_drawing_of_a_wait():
+    from click.testing import CliRunner
+
+    printed = CliRunner().invoke(command_line, ["patterns", "mpi_latesender"]).output
+    assert printed.count("mpi_latesender  ") == 1, "the same under all conventions"
+    assert "/ 30 s /" in printed and "rank 0 enters MPI_Send at 40 s ^" in printed
+    assert "^" not in CliRunner().invoke(command_line, ["patterns", "time"]).output

@@ -28,7 +28,7 @@ def test_tutorial__says_what_is_saved(saved, tmp_path):
 @pytest.mark.slow
 def test_tutorial__fails_on_another_number(tmp_path):
     def change(notebook):
-        """Cut the notebook behind the first number it relies on, and move that."""
+        """Cut the notebook after the first number it relies on, and move that."""
         at = next(i for i, c in enumerate(notebook.cells) if "stop = trace.seconds" in c.source)
         notebook.cells = notebook.cells[: at + 1]
         notebook.cells[at].source = notebook.cells[at].source.replace("elapsed = stop", "elapsed = 1e-3 + stop")

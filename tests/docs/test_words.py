@@ -59,6 +59,27 @@ def test_words__that_are_retired_do_not_come_back(package):
     assert not found, "\n".join(found)
 
 
+UNUSUAL = {
+    r"(?<!left\s)(?<!leaves\s)(?<!leave\s)behind": "after", r"nobody's": "of none, counts nowhere",
+    r"lets? go of": "frees", r"(?:is|are|be) told": "is reported, is known, is distinguished",
+}  # fmt: skip
+"""Phrases that a reader of this field would not expect, and what is said instead."""
+
+
+def test_phrases__are_those_of_the_field():
+    """In code and pages, but for the changelog, whose entries stay as they were written."""
+    paths = [path for of in ("*.py", "*.md") for path in ROOT.rglob(of) if path.name != "changelog.md"]
+    paths += [path for folder in ("kernels", "converters", "tests") for path in (ROOT.parent / folder).rglob("*.py")]
+    found = [
+        f"{path.relative_to(ROOT.parent)}:{text.count(chr(10), 0, at.start()) + 1}: {at[0]!r}, say {better}"
+        for path in sorted({*paths} - {Path(__file__)})
+        for text in [path.read_text(encoding="utf-8")]
+        for phrase, better in UNUSUAL.items()
+        for at in re.finditer(rf"\b{phrase}\b", text)
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_glossary__explains_every_word_once():
     rows = re.findall(
         r"^\| (.+?) \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE

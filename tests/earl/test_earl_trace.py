@@ -1,4 +1,4 @@
-"""EARL: events as mappings and objects, definitions, whole columns, and the index behind them."""
+"""EARL: events as mappings and objects, definitions, whole columns, and the index that finds them."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_names__that_are_not_there_are_errors(messages):
             call()
     with pytest.raises(StoreError, match="no row 99"):
         messages.event_of_row(99)
-    with pytest.raises(StoreError, match="no node of the call tree"):
+    with pytest.raises(StoreError, match="not a node of the call tree"):
         messages.callpath(2 if messages.event(2).type != "ENTER" else len(messages))
 
 

@@ -318,7 +318,7 @@ def test_launches_without_references__are_told_in_a_note(archive, enhance):
     cube = analyze_model(enhance(archive))
     note = "kernels whose launches are not recorded: late hosts and launch latency are not known"
     assert cube.facts["counts"][note] == 2
-    # what can be told is told
+    # what can be distinguished is distinguished
     assert ticks(cube, "device_kernels") == 40
     assert ticks(cube, "device_idle_before_launch") == 10 + 20
     assert ticks(cube, "device_idle") == 40

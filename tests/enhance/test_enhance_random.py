@@ -16,6 +16,7 @@ from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.scan import scan
 from tracecols.model.model import enhance
 from tracecols.model.pointers import scan_pointers
+from tracecols.work.large import LargeArrays
 
 SEEDS = st.integers(0, 1 << 32)
 SIZES = st.integers(0, 45)
@@ -224,7 +225,7 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
         scan.LocationScan(model.store, model.regions, model.team_instances, model.order, i, r)
         for i, r in enumerate(first_rows)
     ]
-    pool, spill = scan.BufferPool(), Spill()
+    pool, spill = scan.BufferPool(LargeArrays()), Spill()
     # not a generator of Hypothesis, which may choose the same location again and again
     chance = random.Random(order)
     # any location may be taken up at any time: it stops where it needs another that has not come that far

@@ -341,7 +341,7 @@ def test_locks__that_are_never_released_are_counted(archive, enhance):
 
 
 def test_locks__whose_release_is_recorded_late_are_released(archive, enhance):
-    # as some recordings have it: the release stands behind the next acquisition
+    # as some recordings have it: the release follows the next acquisition
     threads, _ = archive.openmp(2)
     threads[0].enter(5, "omp_set_lock").acquire(6, 1, -1).leave(7, "omp_set_lock")
     threads[1].enter(5, "omp_set_lock").acquire(9, 1, -1).leave(10, "omp_set_lock")
@@ -471,7 +471,7 @@ def test_created_threads__stand_below_threads_in_the_program(archive, enhance):
         f"{program}/THREADS/work/g",
     ]
     profile = model.profile.frame()
-    # THREADS is no region instance: neither visits nor time
+    # THREADS is not a region instance: neither visits nor time
     assert profile[profile.call_path == 3].visits.tolist() == [0, 0, 0]
     assert profile[profile.call_path == 3].exclusive.tolist() == [0, 0, 0]
     assert profile[profile.call_path == 4].exclusive.tolist() == [20, 20, 20]
@@ -499,7 +499,7 @@ def test_created_threads__stay_at_the_top_without_a_program(archive, enhance):
 def test_created_threads__keep_their_place_behind_teams_of_their_own(archive, enhance):
     thread = created(archive)[0]
     team = archive.comm("", [1], paradigm="openmp")
-    # outside of all regions, which the recording has behind the end of the thread
+    # outside of all regions, which the recording has after the end of the thread
     thread.fork(61, 1).begin_team(62, team).call(63, 64, "in the team").end_team(65, team).join(66).call(
         67, 68, "after"
     )

@@ -1,4 +1,4 @@
-"""File I/O of MPI: who waits in collective calls, what is read and written, and what is told where handles are not
+"""File I/O of MPI: who waits in collective calls, what is read and written, and what is reported where handles are not
 recorded."""
 
 from __future__ import annotations

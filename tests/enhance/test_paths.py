@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tracecols.enhance.scan.paths import is_repeated, outermost_of
+from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of
 
 
 def random_tree(rng, n):
@@ -36,6 +36,8 @@ def test_selections__are_those_found_by_going_up(seed):
     heads, region = rng.random(n) < 0.3, rng.integers(0, 8, n)
     wanted = [max((at for at in chain(parent, i) if heads[at]), key=lambda at: -at, default=-1) for i in range(n)]
     assert outermost_of(heads, end).tolist() == wanted
+    counted = [sum(heads[at] and i in chain(parent, at) for at in range(n)) for i in range(n)]
+    assert count_descendants(heads, end).tolist() == counted
     repeated = [region[i] in [region[at] for at in chain(parent, parent[i])] for i in range(n)]
     assert is_repeated(region, end).tolist() == repeated
 

@@ -139,7 +139,7 @@ def test_recorded__slices_are_region_instances_nanosecond_by_nanosecond(recorded
 
 def test_recorded__columns_of_causes_lie_one_behind_the_other(recorded):
     """Else the kernel is compiled again for them."""
-    assert layouts(protobuf.encode_events.signatures) == {"C"}
+    assert layouts(protobuf.encode_events.kinds) == {"C"}
 
 
 def test_recorded__flows_join_sends_with_receives(recorded):

@@ -21,7 +21,7 @@ SAID = {
     "imbalance_assembly": ("2.3 times as long", "assemble_matrix", "mpi_wait_nxn"),
     "late_receiver": ("others wait for it", "consume_block", "mpi_latereceiver"),
     "no_overlap": ("right after posting", "halo_exchange", "mpi_"),
-    "pthread_cond": ("threads wait for work", "produce_item", "pthread_"),
+    "pthread_cond": ("threads wait at a condition variable", "produce_item", "pthread_"),
     "rma_fence": ("2.8 times as long", "compute_update", "mpi_rma"),
     "tiny_messages": ("32,000 messages of 8 bytes", "exchange_particles", "mpi_"),
     "wavefront_coarse": ("pipeline", "recv_inflow", "mpi_"),

@@ -6,6 +6,9 @@ import pytest
 from conftest import slow
 
 from benchmarks import kinds
+from benchmarks.bottlenecks import BOTTLENECKS
+from benchmarks.rare import RARE
+from benchmarks.world import Timed
 from tracecols.findings.evidence import trend_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -120,7 +123,7 @@ def test_imbalance__of_regions_with_what_they_call_counts_both():
         run.collective("MPI_Allreduce", "allreduce")
     first = run.diagnosis().findings[0]
     # 20, 19, 3 and 3 ms
-    assert first.what == "step is distributed unevenly over 4 threads: the longest takes 1.78 times the mean"
+    assert first.what == "step is distributed unevenly over 4 ranks: the longest takes 1.78 times the mean"
 
 
 def test_barriers__that_are_not_needed_are_named():
@@ -132,6 +135,59 @@ def test_barriers__that_are_not_needed_are_named():
     first = run.diagnosis().findings[0]
     assert first.kind == "barrier" and first.cause_region == "sync" and first.rank is None
     assert "Leave out barriers" in first.advice
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "said"),
+    [("write_in_turn", "pipeline", "ranks execute write_in_order one after the other"),
+     ("node_of_two", "slow", "rank 0 and rank 1 compute 1.6 times as long as the others in nearly all functions"),
+     ("barrier_of_conditions", "computation", "computes 2.2 times as long as the others in move_particles"),
+     ("tasks_of_one", "single", "rank 0 thread 0 executes find_subtree in a single construct"),
+     ("coupled_models", "computation", "only rank 0 and rank 1 execute ocean_step, and others wait for them"),
+     ("slow_consumer", "producer", "threads wait at a condition variable for rank 0 thread 2, which takes too long")],
+)  # fmt: skip
+def test_first_finding__says_what_an_engineer_would(kind, found, said):
+    first = kinds.try_program(kind, 0)
+    assert first.kind == found and said in first.said
+
+
+def test_barrier__for_which_one_process_is_always_late_is_needed():
+    """The last rank of those that write in turn comes last to each barrier: it is no barrier that costs the time."""
+    run = Run(3)
+    for _ in range(6):
+        for r in run.ranks:
+            if r:
+                run.send(r - 1, r, "in_turn", length=4)
+            run.compute(r, "write", 5 * MS)
+        run.collective("MPI_Barrier", "barrier", sent=0)
+    found = run.diagnosis().findings
+    assert found[0].kind == "pipeline" and "barrier" not in {f.kind for f in found}
+
+
+def test_properties__of_mpi_count_calls_and_messages():
+    run = Run(2)
+    for _ in range(50):
+        for r in run.ranks:
+            run.compute(r, "work", 2 * MS)
+        run.send(0, 1, "pass", length=96, cost=MS // 50)
+    found = {f.property: f for f in run.diagnosis().findings if not f.kind}
+    shows = found["mpi_point2point"].shows
+    # a message that is sent before the last process has left MPI_Init may not count
+    assert shows.startswith("100 calls") and "sends and receives, 96 bytes in the mean" in shows
+
+
+def test_waits_that_complete_collective_operations__get_no_advice_on_messages():
+    facts = {"kind": "messages", "evidence": {"call": "MPI_Waitall", "n_calls": 40, "visits": 40}}
+    one = wording.Subject("reduce_later", "", "MPI, Point-to-point", "MPI_Waitall", "rank")
+    assert wording.advice(facts, one) == wording.NO_MESSAGES
+
+
+def test_messages__that_take_a_hundred_latencies_are_not_too_small_but_stalled():
+    small = {"n_messages": 300, "mean_bytes": 540, "bytes": 162_000, "visits": 3}
+    one = wording.Subject("tea_leaf", "", "MPI, Point-to-point", "MPI_Waitall")
+    tiny, stalled = ({"kind": "messages", "evidence": small | {"transfer": t}} for t in (6e-5, 3e-2))
+    assert wording.advice(tiny, one) == "Send few large messages in place of many small ones."
+    assert "stalled" in wording.what(stalled, one) and "more processes" in wording.advice(stalled, one)
 
 
 def test_nothing__is_said_in_one_line():
@@ -177,6 +233,50 @@ def test_tiny_messages__are_counted():
             run.at(r).leave(run.now[r])
     first = run.diagnosis().findings[0]
     assert first.kind == "messages" and "200 messages of 8 bytes" in first.what
+
+
+def test_serial__of_the_only_process_names_rank_and_thread():
+    """It named nobody, as what the masters of all processes do alike."""
+    program = Program(threads=3)
+    master = program.locations[0].enter(0, "main")
+    t = 0
+    for _ in range(5):
+        master.call(t, t + 3000, "sort_cells").fork(t + 3001)
+        for thread in program.locations:
+            thread.begin_team(t + 3002).enter(t + 3002, "!$omp parallel @a.c:1").enter(t + 3003, "forces")
+            thread.leave(t + 5000).enter(t + 5001, "!$omp implicit barrier @a.c:9").leave(t + 5002).leave(t + 5003)
+            thread.end_team(t + 5003)
+        t += 5010
+        master.join(t)
+    master.leave(t + 1)
+    with program.trace() as trace:
+        first = trace.analyze().diagnosis().findings[0]
+    assert (first.kind, first.cause_region, first.rank, first.thread) == ("serial", "sort_cells", 0, 0)
+    assert first.what.startswith("rank 0 thread 0 computes sort_cells alone")
+    assert first.gain == pytest.approx(5 * 3000 * 2 / 3, rel=0.01)
+
+
+def test_tiny_messages__are_one_cause_where_one_function_sends_and_another_receives():
+    """What one side takes is waited for by the other: alone, neither function has much to gain."""
+    run = Run(2)
+    for _ in range(4):
+        for r in run.ranks:
+            run.compute(r, "move", 500)
+        t = max(run.now)
+        sender, receiver = run.at(0).enter(t, "send_cells"), run.at(1).enter(t, "receive_cells")
+        for k in range(50):
+            now = t + 20 * k
+            sender.enter(now, "MPI_Send").send(now, to=1).leave(now + 20)
+            receiver.enter(now, "MPI_Recv").receive(now + 20, source=0).leave(now + 20)
+        sender.leave(t + 1000)
+        receiver.leave(t + 1000)
+        run.now = [t + 1000] * 2
+    first, *others = run.diagnosis().findings
+    assert first.kind == "messages" and first.cause_region in ("send_cells", "receive_cells")
+    assert "200 messages of 8 bytes" in first.what and "send_cells" in first.what and "receive_cells" in first.what
+    # the time that both functions take
+    assert first.gain == pytest.approx(4 * 1000, rel=0.02)
+    assert all(f.kind != "messages" for f in others)
 
 
 def test_polling__is_waiting_for_the_last_to_start():
@@ -240,6 +340,7 @@ def test_lock__names_where_it_is_held():
         ([0, 0, 0, 50, 0, 0, 0, 0], "once"),
         ([0, 0, 5, 0, 0, 5, 0, 0, 5], "every"),
         ([0, 1, 2, 3, 4, 5, 6, 7, 8], "growing"),
+        ([0, 0, 0, 0, 5, 6, 5, 6, 5], "since"),
         ([8, 7, 6, 5, 4, 3, 2, 1, 0], "shrinking"),
         ([5, 5, 5, 5, 5, 5], "steady"),
         ([-1, -2, -1, -1], "steady"),
@@ -291,7 +392,7 @@ def test_advice__of_order_is_not_given_for_calls_that_complete_several():
 
 def test_measurement__of_short_functions_is_named():
     run = Run(2)
-    run.program.__class__, run.program.resolution = kinds.Timed, 10**9
+    run.program.__class__, run.program.resolution = Timed, 10**9
     for _ in range(5):
         for r in run.ranks:
             t = run.now[r]
@@ -316,7 +417,7 @@ def test_measurement__is_nothing_for_functions_that_take_longer():
         for r in run.ranks:
             run.compute(r, "weight", 10)
     run.collective("MPI_Allreduce", "allreduce")
-    run.program.__class__ = kinds.Timed
+    run.program.__class__ = Timed
     assert [f for f in run.diagnosis().findings if f.kind == "measurement"] == []
 
 
@@ -324,6 +425,17 @@ def test_measurement__is_nothing_for_functions_that_take_longer():
 def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
     outcome = kinds.try_program(kind, 0)
     assert outcome.is_right, outcome.said
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["late_for_file", "late_for_probe", "ordered", "single", "slow_node", "threads_again_and_again", "two_slow_ranks",
+     "coupled_models", "late_post", *slow(sorted(BOTTLENECKS | RARE))],
+)  # fmt: skip
+def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_without_it(kind):
+    outcome = kinds.try_program(kind, 0)
+    assert outcome.is_right, outcome.said
+    assert outcome.gain == pytest.approx(1, abs=1 / 3), outcome.said
 
 
 def test_order__is_moved_only_where_that_changes_something():

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import warnings
+from collections import namedtuple
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 from conftest import DATA
-from numba.core import config
-from numba.core.caching import FunctionCache
 
 from tracecols.errors import KernelCacheWarning
 from tracecols.kernels import cache
+from tracecols.kernels.kernel import Kernel, kernel
+from tracecols.kernels.kinds import kind_of, kinds_of, numba_type
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 
@@ -32,11 +35,16 @@ def temporary(tmp_path, monkeypatch):
     tmp_path.chmod(0o1777)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(cache, "_found", [])
-    monkeypatch.setattr(config, "CACHE_DIR", "")
-    classes = [c for c in FunctionCache._impl_class._locator_classes if "UserProvided" in c.__name__]
-    assert len(classes) == 1
-    monkeypatch.setattr(FunctionCache._impl_class, "_locator_classes", classes)
-    return tmp_path
+    monkeypatch.setattr(cache, "_folders", lambda source: ())
+    forget()
+    yield tmp_path
+    forget()
+
+
+def forget():
+    """Look for folders again, as the next process does."""
+    cache._found.clear()
+    cache._folder.cache_clear()
 
 
 def compiled(n=1):
@@ -44,9 +52,7 @@ def compiled(n=1):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         for _ in range(n):
-            dispatcher = numba.njit(plus_one)
-            cache.enable_caching(dispatcher, plus_one)
-            assert dispatcher(1) == 2
+            assert kernel(plus_one)(1) == 2
     return [str(w.message) for w in found if issubclass(w.category, KernelCacheWarning)]
 
 
@@ -56,12 +62,11 @@ def test_fallback__is_a_private_folder_that_is_told_of_once(temporary, monkeypat
     folder = temporary / f"tracecols-kernels-{os.getuid()}"
     assert str(folder) in told and "NUMBA_CACHE_DIR" in told
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert list(folder.rglob("*plus_one*.nbc"))
+    assert list(folder.rglob("*plus_one*.kernel"))
     # the next process finds it, and has nothing to say
-    monkeypatch.setattr(cache, "_found", [])
+    forget()
+    monkeypatch.setattr(Kernel, "_compile", None)
     assert compiled() == []
-    # other packages keep theirs where they do
-    assert config.CACHE_DIR == ""
 
 
 @posix
@@ -128,16 +133,16 @@ def test_fallback__of_a_command_without_rights():
             assert done.stdout.endswith("6,708 events, 6 locations\n")
 
 
-CALLED_FROM_THE_DISK = """
+CALLED = """
 import sys
 import numpy as np
 from kernels_of_the_test import inner, outer
 
 value = np.arange(3)
-assert inner(value, 4) == 7
+assert inner(value, 4) == int(sys.argv[2])
 if sys.argv[1] == "both":
     assert outer(value) == 10
-print(sum(inner.dispatcher.stats.cache_hits.values()), sum(outer.dispatcher.stats.cache_hits.values()))
+print("numba" in sys.modules)
 """
 
 KERNELS = """
@@ -145,6 +150,8 @@ from tracecols.kernels.kernel import kernel
 
 @kernel
 def inner(value, more):
+    if more < 0:
+        raise ValueError("negative")
     return value.sum() + more
 
 @kernel
@@ -153,17 +160,94 @@ def outer(value):
 """
 
 
-def test_cache__a_kernel_from_the_disk_is_linked_by_one_that_is_compiled(tmp_path):
+def call(folder, what="one", result=7):
+    """Call kernels in a process of their own; return whether it has imported numba."""
+    done = subprocess.run(
+        [sys.executable, "-c", CALLED, what, str(result)],
+        env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    return done.stdout == "True\n"
+
+
+def test_cache__kernels_from_the_disk_need_no_numba(tmp_path):
     (tmp_path / "kernels_of_the_test.py").write_text(KERNELS)
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", CALLED_FROM_THE_DISK, what],
+    # compiled; loaded, and one that calls it compiled; both loaded
+    assert [call(tmp_path, what) for what in ("one", "both", "both")] == [True, True, False]
+
+
+def test_cache__follows_its_sources_and_survives_damage(tmp_path):
+    source = tmp_path / "kernels_of_the_test.py"
+    source.write_text(KERNELS)
+    assert call(tmp_path)
+    source.write_text(KERNELS.replace("+ more", "+ more + 1"))
+    assert call(tmp_path, result=8)
+    # what was compiled from the older source is gone
+    [file] = tmp_path.rglob("*.kernel")
+    for damaged in (b"", b"abc", file.read_bytes()[:-1], b"x" + file.read_bytes()):
+        file.write_bytes(damaged)
+        assert call(tmp_path, result=8)
+        assert not call(tmp_path, result=8)
+
+
+def test_cache__of_a_disk_that_is_full_is_told_of(tmp_path, monkeypatch):
+    def fail(self, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache, "_folders", lambda source: (tmp_path,))
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    forget()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        assert kernel(plus_one)(1) == 2
+    forget()
+    assert "No space left" in str(found[0].message) and not list(tmp_path.iterdir())
+
+
+def test_loaded_kernels__raise_what_they_raise(tmp_path):
+    (tmp_path / "kernels_of_the_test.py").write_text(KERNELS)
+    code = (
+        "import numpy as np\nfrom kernels_of_the_test import inner\ntry:\n    inner(np.arange(3), -1)\n"
+        "except ValueError as error:\n    print(error)\nprint(inner(np.arange(3), 1))"
+    )
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
             env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
             capture_output=True,
             text=True,
             check=True,
-        ).stdout
-        for what in ("one", "both", "both")
-    ]
-    # compiled; loaded, and linked by what is compiled; both loaded
-    assert found == ["0 0\n", "1 0\n", "1 1\n"]
+        )
+        assert done.stdout == "negative\n4\n"
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+@pytest.mark.parametrize(
+    "value,kind",
+    [
+        (3, "int64"),
+        (1 << 63, "uint64"),
+        (True, "bool"),
+        (1.5, "float64"),
+        (None, "none"),
+        (np.int32(3), "int32"),
+        (np.zeros((2, 3), np.int32), ("int32", 2, "C", True)),
+        (np.zeros((2, 3), bool).T, ("bool", 2, "F", True)),
+        (np.zeros((4, 4))[::2, ::2], ("float64", 2, "A", True)),
+        ((1, 2.5), ("", ("int64", "float64"))),
+        (Pair(1, np.zeros(1, np.uint8)), (f"{__name__}:Pair", ("int64", ("uint8", 1, "C", True)))),
+    ],
+)
+def test_kinds__are_the_types_of_numba(value, kind):
+    assert kind_of(value) == kind
+    assert numba_type(kind) == numba.typeof(value)
+    assert kinds_of(json.loads(json.dumps([kind]))) == (kind,)
+
+
+def test_kind__of_what_kernels_do_not_take_is_refused():
+    with pytest.raises(TypeError, match="and no dict"):
+        kind_of({})

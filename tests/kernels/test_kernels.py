@@ -53,6 +53,7 @@ from tracecols.kernels.kernel import kernel
 from tracecols.kernels.orders import first_smaller
 from tracecols.schema import EventKind as K
 from tracecols.schema.scans import ATTRIBUTED_EVENTS, CALL_INSTANCES
+from tracecols.work.large import LargeArrays
 
 CALL = 1
 """The region whose instances are calls by themselves."""
@@ -130,7 +131,7 @@ def test_first_smaller__is_compiled_once_for_arrays_of_files_and_of_memory():
         one, two, three = (array([i], np.int64) for i in (0, 1, 3))
         assert first_smaller(array(values, np.int64), one, two, three).tolist() == [1]
         assert np.all([a.flags.writeable == (array is np.array) for a in (one, two, three)])
-    assert len(kernel_orders.search_smaller.signatures) == 1
+    assert len(kernel_orders.search_smaller.kinds) == 1
 
 
 @pytest.mark.slow
@@ -187,7 +188,7 @@ def new_scan(store):
 
 def scanned(store, tiny=False):
     """Scan the location to its end."""
-    one, pool = new_scan(store), BufferPool()
+    one, pool = new_scan(store), BufferPool(LargeArrays())
     pool.give(buffers(tiny))
     advance_together([one], [], pool, Spill())
     assert one.done

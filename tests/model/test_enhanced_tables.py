@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -78,12 +79,18 @@ def assert_same(store, parent, frames):
 def same_for_any_partitioning(path, tmp_path, monkeypatch, rows, jobs=2):
     trace = tracecols.open(path)
     frames = {name: in_python(trace, name) for name in ENHANCED}
+    waits, critical = trace.waits, trace.critical_path()
     divide_small(monkeypatch, rows)
     enhanced = model.enhance(trace.store, jobs)
     with enhanced.divided() as divided:
         n = len(divided.division)
     write_tables(enhanced, ENHANCED, tmp_path / "made")
     assert_same(trace.store, tmp_path / "made", frames)
+    again = tracecols.open(path, jobs=jobs)
+    for name, frame in frames.items():
+        pd.testing.assert_frame_equal(in_python(again, name), frame, obj=name)
+    pd.testing.assert_frame_equal(again.waits, waits)
+    pd.testing.assert_frame_equal(again.critical_path(), critical)
     return n
 
 
@@ -522,7 +529,7 @@ def test_frames__say_what_they_take_and_are_refused_beyond_a_limit(store):
         tiny.region_instances()
     tiny.frame_limit = None
     assert len(tiny.messages) == 15
-    with pytest.raises(StoreError, match="no number of bytes"):
+    with pytest.raises(StoreError, match="not a number of bytes"):
         tracecols.open(store, frame_limit="much")
 
 

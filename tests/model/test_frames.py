@@ -225,7 +225,7 @@ def test_seconds__of_a_difference_are_refused(trace):
     """They were wrong by the time from the boot of the machine to the start of the recording: -2603 s."""
     m = trace.messages
     for wrong in (m.recv_time - m.send_time, (m.recv_time - m.send_time).to_numpy(), 5, m.length):
-        with pytest.raises(StoreError, match=r"no clock readings of this trace: one is .*\n.*trace\.duration"):
+        with pytest.raises(StoreError, match=r"not clock readings of this trace: one is .*\n.*trace\.duration"):
             trace.seconds(wrong)
 
 
@@ -317,3 +317,24 @@ def test_named_rows__have_the_names_that_occur_in_codes_of_few_bytes(dtype):
     many = named_rows(np.array([str(i) for i in range(300)], object), np.arange(300).astype(dtype))
     assert many.codes.dtype == np.int16 and many.tolist() == [str(i) for i in range(300)]
     assert named_rows(np.array([], object), np.array([-1, -1], dtype)).isna().all()
+
+
+def test_frames__parameters_have_names_and_texts(archive, tmp_path):
+    names = ("step", "solver")
+    step, solver = (
+        archive.define("Parameter", name=archive.string(name), parameter_type=kind)
+        for name, kind in zip(names, (1, 0), strict=True)
+    )
+    thread = archive.location("thread", archive.process("p"))
+    for k, text in enumerate(["cg", "gmres", "cg"]):
+        thread.enter(10 * k, "solve").record(10 * k, "ParameterInt", parameter=step, value=-k)
+        thread.record(10 * k, "ParameterString", parameter=solver, string=archive.string(text))
+        thread.leave(10 * k + 5, "solve")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"), jobs=1)
+    table = trace.parameters
+    assert table.parameter_name.tolist() == list(names) * 3
+    assert table.value[table.parameter_name == "step"].tolist() == [0, -1, -2]
+    assert table.string_text[table.parameter_name == "solver"].tolist() == ["cg", "gmres", "cg"]
+    assert table.string_text[table.parameter_name == "step"].isna().all()
+    people = trace.frame("parameters")
+    assert {"parameter", "string"}.isdisjoint(people) and people.parameter_name.equals(table.parameter_name)

@@ -107,7 +107,7 @@ def test_sql__shows_the_root_causes_of_analyses():
         found, expected = trace.sql("select * from sync_points"), trace.frame("sync_points", raw=True)
         for column in ("location", "kind", "begin_time", "wait", "total", "completion"):
             assert found[column].tolist() == expected[column].tolist()
-        # rank 0 waits for the late start of rank 1 from 1 to 4, which is no wait for the reference
+        # rank 0 waits for the late start of rank 1 from 1 to 4, which is not a wait for the reference
         kinds = trace.frame("sync_points")
         assert kinds.loc[kinds.kind_name == "MPI_Init", "wait"].tolist() == [3, 0]
         others = trace.frame("sync_points", conventions="scalasca")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from conftest import slow
+from support.one_region import OneRegion
 from support.random_programs import RandomProgram
 from support.random_threads import RandomThreads
 
@@ -57,8 +60,9 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
 @pytest.mark.parametrize(
     ("name", "size", "given"),
     [
-        ("multizone", (3, 3, 12_000), {"depth": 2}),
-        *slow([("multizone", (1, 4, 30_000), {}), ("sweep", (6, 1, 20_000), {}), ("fft", (4, 2, 20_000), {})]),
+        ("multizone", (2, 2, 4_000), {"depth": 2}),
+        *slow([("multizone", (3, 3, 12_000), {"depth": 2}), ("multizone", (1, 4, 30_000), {})]),
+        *slow([("sweep", (6, 1, 20_000), {}), ("fft", (4, 2, 20_000), {})]),
         *slow([("master", (5, 3, 20_000), {}), ("halo", (4, 1, 20_000), {}), ("irregular", (3, 3, 20_000), {})]),
         *slow([("rma", (4, 1, 20_000), {}), ("offload", (2, 2, 20_000), {})]),
     ],
@@ -92,6 +96,30 @@ def test_windows__of_random_threads(seed, tmp_path, monkeypatch):
     program = RandomThreads(seed, tmp_path / "traces.otf2", creates=bool(seed % 2))
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
     assert_same(path, monkeypatch, [4, 20, 100], ("exact", "scalasca", "expert"))
+
+
+@pytest.mark.parametrize("seed", [0, *slow(range(1, 20))])
+def test_windows__in_one_parallel_region(seed, tmp_path, monkeypatch):
+    program = OneRegion(seed, tmp_path / "traces.otf2", 60)
+    path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
+    most = assert_same(path, monkeypatch, [20, 100, 1000], ("exact", "scalasca", "expert"))
+    assert most > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_windows__in_parallel_regions_that_may_not_be_divided(seed, tmp_path, monkeypatch):
+    program = OneRegion(seed, tmp_path / "traces.otf2", 60, odd=True)
+    path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
+    assert_same(path, monkeypatch, [20, 100, 1000], ("exact", "scalasca", "expert"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("periods", [Periods(bins=7), Periods(phases="f")])
+def test_windows__in_one_parallel_region_with_periods(periods, tmp_path, monkeypatch):
+    program = OneRegion(3, tmp_path / "traces.otf2", 60)
+    path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
+    assert assert_same(path, monkeypatch, [100], periods=periods) > 5
 
 
 # -- where nothing is open ---------------------------------------------------------------------------------------------
@@ -139,6 +167,16 @@ def test_gaps__a_request_is_open_until_it_completes(archive, divided):
     assert divided(archive) == [1, 1]
 
 
+def test_gaps__calls_that_ask_for_the_same_message_belong_together(archive, divided):
+    """Nothing is open between them."""
+    mpi = archive.mpi(2)
+    a, b = mpi.ranks
+    for t in range(10, 1000, 10):
+        b.enter(t, "MPI_Iprobe").leave(t + 1, "MPI_Iprobe")
+    exchange(a, b, mpi.world, 2000)
+    assert divided(archive) == [1, 1]
+
+
 def test_gaps__a_call_is_open_until_it_is_left(archive, divided):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
@@ -161,16 +199,70 @@ def test_gaps__a_lock_is_held_until_it_is_released(archive, divided):
     assert n == 1 < m
 
 
-def test_gaps__a_team_is_there_until_it_is_joined(archive, divided):
+@contextmanager
+def one_region(archive):
+    """Fork one team, which is joined at the end."""
     threads, team = archive.openmp(2)
     a = threads[0]
     a.enter(0, "main").fork(1, 2)
     for thread in threads:
-        thread.begin_team(2, team)
-        for t in range(10, 1000, 10):
-            thread.call(t, t + 4, "!$omp barrier @a.c:3")
-        thread.end_team(2000, team)
+        thread.begin_team(2, team).enter(3, "!$omp parallel @a.c:1")
+    yield threads, team
+    for thread in threads:
+        thread.leave(1999, "!$omp parallel @a.c:1").end_team(2000, team)
     a.join(2001).leave(2002, "main")
+
+
+def meet(threads, times=range(10, 1000, 10)):
+    for t in times:
+        for thread in threads:
+            thread.call(t, t + 4, "!$omp barrier @a.c:3")
+
+
+def test_gaps__are_between_barriers_of_a_team(archive, divided):
+    with one_region(archive) as (threads, _):
+        meet(threads)
+    (n,) = divided(archive)
+    assert n > 20
+
+
+def test_gaps__a_team_in_a_team_stays_in_one_window(archive, divided):
+    with one_region(archive) as (threads, team):
+        meet(threads, range(10, 500, 10))
+        threads[0].fork(500, 2)
+        for thread in threads:
+            thread.begin_team(501, team).end_team(505, team)
+        threads[0].join(506)
+        meet(threads, range(510, 1000, 10))
+    assert divided(archive) == [1]
+
+
+def test_gaps__threads_have_entered_as_many_constructs(archive, divided):
+    with one_region(archive) as (threads, _):
+        threads[0].call(5, 6, "!$omp barrier @a.c:3")
+        meet(threads)
+        threads[1].call(1500, 1501, "!$omp barrier @a.c:3")
+    (n,) = divided(archive)
+    # before the first of them and after the last one
+    assert n <= 3
+
+
+def test_gaps__events_in_a_parallel_region_itself_are_with_it(archive, divided):
+    with one_region(archive) as (threads, _):
+        meet(threads, range(10, 500, 10))
+        threads[0].acquire(500, 5, 1).release(501, 5, 1)
+        meet(threads, range(510, 1000, 10))
+    (n,) = divided(archive)
+    # those after the last of them may be divided
+    assert 10 < n < 60
+
+
+def test_gaps__a_team_that_never_ends_stays_in_one_window(archive, divided):
+    threads, team = archive.openmp(2)
+    threads[0].enter(0, "main").fork(1, 2)
+    for thread in threads:
+        thread.begin_team(2, team)
+    meet(threads)
     assert divided(archive) == [1]
 
 

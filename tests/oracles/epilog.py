@@ -470,7 +470,7 @@ def merge_archive(folder: Path) -> Recording:
     """Merge the files of all processes by corrected time; of events at the same time, those of the lower process first.
 
     What `elg_merge` is meant to do: SELF communicators become one for every process, groups of access and exposure
-    epochs become communicators behind all others, partners become locations, time begins at 0 with the first event.
+    epochs become communicators after all others, partners become locations, time begins at 0 with the first event.
     Transfers end where a synchronisation ends them, also where the program itself forgets them (GET in an access epoch,
     PUT under a lock).
     """

@@ -150,7 +150,7 @@ OMP_PROFILE: dict[str, Callable[[Region], bool]] = {
 
 
 class Node:
-    """A call path; children are told apart by region and call site, roots by region only."""
+    """A call path; children differ by region and call site, roots by region only."""
 
     def __init__(self, parent: Node | None, region: int, region_definition: Region) -> None:
         self.parent = parent

@@ -8,7 +8,7 @@ FLUSH, METRIC, ENTER_OR_LEAVE = 10, 31, (12, 13)
 
 
 def in_order_of_the_program(events: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Put every flush behind the ENTER or LEAVE of the same time that follows, with its METRICs; events begin with time
+    """Put every flush after the ENTER or LEAVE of the same time that follows, with its METRICs; events begin with time
     and kind."""
     result: list[tuple[Any, ...]] = []
     at = 0

@@ -256,8 +256,8 @@ class Decoded:
                 self.held.append(lock)
             self._leave()
 
-    def _open_call(self, t: int, v: int, behind: list[tuple[int, int]]) -> None:
-        of_call = behind[: next((k for k, (u, _) in enumerate(behind) if u in CALLS), len(behind))]
+    def _open_call(self, t: int, v: int, later: list[tuple[int, int]]) -> None:
+        of_call = later[: next((k for k, (u, _) in enumerate(later) if u in CALLS), len(later))]
         said = dict(of_call)
         if not any(tag == 60000019 for _, tag in self.stack):
             for level in range(99, 0, -1):

@@ -50,7 +50,7 @@ class Recorded:
         is_construct = (regions["paradigm"] == "openmp") & regions["role"].isin(
             ["parallel", "loop", "sections", "workshare", "single", "barrier", "implicit_barrier"]
         )
-        # regions are told apart by their number
+        # regions differ by their number
         self.constructs = {str(i) for i in regions.index[is_construct]}
         has_sites = "enter_sites" in trace.store.tables
         self.site = dict(trace.table("enter_sites").itertuples(index=False)) if has_sites else {}

@@ -14,7 +14,7 @@ IMPLICIT = stacks.IMPLICIT
 
 
 class States:
-    """The state behind the last event that `step` was given.
+    """The state after the last event that `step` was given.
 
     Attributes
     ----------

@@ -113,7 +113,7 @@ def test_waits__beyond_the_call_are_counted_where_clocks_disagree():
 
 @pytest.mark.parametrize("op", ["gather", "gatherv", "reduce"])
 def test_early_reduce__in_which_nobody_sends_is_no_wait(archive, analyze, op):
-    # issue 13, item 1: the latest begin of no sender is no time
+    # issue 13, item 1: the latest begin of no sender is not a time
     mpi = archive.mpi(3)
     for i, rank in enumerate(mpi.ranks):
         rank.collective(10 + i, 40 + i, mpi.world, op, 0, 0, 8 if i == 0 else 0)

@@ -35,7 +35,7 @@ ROOMS = {
     "rules/": "rules are declared here, each as a calculation with certain properties",
     "schema/properties.py": "properties that code calculates with have a name here; what is known of them is declared",
     "schema/causes.py": "the numbers that properties have in the tables of root causes",
-    "docs/site/examples.py": "pictures: each is of certain properties, and a test demands one for every wait",
+    "drawings/examples.py": "pictures: each is of certain properties, and a test demands one for every wait",
 }
 """Where ids of properties are written, and why."""
 
@@ -137,8 +137,7 @@ def test_declare__has_variants_of_the_property_of_what_finds_it_and_of_arguments
     assert (other.conventions, other.table) == ("exact", "sends")
 
 
-# -- a wait of a plug-in
-# ------------------------------------------------------------------------------------------------------------
+# -- a wait of a plug-in -----------------------------------------------------------------------------------------------
 
 LATE_COPY = """
 import tracecols

@@ -128,7 +128,11 @@ def test_properties__exist_only_where_they_can(convert):
         not {p.id for p in properties("expert")}
         - windows
         - threads
-        - {i for i in (p.id for p in properties("expert")) if i.startswith(("shmem", "device", "nccl"))}
+        - {
+            p.id
+            for p in properties("expert")
+            if p.id.startswith(("shmem", "device", "nccl")) or p.needs == "defined grid in space"
+        }
     )
 
 

@@ -188,7 +188,7 @@ def test_random_programs__neither_lose_time_nor_contradict_themselves(tmp_path_f
     model = program.model(folder)
     cube = analyze_model(model)
     time = per_location(cube.cells["time"], model.n_locations)
-    # at most: what passes outside of any region is nobody's
+    # at most: what passes outside of any region counts nowhere
     masters = model.locations.thread == 0
     assert (time[masters] <= reservation(model)[masters]).all()
     # workers are reserved as long as their master, whether or not it forks

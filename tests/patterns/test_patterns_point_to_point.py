@@ -118,7 +118,7 @@ def test_late_sender__of_sendrecv_and_probed_messages(archive, analyze):
     a, b = mpi.ranks
     a.enter(10, "MPI_Sendrecv").send(11, 1, mpi.world).receive(28, 1, mpi.world).leave(30, "MPI_Sendrecv")
     b.enter(16, "MPI_Sendrecv").send(17, 0, mpi.world).receive(18, 0, mpi.world).leave(19, "MPI_Sendrecv")
-    # time in the probe is no wait state: 40 - 50; the message is there when it is received
+    # time in the probe is not a wait state: 40 - 50; the message is there when it is received
     b.enter(40, "MPI_Mprobe").record(55, "MpiProbe", peer=0, communicator=mpi.world, tag=5, message=1).leave(56)
     b.enter(57, "MPI_Mrecv").record(58, "MpiMrecv", message=1, length=0).leave(59, "MPI_Mrecv")
     send(a, 50, 52, 1, mpi.world, 5)

@@ -181,7 +181,7 @@ def test_counters__that_accumulate_belong_to_the_call_path_in_between(archive, a
 
 
 def test_counters__that_accumulate_begin_with_their_first_value(archive, analyze):
-    # the first value is read inside of f: what was counted before is nobody's
+    # the first value is read inside of f: what was counted before counts nowhere
     metric = counter(archive, "accumulated_start")
     x = archive.location().enter(0, "f")
     for t, value in ((5, 100), (10, 107)):
@@ -212,7 +212,7 @@ def test_counters__that_are_absolute_cannot_be_added(archive, analyze):
 def test_registry__refuses_what_is_no_tree():
     family = Family("test")
     family.declare("x", "nowhere", "X", "no parent", SumOf())
-    with pytest.raises(AnalysisError, match="'x' stands below 'nowhere'"):
+    with pytest.raises(AnalysisError, match="'x' is declared below 'nowhere'"):
         properties("scalasca", family.properties)
     family = Family("test")
     family.declare("time", "", "Time", "again", SumOf())

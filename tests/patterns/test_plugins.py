@@ -190,7 +190,7 @@ def test_packages__are_asked_again_when_one_was_installed_or_removed(tmp_path, m
         ("import nowhere_to_be_found", "cannot be run: ModuleNotFoundError"),
         (LATE_BIG.replace('"late_big", "mpi_latesender"', '"late_big", "mpi_latesendr"'), "'mpi_latesendr', which does not exist"),
         (LATE_BIG.replace('"late_big", "mpi_latesender"', '"time", "mpi_latesender"'), "declared twice"),
-        (LATE_BIG.replace('table="messages"', 'table="letters"'), "no table patterns are matched on"),
+        (LATE_BIG.replace('table="messages"', 'table="letters"'), "not a table that patterns are matched on"),
         (LATE_BIG.replace("m.length", "m.lenght"), "failed: AttributeError: table messages has no column 'lenght'"),
         (LATE_BIG.replace("return parent", "parent"), "failed: TypeError: it returns NoneType"),
         (LATE_BIG.replace(">= threshold)", ">= threshold, severity=parent.severity / 2)"), "failed: TypeError: severities are whole"),

@@ -38,7 +38,7 @@ from support.severities import cells
 
 import tracecols
 from tracecols.model.model import enhance
-from tracecols.patterns import windows
+from tracecols.patterns import wavefront, windows
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
 
@@ -116,7 +116,7 @@ OURS_ONLY = {
     # the thesis's messages in wrong order at the sender; Scalasca has the property for receivers only
     "mpi_latereceiver_wo",
     # refills of sweeps over a grid, which no reference analyser looks for (docs/decisions/wavefront.md)
-    "mpi_latesender_wavefront_nw", "mpi_latesender_wavefront_ne", "mpi_latesender_wavefront_sw", "mpi_latesender_wavefront_se",
+    *(p.id for p in wavefront.FAMILY.properties),
     # waits and bytes of one-sided communication, which the reference analyser ignores in OTF2 traces: its report of
     # them has calls only
     *(p.id for p in windows.FAMILY.properties),
@@ -156,7 +156,7 @@ def test_limited_parallelism__of_threads_that_ran_a_call_path_of_their_own(data,
     work = on_subtree(cube, "execution", single)
     assert work.round(4).tolist() == [0, 0, 0.0082, 0.0082]
     # that is what the reference says they did not work: the block stands at the end of its list of call paths,
-    # behind all that thread 0 visits, and so outside of the region
+    # after all that thread 0 visits, and so outside of the region
     reference = pd.read_parquet(data / "omp_basic" / "reference.parquet")
     limited = reference[(reference.property == "omp_limited_parallelism") & (reference.call_path == parallel)]
     assert dict(zip(limited.thread, limited.value, strict=True)) == pytest.approx({2: work[2], 3: work[3]}, abs=1e-9)

@@ -9,11 +9,12 @@ import random
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from conftest import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.otf2_writer import Archive
 from support.severities import cells
-from support.sweep_simulation import CORNERS, refill_truth, simulate
+from support.sweep_simulation import CORNERS, SPACE, grid_of, record, refill_truth, simulate
 
 import tracecols
 from tracecols.cli import group
@@ -23,65 +24,51 @@ from tracecols.errors import AnalysisError
 from tracecols.patterns import wavefront
 from tracecols.search.cube import analyze_model
 
-WEST, EAST, NORTH, SOUTH = range(4)
-
-
-def record(archive, processes):
-    """Write what processes have done."""
-    mpi = archive.mpi(len(processes))
-    for location, process in zip(mpi.ranks, processes, strict=True):
-        location.enter(1, "sweep")
-        end = 2
-        for name, begin, event, end, peer, tag in process.calls:
-            location.enter(begin, name)
-            (location.send if name == "MPI_Send" else location.receive)(event, peer, mpi.world, tag, 8)
-            location.leave(end, name)
-        location.leave(end + 1, "sweep")
-    return mpi
-
-
-def grid_of(width, height, rank_at):
-    """Describe the grid by hand."""
-    place = {rank: at for at, rank in rank_at.items()}
-    return {"name": "grid", "sizes": [width, height], "coordinates": [list(place[r]) for r in range(len(place))]}
+WEST, EAST, NORTH, SOUTH, FRONT, BACK = range(6)
 
 
 def found(cube):
     """Return what the cube holds, in ticks, by corner and rank."""
     result = {}
-    for corner in CORNERS:
+    for corner in CORNERS | SPACE:
         values = np.zeros(cube.system.n_locations, np.int64)
-        of = cube.cells[f"mpi_latesender_wavefront_{corner}"]
-        np.add.at(values, of.location, of.value)
+        of = cube.cells.get(f"mpi_latesender_wavefront_{corner}")
+        if of is not None:
+            np.add.at(values, of.location, of.value)
         result[corner] = values.tolist()
     return result
 
 
-def seen(corner, width, height):
-    """Return the corner as it can be told: with one row there is no south, with one column no east."""
-    return ("n" if height == 1 else corner[0]) + ("w" if width == 1 else corner[1])
+def seen(corner, sizes):
+    """Return the corner as far as it is known: with one row there is no south, with one column no east."""
+    letters = ("n" if sizes[1] == 1 else corner[0]) + ("w" if sizes[0] == 1 else corner[1])
+    return letters + ("" if len(sizes) == 2 else corner[2])
 
 
-def random_sweeps(generator, width, height, least):
-    corners = [seen(generator.choice(list(CORNERS)), width, height) for _ in range(generator.randint(1, 12))]
-    return [(corner, generator.randint(least, 5)) for corner in corners]
+def random_sweeps(generator, sizes, least):
+    corners = CORNERS if len(sizes) == 2 else SPACE
+    chosen = [seen(generator.choice(list(corners)), sizes) for _ in range(generator.randint(1, 12))]
+    return [(corner, generator.randint(least, 5)) for corner in chosen]
 
 
 SHAPES = [(1, 5), (6, 1), (2, 2), (2, 5), (4, 2), (3, 3), (5, 4), (4, 6), (7, 3)]
+IN_SPACE = [(2, 2, 2), (3, 2, 2), (3, 3, 3), (4, 3, 2), (2, 3, 4), (1, 3, 3), (4, 1, 3)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("width", "height"), SHAPES)
-def test_refill__is_what_the_simulation_waits(tmp_path, width, height, seed, conventions):
-    generator = random.Random(1000 * seed + 10 * width + height)
-    sweeps = random_sweeps(generator, width, height, 2)
-    processes, rank_at = simulate(width, height, sweeps, lambda: generator.randint(1, 60))
+@pytest.mark.parametrize("sizes", SHAPES + IN_SPACE)
+def test_refill__is_what_the_simulation_waits(tmp_path, sizes, seed, conventions):
+    generator = random.Random(f"{seed} {sizes}")
+    sweeps = random_sweeps(generator, sizes, 2)
+    processes, rank_at = simulate(sizes, sweeps, lambda: generator.randint(1, 60))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
-    cube = trace.analyze(conventions, topologies=[grid_of(width, height, rank_at)])
+    cube = trace.analyze(conventions, topologies=[grid_of(sizes, rank_at)])
+    names = SPACE if len(sizes) == 3 else CORNERS
+    assert [n for n in cube.properties.id if "wavefront" in n] == [f"mpi_latesender_wavefront_{c}" for c in names]
     waits = [sum(w for *_, w in p.waits) for p in processes]
     late = cells(cube, "mpi_latesender")
     assert [late.get(("MPI_Recv", rank), 0) for rank in range(len(processes))] == waits
@@ -89,9 +76,9 @@ def test_refill__is_what_the_simulation_waits(tmp_path, width, height, seed, con
     assert found(cube) == truth
     assert cube.violations() == []
     assert any(map(any, truth.values()))
-    for corner, values in truth.items():
+    for corner, values in ((c, truth[c]) for c in names):
         laid = cube.on_topology("grid", f"mpi_latesender_wavefront_{corner}")
-        expected = np.empty((width, height))
+        expected = np.empty(sizes)
         for at, rank in rank_at.items():
             expected[at] = values[rank] / cube.resolution
         np.testing.assert_allclose(laid, expected, rtol=1e-15)
@@ -102,11 +89,11 @@ def test_refill__is_what_the_simulation_waits(tmp_path, width, height, seed, con
 def test_refill__in_every_order_of_the_corners(tmp_path, order):
     generator = random.Random("".join(order))
     sweeps = [(corner, 2) for corner in order for _ in range(2)] * 2
-    processes, rank_at = simulate(3, 3, sweeps, lambda: generator.randint(1, 40))
+    processes, rank_at = simulate((3, 3), sweeps, lambda: generator.randint(1, 40))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
-    cube = trace.analyze(topologies=[grid_of(3, 3, rank_at)])
+    cube = trace.analyze(topologies=[grid_of((3, 3), rank_at)])
     assert found(cube) == refill_truth(processes)
     # every corner is refilled, and where its wave comes from nobody waits for it
     for corner, (x, y) in {"nw": (0, 0), "ne": (2, 0), "sw": (0, 2), "se": (2, 2)}.items():
@@ -114,16 +101,33 @@ def test_refill__in_every_order_of_the_corners(tmp_path, order):
         assert sum(found(cube)[corner]) > 0
 
 
+@pytest.mark.parametrize("seed", [1, *slow([2, 3])])
+def test_refill__of_sweeps_in_three_dimensions(tmp_path, seed):
+    # two sweeps from each corner in any order, and every corner is refilled
+    generator = random.Random(seed)
+    order = random.Random(seed).sample(list(SPACE), 8)
+    processes, rank_at = simulate((3, 2, 2), [(corner, 2) for corner in order * 2], lambda: generator.randint(1, 40))
+    archive = Archive(tmp_path / "traces.otf2")
+    record(archive, processes)
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    cube = trace.analyze(topologies=[grid_of((3, 2, 2), rank_at)])
+    truth = refill_truth(processes)
+    assert found(cube) == truth
+    assert all(sum(truth[corner]) > 0 for corner in SPACE)
+    # the same on the grid that is found by itself, whose dimensions are in the order of the receives
+    assert found(trace.analyze()) == truth
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_refill__of_sweeps_in_one_block_is_told_everywhere_but_at_corners(tmp_path, seed):
     generator = random.Random(seed)
-    sweeps = [*random_sweeps(generator, 5, 4, 1), ("nw", 1), ("se", 1), ("ne", 1)]
-    processes, rank_at = simulate(5, 4, sweeps, lambda: generator.randint(1, 60))
+    sweeps = [*random_sweeps(generator, (5, 4), 1), ("nw", 1), ("se", 1), ("ne", 1)]
+    processes, rank_at = simulate((5, 4), sweeps, lambda: generator.randint(1, 60))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
-    ours, truth = found(trace.analyze(topologies=[grid_of(5, 4, rank_at)])), refill_truth(processes)
+    ours, truth = found(trace.analyze(topologies=[grid_of((5, 4), rank_at)])), refill_truth(processes)
     corners = {rank_at[x, y] for x in (0, 4) for y in (0, 3)}
     for corner, rank in itertools.product(CORNERS, set(rank_at.values()) - corners):
         assert ours[corner][rank] == truth[corner][rank]
@@ -133,43 +137,59 @@ def test_refill__of_sweeps_in_one_block_is_told_everywhere_but_at_corners(tmp_pa
 
 
 def slow_read(sides, has):
-    """Divide the messages of one location into blocks, one after the other: (first, is pair, corner)."""
-    missing_vertical = next((s for s in (NORTH, SOUTH) if not has[s]), -1)
-    missing_horizontal = next((s for s in (WEST, EAST) if not has[s]), -1)
+    """Divide the messages of one location into blocks, one after the other: (first, size, corner)."""
+
+    def is_whole(block):
+        """Whether what is missing can be missing."""
+        along = {side // 2 for side in block}
+        return all(d in along or not (has[2 * d] and has[2 * d + 1]) for d in range(3))
+
     blocks, i = [], 0
     while i < len(sides):
-        is_horizontal = sides[i] in (WEST, EAST)
-        is_pair = is_horizontal and i + 1 < len(sides) and sides[i + 1] in (NORTH, SOUTH)
-        if is_pair and missing_vertical >= 0 and missing_horizontal >= 0:
-            # E E N N: the end of a sweep that brings E alone, and the beginning of one that brings N alone
-            is_pair = not (i and sides[i - 1] == sides[i] and sides[i + 1 : i + 3] == [sides[i + 1]] * 2)
-        if is_pair:
-            across, along = sides[i], sides[i + 1]
-        elif is_horizontal:
-            across, along = sides[i], missing_vertical
+        n = 1
+        while i + n < len(sides) and sides[i + n] // 2 > sides[i + n - 1] // 2:
+            n += 1
+        blocks.append(sides[i : i + n])
+        i += n
+    # E E N N: the end of a sweep that brings E alone, and the beginning of one that brings N alone
+    divided, first = [], 0
+    for block in blocks:
+        end = first + len(block)
+        for n in range(1, len(block)):
+            before, after = block[:n], block[n:]
+            repeats = first >= n and sides[first - n : first] == before and sides[end : end + len(after)] == after
+            if repeats and is_whole(before) and is_whole(after):
+                divided += [before, after]
+                break
         else:
-            across, along = missing_horizontal, sides[i]
-        corner = -1 if -1 in (across, along) else 2 * (along == SOUTH) + (across == EAST)
-        blocks.append((i, is_pair, corner))
-        i += 1 + is_pair
-    return blocks
+            divided.append(block)
+        first = end
+    result, first = [], 0
+    for block in divided:
+        corner = 0
+        for d in range(3):
+            mine = [side for side in block if side // 2 == d]
+            corner += (mine[0] % 2 if mine else int(has[2 * d])) << d
+        result.append((first, len(block), corner if is_whole(block) else -1))
+        first += len(block)
+    return result
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
-    st.lists(st.tuples(st.tuples(*[st.booleans()] * 4), st.lists(st.sampled_from(range(4)), max_size=25)), max_size=4)
+    st.lists(st.tuples(st.tuples(*[st.booleans()] * 6), st.lists(st.sampled_from(range(6)), max_size=25)), max_size=4)
 )
 def test_read_sweeps__is_its_slow_twin(locations):
     sides = [s for _, of in locations for s in of]
     location = [i for i, (_, of) in enumerate(locations) for _ in of]
-    has = np.array([h for h, _ in locations], bool).reshape(-1, 4)
-    first, is_pair, corner = wavefront.read_sweeps(np.array(sides, np.int8), np.array(location, np.int32), has)
+    has = np.array([h for h, _ in locations], bool).reshape(-1, 6)
+    found = wavefront.read_sweeps(np.array(sides, np.int8), np.array(location, np.int32), has)
     expected, before = [], 0
     for mine, of in locations:
-        expected += [(before + i, p, c) for i, p, c in slow_read(of, mine)]
+        expected += [(before + i, n, c) for i, n, c in slow_read(of, mine)]
         before += len(of)
-    assert list(zip(first.tolist(), is_pair.tolist(), corner.tolist(), strict=True)) == expected
+    assert list(zip(*(column.tolist() for column in (found.first, found.size, found.corner)), strict=True)) == expected
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
@@ -285,12 +305,12 @@ def test_refill__of_threads_counts_where_their_process_stands(archive, enhance):
 
 def test_refill__needs_only_the_messages_of_its_receivers(tmp_path):
     generator = random.Random(5)
-    processes, rank_at = simulate(4, 3, random_sweeps(generator, 4, 3, 2), lambda: generator.randint(1, 60))
+    processes, rank_at = simulate((4, 3), random_sweeps(generator, (4, 3), 2), lambda: generator.randint(1, 60))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     axes = trace.locations["rank"].to_numpy(), trace.locations["thread"].to_numpy()
-    model = trace.model.with_topologies([given_topology(grid_of(4, 3, rank_at), *axes)])
+    model = trace.model.with_topologies([given_topology(grid_of((4, 3), rank_at), *axes)])
     m = model.messages
     whole = wavefront.refills(model, m)
     for receivers in ([0], [3, 7], range(5, 12)):
@@ -350,7 +370,7 @@ def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
     assert cube.violations() == []
     assert cube.cells_of("mpi_latesender", "eee").value.size == 0
     assert np.isnan(cube.on_topology("by hand")).tolist() == [[False, False], [False, True]]
-    # a child that exceeds its parent is told, also if it overlaps
+    # a child that exceeds its parent is reported, also if it overlaps
     cube.cells["mpi_latesender_wavefront_se"].value[:] = 41
     assert cube.violations() == [
         "mpi_latesender_wavefront_se exceeds mpi_latesender in 1 cell, most by 1e-09 at MPI_Recv, rank 0 thread 0"
@@ -360,7 +380,7 @@ def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
 @pytest.mark.parametrize(
     ("description", "words"),
     [
-        ([2, 2], "a topology is no list"),
+        ([2, 2], r"a topology cannot be \[2, 2\]"),
         ({"sizes": [2, 2], "order": "C", "size": 4}, "no key is called size"),
         ({"order": "C"}, "sizes None are not positive numbers"),
         ({"sizes": [0, 4], "order": "C"}, r"sizes \[0, 4\] are not positive"),
@@ -406,9 +426,9 @@ def test_command__takes_topologies_from_files(archive, tmp_path):
     assert [t.name for t in cube.topologies] == ["cross", "a", "b", "Process x Thread"]
     assert cells(cube, "mpi_latesender_wavefront_nw") == {("MPI_Recv", 0): 20}
     for text, words in (
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ('{"sizes": [2]}', "neither or both of coordinates and order"),
-        ("7", "no int"),
+        ("7", "a topology cannot be 7"),
     ):
         grid.write_text(text)
         result = run(group, ["analyze", str(store), "-o", str(tmp_path / "y.severity"), "--topology", str(grid)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.device_program import Rank, Simulation, random_ranks
+from support.device_program import OPS, Rank, Simulation, random_ranks
 
 from tracecols.testing import Program, severities
 
@@ -16,15 +16,30 @@ def runtime(simulation: Simulation, scale: dict | None = None) -> float:
 
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(s, marks=pytest.mark.slow) for s in range(6, 80))])
 @pytest.mark.parametrize("scale", [{}, {"kernel0": 0.5}, {"work0": 0.5}, {"kernel1": 2, "work1": 0.5}])
-def test_random_programs__are_predicted_as_they_are_simulated(seed, scale):
-    recorded = random_ranks(seed, always_late=True)
+@pytest.mark.parametrize("ops", [("allreduce", "barrier"), OPS], ids=["n x n", "all"])
+def test_random_programs__are_predicted_as_they_are_simulated(seed, scale, ops):
+    recorded = random_ranks(seed, always_late=True, ops=ops)
     with recorded.program.trace() as trace:
         known = set(trace.call_paths.path.str.split("/").str[-1])
         chosen = {name: factor for name, factor in scale.items() if name in known}
         first = trace.manifest["first_time"]
         predicted = trace.what_if(chosen).runtime
-    expected = random_ranks(seed, always_late=True, scale=chosen)
+    expected = random_ranks(seed, always_late=True, ops=ops, scale=chosen)
     assert predicted == expected.end - first
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 80))])
+def test_random_programs__half_of_what_is_blamed_shortens_run_and_waits(seed):
+    given = {"always_late": True, "ops": OPS, "delay": 1000}
+    recorded, faster = random_ranks(seed, **given), random_ranks(seed, **given, scale={"delay": 0.5})
+    with recorded.program.trace() as trace:
+        first = trace.manifest["first_time"]
+        costs = trace.analyze().frame("delay_device")
+        costs = costs[costs["rank"].notna()].groupby("call_path", observed=True).value.sum()
+        assert str(costs.idxmax()).endswith("delay")
+        assert trace.what_if({"delay": 0.5}).runtime == faster.end - first
+    assert faster.end < recorded.end
+    assert sum(faster.waits.values()) < sum(recorded.waits.values())
 
 
 def test_less_time_on_the_blamed_call_path__shortens_the_run():

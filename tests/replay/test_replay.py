@@ -316,7 +316,7 @@ def test_add_computation__is_what_lies_between_nodes_however_events_are_divided(
 
 @pytest.mark.parametrize("run", [kernels.retime, kernels.retime.py_func], ids=["compiled", "plain"])
 def test_retime__is_in_proportion_between_nodes(run):
-    # nodes at 0, 10, 10 and 20 move to 100, 105, 105 and 135; the last event lies 7 behind the last node
+    # nodes at 0, 10, 10 and 20 move to 100, 105, 105 and 135; the last event is 7 after the last node
     position, node, new = [0, 4, 10, 10, 10, 12, 20, 27], [0, 10, 10, 20], [100, 105, 105, 135]
     result = np.empty(8, np.int64)
     run(
@@ -531,7 +531,7 @@ def test_threads__idle_before_the_fork_and_wait_in_barriers():
     kind = dict(zip(replay.graph.nodes.time.tolist(), replay.graph.nodes.kind.tolist(), strict=True))
     assert kind[30] in [int(k) for k in TRANSFER]
     assert kind[42] == kind[72] == kind[74] == kind[75] == NodeClass.OPENMP
-    # the send takes 20 s less, and so does everything behind it
+    # the send takes 20 s less, and so does everything after it
     new = times(replay, replay.ideal)
     assert (new[1, 42], new[1, 72], new[0, 90]) == (22, 52, 70)
     # half as much computation in the region: the barrier ends 14 s earlier, not earlier than the slower thread
@@ -1176,8 +1176,7 @@ def test_laws__hold(stores, path):
         assert 0 <= saved <= 0.5 * c.ticks[c.location == location].sum() + n
 
 
-# -- many scenarios
-# ---------------------------------------------------------------------------------------------------------------------
+# -- many scenarios ----------------------------------------------------------------------------------------------------
 
 
 def scenarios_of(replay):
@@ -1293,7 +1292,7 @@ def test_laws__hold_on_random_programs(tmp_path, seed):
         replay = Replay(model)
         _ = replay.graph
     except AnalysisError:
-        # some go on behind a barrier, or an operation on a window, before others have come to it, and these wait for
+        # some go on after a barrier, or an operation on a window, before others have come to it, and these wait for
         # what they do then
         m, w = model.collective_members, model.window_members
         is_barrier = m.op == COLLECTIVE_OPS.index("barrier")

@@ -92,7 +92,7 @@ def test_balanced__all_processes_compute_the_mean():
 
 def test_savings__where_to_begin(steps):
     found = steps.what_if().savings().set_index("path")
-    # slow of rank 0 is behind the barrier alone: half of its 40 s; but then rank 1 waits for nobody
+    # slow of rank 0 is after the barrier alone: half of its 40 s; but then rank 1 waits for nobody
     assert found["saving"].to_dict() == {"main/slow": 20, "main/fast": 15}
     assert found["computation"].to_dict() == {"main/slow": 60, "main/fast": 40}
     assert found["largest"].to_dict() == {"main/slow": 40, "main/fast": 30}
@@ -317,6 +317,11 @@ def test_command__begins_with_what_helps_most(tmp_path):
     # what makes the run longer does not help
     assert [row["option"] in shown for row in plain["gains"]] == [row["saving"] > 0 for row in plain["gains"]]
     assert len(plain["gains"]) == 3
+    # each cause with what the diagnosis says of it, whole
+    causes = [f for f in tracecols.open(store).analyze().diagnosis(100).findings if f.gain is not None]
+    assert [row["saving"] for row in plain["mended"]] == pytest.approx([f.gain for f in causes])
+    words = " ".join(shown.split())
+    assert causes and all(row["change"] in words for row in plain["mended"])
     assert "What helps most" not in run("what-if", store, "--balanced").stdout
     assert "gains" not in json.loads(run("what-if", store, "--balanced", "--json").stdout)
 

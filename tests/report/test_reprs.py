@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+from html import unescape
 
 import pytest
 from conftest import DATA
@@ -95,7 +97,7 @@ def test_names__that_are_mistyped_are_suggested(trace, cube, tmp_path):
     with pytest.raises(AttributeError, match="did you mean 'convert'"):
         _ = tracecols.convrt
     for given in (-1, "x", 1.5):
-        with pytest.raises(SeverityError, match=r"is no number of findings\n  give a whole number from 0"):
+        with pytest.raises(SeverityError, match=r"is not a number of findings\n  give a whole number from 0"):
             cube.diagnosis(given)
     cube.save(tmp_path / "c.severity")
     with pytest.raises(StoreError, match=r"\n  tracecols\.read_cube reads it"):
@@ -107,3 +109,46 @@ def test_sql__suggests_tables_of_the_trace(trace):
     pytest.importorskip("duckdb")
     with pytest.raises(StoreError, match=r"no table 'mesages' in .*\n  did you mean messages"):
         trace.sql("select count(*) from mesages")
+
+
+# -- in a notebook -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A trace with names that are HTML, and counters."""
+    from tracecols.converters.otf2.write import write_archive
+    from tracecols.testing import Program
+
+    program = Program(processes=2)
+    first, second = program.masters
+    for rank in program.masters:
+        rank.enter(0, "<script>alert(1)</script>").enter(1, "MPI_Init").leave(5)
+    first.enter(15, "MPI_Recv").receive(66, source=1).leave(66)
+    second.enter(5, "vector<int>\u202e").leave(65).enter(65, "MPI_Send").send(65, to=0).leave(66)
+    for rank in program.masters:
+        rank.enter(70, "MPI_Finalize").leave(72).leave(73)
+    folder = tmp_path_factory.mktemp("hostile")
+    write_archive(program, folder / "traces.otf2")
+    return tracecols.open(tracecols.convert(folder, folder / "<b>x.trace", jobs=1), jobs=1)
+
+
+def test_trace__in_a_notebook_says_what_it_holds_and_what_to_call_next(hostile):
+    html = hostile._repr_html_()
+    assert "&lt;b&gt;x.trace" in html
+    assert "<th>span</th><td>73.000000 s</td>" in html
+    assert "2 of 2 processes" in html
+    assert "<b>x" not in html and "script" not in html
+    calls = re.findall(r"<code>(.*?)</code>", html)
+    assert len(calls) > 5
+    for call in calls:
+        # it is what it says: `solve` is no region of this trace
+        eval(unescape(call).replace("solve", "vector*"), {"trace": hostile})
+
+
+def test_finding__in_a_notebook_is_escaped(hostile):
+    diagnosis = hostile.analyze().diagnosis()
+    html = diagnosis.findings[0]._repr_html_()
+    assert html in diagnosis._repr_html_()
+    assert "vector&lt;int&gt;\\u202e" in html
+    assert "<script" not in html

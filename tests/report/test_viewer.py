@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -18,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.browser import Report, chromium, link
+from support.browser import Report, chromium, link, small
 from support.small_cubes import small_cube
 
 import tracecols
@@ -194,7 +195,7 @@ def test_pack__holds_every_cell_by_period(large):
 
 
 def test_pack__of_a_cube_without_periods_has_nothing_of_them():
-    """What periods add stands behind what is there without: a report of a cube that is not divided is what it was
+    """What periods add follows what is there without: a report of a cube that is not divided is what it was
     before them."""
     cube = random_cube(1)
     plain, divided = container.pack(cube), container.pack(divide(cube, 7))
@@ -556,6 +557,20 @@ def test_selection__several_add_up_but_not_of_different_trees(report, cube):
 
 
 @pytest.mark.slow
+def test_property__shows_a_small_drawing_of_its_wait(browser, cube, tmp_path):
+    """As it is made by the package, with its caption; properties that are no waits have none."""
+    page = Report(browser, cube.report(tmp_path / "d.html"), link(cube, [("mpi_latebroadcast", False)]))
+    shown = page.page.locator(".tc-drawing")
+    assert shown.locator("svg").count() == 1 and not shown.locator("svg").is_visible()
+    shown.locator("summary").click()
+    assert "wait in MPI_Bcast until its root" in shown.locator("figcaption").text_content()
+    box = shown.locator("svg").bounding_box()
+    assert box["width"] > 200 and box["height"] > 60
+    page.open(link(cube, [("comp", False)]))
+    assert page.page.locator(".tc-drawing").count() == 0
+    assert page.trouble == []
+
+
 def test_overview__tells_the_diagnosis_and_selects_what_a_finding_is_about(browser, cube, tmp_path):
     report = Report(browser, cube.report(tmp_path / "f.html"))
     found, looked_at = cube.diagnosis(), cube.focused()
@@ -1121,7 +1136,7 @@ def test_sources__are_the_lines_around_definitions_of_files_that_fit(sourced, tm
     assert found.missing == ["/x/hidden.c", "/x/nowhere.c", "twice.c"]
     (folder / "twice.c").mkdir()  # no file
     assert Sources.of(cube.call_paths, folder / "lib").missing[-1] != "twice.c"
-    with pytest.raises(SeverityError, match=r"is no folder\n  give"):
+    with pytest.raises(SeverityError, match=r"is not a folder\n  give"):
         Sources.of(cube.call_paths, folder / "no")
     # a region that is a whole file is cut, regions beside each other share lines
     assert sources._stretches(["x"] * 2000, [(1, 2000)])[0][1] == ["x"] * (1 + sources.LONGEST + sources.AROUND)
@@ -1601,12 +1616,16 @@ def test_time__marks_the_worst_tells_similar_phases_and_the_command_of_a_window(
     assert report.view("view.model.scope") == [chosen, chosen]
     assert dialog.count() == 0
     # the command holds the phase, in seconds since the start of the recording
-    command = shlex.split(pane.locator(".tc-command code").inner_text())
+    view, command = (shlex.split(text) for text in pane.locator(".tc-command code").all_inner_texts())
+    assert view == ["tracecols", "view", "hybrid_2x3.trace", *command[4:]]
     assert command[:4] == ["tracecols", "export", "hybrid_2x3.trace", f"hybrid_2x3.phase{chosen}.pftrace"]
     start, stop = (float(command[command.index(option) + 1]) for option in ("--from", "--to"))
     origin = cube.facts["trace"]["origin"]
     begin, end = ((t[chosen] - origin) / cube.resolution for t in (cube.periods.begin_time, cube.periods.end_time))
     assert begin - 2e-9 <= start <= begin and end <= stop <= end + 2e-9
+    # with a property that is a part of the time the rows of the timeline show it
+    report.open(link(cube, [("mpi_latereceiver", False)], more=f"&t={chosen}-{chosen}"))
+    assert pane.locator(".tc-command code").first.inner_text().endswith(" -p mpi_latereceiver")
     # and is one that the command line understands
     shutil.copytree(divided["trace"], tmp_path / "hybrid_2x3.trace")
     monkeypatch.chdir(tmp_path)
@@ -1958,7 +1977,7 @@ def test_widget__of_a_divided_cube_has_the_pane_time(browser, divided):
     pytest.importorskip("anywidget")
     cube = divided["phase"]
     shown = cube.view(height=680)
-    # the bytes are those of the report, with the blocks of periods behind all others
+    # the bytes are those of the report, with the blocks of periods after all others
     packed = container.pack(cube)
     assert len(packed.blocks) == 3 * len(cube.properties.id)
     assert bytes(shown.data).endswith(b"".join(packed.blocks))
@@ -1986,3 +2005,39 @@ def test_widget__of_a_divided_cube_has_the_pane_time(browser, divided):
     shell.evaluate("() => window.stop()")
     assert trouble == []
     shell.context.close()
+
+
+# -- pictures of the documentation -------------------------------------------------------------------------------------
+
+PICTURES = Path(tracecols.__file__).parent / "docs" / "pictures"
+SHOTS = {
+    "report.png": ("cube", [("omp_idle_threads", False)], ["hybrid/main/h_coll/compute/do_work"], 860),
+    "report-wait.png": ("cube", [("mpi_latereceiver", False)], ["hybrid/main/h_latereceiver/MPI_Ssend"], 860),
+    "report-time.png": ("bin", [("omp_idle_threads", False)], [], 1000),
+}
+"""By name: of which cube, what is selected, and how high."""
+
+
+@pytest.mark.parametrize("name", SHOTS)
+def test_pictures__of_the_documentation_are_of_this_report(browser, cube, divided, tmp_path, name):
+    """With TRACECOLS_WRITE_PICTURES in the environment they are made anew."""
+    which, properties, paths, height = SHOTS[name]
+    shown = cube if which == "cube" else divided[which]
+    calls = [(shown.call_paths.path.index(path), False) for path in paths]
+    report = Report(
+        browser, shown.report(tmp_path / "h.html"), link(shown, properties, calls), width=1280, height=height
+    )
+    if name == "report-wait.png":
+        report.page.locator(".tc-drawing summary").click()
+        report.page.locator(".tc-drawing figure").scroll_into_view_if_needed()
+    if name == "report-time.png":
+        report.page.locator("[data-pane=time]").scroll_into_view_if_needed()
+    report.settle()
+    made = small(report.page.screenshot())
+    report.context.close()
+    assert report.trouble == []
+    if os.environ.get("TRACECOLS_WRITE_PICTURES"):
+        (PICTURES / name).write_bytes(made)
+    kept = (PICTURES / name).read_bytes()
+    assert kept[16:24] == made[16:24], "width and height"
+    assert len(kept) < 120_000

@@ -76,13 +76,13 @@ def test_parameters__have_units(key, text, value):
 @pytest.mark.parametrize(
     ("key", "text", "words"),
     [
-        ("big_messages.threshold", "1s", "'1s' is no value for threshold, which counts bytes"),
-        ("big_messages.threshold", "", "is no value"),
-        ("big_messages.threshold", "-1", "is no value"),
-        ("big_messages.threshold", "nan", "is no value"),
-        ("big_messages.threshold", "1.2.3", "is no value"),
-        ("slow_slaves.master", "1.5", "is no value for master, which counts rank"),
-        ("slow_slaves.master", "2%", "is no value"),
+        ("big_messages.threshold", "1s", "'1s' is not a value for threshold, which counts bytes"),
+        ("big_messages.threshold", "", "is not a value"),
+        ("big_messages.threshold", "-1", "is not a value"),
+        ("big_messages.threshold", "nan", "is not a value"),
+        ("big_messages.threshold", "1.2.3", "is not a value"),
+        ("slow_slaves.master", "1.5", "is not a value for master, which counts rank"),
+        ("slow_slaves.master", "2%", "is not a value"),
         ("big_messages.limit", "1", "rule 'big_messages' has no parameter 'limit'\n  it has threshold"),
         ("costs.limit", "1", "has no parameter 'limit'\n  it has none"),
         ("big_mesages.threshold", "1", "no rule 'big_mesages'\n  did you mean big_messages"),
@@ -128,7 +128,7 @@ def test_costs__are_divided_by_what_calls_do(archive, find):
     assert ticks(found["costs"]) == 19 + 12 + 24
     assert found["costs"].share == pytest.approx(55 / 200)
     found = find(archive, {"io_costs.regions": "my_*, MPI_Send, nothing"})
-    # operations of MPI are what they are; names that do not exist are told
+    # operations of MPI are what they are; names that do not exist are reported
     assert ticks(found["io_costs"]) == 11 + 13 + 17
     # MPI_Init (7 + 4) is set apart by default
     assert ticks(found["costs"]) == 19 - 11 + 12 + 41
@@ -412,7 +412,7 @@ def test_command__prints_ranked_findings(data, tmp_path):
     ("arguments", "code", "words"),
     [
         (["--set", "big_messages=1"], 2, "is not RULE.PARAMETER=VALUE"),
-        (["--set", "big_messages.threshold=1XB"], 2, "big_messages.threshold: '1XB' is no value"),
+        (["--set", "big_messages.threshold=1XB"], 2, "big_messages.threshold: '1XB' is not a value"),
         (["--rule", "nothing"], 2, "no rule 'nothing'"),
         (["-c", "nowhere"], 1, "no call path matches"),
     ],

@@ -12,8 +12,8 @@ from support.small_cubes import random_cube, small_cube
 
 import tracecols
 from tracecols.cli import group
-from tracecols.cli.compare import run_names
 from tracecols.errors import SeverityError
+from tracecols.report.comparison import run_names
 from tracecols.severity import SeverityCube, algebra
 
 # Two runs of a program, in ticks of a millisecond: f became faster, g is new, and a second process takes part.
@@ -639,7 +639,7 @@ def test_compare__writes_the_difference_as_a_report(saved, tmp_path):
         group,
         ["compare", str(saved / "before.severity"), str(saved / "after.severity"), "-o", str(tmp_path / "page.html")],
     )
-    assert result.exit_code == 1 and "is no report of tracecols" in result.output
+    assert result.exit_code == 1 and "is not a report of tracecols" in result.output
 
 
 def test_compare__of_a_whole_and_a_part_has_no_speedup(tmp_path, data):

@@ -204,7 +204,7 @@ def test_one_process__has_nothing_that_is_about_several():
     d = cube_of(program).diagnosis()
     assert d.lowest == "communication_efficiency"
     assert "transfer_efficiency" not in factors(d.efficiencies, d.has_teams)
-    assert "one process: communication is all that is no computation" in d.text() and "ideal network" not in d.text()
+    assert "one process: communication is all that is not computation" in d.text() and "ideal network" not in d.text()
 
 
 def test_trace_without_events__has_a_diagnosis_that_can_be_read():
@@ -314,7 +314,7 @@ def test_requirement__is_read(text, metric, bound):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("load balance", "no requirement"), ("load balance>=x", "no requirement"), ("load balans>=1", "did you mean load_balance"), ("load balance>=nan", "no requirement")],
+    [("load balance", "not a requirement"), ("load balance>=x", "not a requirement"), ("load balans>=1", "did you mean load_balance"), ("load balance>=nan", "not a requirement")],
 )  # fmt: skip
 def test_requirement__that_cannot_be_read_is_refused(text, words):
     with pytest.raises(SeverityError, match=words):
@@ -360,7 +360,7 @@ def test_command__json_has_null_for_what_is_not_defined(tmp_path):
         one.enter(5, "MPI_Init").leave(5)
     cube_of(program).save(tmp_path / "nothing.severity")
     result = run(tmp_path / "nothing.severity", "--json")
-    plain = json.loads(result.output, parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
+    plain = json.loads(result.output, parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
     found = {m["metric"]: m["value"] for m in plain["runs"][0]["efficiencies"]}
     assert found["runtime"] == 0
     assert found["parallel_efficiency"] is None

@@ -1,38 +1,31 @@
-"""Runtime and factors of all traces: equal wherever they are told, and against a plain program over exported events."""
+"""Runtime and factors of all traces: equal wherever they are shown, and against a plain program over exported events."""
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import re
+import zlib
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from conftest import DATA, SHARED, slow
+from conftest import DATA, slow
+from support.recordings import convert, name_of, recordings
 
 import tracecols
 from tracecols.cli import group
+from tracecols.report.diagnosis import efficiency_rows, heading
 from tracecols.schema.kinds import EventKind
+from tracecols.severity import SeverityCube
 from tracecols.severity.diagnosis import factors
 from tracecols.severity.efficiencies import REPLAY, metrics, times_of
 
 QUICK = [DATA / "hybrid_2x3", DATA / "coll"]
-
-
-def recorded() -> list[Path]:
-    """Return the recorded traces beside the repository."""
-    folders = [SHARED / name for name in ("otf2", "otf2_gpu", "injected")]
-    return sorted(p for folder in folders if folder.is_dir() for p in folder.iterdir() if p.is_dir())
-
-
-def merged() -> list[Path]:
-    """Return the recorded EPILOG traces, and those with clocks that disagree, beside the repository."""
-    return sorted([*SHARED.glob("epilog/*/*.elg"), *SHARED.glob("otf2_clocks/*/traces.otf2")])
-
-
-EVERY = [*QUICK, *slow(p for p in recorded() if p.name not in {q.name for q in QUICK})]
+EVERY = [*QUICK, *slow(p for p in recordings() if p.parent.name not in {q.name for q in QUICK})]
 
 
 @pytest.fixture(scope="module")
@@ -40,13 +33,13 @@ def converted(tmp_path_factory):
     """Return a function that returns the store of a recorded trace and the folder it is in, converted once."""
     made = {}
 
-    def convert(source: Path):
+    def convert_one(source: Path):
         if source not in made:
             folder = tmp_path_factory.mktemp("f")
-            made[source] = tracecols.convert(source, folder / "x.trace"), folder
+            made[source] = convert(source, folder), folder
         return made[source]
 
-    return convert
+    return convert_one
 
 
 def run(*arguments) -> str:
@@ -60,7 +53,65 @@ def by_metric(rows) -> dict[tuple[str, str], float | None]:
     return {(r["model"], r["metric"]): None if r["value"] != r["value"] else r["value"] for r in rows}
 
 
-@pytest.mark.parametrize("source", [*EVERY, *slow(merged())], ids=lambda p: f"{p.parent.name}-{p.name}")
+def header_of(report: Path) -> dict:
+    """Return what a report holds besides its cells."""
+    packed = re.search(r'id="tracecols-header">([^<]*)<', report.read_text(encoding="utf-8"))[1]
+    return json.loads(zlib.decompress(base64.b64decode(packed), -15))
+
+
+def check_screens(cube: SeverityCube, folder: Path, store: Path) -> None:
+    """The first screen of `analyze` is the diagnosis, and the overview of the report says the same."""
+    d = cube.diagnosis()
+    printed = CliRunner().invoke(group, ["analyze", str(store), "-o", str(folder / "x.severity"), "--force"])
+    assert printed.exit_code == 0 and d.text(str(folder / "x.severity")) in printed.stderr
+    assert d.text(str(folder / "x.severity")) in run("diagnose", folder / "x.severity")
+    run("report", folder / "x.severity", "-o", folder / "x.html", "--force")
+    header = header_of(folder / "x.html")
+    overview, (first, *_) = header["overview"], heading(d)
+    assert overview["heading"][0] == first
+    factors_shown = [cell["text"] for row in overview["efficiencies"][1:] for cell in row["cells"]]
+    assert factors_shown == [cell.strip(" <") for _, cells in list(efficiency_rows(d))[1:] for cell in cells]
+    assert [f["title"] for f in overview["findings"]] == [f.what or f.title for f in d.findings]
+    # the trees of the report, of the terminal and of the diagnosis are of the same time
+    focused = cube.focused()
+    shown = {
+        r["property"]: r["value"]
+        for r in json.loads(run("show", folder / "x.severity", "--json", "--min-share", "0"))["properties"]
+    }
+    for name, stored in zip(header["properties"]["id"], header["properties"]["stored"], strict=True):
+        total = float(stored["total"]) / stored["scale"]
+        # fractions of ticks are added up in another order
+        assert total == pytest.approx(focused.total(name), rel=1e-14 if stored["kind"] != "float" else 1e-12), name
+        assert shown.get(name, 0.0) == focused.total(name), name
+    assert d.seconds == shown.get("time", 0.0)
+
+
+def check_rules(cube: SeverityCube, folder: Path, store: Path) -> None:
+    """Rules of the cube and of the store count the same time, which is that of the other commands."""
+    found = {
+        of: json.loads(run("rules", source, "--json"))
+        for of, source in (("cube", folder / "x.severity"), ("store", store))
+    }
+    by_rule = {of: {r["rule"]: r for r in rules} for of, rules in found.items()}
+    focused = cube.focused()
+    for rule in ("communication_costs", "synchronization_costs", "io_costs", "costs", "other_losses"):
+        of_cube, of_store = by_rule["cube"][rule], by_rule["store"][rule]
+        assert of_cube["severity"] == of_store["severity"], rule
+        if focused.total("time"):
+            assert of_cube["share"] == pytest.approx(of_cube["severity"] / focused.total("time"), rel=1e-12), rule
+    mpi = focused.total("mpi") if "mpi" in focused.cells else 0.0
+    of_mpi = sum(by_rule["cube"][rule]["severity"] for rule in ("communication_costs", "synchronization_costs"))
+    of_mpi += focused.total("mpi_io") if "mpi_io" in focused.cells else 0.0
+    assert of_mpi == pytest.approx(mpi, rel=1e-9, abs=1e-12)
+    axis = focused.properties
+    titles = {
+        axis.title[axis.number[name]]: name for top in ("time", "execution") for name in axis.children.get(top, ())
+    }
+    for said in by_rule["cube"]["other_losses"]["statements"]:
+        assert said["severity"] == pytest.approx(focused.total(titles[said["name"]]), rel=1e-12)
+
+
+@pytest.mark.parametrize("source", EVERY, ids=name_of)
 def test_factors__are_equal_wherever_they_are_told(source, converted):
     store, folder = converted(source)
     cube, other = folder / "x.severity", folder / "y.severity"
@@ -68,19 +119,34 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
     run("analyze", store, "-o", other, "-q", "--force")
     diagnosed = json.loads(run("diagnose", cube, "--json"))
     wanted = by_metric(diagnosed["efficiencies"])
-    assert by_metric(json.loads(run("efficiency", cube, "--json"))["runs"][0]["efficiencies"]) == wanted
+    both = json.loads(run("efficiency", cube, other, "--json"))
+    assert [by_metric(r["efficiencies"]) for r in both["runs"]] == [wanted, wanted]
     assert by_metric(json.loads(run("efficiency", store, "--json"))["runs"][0]["efficiencies"]) == wanted
-    trace, read = tracecols.open(store), tracecols.SeverityCube.load(cube)
+    trace, read = tracecols.open(store), SeverityCube.load(cube)
     for table in (trace.efficiencies(), read.efficiencies(), read.focused().efficiencies()):
         assert by_metric(table.to_dict("records")) == wanted
     runtime = wanted["run", "runtime"]
     assert diagnosed["runtime"] == runtime
-    assert tracecols.compare([read, tracecols.SeverityCube.load(other)]).runtimes() == [runtime, runtime]
-    assert f"{runtime:,.6f} s" in run("compare", cube, other)
+    compared = json.loads(run("compare", cube, other, "--json"))
+    assert [r["runtime"] for r in compared["runs"]] == [runtime, runtime]
+    assert not runtime or f"{runtime:,.6f} s" in run("compare", cube, other)
+    totals = {r["property"]: r for r in compared["properties"]}
+    assert all(
+        r["change"] == 0 and r["x"] == r["y"] == read.focused().total(p)
+        for p, r in totals.items()
+        if r["x"] is not None
+    )
+    if "comp" in totals:
+        assert wanted["computation", "useful_total"] == pytest.approx(totals["comp"]["x"], rel=1e-12)
+    check_screens(read, folder, store)
+    check_rules(read, folder, store)
     predicted = CliRunner().invoke(group, ["what-if", str(store), "--json"])
-    # without changes the run is as it was recorded; replay does not set the start of devices apart
-    of_hosts = predicted.exit_code == 0 and not diagnosed["n_devices"]
-    assert not of_hosts or json.loads(predicted.stdout)["recorded_runtime"] == runtime
+    if predicted.exit_code == 0:
+        # without changes the run is as it was recorded
+        ticks = [
+            round(seconds * read.resolution) for seconds in (runtime, json.loads(predicted.stdout)["recorded_runtime"])
+        ]
+        assert ticks[0] == ticks[1]
     # no process has more of the focus than its runtime
     d = read.diagnosis()
     threads = [i for i, kind in enumerate(read.system.location_type) if kind not in ("gpu", "metric")]
@@ -97,6 +163,8 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
 
 ENTERS = {int(EventKind.ENTER), int(EventKind.PROGRAM_BEGIN)}
 LEAVES = {int(EventKind.EXIT), int(EventKind.PROGRAM_END)}
+NO_COMPUTATION = {"openmp", "pthread", "cuda", "opencl", "openacc", "hip", "measurement_system"}
+"""Paradigms of what is outside MPI and no computation."""
 INIT, FINALIZE = ("mpi_init", "mpi_init_thread"), "mpi_finalize"
 
 
@@ -164,7 +232,7 @@ def plain_factors(tables: dict[str, pd.DataFrame]) -> dict[tuple[str, str], floa
     return dict(zip(((model, m) for m in metrics), (mean / runtime, mean / longest, longest / runtime), strict=True))
 
 
-@pytest.mark.parametrize("source", EVERY, ids=lambda p: p.name)
+@pytest.mark.parametrize("source", EVERY, ids=name_of)
 def test_factors_of_mpi__are_what_a_plain_program_finds_in_exported_events(source, converted):
     store, folder = converted(source)
     tables = exported(store, folder)
@@ -181,19 +249,15 @@ def test_factors_of_mpi__are_what_a_plain_program_finds_in_exported_events(sourc
     checked = 0
     for key, value in plain_factors(tables).items():
         is_pure = key[0] == "mpi"
-        if is_pure and paradigms & {"openmp", "pthread", "cuda", "opencl", "openacc", "hip"}:
+        if is_pure and paradigms & NO_COMPUTATION:
             continue
         if key in values:
             checked += 1
             assert values[key] == pytest.approx(value, rel=1e-9), key
-    assert (
-        checked == 3
-        or paradigms & {"pthread", "cuda", "opencl", "openacc", "hip"}
-        or "gpu" in set(tables["locations"].type)
-    )
+    assert checked == 3 or paradigms & NO_COMPUTATION or "gpu" in set(tables["locations"].type)
 
 
-@pytest.mark.parametrize("source", EVERY, ids=lambda p: p.name)
+@pytest.mark.parametrize("source", EVERY, ids=name_of)
 def test_models__are_those_of_what_the_program_uses(source, converted):
     cube = tracecols.open(converted(source)[0]).analyze()
     found = list(metrics(times_of(cube)))

@@ -204,7 +204,7 @@ def test_piece__of_teams_of_several_sizes(archive, enhance):
             thread.begin_team(begin + 3, team).call(begin + 4, begin + 7, PARALLEL).end_team(begin + 8, team)
     threads[0].leave(100, "main")
     store = enhance(archive).store
-    # where something happens, and just behind
+    # where something happens, and just after
     happens = {begin + t for begin in (10, 30, 50) for t in (0, 1, 2, 3, 4, 7, 8, 9, 10)}
     for cut in sorted(happens | {t + 1 for t in happens} | {1, 99}):
         check_sum(store, [cut], (*ADD_UP, *OF_IDLE_THREADS))

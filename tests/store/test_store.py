@@ -1,4 +1,4 @@
-"""The store: what goes in comes out, whole or by range, the same for any number of threads; damage is told."""
+"""The store: what goes in comes out, whole or by range, the same for any number of threads; damage is reported."""
 
 from __future__ import annotations
 
@@ -393,7 +393,7 @@ def test_manifest__of_another_version(tmp_path):
 
 
 def test_manifest__with_any_other_value(tmp_path, data):
-    """Whatever is changed in it is told: nothing else in a store says the same."""
+    """Whatever is changed in it is noticed: nothing else in a store says the same."""
     path = tracecols.convert(data / "late_sender", tmp_path / "x.trace") / "manifest.json"
     text = path.read_text()
     n = 0

@@ -111,7 +111,7 @@ def test_references__beyond_their_table_are_told(table, column, value, store):
             opened.read(table, location)
 
     assert re.fullmatch(
-        rf"table {table}, column {column}, location \d+, row \d+: {value} is no row of {target}, which are numbered from 0 to \d+.*",
+        rf"table {table}, column {column}, location \d+, row \d+: {value} is not a row of {target}, which are numbered from 0 to \d+.*",
         refusal(store, read),
     )
 
@@ -134,7 +134,7 @@ def test_references__of_definitions_are_told(sound, tmp_path):
                 change(store, name, **{column.name: put(rows - 1, 10_000)})
             told = refusal(store, lambda path: Store(path).definitions)
             assert told.startswith(f"definitions {name}, column {column.name}, row "), told
-            assert "10000 is no row of" in told
+            assert "10000 is not a row of" in told
             n += 1
     assert n > 20
 
@@ -150,8 +150,8 @@ def test_rows__of_side_tables_ascend_within_their_location(table, store):
     first, events = Store(store)._first_rows[location], Store(store).n_rows("events", location)
     again = SIDE_TABLES[table].repeats
     for row, value, word in (
-        (0, first - 1, "is no event of the location"),
-        (n - 1, first + events, "is no event of the location"),
+        (0, first - 1, "is not an event of the location"),
+        (n - 1, first + events, "is not an event of the location"),
         (1, rows[0] - 1 if again else rows[0], "but rows ascend"),
         (n - 2, rows[n - 1] + 1, "but rows ascend"),
     ):
@@ -182,7 +182,7 @@ def kinds_to(kind: int, of: int):
     ],
 )  # fmt: skip
 def test_kinds__of_events_are_those_of_their_side_tables(kind, of, store):
-    """More events than rows led kernels behind the end of arrays: SIGSEGV, or other memory taken for times."""
+    """More events than rows led kernels past the end of arrays: SIGSEGV, or other memory taken for times."""
     change(store, "events", kind=kinds_to(kind, of))
     assert "location" in refusal(store)
 
@@ -204,20 +204,20 @@ def test_kinds__are_checked_for_pieces_and_timelines(kind, store, tmp_path):
     ("table", "columns", "told"),
     [
         ("segments", {"offset": put(0, -5)}, r"definitions segments, column offset, row 0: -5, but"),
-        ("segments", {"n_rows": put(1, -1)}, r"column n_rows, row 1: -1 is no number of rows"),
+        ("segments", {"n_rows": put(1, -1)}, r"column n_rows, row 1: -1 is not a number of rows"),
         ("segments", {"n_rows": put(1, 1)}, r"column offset, row 2: \d+, but the rows of part 0 before end at \d+"),
         ("segments", {"location": put(1, 0)}, r"location 0 has rows of attributes already"),
         ("segments", {"table": put(-1, "p2p")}, r"has rows of p2p already|column offset"),
         ("locations", {"first_row": put(1, 7)}, r"definitions locations, column first_row, row 1: 7 instead of \d+"),
         ("locations", {"n_events": put(1, 7)}, r"definitions locations, column n_events, row 1: 7 instead of \d+"),
-        ("locations", {"process": put(0, -1)}, r"column process, row 0: -1 is no row of processes, which are numbered from 0 to \d+$"),
+        ("locations", {"process": put(0, -1)}, r"column process, row 0: -1 is not a row of processes, which are numbered from 0 to \d+$"),
         ("system_tree_nodes", {"parent": lambda v: np.arange(v.size)[::-1].astype(np.int32)}, r"it is its own ancestor"),
         ("topologies", {"periodic": put(0, [1] * 9)}, r"row 0: dimensions, sizes, periodic have .* values, but one per dimension"),
-        ("topologies", {"sizes": lambda v: [[-1] * len(x) for x in v]}, r"\[-1.*\] are no sizes of a grid"),
+        ("topologies", {"sizes": lambda v: [[-1] * len(x) for x in v]}, r"\[-1.*\] are not sizes of a grid"),
         ("metric_members", {"value_type": put(0, "object")}, r"'object' is none of int64, uint64, float64"),
         ("metric_classes", {"members": lambda v: v[::-1]}, r"table metrics_\d does not have the values of metric class \d"),
-        ("groups", {"members": lambda v: [[99] * len(x) for x in v]}, r"99 is no row of (locations|regions)"),
-        ("properties", {"of": put(0, 77)}, r"column of, row 0: 77 is no row of"),
+        ("groups", {"members": lambda v: [[99] * len(x) for x in v]}, r"99 is not a row of (locations|regions)"),
+        ("properties", {"of": put(0, 77)}, r"column of, row 0: 77 is not a row of"),
         ("properties", {"table": put(0, "nothing")}, r"there is no definition table 'nothing'"),
     ],
 )  # fmt: skip
@@ -335,5 +335,5 @@ def test_rows__that_are_read_together_are_told_by_their_location(store):
         Store(path).read_together("collectives", np.flatnonzero(counts))
 
     assert refusal(store, read).startswith(
-        f"table collectives, column communicator, location {location}, row 1: 1000 is no row of communicators"
+        f"table collectives, column communicator, location {location}, row 1: 1000 is not a row of communicators"
     )

@@ -229,7 +229,7 @@ def change_cubex(data: bytes, chance: random.Random) -> bytes:
         case 2:
             name = chance.choice(others)
             content = bytearray(members[name])
-            # behind the name of the format: numbers of rows and call paths
+            # after the name of the format: numbers of rows and call paths
             content[chance.randrange(11, len(content))] = chance.randrange(256)
             members[name] = bytes(content)
         case _:

@@ -3,15 +3,16 @@ how long hosts and kernels take."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tracecols.testing import Program
+from tracecols.testing import Location, Program
 
 LATENCY, CALL, TRANSFER = 1, 1, 2
-"""From the ENTER of a launch to the begin of what it launches; of a call; of a collective operation after all have
-begun."""
+"""From the ENTER of a launch to the begin of what it launches; of a call; of a communicating kernel after those that it
+waits for have begun."""
 
 
 @dataclass
@@ -30,9 +31,10 @@ class Rank:
         self.steps.append(("kernel", name, ticks, stream))
         return self
 
-    def collective(self, op: str = "allreduce", stream: int = 0) -> Rank:
-        """Launch a part of a collective operation."""
-        self.steps.append(("collective", op, stream))
+    def collective(self, op: str = "allreduce", stream: int = 0, root: int = 0) -> Rank:
+        """Launch a part of an operation of all ranks (`NAMES`): messages go around in a ring (`exchange`), or from the
+        root to the rank after it (`message`), in which the others have no part."""
+        self.steps.append(("collective", op, stream, root))
         return self
 
     def wait_event(self, stream: int) -> Rank:
@@ -46,7 +48,31 @@ class Rank:
         return self
 
 
-NAMES = {"allreduce": "ncclAllReduce", "allgather": "ncclAllGather", "barrier": "ncclBarrier"}
+NAMES = {
+    "allreduce": "ncclAllReduce", "allgather": "ncclAllGather", "barrier": "ncclBarrier", "bcast": "ncclBroadcast",
+    "reduce": "ncclReduce", "exchange": "ncclSendRecv", "message": "ncclSendRecv",
+}  # fmt: skip
+OPS = tuple(NAMES)
+STATES = {
+    "allreduce": "nccl_wait_nxn", "allgather": "nccl_wait_nxn", "barrier": "nccl_barrier_wait",
+    "bcast": "nccl_latebroadcast", "reduce": "nccl_earlyreduce",
+}  # fmt: skip
+
+
+def waited_for(op: str, rank: int, root: int, n: int) -> tuple[list[int], list[int]]:
+    """Say without which ranks a rank's kernel does not end: because it gets something, and because it sends
+    something."""
+    match op:
+        case "bcast":
+            return [root] if rank != root else [], []
+        case "reduce":
+            return list(range(n)) if rank == root else [], []
+        case "exchange":
+            return [(rank - 1) % n], [(rank + 1) % n]
+        case "message":
+            last = (root + 1) % n
+            return [root] if rank == last else [], [last] if rank == root else []
+    return list(range(n)), []
 
 
 class Simulation:
@@ -57,7 +83,9 @@ class Simulation:
     ----------
     program : Program
     waits : dict
-        By collective operation and rank: how long its kernel waits.
+        By operation and rank: how long its kernel waits.
+    states : dict
+        By wait state: how long the kernels of each rank wait.
     end : int
         When the last host ends.
     """
@@ -73,6 +101,7 @@ class Simulation:
         self.free = [[0] * n_streams for _ in range(n)]
         self.depends = [[0] * n_streams for _ in range(n)]
         self.waits: dict[tuple[int, int], int] = {}
+        self.states: dict[str, dict[int, int]] = {}
         self._recorded = [[[] for _ in range(n_streams)] for _ in range(n)]
         for r, master in enumerate(program.masters):
             master.enter(self.now[r], "main")
@@ -128,27 +157,64 @@ class Simulation:
                 self.now[r] = end
 
     def _collective(self, k: int, steps: list[tuple]) -> None:
-        begins = [self._launch(r, step[2]) for r, step in enumerate(steps)]
-        end = max(begins) + TRANSFER
-        for r, (_, op, stream) in enumerate(steps):
-            self.waits[k, r] = max(begins) - begins[r]
+        n, (_, op, stream, root) = len(steps), steps[0]
+        parts = [r for r in range(n) if op != "message" or r in (root, (root + 1) % n)]
+        begins = {r: self._launch(r, stream) for r in parts}
+        for r, begin in begins.items():
+            gets, gives = waited_for(op, r, root, n)
+            late = ((STATES.get(op, "nccl_latesender"), gets), ("nccl_latereceiver", gives))
+            waits = [(name, max((begins[x] - begin for x in of), default=0)) for name, of in late]
+            # who waits for what it gets is not said to wait for those it sends to
+            state, self.waits[k, r] = next(((s, w) for s, w in waits if w > 0), ("", 0))
+            if state:
+                of_state = self.states.setdefault(state, {})
+                of_state[r] = of_state.get(r, 0) + self.waits[k, r]
+            end = max([begin, *(begins[x] for x in (*gets, *gives))]) + TRANSFER
             self.free[r][stream] = end
+            self._recorded[r][stream].append(self._part(op, r, root, begin, end))
 
-            def record(s, begin=begins[r], op=op) -> None:
-                s.collective(begin, end, self.world, op, sent=8, received=8, region=NAMES[op])
+    def _part(self, op: str, rank: int, root: int, begin: int, end: int) -> Callable[[Location], object]:
+        """Return what records a kernel."""
+        if op in STATES:
+            sends, receives = op != "bcast" or rank == root, op != "reduce" or rank == root
+            receives &= op != "bcast" or rank != root
+            of_root = root if op in ("bcast", "reduce") else None
+            return lambda s: s.collective(
+                begin, end, self.world, op, root=of_root, sent=8 * sends, received=8 * receives, region=NAMES[op]
+            )
+        gets, gives = waited_for(op, rank, root, len(self.program.masters))
 
-            self._recorded[r][stream].append(record)
+        def record(s: Location) -> None:
+            s.enter(begin, NAMES[op])
+            for to in gives:
+                s.send(begin, to=to, communicator=self.world)
+            for source in gets:
+                s.receive(end, source=source, communicator=self.world)
+            s.leave(end)
+
+        return record
 
 
 def random_ranks(
-    seed: int, n: int = 3, n_streams: int = 2, n_steps: int = 12, always_late: bool = False, scale: dict | None = None
+    seed: int,
+    n: int = 3,
+    n_streams: int = 2,
+    n_steps: int = 12,
+    always_late: bool = False,
+    scale: dict | None = None,
+    ops: Sequence[str] = ("allreduce", "barrier"),
+    delay: int = 0,
 ) -> Simulation:
-    """Ranks that do the same things, which take different times, in multiples of 2 ticks; some regions faster."""
+    """Ranks that do the same things, which take different times, in multiples of 2 ticks; some regions faster. A delay
+    is a region of this name, or a kernel, of one rank alone, after which all of them exchange something."""
     factors = scale or {}
     random = np.random.default_rng(seed)
     ranks = [Rank() for _ in range(n)]
     for _ in range(n_steps):
         what, stream = int(random.integers(6)), int(random.integers(n_streams))
+        op, root = ops[stream % len(ops)], 0
+        if what == 3 and len(ops) > 2:
+            op, root = ops[int(random.integers(len(ops)))], int(random.integers(n))
         for rank in ranks:
             ticks = 2 * int(random.integers(1, 30)) if random.random() < 0.4 else 10
             name = f"work{stream}" if what == 0 else f"kernel{stream}"
@@ -159,9 +225,20 @@ def random_ranks(
                 case 1 | 2:
                     rank.kernel(name, ticks, stream)
                 case 3:
-                    rank.collective(("allreduce", "barrier")[stream % 2])
+                    rank.collective(op, root=root)
                 case 4:
                     rank.wait_event(stream)
                 case _:
                     rank.sync(stream if random.random() < 0.5 else None)
+    if delay:
+        late, is_kernel, op = int(random.integers(n)), bool(random.integers(2)), ops[int(random.integers(len(ops)))]
+        ticks = int(delay * factors.get("delay", 1))
+        if is_kernel:
+            ranks[late].kernel("delay", ticks)
+        else:
+            ranks[late].work("delay", ticks)
+        # of a rooted operation or a message the late rank is the one that is waited for
+        root = (late + 1) % n if op == "reduce" else late
+        for rank in ranks:
+            rank.collective(op, root=root).sync()
     return Simulation(ranks, n_streams, tuple(int(t) for t in random.integers(0, 30, n)), always_late)

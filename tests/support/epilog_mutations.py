@@ -247,7 +247,7 @@ def element(values, at):
 
 
 def check_bounds() -> None:
-    """End the program unless indices out of bounds are told."""
+    """End the program unless indices out of bounds are reported."""
     try:
         element(np.zeros(4, np.uint8), 4)
     except IndexError:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def layouts(types: Iterable[Any]) -> set[str]:
-    """Return the layouts of the arrays among some types of numba, also of those in tuples."""
+def layouts(kinds: Iterable[Any]) -> set[str]:
+    """Return the layouts of the arrays among some kinds of arguments (`kernels.kinds`), also of those in tuples."""
     found = set()
-    for t in types:
-        found |= layouts(t) if hasattr(t, "__iter__") else {getattr(t, "layout", "C")}
+    for kind in kinds:
+        is_array = isinstance(kind, tuple) and len(kind) == 4 and isinstance(kind[1], int)
+        found |= {kind[2]} if is_array else layouts(kind) if isinstance(kind, tuple) else set()
     return found

@@ -5,12 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections import Counter
 from pathlib import Path
 
-import tracecols
+from support import damage
 from support.otf2_mutations import mutate
-from tracecols.errors import TracecolsError
 
 VALUES = (
     0, -1, 1, 2, 7, 20, 1.5, 1e30, -1e30, 9223372036854775807, 18446744073709551615, 10**30, "", "1", "X", "kernel", "cpu_op", None,
@@ -41,8 +39,8 @@ def mutate_values(text: str, chance: random.Random) -> str:
     return json.dumps(trace)
 
 
-class Damage:
-    """A trace whose files are damaged in turn.
+class Damage(damage.Damage):
+    """A trace that is damaged.
 
     Parameters
     ----------
@@ -51,9 +49,7 @@ class Damage:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.anchor = folder
-        self.files = {p: p.read_bytes() for p in sorted(folder.iterdir())}
-        self.seen: Counter[str] = Counter()
+        super().__init__(folder, sorted(folder.iterdir()))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
         """Choose a file and what it is to hold."""
@@ -64,21 +60,3 @@ class Damage:
             text = mutate_values((gzip.decompress(data) if packed else data).decode(), chance).encode()
             return path, gzip.compress(text) if packed else text
         return path, mutate(data, chance)
-
-    def one(self, seed: int, store: Path) -> None:
-        """Damage a file, convert and analyze the trace, and repair it."""
-        path, data = self.damaged(random.Random(seed))
-        path.write_bytes(data)
-        try:
-            tracecols.convert(self.anchor, store, jobs=1, salvage=seed % 2 == 0, force=True)
-            self.seen["read"] += 1
-            tracecols.open(store, jobs=1).analyze()
-            self.seen["analyzed"] += 1
-        except TracecolsError as error:
-            assert "\n  " in str(error), f"seed {seed}: {error} does not say what to do"
-            self.seen["refused"] += 1
-        except BaseException as error:
-            error.add_note(f"seed {seed}, {path}")
-            raise
-        finally:
-            path.write_bytes(self.files[path])

@@ -111,3 +111,18 @@ def same(cube, other):
     for name, of in cube.cells.items():
         assert np.array_equal(of.key, other.cells[name].key), name
         assert np.array_equal(of.value, other.cells[name].value), name
+
+
+def divide(monkeypatch):
+    """Let what depends on the sizes of memory and of traces be divided everywhere, a few rows at a time."""
+    for module, constant, value in (
+        ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
+        ("enhance.mpi.collectives", "BUCKET_ROWS", 5),
+        ("enhance.dataflow.spill", "BUDGET", 0),
+        ("work.memory", "Budget.large", 0),
+        ("work.large", "SMALL", 0),
+        ("work.large", "BLOCK", 5),
+        ("enhance.scan.scan", "BATCH", 97),
+        ("enhance.scan.scan", "WAVE", 97),
+    ):
+        monkeypatch.setattr(f"tracecols.{module}.{constant}", value)

@@ -6,7 +6,7 @@ import random
 import sqlite3
 from pathlib import Path
 
-from support import paraver_mutations
+from support import damage
 from support.otf2_mutations import mutate
 
 VALUES = (
@@ -50,12 +50,11 @@ def change(data: bytes, chance: random.Random) -> bytes:
     return changed
 
 
-class Damage(paraver_mutations.Damage):
+class Damage(damage.Damage):
     """An export that is damaged."""
 
     def __init__(self, anchor: Path) -> None:
-        super().__init__(anchor)
-        self.files = {anchor: anchor.read_bytes()}
+        super().__init__(anchor, (anchor,))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
         """Say what the file is to hold."""

@@ -31,7 +31,7 @@ def rows_by_id(store: Store) -> dict[str, dict[int, int]]:
     result = {}
     for kind, table in TABLE_OF_MAP.items():
         ids = store.definition(table)["id"].to_pylist()
-        # artificial regions have the identifier -1 and are nobody's target; locations of 2**63 and more are negative
+        # artificial regions have the identifier -1 and are the target of nothing; locations of 2**63 and more are negative
         known = {number % (1 << 64): row for row, number in enumerate(ids) if number != -1}
         result[kind] = known | dict.fromkeys(NULLS, -1)
     return result
@@ -391,7 +391,7 @@ def check_processes(
 
 
 def check_regions(store: Store, library: Library, text: dict[int, str]) -> None:
-    """Compare regions; behind those of the archive may stand artificial ones."""
+    """Compare regions; artificial ones may follow those of the archive."""
     d = library.definitions["Region"]
     found = {name: values[: len(d)] for name, values in table(store, "regions").items()}
     assert found["id"] == [x["self"] for x in d]

@@ -1,6 +1,6 @@
 """Read and write OTF2 archives with the format's own library, through the low-level interface of the `otf2` package.
 
-The oracle of the OTF2 tests. Import it behind `pytest.importorskip("otf2")`.
+The oracle of the OTF2 tests. Import it after `pytest.importorskip("otf2")`.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Damage:
 
 
 def tighten() -> None:
-    """Let buffers be as small as can be, so that an index that leaves its array is told by checks of bounds."""
+    """Let buffers be as small as can be, so that checks of bounds find an index that leaves its array."""
     archive.ROWS = 128
     archive.Chunks = lambda path, size, _, *more: Chunks(path, size, None, *more)  # type: ignore[misc,assignment]
     try:

@@ -179,7 +179,7 @@ class Location(Recorder):
         """Append an event by the name and the fields of its record type; `attributes` are (attribute, type, value).
 
         `Metric` takes `values`, a list of (type, value); `ProgramBegin` takes `arguments`, a list of strings;
-        `tail` are bytes behind the fields, as a later format might append them.
+        `tail` are bytes after the fields, as a later format might append them.
         """
         head = self.attribute_list(attributes) if attributes else b""
         if name == "Metric":

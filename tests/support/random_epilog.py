@@ -128,10 +128,11 @@ class Team:
     done: int = 0
 
 
-class RandomEpilog:
-    """Run a program.
+@dataclass(frozen=True)
+class Contents:
+    """What a random program does, and what of it is recorded.
 
-    Parameters
+    Attributes
     ----------
     n_processes, n_threads : int
         Every process has as many threads.
@@ -162,40 +163,39 @@ class RandomEpilog:
         Add Cartesian topologies, one in the form of old versions.
     """
 
-    def __init__(
-        self,
-        seed: int,
-        n_processes: int = 4,
-        n_threads: int = 1,
-        n_rounds: int = 30,
-        n_metrics: int = 0,
-        tick: float | None = None,
-        *,
-        big_endian: bool = False,
-        rma: bool = False,
-        mergeable: bool = False,
-        overlapping_locks: bool = False,
-        pseudo_regions: bool = False,
-        violations: bool = False,
-        spelling: str | None = None,
-        topologies: bool = True,
-    ) -> None:
+    n_processes: int = 4
+    n_threads: int = 1
+    n_rounds: int = 30
+    n_metrics: int = 0
+    tick: float | None = None
+    big_endian: bool = False
+    rma: bool = False
+    mergeable: bool = False
+    overlapping_locks: bool = False
+    pseudo_regions: bool = False
+    violations: bool = False
+    spelling: str | None = None
+    topologies: bool = True
+
+
+class RandomEpilog:
+    """Run a program."""
+
+    def __init__(self, seed: int, contents: Contents) -> None:
         self.rng = rng = random.Random(seed)
-        self.n_processes, self.n_threads, self.n_rounds = n_processes, n_threads, n_rounds
-        self.tick, self.rma, self.mergeable = tick, rma, mergeable
-        self.overlapping_locks, self.pseudo_regions, self.violations = overlapping_locks, pseudo_regions, violations
+        self.given = c = contents
         # Fortran compilers spell MPI_Send mpi_send_ or MPI_SEND; EXPERT knows them without the underscore.
         # What ends transfers when files are merged knows the names of C only.
-        drawn = "c" if rng.random() < 0.8 or rma else rng.choice(("lower", "upper"))
-        self.spelling = spelling or drawn
+        drawn = "c" if rng.random() < 0.8 or c.rma else rng.choice(("lower", "upper"))
+        self.spelling = c.spelling or drawn
         self.sim = Simulation()
-        self.recording = r = Recording(big_endian)
+        self.recording = r = Recording(c.big_endian)
         self.numbers: dict[str, int] = {}
         self.stack: dict[int, list[Event]] = defaultdict(list)
         self.counters: dict[int, list[int]] = {}
         self.recorded: list[Event] = []
         self.wrote: list[int] = []
-        self._define(n_metrics, topologies)
+        self._define()
         self.has_main = rng.random() < 0.85
 
         self.pending: dict[tuple[int, int, int, int], int] = defaultdict(int)
@@ -210,8 +210,8 @@ class RandomEpilog:
         self.group_ids: dict[tuple[int, ...], int] = {}
         self.plan()
         self.origin = 0.0
-        first = rng.randrange(n_processes + 1)
-        for p in range(n_processes):
+        first = rng.randrange(c.n_processes + 1)
+        for p in range(c.n_processes):
             self.sim.at(0.0 if p == first else self.short(), self.main(p))
         self.sim.run()
         self._finish()
@@ -220,13 +220,13 @@ class RandomEpilog:
 
     # -- definitions -----------------------------------------------------------------------------------------------
 
-    def _define(self, n_metrics: int, topologies: bool) -> None:
-        r, rng = self.recording, self.rng
-        r.machines[0] = "random machine", self.n_processes
-        for p in range(self.n_processes):
-            r.nodes[p] = Node(p, 0, self.n_threads, f"node{p}", 1e9)
+    def _define(self) -> None:
+        r, rng, n_metrics = self.recording, self.rng, self.given.n_metrics
+        r.machines[0] = "random machine", self.given.n_processes
+        for p in range(self.given.n_processes):
+            r.nodes[p] = Node(p, 0, self.given.n_threads, f"node{p}", 1e9)
             r.processes[p] = f"p{p}"
-            for t in range(self.n_threads):
+            for t in range(self.given.n_threads):
                 r.threads[p, t] = f"t{t}"
                 lid = len(r.locations)
                 r.locations[lid] = Location(lid, 0, p, p, t)
@@ -235,9 +235,14 @@ class RandomEpilog:
         self.define("main", type_=1)
         for i in range(N_FUNCTIONS):
             self.define(f"func{i}", begin=10 * i + 1, end=10 * i + 9)
-        for name in (*POINT_TO_POINT.split(), *COLLECTIVE, *OTHER.split(), *(ONE_SIDED.split() if self.rma else ())):
+        for name in (
+            *POINT_TO_POINT.split(),
+            *COLLECTIVE,
+            *OTHER.split(),
+            *(ONE_SIDED.split() if self.given.rma else ()),
+        ):
             self.define(self.spell(f"MPI_{name}"), "MPI")
-        if self.n_threads > 1:
+        if self.given.n_threads > 1:
             for i, name in enumerate(CONSTRUCTS):
                 text = f"!$omp {name} @random.c:{100 + i}" if rng.random() < 0.8 else f"!$omp {name}"
                 self.define(text, "OMP", 100 + i, 100 + i, region_type(f"!$omp {name}"), f"!$omp {name}")
@@ -249,18 +254,18 @@ class RandomEpilog:
             callee = 1 + rng.randrange(N_FUNCTIONS)
             r.call_sites[i] = CallSite("random.c", 100 + i // 2, callee, rng.randrange(N_FUNCTIONS + 1))
         r.metrics.extend(Metric(f"M{i}", f"metric {i}", 0, 0, 0) for i in range(n_metrics))
-        everyone = list(range(self.n_processes))
-        if self.n_processes > 1 or rng.random() < 0.5:
+        everyone = list(range(self.given.n_processes))
+        if self.given.n_processes > 1 or rng.random() < 0.5:
             r.comms[0] = everyone
             # merging says so of the communicator of all
             r.group_comms.add(0)
-            if self.n_processes > 1 and rng.random() < 0.6:
+            if self.given.n_processes > 1 and rng.random() < 0.6:
                 r.comms.update({1 + p: [p] for p in everyone})
-            if self.n_processes > 1:
+            if self.given.n_processes > 1:
                 for _ in range(rng.randint(0, 3)):
-                    r.comms[len(r.comms)] = sorted(rng.sample(everyone, rng.randint(1, self.n_processes)))
-        if topologies:
-            n, t = self.n_processes, self.n_threads
+                    r.comms[len(r.comms)] = sorted(rng.sample(everyone, rng.randint(1, self.given.n_processes)))
+        if self.given.topologies:
+            n, t = self.given.n_processes, self.given.n_threads
             r.topologies[0] = Topology(
                 -1,
                 [t, n],
@@ -297,16 +302,16 @@ class RandomEpilog:
 
     def master(self, p: int) -> int:
         """Location of the first thread of a process."""
-        return p * self.n_threads
+        return p * self.given.n_threads
 
     def record(self, at: int, kind: str, wrote: int | None = None, /, **fields: int) -> Event:
         """Record an event now; `wrote` is the location that recorded it if that is another one."""
-        if self.mergeable and not self.recorded:
+        if self.given.mergeable and not self.recorded:
             # merging lets time begin with the first event
             self.origin = self.sim.now
         time = self.sim.now - self.origin
-        if self.tick is not None:
-            time = math.floor(time / self.tick + 1e-9) * self.tick
+        if self.given.tick is not None:
+            time = math.floor(time / self.given.tick + 1e-9) * self.given.tick
         code = CODE[kind]
         metrics: tuple[int, ...] = ()
         if code in ENTER_CODES or code in EXIT_CODES:
@@ -315,7 +320,7 @@ class RandomEpilog:
             metrics = tuple(mine)
         e = Event(0, code, at, time, fields, metrics)
         self.recorded.append(e)
-        self.wrote.append((at if wrote is None else wrote) // self.n_threads)
+        self.wrote.append((at if wrote is None else wrote) // self.given.n_threads)
         if code in ENTER_CODES:
             self.stack[at].append(e)
         elif code in EXIT_CODES:
@@ -360,7 +365,7 @@ class RandomEpilog:
         if depth < 3 and self.maybe(0.4):
             yield from self.function(at, depth + 1)
             yield self.pause()
-        if self.pseudo_regions and self.maybe(0.2):
+        if self.given.pseudo_regions and self.maybe(0.2):
             enter, leave = rng.choice((("LOG_OFF", "LOG_ON"), ("ENTER_TRACING", "EXIT_TRACING")))
             self.record(at, enter)
             yield self.short()
@@ -511,7 +516,7 @@ class RandomEpilog:
             yield from self.function(at)
         is_rooted = kind in ("from root", "to root")
         others = [n for n, k in COLLECTIVE.items() if (k in ("from root", "to root")) == is_rooted]
-        self.enter(at, f"MPI_{self.rng.choice(others) if self.violations and self.maybe(0.05) else name}")
+        self.enter(at, f"MPI_{self.rng.choice(others) if self.given.violations and self.maybe(0.05) else name}")
         yield self.pause()
         # who needs whom: with a root some may leave early
         needed: Callable[[set[int]], bool] | None = None
@@ -521,7 +526,7 @@ class RandomEpilog:
             needed = lambda entered: True  # noqa: E731
         elif kind == "prefix" and self.maybe(0.5):
             needed = lambda entered: all(m in entered for m in members if m <= p)  # noqa: E731
-        if self.violations and self.maybe(0.2):
+        if self.given.violations and self.maybe(0.2):
             needed = lambda entered: True  # noqa: E731
         yield from self.meet(key, p, members, needed)
         yield self.pause()
@@ -536,11 +541,11 @@ class RandomEpilog:
         master = self.master(p)
         region = "!$omp parallel" if team.ends.startswith("1") else "!$omp parallel @random.c:200"
         self.record(master, "OMP_FORK")
-        for t in range(1, self.n_threads):
+        for t in range(1, self.given.n_threads):
             self.sim.at(self.sim.now + self.pause(), self.thread(team, t, region))
         yield self.pause()
         yield from self.thread(team, 0, region)
-        yield from self.sim.wait(("join", p), lambda: team.done == self.n_threads)
+        yield from self.sim.wait(("join", p), lambda: team.done == self.given.n_threads)
         yield self.pause()
         self.record(master, "OMP_JOIN")
 
@@ -565,8 +570,8 @@ class RandomEpilog:
         meeting, name = team.meetings[key], (id(team), key)
         meeting.entered.add(t)
         self.sim.wake(name)
-        if not self.violations or self.maybe(0.8):
-            yield from self.sim.wait(name, lambda: len(meeting.entered) == self.n_threads)
+        if not self.given.violations or self.maybe(0.8):
+            yield from self.sim.wait(name, lambda: len(meeting.entered) == self.given.n_threads)
         yield self.pause()
         self.exit(at, "OMP_COLLEXIT")
 
@@ -584,7 +589,7 @@ class RandomEpilog:
                 self.enter(at, "!$omp section")
                 yield self.long()
                 self.exit(at)
-            elif construct == "single" and t == choice % self.n_threads:
+            elif construct == "single" and t == choice % self.given.n_threads:
                 self.enter(at, "!$omp single sblock")
                 yield self.long()
                 self.exit(at)
@@ -600,7 +605,7 @@ class RandomEpilog:
             yield self.short()
             if self.maybe(0.5):
                 yield from self.function(at, 1)
-            if waits and self.n_processes > 1:
+            if waits and self.given.n_processes > 1:
                 # all processes have the same plan if they have this
                 yield from self.collective(team.process, ("master", choice), "Allreduce", 0, 0)
             self.exit(at)
@@ -656,7 +661,7 @@ class RandomEpilog:
     def unlock(self, at: int, p: int, lock: int) -> Script:
         """Release a lock; the record is written after the call, when another thread may have the lock already."""
         yield self.pause()
-        if self.overlapping_locks and self.maybe(0.3):
+        if self.given.overlapping_locks and self.maybe(0.3):
             self.held.remove((p, lock))
             self.sim.wake(("lock", p, lock))
             yield self.short()
@@ -857,14 +862,14 @@ class RandomEpilog:
         """Decide on the rounds."""
         rng, r = self.rng, self.recording
         kinds = ["function", "calls"]
-        if self.n_processes > 1:
+        if self.given.n_processes > 1:
             kinds += ["messages", "messages", "collectives", "collectives", "shift"]
-            kinds += ["one-sided"] * 2 * self.rma
+            kinds += ["one-sided"] * 2 * self.given.rma
         elif r.comms:
             kinds += ["collectives"]
-        if self.n_threads > 1:
+        if self.given.n_threads > 1:
             kinds += ["parallel", "parallel", "parallel"]
-        for number in range(self.n_rounds):
+        for number in range(self.given.n_rounds):
             kind = rng.choice(kinds)
             what: object = None
             if kind == "messages":
@@ -873,7 +878,7 @@ class RandomEpilog:
                 drawn = [rng.choice((0, *r.comms)) for _ in range(rng.randint(1, 4))]
                 what = [(rng.choice([*COLLECTIVE]), comm, rng.choice(r.comms[comm])) for comm in drawn]
             elif kind == "shift":
-                what = rng.randint(1, self.n_processes - 1), rng.choice([*r.comms])
+                what = rng.randint(1, self.given.n_processes - 1), rng.choice([*r.comms])
             elif kind == "parallel":
                 what = self.plan_parallel(number)
             elif kind == "one-sided":
@@ -884,7 +889,7 @@ class RandomEpilog:
         """Draw the messages of a round: who, how, and which are received late."""
         rng, comms = self.rng, self.recording.comms
         messages = []
-        for _ in range(rng.randint(1, 2 * self.n_processes)):
+        for _ in range(rng.randint(1, 2 * self.given.n_processes)):
             comm = rng.choice([c for c, members in comms.items() if len(members) > 1 or self.maybe(0.3)] or [0])
             src = rng.choice(comms[comm])
             dst = rng.choice([m for m in comms[comm] if m != src] or [src])
@@ -905,7 +910,10 @@ class RandomEpilog:
         )  # fmt: skip
 
         def draw(communicates: bool) -> tuple[list[tuple[str, int]], str]:
-            plan = [(rng.choice(constructs), rng.getrandbits(max(4, self.n_threads))) for _ in range(rng.randint(0, 5))]
+            plan = [
+                (rng.choice(constructs), rng.getrandbits(max(4, self.given.n_threads)))
+                for _ in range(rng.randint(0, 5))
+            ]
             # a number of its own for what masters do together
             plan = [
                 (c, (x & 1) | 2 * communicates | 4 * (100 * number + i) if c == "master" else x)
@@ -915,8 +923,8 @@ class RandomEpilog:
 
         if self.maybe(0.4):
             plan, ends = draw(True)
-            return {p: Team(p, plan, ends) for p in range(self.n_processes)}
-        return {p: Team(p, *draw(False)) for p in range(self.n_processes) if self.maybe(0.8)}
+            return {p: Team(p, plan, ends) for p in range(self.given.n_processes)}
+        return {p: Team(p, *draw(False)) for p in range(self.given.n_processes) if self.maybe(0.8)}
 
     def plan_one_sided(self) -> tuple[int, str, list[dict[int, list[int]]]]:
         """Draw a window and who accesses whom in its epochs."""
@@ -940,13 +948,13 @@ class RandomEpilog:
     def main(self, p: int) -> Script:
         """Run the program as one process."""
         at = self.master(p)
-        everyone = list(range(self.n_processes))
+        everyone = list(range(self.given.n_processes))
         if self.has_main:
             self.enter(at, "main")
             yield self.pause()
-        if self.n_processes > 1:
+        if self.given.n_processes > 1:
             yield from self.call(at, "MPI_Init")
-        if self.n_threads > 1 and self.maybe(0.5):
+        if self.given.n_threads > 1 and self.maybe(0.5):
             yield from self.call(at, "omp_init_lock")
         for number, (kind, what) in enumerate(self.rounds):
             if self.maybe(0.4):
@@ -970,7 +978,7 @@ class RandomEpilog:
                     yield from self.parallel(p, what[p])  # type: ignore[index]
             elif kind == "one-sided":
                 yield from self.one_sided(p, number, *what)  # type: ignore[misc]
-        if self.n_processes > 1:
+        if self.given.n_processes > 1:
             self.enter(at, "MPI_Finalize")
             yield from self.meet("finalize", p, everyone)
             yield self.pause()
@@ -986,18 +994,18 @@ class RandomEpilog:
         r = self.recording
         for i, e in enumerate(self.recorded):
             e.pos = i + 1
-            if self.mergeable and i:
+            if self.given.mergeable and i:
                 before = self.recorded[i - 1].time
                 e.time = max(e.time, before)
                 if e.time == before and self.wrote[i] < self.wrote[i - 1]:
-                    e.time = math.nextafter(before, math.inf) if self.tick is None else before + self.tick
+                    e.time = math.nextafter(before, math.inf) if self.given.tick is None else before + self.given.tick
         r.events = self.recorded
         groups = {number: members for members, number in self.group_ids.items()}
         final: dict[int, int] = {}
         # in the order merging meets them
-        for p in range(self.n_processes):
+        for p in range(self.given.n_processes):
             for e in r.events:
-                if e.name == "MPI_WINEXIT" and e.location // self.n_threads == p:
+                if e.name == "MPI_WINEXIT" and e.location // self.given.n_threads == p:
                     drawn = e.fields["comm"]
                     if drawn not in final:
                         final[drawn] = len(r.comms)
@@ -1008,7 +1016,7 @@ class RandomEpilog:
 
 def random_recording(seed: int, *sizes: int, **options: Any) -> Recording:
     """Return what a random program recorded, merged; the same seed, sizes and options give the same recording."""
-    return RandomEpilog(seed, *sizes, **options).recording
+    return RandomEpilog(seed, Contents(*sizes, **options)).recording
 
 
 def with_late_events(recording: Recording, seed: int, share: float = 0.1) -> Recording:

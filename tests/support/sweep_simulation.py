@@ -1,5 +1,5 @@
 """A pipelined sweep over a grid of processes as a discrete-event simulation, plain and slow: what each process does and
-waits for.
+waits for. In three dimensions messages along the third one follow those of the second.
 
 The program is routine sweep() of SWEEP3D as the 2004 paper on virtual topologies prints it (section 4.1): for every
 sweep and block receive from the horizontal neighbour upstream, then from the vertical one, compute, send to the
@@ -13,9 +13,13 @@ import heapq
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 
 CORNERS = {"nw": (1, 1), "ne": (-1, 1), "sw": (1, -1), "se": (-1, -1)}
 """Which way the wave runs: along the first and the second dimension."""
+
+SPACE = {f"{corner}{side}": (*way, depth) for side, depth in (("f", 1), ("b", -1)) for corner, way in CORNERS.items()}
+"""The same in three dimensions."""
 
 LATENCY, OVERHEAD, TAG = 3, 2, 100
 
@@ -37,30 +41,35 @@ class Process:
 
 
 def simulate(
-    width: int, height: int, sweeps: list[tuple[str, int]], work: Callable[[], int]
-) -> tuple[list[Process], dict[tuple[int, int], int]]:
-    """Run sweeps, given by corner and number of blocks, over a grid.
+    sizes: tuple[int, ...], sweeps: list[tuple[str, int]], work: Callable[[], int]
+) -> tuple[list[Process], dict[tuple[int, ...], int]]:
+    """Run sweeps, given by corner and number of blocks, over a grid of two or three dimensions; ranks run fastest along
+    the first.
 
     Returns
     -------
     list of Process
         By rank.
-    dict of (int, int) to int
+    dict of tuple of int to int
         Rank by position.
     """
-    rank_at = {(x, y): y * width + x for y in range(height) for x in range(width)}
+    rank_at = {tuple(reversed(at)): rank for rank, at in enumerate(product(*map(range, reversed(sizes))))}
     processes = [Process() for _ in rank_at]
     mail: dict[tuple[int, int], deque[tuple[int, int]]] = defaultdict(deque)  # when sends began and messages arrive
     sleeping: dict[tuple[int, int], int] = {}
 
-    def program(rank: int, x: int, y: int) -> Iterator[tuple[str, int]]:
+    def neighbours(at: tuple[int, ...], way: tuple[int, ...]) -> list[int | None]:
+        """Return the rank that is one step further along each dimension, None where there is none."""
+        return [rank_at.get((*at[:d], at[d] + step, *at[d + 1 :])) for d, step in enumerate(way)]
+
+    def program(rank: int, at: tuple[int, ...]) -> Iterator[tuple[str, int]]:
         """Yield ("until", time), or ("from", sender) to wait for a message; what is sent back is the time then."""
         me, now = processes[rank], 10
         for number, (corner, blocks) in enumerate(sweeps):
-            dx, dy = CORNERS[corner]
+            way = (CORNERS | SPACE)[corner]
+            upstream, downstream = neighbours(at, tuple(-step for step in way)), neighbours(at, way)
             for block in range(blocks):
-                for ax, ay in ((dx, 0), (0, dy)):
-                    source = rank_at.get((x - ax, y - ay))
+                for source in upstream:
                     if source is None:
                         continue
                     yield "from", source
@@ -72,8 +81,7 @@ def simulate(
                     yield "until", now
                 now += work()
                 yield "until", now
-                for ax, ay in ((dx, 0), (0, dy)):
-                    target = rank_at.get((x + ax, y + ay))
+                for target in downstream:
                     if target is None:
                         continue
                     me.calls.append(("MPI_Send", now, now + 1, now + OVERHEAD, target, TAG))
@@ -83,7 +91,7 @@ def simulate(
                     now += OVERHEAD + 1
                     yield "until", now
 
-    programs = {rank: program(rank, x, y) for (x, y), rank in rank_at.items()}
+    programs = {rank: program(rank, at) for at, rank in rank_at.items()}
     agenda = [(0, rank) for rank in programs]
     while agenda:
         time, rank = heapq.heappop(agenda)
@@ -105,7 +113,7 @@ def refill_truth(processes: list[Process]) -> dict[str, list[int]]:
     The sweep before is the last one that brought the process anything at all: the paper looks at received messages
     only.
     """
-    truth = {corner: [0] * len(processes) for corner in CORNERS}
+    truth = {corner: [0] * len(processes) for corner in CORNERS | SPACE}
     for rank, process in enumerate(processes):
         last, current, counts = "", -1, False
         for corner, number, block, wait in process.waits:
@@ -114,3 +122,23 @@ def refill_truth(processes: list[Process]) -> dict[str, list[int]]:
             if counts and block == 0:
                 truth[corner][rank] += wait
     return truth
+
+
+def record(archive, processes):
+    """Write what processes have done."""
+    mpi = archive.mpi(len(processes))
+    for location, process in zip(mpi.ranks, processes, strict=True):
+        location.enter(1, "sweep")
+        end = 2
+        for name, begin, event, end, peer, tag in process.calls:
+            location.enter(begin, name)
+            (location.send if name == "MPI_Send" else location.receive)(event, peer, mpi.world, tag, 8)
+            location.leave(end, name)
+        location.leave(end + 1, "sweep")
+    return mpi
+
+
+def grid_of(sizes, rank_at):
+    """Describe the grid by hand."""
+    place = {rank: at for at, rank in rank_at.items()}
+    return {"name": "grid", "sizes": list(sizes), "coordinates": [list(place[r]) for r in range(len(place))]}

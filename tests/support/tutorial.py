@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 import tempfile
 from pathlib import Path
 
@@ -78,10 +77,9 @@ def _told(output):
 def photograph(folder):
     """Take a picture of the report that the notebook has written; PNG bytes, or None without a browser."""
     import pytest
-    from PIL import Image
 
     import tracecols
-    from support.browser import Report, chromium, link
+    from support.browser import Report, chromium, link, small
 
     cube = tracecols.SeverityCube.load(folder / "hybrid" / "hybrid.severity")
     at = cube.call_paths.path.index("hybrid/main/h_latereceiver/MPI_Ssend")
@@ -89,13 +87,10 @@ def photograph(folder):
         with chromium() as browser:
             fragment = link(cube, [("omp_idle_threads", False)], [(at, False)])
             report = Report(browser, folder / "hybrid" / "hybrid.html", fragment, width=1180, height=560)
-            full = Image.open(io.BytesIO(report.page.screenshot()))
+            return small(report.page.screenshot())
     except pytest.skip.Exception as reason:
         print(f"the picture of the viewer stays as it is: {reason}")
         return None
-    small = io.BytesIO()
-    full.convert("RGB").quantize(200, method=Image.Quantize.MAXCOVERAGE).save(small, "png", optimize=True)
-    return small.getvalue()
 
 
 def main():

@@ -44,6 +44,12 @@ def hybrid(stores):
     return tracecols.open(stores["hybrid_2x3"], jobs=1)
 
 
+@pytest.fixture(scope="module")
+def gloo(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("gloo")
+    return tracecols.open(tracecols.convert(data / "kineto_gloo_3", folder / "gloo.trace", jobs=1), jobs=1)
+
+
 def rows(frame):
     """The rows of an answer as plain tuples."""
     return [tuple(None if pd.isna(v) else v for v in row) for row in frame.itertuples(index=False)]
@@ -69,8 +75,18 @@ QUESTIONS = {
     "late_senders": lambda t: t.late_senders(),
     "late_senders by thread": lambda t: t.late_senders(by="thread"),
     "late_senders by path": lambda t: t.late_senders(by="path"),
+    "waits_by_cause": lambda t: t.waits_by_cause(),
+    "waits_by_cause of a rank": lambda t: t.waits_by_cause(rank=0, thread=0),
     "top_instances": lambda t: t.top_instances("mpi_latesender" if len(t.messages) else "omp_ibarrier_wait", 5),
+    "recording_costs": lambda t: t.recording_costs(),
+    "training_steps": lambda t: t.training_steps(),
+    "stragglers": lambda t: t.stragglers(),
+    "stragglers by step": lambda t: t.stragglers(by="step"),
+    "kernel_profile": lambda t: t.kernel_profile(),
+    "kernel_profile by rank": lambda t: t.kernel_profile(by="rank"),
 }
+OF_DEVICES = ("training_steps", "stragglers", "kernel_profile")
+"""Questions that have no answer without devices."""
 
 
 def question(name):
@@ -82,7 +98,12 @@ def question(name):
 
 
 def test_answers__are_declared_drawn_and_asked_here():
-    assert {question(name) for name in QUESTIONS} == set(ANSWERS) == set(PICTURES)
+    bound = {
+        name
+        for name, of in vars(tracecols.Trace).items()
+        if getattr(of, "__module__", "").startswith("tracecols.verbs")
+    }
+    assert {question(name) for name in QUESTIONS} == set(ANSWERS) == set(PICTURES) == bound
     for name, picture in PICTURES.items():
         assert picture.needs <= set(ANSWERS[name].names)
 
@@ -110,18 +131,18 @@ def test_answers__are_the_same_for_any_partitioning_and_number_of_threads(trace,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_answers__are_drawn(name, hybrid):
+def test_answers__are_drawn(name, hybrid, gloo):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
-    found = QUESTIONS[name](hybrid)
+    found = QUESTIONS[name](gloo if question(name) in OF_DEVICES else hybrid)
     ax = found.plot()
     assert ax.has_data()
     assert ax.get_xlabel()
-    assert ax.get_ylabel() or question(name) in ("flat_profile", "load_imbalance")
+    assert ax.get_ylabel()
     figure, own = plt.subplots()
     # rows that are chosen are an answer as well; where nothing is, nothing is drawn
     assert found.head(2).plot(ax=own) is own
-    if question(name) not in ("comm_matrix", "late_senders", "comm_over_time", "time_profile"):
+    if question(name) not in ("comm_matrix", "late_senders", "waits_by_cause", "comm_over_time", "time_profile"):
         found.head(0).plot(ax=plt.figure().add_subplot())
     figure.canvas.draw()
     plt.close("all")
@@ -161,15 +182,19 @@ def test_plot__without_matplotlib_says_what_to_install(hybrid, monkeypatch):
         (lambda t: t.flat_profile(by=3), "there are region, path, paradigm"),
         (lambda t: t.load_imbalance(over="node"), "there are rank, thread"),
         (lambda t: t.time_profile(by="regions"), "did you mean region"),
-        (lambda t: t.time_profile(0), "0 is no number of intervals"),
-        (lambda t: t.comm_over_time("10"), "'10' is no number of intervals"),
-        (lambda t: t.message_histogram([3, 2]), "no bins of lengths"),
+        (lambda t: t.time_profile(0), "0 is not a number of intervals"),
+        (lambda t: t.comm_over_time("10"), "'10' is not a number of intervals"),
+        (lambda t: t.message_histogram([3, 2]), "not bins of lengths"),
         (lambda t: t.message_histogram([0, 100]), "6 messages are shorter than 0 or not shorter than 100 bytes"),
         (lambda t: t.iterations("h_regio"), "did you mean h_region"),
         (lambda t: t.iterations(3), "a region is given by its name"),
         (lambda t: t.top_instances("Late Sendr"), "did you mean mpi_latesender"),
-        (lambda t: t.top_instances("mpi_latesender", 0), "0 is no number of instances"),
+        (lambda t: t.top_instances("mpi_latesender", 0), "0 is not a number of instances"),
         (lambda t: t.top_instances("time"), "computed from call paths"),
+        (lambda t: t.training_steps("h_regio"), "did you mean h_region"),
+        (lambda t: t.training_steps(3), "steps are given by the name of a region"),
+        (lambda t: t.stragglers(by="ranks"), "did you mean rank"),
+        (lambda t: t.kernel_profile(by="name"), "there are region, rank"),
     ],
 )
 def test_questions__say_what_is_wrong(ask, words, hybrid):
@@ -462,6 +487,50 @@ def test_late_senders__equal_a_loop_over_the_waits(trace):
     }
     assert trace.late_senders(by="path").seconds.sum() == pytest.approx(found.seconds.sum())
     assert found.seconds.is_monotonic_decreasing
+
+
+WAITED_FOR = {
+    "all": ({}, lambda w: w["rank"] >= 0),
+    "a rank": ({"rank": 1}, lambda w: w.cause_rank == 1),
+    "a thread": ({"thread": 2}, lambda w: w.cause_thread == 2),
+    "a region": ({"cause": "MPI_Bcast"}, lambda w: w.cause_path.str.endswith("/MPI_Bcast").fillna(False)),
+    "a pattern of paths": ({"cause": "*MPI_*"}, lambda w: w.cause_path.str.contains("/MPI_").fillna(False)),
+    "a property": ({"property": "mpi_latesender"}, lambda w: w.property == "mpi_latesender"),
+    "properties below one": ({"property": "MPI"}, lambda w: w.property.str.startswith("mpi_")),
+}
+
+
+@pytest.mark.parametrize("name", WAITED_FOR)
+def test_waits_by_cause__equal_a_loop_over_the_waits(name, hybrid):
+    asked, is_chosen = WAITED_FOR[name]
+    waits = hybrid.waits.astype(dict.fromkeys(("property", "path", "cause_path"), object))
+    expected = defaultdict(list)
+    for w in waits[is_chosen(waits).astype(bool)].fillna({"cause_path": ""}).itertuples():
+        key = w.property, w.rank, w.thread, w.path, w.cause_rank, w.cause_thread, w.cause_path
+        expected[key].append((w.begin_time - w.end_time, w.begin_time))
+    resolution = hybrid.manifest["clock"]["resolution"]
+    assert expected
+    found = hybrid.waits_by_cause(**asked)
+    assert found.seconds.is_monotonic_decreasing
+    found = found.astype(dict.fromkeys(("property", "path", "cause_path"), object)).fillna({"cause_path": ""})
+    for *key, n, seconds, longest, begin in found.itertuples(index=False):
+        instances = sorted(expected.pop(tuple(key)))
+        assert (n, seconds, longest) == (
+            len(instances), -sum(ticks for ticks, _ in instances) / resolution, -instances[0][0] / resolution,
+        )  # fmt: skip
+        assert begin == hybrid.seconds(instances[0][1])
+    assert not expected
+
+
+def test_waits_by_cause__of_what_is_not_there(hybrid):
+    for asked, words in (
+        ({"cause": "MPI_Ssendd"}, "no call path matches 'MPI_Ssendd'"),
+        ({"property": "comp"}, "property 'comp' is no wait state that says who causes it"),
+        ({"property": "nothing"}, "nothing"),
+    ):
+        with pytest.raises(AnalysisError, match=words):
+            hybrid.waits_by_cause(**asked)
+    assert hybrid.waits_by_cause(rank=99).empty
 
 
 def test_top_instances__are_the_first_matches_with_their_causes(hybrid):

@@ -1,4 +1,4 @@
-"""Worker processes make what threads make, bit by bit; workers and clients may die; what cannot work is told."""
+"""Worker processes make what threads make, bit by bit; workers and clients may die; what cannot work is reported."""
 
 from __future__ import annotations
 
@@ -385,10 +385,10 @@ def asked(trace, *words):
     ("content", "message"),
     [
         (None, "error: no such file"),
-        ("", "x.json is no file of a scheduler: it is not JSON\n  'dask scheduler --scheduler-file"),
-        ('{"id": "x"}', "x.json is no file of a scheduler: it tells no address"),
-        ('{"address": "nonsense"}', "nonsense is no address of a scheduler: missing port number"),
-        ('{"address": "ucx://x:1"}', "ucx://x:1 is no address of a scheduler: ucx:// is not spoken by tracecols"),
+        ("", "x.json is not a file of a scheduler: it is not JSON\n  'dask scheduler --scheduler-file"),
+        ('{"id": "x"}', "x.json is not a file of a scheduler: it names no address"),
+        ('{"address": "nonsense"}', "nonsense is not an address of a scheduler: missing port number"),
+        ('{"address": "ucx://x:1"}', "ucx://x:1 is not an address of a scheduler: ucx:// is not spoken by tracecols"),
     ],
     ids=["missing", "empty", "no address", "bad address", "unknown protocol"],
 )

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from tracecols.enhance.dataflow.partitions import divide
 from tracecols.enhance.scan.gaps import LEAST_EVENTS, WINDOW_EVENTS, window_events
 from tracecols.errors import AnalysisError
 from tracecols.given.memory import LEAST, as_memory
+from tracecols.schema import EventKind
 from tracecols.work import memory
 from tracecols.work.executors import Threads
 from tracecols.work.memory import Budget
@@ -41,9 +44,9 @@ def test_sizes__in_bytes(given, n):
 
 @pytest.mark.parametrize("given", ["4Gb", "4", "-1GB", "lots", "nanGB", 3.5, True, 0, "399MB", b"4GB"])
 def test_sizes__that_are_none_or_too_small(given, small):
-    with pytest.raises(ValueError, match=r"no amount of memory|too little memory"):
+    with pytest.raises(ValueError, match=r"not an amount of memory|too little memory"):
         as_memory(given)
-    with pytest.raises(AnalysisError, match=r"no amount of memory|too little memory"):
+    with pytest.raises(AnalysisError, match=r"not an amount of memory|too little memory"):
         small.analyze(memory=given)
     if isinstance(given, str):
         found = CliRunner().invoke(group, ["analyze", str(small.path), "--memory", given])
@@ -155,11 +158,67 @@ def test_spill__writes_what_exceeds_the_budget_where_it_is_told(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_turns__are_taken_as_far_as_the_memory_suffices():
+    turns, running, most = memory.Turns(10), [], []
+
+    def run(size):
+        with turns.take(size):
+            running.append(size)
+            most.append(sum(running))
+            time.sleep(0.002)
+            running.remove(size)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, [4, 5, 3, 30, 2, 7, 11, 1, 9, 10, 5, 5]))
+    # what needs more than there is runs alone
+    assert max(n for n in most if n not in (30, 11)) <= 10 and {30, 11} <= set(most)
+    with memory.Turns().take(1 << 60), pytest.raises(KeyError), turns.take(30):
+        raise KeyError
+    with turns.take(30):
+        pass
+
+
+@pytest.mark.skipif(memory._trim() is None, reason="the C library gives back what is free by itself")
+def test_within__gives_back_what_is_free():
+    """Blocks of the heap that are freed between others stay in the memory of the process."""
+    blocks = [np.ones(4 << 10) for _ in range(8_000)]
+    held = memory.resident()
+    del blocks[::2]
+    assert memory.resident() > held - (64 << 20)
+    with memory.within(held // 2):
+        until = time.monotonic() + 20
+        while memory.resident() > held - (64 << 20):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    assert len(blocks) == 4_000
+    # nobody limits it
+    with memory.within(None):
+        pass
+
+
 def test_memory__changes_nothing(small):
     wanted, found = small.analyze(), small.analyze(memory="400MB")
     assert found.facts == wanted.facts
     for p, cells in wanted.cells.items():
         assert np.array_equal(found.cells[p].value, cells.value), p
+
+
+def test_root_causes__for_which_there_may_be_no_room_are_named_before_the_work_begins(small, tmp_path, monkeypatch):
+    def analyze(*more):
+        found = CliRunner().invoke(group, ["analyze", str(small.path), "-o", str(tmp_path / "x.severity"), *more])
+        assert found.exit_code == 0
+        return found.stderr
+
+    monkeypatch.setattr("tracecols.work.executors.free_for_files", lambda folder: 0)
+    assert "root causes" not in analyze("--memory", "400MB", "-q")
+    # 70 MB for all tasks
+    n = small.store.manifest["events_by_kind"][str(int(EventKind.ENTER))]
+    monkeypatch.setattr("tracecols.search.limits.CALL_BYTES", 71_000_000 // n + 1)
+    said = analyze("--memory", "400MB", "-q", "--force")
+    assert said.startswith("note: root causes may take 71 MB") and "--scratch FOLDER" in said
+    assert "root causes" not in analyze("--memory", "400MB", "-q", "-p", "mpi_latesender", "--force")
+    monkeypatch.setattr("tracecols.work.executors.free_for_files", lambda folder: 10_000_000)
+    assert "may take" not in analyze("--memory", "400MB", "-q", "--force")
 
 
 def test_memory_errors__name_the_option(small, monkeypatch):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tracecols.enhance.scan.periods import ask
+from tracecols.errors import AnalysisError
+from tracecols.given.arguments import as_texts
 from tracecols.patterns.base import Family
 from tracecols.patterns.plugins import installed, load_all
 from tracecols.patterns.registry import ids_of
@@ -15,6 +17,7 @@ from tracecols.replay.efficiencies import check_replayed
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.checks import check_choice
 from tracecols.search.choice import EVERYTHING, Choice, check_conventions, choose
+from tracecols.severity.formulas import definition
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Request:
         Grids that the trace does not define (`enhance.definitions.topologies.given_topology`).
     ideal_network : bool
         Whether to replay the trace on an ideal network as well, and to keep the efficiencies that follow.
+    metrics : tuple of str
+        Definitions of properties that are computed from others (`severity.formulas`).
     """
 
     conventions: str = DEFAULT
@@ -41,6 +46,7 @@ class Request:
     families: tuple[Family, ...] = ()
     topologies: tuple[Mapping[str, Any], ...] = ()
     ideal_network: bool = False
+    metrics: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -56,6 +62,7 @@ class Request:
         bins: int | None = None,
         bin_width: float | None = None,
         ideal_network: bool = False,
+        metrics: str | Iterable[str] = (),
         **narrowed: Any,
     ) -> Request:
         """Make a request of what a caller gives.
@@ -64,7 +71,7 @@ class Request:
         ----------
         defined : mapping of str to sequence of str
             Names that the trace defines, by definition table: `regions` and `metric_members`.
-        conventions, patterns, properties, parameters, topologies, phases, bins, bin_width, ideal_network
+        conventions, patterns, properties, parameters, topologies, phases, bins, bin_width, ideal_network, metrics
             As for `Trace.analyze`.
         **narrowed
             `within`, `locations`, `start` and `stop`, as for `Trace.analyze`.
@@ -77,13 +84,44 @@ class Request:
         check_conventions(conventions)
         families = tuple(load_all(patterns))
         choice = choose(properties, parameters, periods=ask(phases, bins, bin_width), **narrowed)
-        choice = choice.named_by(ids_of(conventions, (*installed(), *families), defined["metric_members"]))
+        ids = ids_of(conventions, (*installed(), *families), defined["metric_members"])
+        computed = tuple(as_texts(metrics, "metrics", AnalysisError))
+        choice = choice.with_properties(operands_of(computed, ids)).named_by(ids)
         check_choice(choice, defined["regions"], conventions, families)
         if ideal_network:
             check_replayed(choice.properties, [choice.locations])
         given = (topologies,) if isinstance(topologies, Mapping) else tuple(topologies)
-        return cls(conventions, choice, families, given, ideal_network)
+        return cls(conventions, choice, families, given, ideal_network, computed)
 
     def facts(self) -> dict[str, Any]:
         """Return what the cube will say of how it was made."""
         return {"conventions": self.conventions, "narrowed": self.choice.facts()}
+
+
+def operands_of(metrics: Iterable[str], ids: Callable[[str], list[str]]) -> list[str]:
+    """Return the properties that metrics are computed from, as they are named.
+
+    Parameters
+    ----------
+    metrics : iterable of str
+        Definitions; one may have the names of those before it.
+    ids : callable
+        Finds the ids of a property (`patterns.registry.ids_of`).
+
+    Raises
+    ------
+    SeverityError
+        If one is no definition.
+    AnalysisError
+        If there is no such property, or several have a title.
+    """
+    defined: set[str] = set()
+    found: list[str] = []
+    for text in metrics:
+        name, formula = definition(text)
+        operands = [operand for operand in formula.names() if operand not in defined]
+        for operand in operands:
+            ids(operand)
+        found += operands
+        defined.add(name)
+    return found

@@ -19,11 +19,13 @@ from tracecols.replay.efficiencies import ideal_runtime, ideal_within, is_replay
 from tracecols.replay.graph import GraphBuilder
 from tracecols.replay.replay import Replay
 from tracecols.schema.properties import TIME
+from tracecols.search.choice import with_topologies
 from tracecols.search.cube import analyze_model
 from tracecols.severity.causes import CAUSES, NARROWED
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.efficiencies import IDEAL_RUNTIME
 from tracecols.work.cluster import Cluster
+from tracecols.work.memory import Budget, within
 from tracecols.work.progress import SCAN, Progress, shares_of
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
@@ -51,6 +53,9 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
     """
     choice = request.choice
     with ExitStack() as stack:
+        if workers is None:
+            budget = trace.budget or Budget.default()
+            stack.enter_context(within(budget.memory))
         if choice.start is not None or choice.stop is not None:
             # what cuts a trace is imported where that is asked for
             from tracecols.slices.opened import open_slice
@@ -73,8 +78,9 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
             if not is_divided and trace.focus is not None:
                 cube = _with_focus(cube, request, trace, workers)
         if found is not None:
-            cube.facts |= _facts_of_replay(cube, request, Replay(model, found))
-    return cube
+            placed = with_topologies(model, request.topologies)
+            cube.facts |= _facts_of_replay(cube, request, Replay(placed, found))
+    return cube.with_metrics(*request.metrics)
 
 
 def divides_with_focus(request: Request) -> bool:
@@ -130,13 +136,19 @@ def _ideal_runtime(cube: SeverityCube, request: Request, replay: Replay) -> int 
 def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, workers: Cluster | None) -> SeverityCube:
     """Add what of the severities lies outside of the focus, found by an analysis that is divided at its ends."""
     choice = request.choice
-    periods = NO_PERIODS if choice.periods.phases is not None else choice.periods
+    has_phases = choice.periods.phases is not None
+    periods = NO_PERIODS if has_phases else choice.periods
     model = trace.model_of(periods, workers, with_focus=True)
     found = analyze_model(
-        model, request.conventions, request.families, replace(choice, periods=periods), request.topologies
+        model,
+        request.conventions,
+        request.families,
+        replace(choice, periods=periods),
+        request.topologies,
+        by_side=has_phases,
     )
     outside = found.outside or {}
-    if choice.periods.phases is not None:
+    if has_phases:
         outside = {
             name: within_phases(of, cube.period_cells[name]) for name, of in outside.items() if name in cube.cells
         }

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.delays import Delays, Intervals, OwnTimes
 from tracecols.causes.index import PointIndex
+from tracecols.causes.near import whole
 from tracecols.causes.pairs import CREATED, has_openmp
-from tracecols.causes.periods import Arising, Parts, Weights
+from tracecols.causes.periods import Arising, Weights
 from tracecols.causes.points import Times, in_ticks, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import LIMIT, Segments
-from tracecols.causes.shares import add_up, divide_some_ticks, divide_ticks
+from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, number, ranges
+from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CHARGES, RUN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.given.quantities import counted
-from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
 from tracecols.kernels.orders import order_by
 from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.schema.notes import CONVENTIONS
+from tracecols.work.large import LargeArrays, blocks
 
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
 
 DENSE = 1 << 20
 """Times of locations by call path that are compared with the critical path at once, though most may be zero."""
+
+STRETCHES = 1 << 16
+"""Stretches of the critical path that are added up together: there are some ten times of call paths in each."""
 
 Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Times]
 """Numbers of properties, or one for all, call paths, locations and times."""
@@ -52,6 +57,7 @@ def charge_delays(
     path: Path,
     device_path_rows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None,
     arising: Arising | None,
+    spill: Spill | None,
 ) -> tuple[CompoundTable, list[Weights] | None]:
     """Charge some locations with what their delays cost and with their part of the critical path.
 
@@ -63,9 +69,12 @@ def charge_delays(
         What that is divided in proportion to.
     """
     weights: list[Weights] = []
-    rows = _delay_costs(facts, quirks, sync_points, delay_pairs, delays, factors, arising, weights)
+    large = large_arrays(spill)
+    rows = _delay_costs(facts, quirks, sync_points, delay_pairs, delays, factors, arising, weights, large)
     if device_path_rows is None:
-        rows += _critical_path(facts, quirks, members, sync_points, point_index, segments, path, arising, weights)
+        rows += _critical_path(
+            facts, quirks, members, sync_points, point_index, segments, path, arising, weights, large
+        )
     else:
         paths, location, ticks = device_path_rows
         rows.append((CHARGED.index("critical_path"), paths.astype(np.int32), location.astype(np.int32), ticks))
@@ -81,56 +90,92 @@ def _delay_costs(
     factors: Factors,
     arising: Arising | None,
     weights: list[Weights],
+    large: LargeArrays,
 ) -> list[Rows]:
     """Charge the causing sides of pairs by the call paths on which they spent more time.
 
     What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no
     more time on anything than those that waited, the call in which it comes is charged.
     """
-    pair, first, stop = (delays.pairs.column(name) for name in ("pair", "first", "stop"))
-    cause, kind = pairs.cause[pair], pairs.kind[pair]
-    location = points.location[cause]
-    size = stop - first if quirks.rounds_seconds else np.maximum(stop - first, 1)
-    call_path, time = delays.entries.column("call_path"), delays.entries.column("time")
-    listed = kernels.Lost(first, stop, size, pick(facts.call_paths.whole.met, points.call_path[cause]), call_path, time)
-    parts = None if arising is None else _parts(facts, listed, arising)
-    # one for each call path, and one for null
-    n_sums = len(facts.call_paths.whole) + 1
-    scratch = np.zeros(n_sums, time.dtype), np.zeros(n_sums, bool), np.empty(n_sums, np.int32)
-    short = factors.scale[pair]
+    pair, first, stop = (whole(delays.pairs, name, large) for name in ("pair", "first", "stop"))
+    call_path, time = (whole(delays.entries, name, large) for name in ("call_path", "time"))
+    n, met = pair.size, facts.call_paths.whole.met
+    kind = large.computed(n, np.int8, lambda here: pairs.kind[pair[here]])
+    location = large.computed(n, np.int32, lambda here: points.location[pairs.cause[pair[here]]])
+    in_call = large.computed(n, met.dtype, lambda here: pick(met, points.call_path[pairs.cause[pair[here]]]))
+    short = large.computed(n, factors.scale.dtype, lambda here: factors.scale[pair[here]])
+    lost = kernels.Lost(first, stop, in_call, call_path, time)
+    charging = _Charging(facts, quirks, lost, None if arising is None else arising.of_delays(), large)
     names = [DELAY_IDS[DELAYS[k]] for k in factors.kinds.tolist()]
-    of_kind = [np.flatnonzero((kind == k) & (short != 0)) for k in factors.kinds.tolist()]
-    charges = [(name, chosen, short[chosen]) for name, chosen in zip(names, of_kind, strict=True)]
-    charges += [(f"{name}_longterm", *of.among(pair)) for name, of in zip(names, factors.shares, strict=True)]
+
+    def charges() -> Iterator[tuple[str, NDArray[np.int64], Times]]:
+        for name, k in zip(names, factors.kinds.tolist(), strict=True):
+            chosen = large.chosen(n, lambda here, k=k: (kind[here] == k) & (short[here] != 0))  # type: ignore[misc]
+            yield name, chosen, large.computed(chosen.size, short.dtype, lambda here, at=chosen: short[at[here]])  # type: ignore[misc]
+        for name, of in zip(names, factors.shares, strict=True):
+            yield f"{name}_longterm", *of.among(pair)
+
     rows: list[Rows] = []
-    for name, chosen, amount in charges:
-        if not chosen.size:
-            continue
-        n, here = size[chosen], location[chosen]
-        if quirks.rounds_seconds:
-            value = np.repeat(amount, n) * time[ranges(first[chosen], n)]
-        else:
-            value = divide_some_ticks(amount, first[chosen], n, time)
-        if parts is not None:
-            begin = (np.cumsum(size) - size)[chosen]
-            weights.append(parts.weigh(CHARGED.index(name), ranges(begin, n), value, np.repeat(here, n)))
-        room = min(value.size, (1 + int(np.count_nonzero(np.diff(here)))) * n_sums)
-        charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, time.dtype))
-        n_charged = kernels.charge_call_paths(here, chosen, listed, value, *scratch, charged)
-        found = arrays.first(charged, n_charged)
-        paths = pick(facts.call_paths.whole.creation, found.call_path).astype(np.int32)
-        rows.append((CHARGED.index(name), paths, found.location.copy(), found.time.copy()))
+    for name, chosen, amount in charges():
+        if chosen.size:
+            code = CHARGED.index(name)
+            of_chosen = large.computed(chosen.size, np.int32, lambda here, at=chosen: location[at[here]])  # type: ignore[misc]
+            charged, by_period = charging.charge(of_chosen, chosen, amount)
+            paths = pick(facts.call_paths.whole.creation, charged.call_path).astype(np.int32)
+            rows.append((code, paths, charged.location, charged.time))
+            if arising is not None:
+                codes = np.full(by_period.location.size, code, np.int16)
+                weights.append(Weights(codes, *by_period))
     return rows
 
 
-def _parts(facts: Facts, listed: kernels.Lost, arising: Arising) -> Parts:
-    """Return the parts, by phase or bin, of what pairs cost call paths, one pair after the other."""
-    n = listed.stop - listed.first
-    call_path = np.repeat(listed.otherwise.astype(np.int64), listed.size)
-    has_entries = np.repeat(n > 0, listed.size)
-    call_path[has_entries] = listed.call_path[ranges(listed.first, n)]
-    paths = pick(facts.call_paths.whole.creation, call_path).astype(np.int32)
-    return arising.of_delays(np.repeat(np.arange(n.size), listed.size), paths)
+class _Charging:
+    """What charges the causing sides of pairs with what these cost.
+
+    Parameters
+    ----------
+    lost : Lost
+        Of the pairs of a partition.
+    spread : Spread, optional
+        In which periods the causing sides spent their time.
+    """
+
+    def __init__(
+        self, facts: Facts, quirks: Quirks, lost: kernels.Lost, spread: kernels.Spread | None, large: LargeArrays
+    ) -> None:
+        dtype, n_labels = lost.time.dtype, 0 if spread is None else len(facts.call_paths)
+        self._lost, self._spread = lost, spread
+        n = lost.first.size
+        self._size = large.computed(n, np.int32, lambda here: np.maximum(lost.stop[here] - lost.first[here], 1))
+        # one for each call path, and one for null
+        self._of_paths, self._of_labels = (
+            kernels.Sums(np.zeros(n, dtype), np.zeros(n, bool), np.empty(n, np.int32))
+            for n in (len(facts.call_paths.whole) + 1, n_labels + 1)
+        )
+        self._n_times = 0 if spread is None else spread.key.size
+        most = int(self._size.max(initial=1)) + self._n_times
+        self._shares = None if quirks.rounds_seconds else kernels.Shares(*np.empty((4, most), np.int64))
+
+    def charge(
+        self, location: NDArray[np.int32], pair: NDArray[np.int64], amount: Times
+    ) -> tuple[kernels.Charged, kernels.Charged]:
+        """Charge the locations of some pairs; return that by call path, in the order in which they are met, and by call
+        path in a period."""
+        n = sum(int(self._size[pair[here]].sum()) for here in blocks(pair.size))
+        n_runs = 1 + sum(
+            int(np.count_nonzero(np.diff(location[here.start : here.stop + 1]))) for here in blocks(pair.size)
+        )
+        room = min(n, n_runs * self._of_paths.met.size)
+        charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, amount.dtype))
+        room = min(n + self._n_times, n_runs * self._of_labels.met.size) if self._spread is not None else 0
+        labelled = kernels.Charged(np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, amount.dtype))
+        scratch = self._shares, self._of_paths, self._of_labels
+        n_charged, n_labelled = kernels.charge_call_paths(
+            location, pair, amount, self._lost, self._spread, *scratch, charged, labelled
+        )
+        return kernels.Charged(*(a[:n_charged].copy() for a in charged)), kernels.Charged(
+            *(a[:n_labelled].copy() for a in labelled)
+        )
 
 
 def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -150,43 +195,94 @@ def _critical_path(
     path: Path,
     arising: Arising | None,
     weights: list[Weights],
+    large: LargeArrays,
 ) -> list[Rows]:
     """Add up the time of some locations on the critical path."""
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
-    here = np.flatnonzero(mine[points.location[path.until]]) if path.until.size else np.zeros(0, np.int64)
+    here = large.chosen(path.until.size, lambda rows: mine[points.location[path.until[rows]]])
+    intervals = Intervals(facts, quirks, points, index, spent, large)
+    created = np.zeros(0, np.int64)
+    if not quirks.splits_path:
+        created = large.chosen(len(points), lambda rows: points.kind[rows] == CREATED)
+    # sums of floating-point numbers depend on what is added first
+    size = max(here.size, 1) if quirks.rounds_seconds else STRETCHES
+    rows: list[Rows] = []
+    for start in range(0, here.size, size):
+        some = here[start : start + size]
+        at, paths, times, is_outside = _on_path(facts, quirks, points, spent, intervals, path, some, created)
+        location = points.location[path.until[some]][at]
+        if arising is not None:
+            weights += _weights_on_path(arising, path, here, at + start, paths, times, location, is_outside)
+        rows += _added_up(quirks, (CHARGED.index("critical_path"), paths, location, times))
+    return rows
+
+
+def _added_up(quirks: Quirks, rows: Rows) -> list[Rows]:
+    """Add up rows by call path and location, unless rounding depends on what is added first."""
+    code, paths, location, times = rows
+    if quirks.rounds_seconds:
+        return [rows]
+    group, first = number(combine(paths.astype(np.int64), location))
+    return [(code, paths[first], location[first], add_up(group, times, first.size))]
+
+
+def _weights_on_path(
+    arising: Arising,
+    path: Path,
+    here: NDArray[np.int64],
+    at: NDArray[np.int64],
+    paths: NDArray[np.int32],
+    times: Times,
+    location: NDArray[np.int32],
+    is_outside: NDArray[np.bool_],
+) -> list[Weights]:
+    """Return what the time on some stretches of the critical path is divided in proportion to.
+
+    Parameters
+    ----------
+    here : (n_stretches,) int64
+        Those of the partition.
+    at, paths, times, location, is_outside : (n,)
+        Number of the stretch among these, call path, time and location, and whether it lies outside of all regions.
+    """
+    code = CHARGED.index("critical_path")
+    inside, outside = np.flatnonzero(~is_outside), np.flatnonzero(is_outside)
+    parts = arising.of_path(at[inside], paths[inside])
+    weights = [parts.weigh(code, np.arange(inside.size), times[inside], location[inside])]
+    if outside.size:
+        of = at[outside]
+        began, ended = path.begin_time[here[of]], path.end_time[here[of]]
+        parts = arising.of_outside(of, paths[outside], location[outside], began, ended)
+        weights.append(parts.weigh(code, np.arange(outside.size), times[outside], location[outside]))
+    return weights
+
+
+def _on_path(
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    spent: Segments,
+    intervals: Intervals,
+    path: Path,
+    here: NDArray[np.int64],
+    created: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
+    """Return what call paths take on some stretches of the critical path: the number of the stretch among these, the call
+    path, the time, and whether it lies outside of all regions."""
     since, until = path.since[here], path.until[here]
-    if not here.size:
-        return []
-    maps = Intervals(facts, quirks, points, index, spent).spent(since, until)
+    maps = intervals.spent(since, until)
     of = np.repeat(np.arange(here.size), maps.end - maps.start)
     call_path = facts.call_paths.whole.creation[maps.call_path].astype(np.int32)
-    location = points.location[until]
     if not quirks.splits_path:
-        began, ended = path.begin_time[here], path.end_time[here]
-        at, paths, times, is_outside = _stretches(
-            facts, quirks, points, spent, since, until, began, ended, of, call_path, maps.time
-        )
-    else:
-        # without what the location waited in the call at which it begins to be on the path
-        stop = np.where(since >= 0, since, 0)
-        wait = np.where(since >= 0, points.wait[stop], 0)
-        at_stop = np.flatnonzero((call_path == points.call_path[stop][of]) & (wait[of] > 0))
-        less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
-        at, paths = np.concatenate([of, of[at_stop]]), np.concatenate([call_path, call_path[at_stop]])
-        times = np.concatenate([maps.time, less])
-        is_outside = np.zeros(at.size, bool)
-    code = CHARGED.index("critical_path")
-    if arising is not None:
-        inside, outside = np.flatnonzero(~is_outside), np.flatnonzero(is_outside)
-        parts = arising.of_path(at[inside], paths[inside])
-        weights.append(parts.weigh(code, np.arange(inside.size), times[inside], location[at[inside]]))
-        if outside.size:
-            of = at[outside]
-            began, ended = path.begin_time[here][of], path.end_time[here][of]
-            parts = arising.of_outside(of, paths[outside], location[of], began, ended)
-            weights.append(parts.weigh(code, np.arange(outside.size), times[outside], location[of]))
-    return [(code, paths, location[at], times)]
+        return _stretches(facts, quirks, points, spent, path, here, of, call_path, maps.time, created)
+    # without what the location waited in the call at which it begins to be on the path
+    stop = np.where(since >= 0, since, 0)
+    wait = np.where(since >= 0, points.wait[stop], 0)
+    at_stop = np.flatnonzero((call_path == points.call_path[stop][of]) & (wait[of] > 0))
+    less = -np.minimum(wait[of[at_stop]], maps.time[at_stop])
+    at, paths = np.concatenate([of, of[at_stop]]), np.concatenate([call_path, call_path[at_stop]])
+    return at, paths, np.concatenate([maps.time, less]), np.zeros(at.size, bool)
 
 
 def _stretches(
@@ -194,13 +290,12 @@ def _stretches(
     quirks: Quirks,
     points: CompoundTable,
     spent: Segments,
-    since: NDArray[np.int64],
-    until: NDArray[np.int64],
-    began: Times,
-    ended: Times,
+    path: Path,
+    here: NDArray[np.int64],
     of: NDArray[np.int64],
     call_path: NDArray[np.int32],
     time: Times,
+    created: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
     """Divide the length of each stretch of the critical path among the call paths it lies on; say as well what lies
     outside of all regions.
@@ -209,6 +304,7 @@ def _stretches(
     the call at its end takes until its location is waited for is added. What is left of the length lies outside of all
     regions (`_paths_outside`). If clocks disagree the sum may exceed the length.
     """
+    since, until, began, ended = path.since[here], path.until[here], path.begin_time[here], path.end_time[here]
     n = since.size
     # a created thread does not begin inside of the call that creates it
     begins = np.flatnonzero((since >= 0) & (pick(points.call_path, since) >= 0) & (pick(points.kind, since) != CREATED))
@@ -226,7 +322,7 @@ def _stretches(
     length = in_ticks(facts, quirks, ended - began)
     outside = length - add_up(stretch, weight, n)
     rest = np.flatnonzero(outside > 0)
-    around = _paths_outside(points, since[rest], until[rest])
+    around = _paths_outside(points, created, since[rest], until[rest])
     rest, around = rest[around >= 0], around[around >= 0]
     at = np.searchsorted(stretch, rest, "right")
     stretch, paths, weight, is_outside = (
@@ -245,14 +341,15 @@ def _stretches(
     return stretch[kept], paths[kept], spent_here, is_outside[kept]
 
 
-def _paths_outside(points: CompoundTable, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int32]:
+def _paths_outside(
+    points: CompoundTable, created: NDArray[np.int64], since: NDArray[np.int64], until: NDArray[np.int64]
+) -> NDArray[np.int32]:
     """Return the call paths that time outside of all regions in stretches of the critical path is charged to; (n,)
     int32, -1 none.
 
     On a thread that the program has created that is the call path that created it, elsewhere that in which the stretch
     ends, or begins.
     """
-    created = np.flatnonzero(points.kind == CREATED)
     at = pick(created, np.searchsorted(created, until, "right") - 1)
     at[pick(points.location, at) != points.location[until]] = -1
     path = np.full(until.size, -1, np.int32)
@@ -446,7 +543,7 @@ class _Lacking:
     def __init__(self, quirks: Quirks, on_path: Times, negative: NDArray[np.int32]) -> None:
         self._quirks, self._on_path = quirks, on_path
         self._length = on_path.sum()
-        # whole ticks are divided, unless what is divided is no number or negative
+        # whole ticks are divided, unless what is divided is not a number or negative
         self._divides = not (quirks.rounds_seconds or quirks.divides_by_zero or quirks.scales_below_zero)
         is_compared = (on_path != 0) | (not self._divides)
         is_compared[negative] = True
@@ -511,7 +608,7 @@ class _Lacking:
             return lost, to_absent
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(value > 0, value / self._on_path[path], 0.0)
-            # the reference divides by zero here: what is no number is not charged
+            # the reference divides by zero here: what is not a number is not charged
             lost, to_absent = share * self._all[path], share * self._absent[path]
             # a part of the loss, of which rounding may make more than all
             return lost, np.where(np.abs(to_absent - lost) <= ROUNDING * lost, lost, to_absent)

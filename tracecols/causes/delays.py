@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.index import PointIndex
+from tracecols.causes.index import PointIndex, Ranges
 from tracecols.causes.near import picked
 from tracecols.causes.pairs import END, IDLE
 from tracecols.causes.points import Times, time_type
@@ -16,13 +17,13 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments, sum_of, with_room
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.partitions import Division
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.kernels import arrays
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
 from tracecols.kernels.sums import FIRST
+from tracecols.work.large import LargeArrays, blocks
 
 END_OF_EVENTS = np.iinfo(np.int64).max
 """Beyond the rows of the last location."""
@@ -31,8 +32,17 @@ END_OF_EVENTS = np.iinfo(np.int64).max
 class Intervals:
     """How much time is spent in the intervals between points of some locations."""
 
-    def __init__(self, facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex, spent: Segments) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        quirks: Quirks,
+        points: CompoundTable,
+        index: PointIndex,
+        spent: Segments,
+        large: LargeArrays | None = None,
+    ) -> None:
         self._facts, self._quirks, self._points, self._index, self._spent = facts, quirks, points, index, spent
+        self._large = large or LargeArrays()
         self._last_row = np.append(facts.first_rows[1:], END_OF_EVENTS)
 
     def first(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -64,8 +74,8 @@ class Intervals:
         at = np.searchsorted(spent.join_row, pick(self._points.event, since), "right")
         after = pick(spent.join_cut, np.minimum(at, spent.join_row.size - 1))
         stop = self.stop(until)
-        behind = np.where((at < spent.join_row.size) & (after <= stop), after, stop)
-        return np.where(since >= 0, behind, self.first(since, until))
+        begin = np.where((at < spent.join_row.size) & (after <= stop), after, stop)
+        return np.where(since >= 0, begin, self.first(since, until))
 
     def spans(
         self, since: NDArray[np.int64], until: NDArray[np.int64], idle: NDArray[np.bool_] | None = None
@@ -96,7 +106,7 @@ class Intervals:
         if idle is not None:
             of = np.flatnonzero(idle)
             first[of] = self.behind_joins(since[of], until[of])
-        entry, after, entries = spent.entries_between(first, stop)
+        entry, after, entries = spent.entries_between(first, stop, self._large)
         entry[absent] = -1
         return spans._replace(first=entry, stop=after), entries
 
@@ -106,7 +116,7 @@ class Intervals:
 
     def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
         """Return all the time by call path between points, from when the first has waited long enough."""
-        first, stop, entries = self._spent.entries_between(self.resumed(since, until), self.stop(until))
+        first, stop, entries = self._spent.entries_between(self.resumed(since, until), self.stop(until), self._large)
         nothing = np.zeros(first.size, self._index.waits_before.dtype)
         no_call, change = np.full(first.size, -1, np.int32), np.zeros(first.size, self._index.wait.dtype)
         return self._summed(kernels.Spans(first, stop, nothing, nothing, no_call, change), entries, prune=False)
@@ -114,15 +124,16 @@ class Intervals:
     def _summed(self, spans: kernels.Spans, entries: kernels.Entries, prune: bool) -> TimeMaps:
         n, n_paths = spans.first.size, len(self._facts.call_paths.whole)
         room = max(1 << 12, 32 * n, 2 * n_paths)
-        out = Maps(np.zeros(n, np.int64), np.empty(room, np.int32), np.empty(room, time_type(self._quirks)))
+        large = self._large
+        out = Maps(np.zeros(n, np.int64), large.empty(room, np.int32), large.empty(room, time_type(self._quirks)))
         sum_, at = sum_of(self._facts, self._quirks), 0
         while True:
             at = int(kernels.sum_intervals(at, spans, entries, waits_of(self._index), prune, sum_, out))
             if at == n:
                 break
-            out = with_room(out, int(out.end[at - 1]) if at else 0)
+            out = with_room(out, int(out.end[at - 1]) if at else 0, large)
         filled = int(out.end[-1]) if n else 0
-        return TimeMaps(out.end, arrays.trimmed(out.path, filled), arrays.trimmed(out.value, filled))
+        return TimeMaps(out.end, large.trimmed(out.path, filled), large.trimmed(out.value, filled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,11 +191,6 @@ class Delays:
     pairs: ColumnSource
     entries: ColumnSource
 
-    @property
-    def pair(self) -> NDArray[np.int64]:
-        """The pairs whose causes are in the partition; (n,) int64."""
-        return self.pairs.column("pair")
-
 
 @step(DELAYS, "delays", keeps=("delays",))
 def find_delays(
@@ -201,21 +207,24 @@ def find_delays(
     spill: Spill | None,
 ) -> Delays:
     """Find what the causing sides of pairs spent more time on than the waiting sides, by call path."""
-    pair = point_index.causing(members)
-    cause, own, since, waiting = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since", "waiting")
-    begins = np.where(own >= 0, own, since)
-    # intervals that begin together go on with each other's sums
-    order = np.lexsort((begins, cause)) if (own >= 0).any() or not is_sorted(cause, begins) else np.arange(pair.size)
-    at = facts.process[sync_points.location[waiting]] if pair.size else waiting
-    of_partition = np.where(waiting >= 0, division.of_process[at], partition)
-    compared = Comparison(facts, quirks, sync_points, delay_pairs, point_index, segments, pair.size)
-    for other in np.flatnonzero(np.bincount(of_partition)).tolist():
-        rows = order[of_partition[order] == other]
-        compared.compare(rows, pair[rows], segments if other == partition else every_segments[other])
-    n, out = compared.filled, compared.out
-    entries = Columns(n, {"call_path": arrays.trimmed(out.path, n), "time": arrays.trimmed(out.value, n)})
-    rows = Columns(pair.size, {"pair": pair, "first": out.first, "stop": out.stop, "total": out.total})
-    return Delays(keep(rows, spill), keep(entries, spill))
+    pairs = point_index.causing(members)
+    compared = Comparison(
+        facts, quirks, sync_points, delay_pairs, point_index, segments, len(pairs), large_arrays(spill)
+    )
+    for here in blocks(len(pairs)):
+        pair = pairs[here]
+        cause, own, since, waiting = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since", "waiting")
+        begins = np.where(own >= 0, own, since)
+        # intervals that begin together go on with each other's sums
+        order = np.arange(pair.size) if is_sorted(cause, begins) else np.lexsort((begins, cause))
+        at = facts.process[sync_points.location[waiting]]
+        of_partition = np.where(waiting >= 0, division.of_process[at], partition)
+        order = order[np.argsort(of_partition[order], kind="stable")]
+        others, begin = np.unique(of_partition[order], return_index=True)
+        compared.begin(pair[order], here.start + order)
+        for other, rows in zip(others.tolist(), pairwise([*begin.tolist(), order.size]), strict=True):
+            compared.compare(slice(*rows), segments if other == partition else every_segments[other])
+    return compared.kept(pairs, spill)
 
 
 def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
@@ -234,12 +243,8 @@ class Comparison:
         Of the partition.
     n : int
         Pairs of the partition.
-
-    Attributes
-    ----------
-    out : Listed
-    filled : int
-        Entries of it.
+    large : LargeArrays
+        Makes the arrays of all of them.
     """
 
     def __init__(
@@ -251,50 +256,73 @@ class Comparison:
         index: PointIndex,
         spent: Segments,
         n: int,
+        large: LargeArrays,
     ) -> None:
-        self._given = facts, quirks, points, index
-        self._pairs, self._spent = pairs, spent
+        self._given, self._large = (facts, quirks, points, index), large
+        self._quirks, self._pairs, self._index = quirks, pairs, index
+        self._intervals = Intervals(*self._given, spent, large)
         self._sums = [sum_of(facts, quirks) for _ in range(3)]
         room, dtype = max(1 << 12, 4 * n, len(facts.call_paths.whole) + 1), time_type(quirks)
-        ends = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self.out = kernels.Listed(*ends, np.zeros(n, dtype), np.empty(room, np.int32), np.empty(room, dtype))
-        self.filled = 0
+        first, stop, total = (large.zeros(n, of) for of in (np.int64, np.int64, dtype))
+        self._out = kernels.Listed(first, stop, total, large.empty(room, np.int32), large.empty(room, dtype))
+        self._filled = 0
 
-    def compare(self, row: NDArray[np.int64], pair: NDArray[np.int64], other: Segments) -> None:
+    def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64]) -> None:
+        """Describe the causing sides of some pairs, which are compared one after the other.
+
+        Parameters
+        ----------
+        pair, row : (n_some,) int64
+            The pairs, and the how manieth of the partition each is.
+        """
+        names = "cause", "own_since", "cause_since", "waiting", "waiting_since"
+        cause, own, since, self._waiting, self._waiting_since = numbers_of(self._pairs, pair, *names)
+        is_idle, has_own, self._row = self._pairs.kind[pair] == IDLE, own >= 0, row
+        self._causing, self._of_causing = self._intervals.spans(np.where(has_own, own, since), cause, is_idle)
+        limited = has_own if self._quirks.needs_shared_call_paths else has_own[:0]
+        self._within, self._of_within = self._intervals.spans(
+            since[: limited.size], np.where(limited, cause[: limited.size], -1)
+        )
+
+    def compare(self, rows: slice, other: Segments) -> None:
         """Compare both sides of some pairs whose waiting sides are in one partition.
 
         Parameters
         ----------
-        row : (n,) int64
-            Their numbers among those of the partition.
-        pair : (n,) int64
+        rows : slice
+            Of those that `begin` was given.
         other : Segments
             Of the partition of the waiting sides.
         """
-        _, quirks, _, index = self._given
-        names = "cause", "own_since", "cause_since", "waiting", "waiting_since"
-        cause, own, since, waiting, waiting_since = numbers_of(self._pairs, pair, *names)
-        is_idle, has_own = self._pairs.kind[pair] == IDLE, own >= 0
-        begins = np.where(has_own, own, since)
-        here = Intervals(*self._given, self._spent)
-        causing, of_causing = here.spans(begins, cause, is_idle)
         # nothing waits where threads idle
-        waits, of_waiting = Intervals(*self._given, other).spans(waiting_since, waiting)
-        limited = has_own if quirks.needs_shared_call_paths else has_own[:0]
-        within, of_within = here.spans(since[: limited.size], np.where(limited, cause[: limited.size], -1))
-        sides = kernels.Sides(causing, waits, within)
+        waiting = self._waiting_since[rows], self._waiting[rows]
+        waits, of_waiting = Intervals(*self._given, other, self._large).spans(*waiting)
+        causing, within = (kernels.part_of(of, rows) for of in (self._causing, self._within))
+        sides, row = kernels.Sides(causing, waits, within), self._row[rows]
         # what is read near the intervals of some pairs has other numbers than what is read near those of others
         for sum_ in self._sums:
             sum_.state[FIRST] = -1
-        times = kernels.Times(of_causing, of_waiting, of_within, *self._sums)
-        done = 0
+        times = kernels.Times(self._of_causing, of_waiting, self._of_within, *self._sums)
+        given, done = (sides, times, waits_of(self._index)), 0
         while True:
-            given = sides, times, waits_of(index)
-            done, self.filled = kernels.compare_sides(done, self.filled, row, *given, self.out)
+            done, self._filled = kernels.compare_sides(done, self._filled, row, *given, self._out)
             if done == row.size:
                 break
-            path, value = (arrays.with_room(column, int(self.filled)) for column in (self.out.path, self.out.value))
-            self.out = self.out._replace(path=path, value=value)
+            path, value = (self._large.with_room(of, int(self._filled)) for of in (self._out.path, self._out.value))
+            self._out = self._out._replace(path=path, value=value)
+
+    def kept(self, pairs: Ranges, spill: Spill | None) -> Delays:
+        """Keep what was found, once all pairs of the partition are compared."""
+        (first, stop, total, path, value), n, large = self._out, int(self._filled), self._large
+        del self._out
+        rows = {
+            "pair": large.computed(len(pairs), np.int64, pairs.__getitem__),
+            "first": first,
+            "stop": stop,
+            "total": total,
+        }
+        entries = Columns(n, {"call_path": large.trimmed(path, n), "time": large.trimmed(value, n)})
+        return Delays(keep(Columns(len(pairs), rows), spill), keep(entries, spill))
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,11 +343,13 @@ def own_times(
     sync_points: CompoundTable,
     point_index: PointIndex,
     segments: Segments,
+    spill: Spill | None,
 ) -> OwnTimes:
     """Add up the time of some locations by call path without the waits at their synchronisation points."""
     last = point_index.start[1:][members] - 1
     end = last[last >= point_index.start[:-1][members]]
     end = end[sync_points.kind[end] == END]
-    maps = Intervals(facts, quirks, sync_points, point_index, segments).pruned(np.full(end.size, -1, np.int64), end)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large_arrays(spill))
+    maps = intervals.pruned(np.full(end.size, -1, np.int64), end)
     location = np.repeat(sync_points.location[end], maps.end - maps.start)
     return OwnTimes(location, facts.call_paths.whole.creation[maps.call_path].astype(np.int32), maps.time)

@@ -1,7 +1,7 @@
 """Chains: what a process did until an operation on a stream began, along the latest predecessors.
 
-Who waits in a collective operation of kernels is compared with who begins last: from its begin both go back, the
-former until its process was held by another such operation, the latter until it launched its part of that one.
+A kernel that waits is compared with the one it waits for: from their begins both go back, the former until its process
+was held by another operation in which it had met the other process, the latter until that launched its part of that one.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.device_operations import DeviceOperations, roots_of_processes
+from tracecols.causes.device_operations import DeviceOperations
+from tracecols.causes.device_waits import DeviceWaits
+from tracecols.causes.host_lines import roots_of_lines
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.kernels import chains
-from tracecols.kernels.chains import Hosts, Operations, Sums, Walked
+from tracecols.kernels.chains import Hosts, Met, Operations, Sums, Walked
 
 Ints = NDArray[np.int64]
 
@@ -61,11 +63,12 @@ class Chains:
 
     Attributes
     ----------
-    row, late, cause, instance : (n_operations,) int64
-        Of each operation: its event, until when it waits for others, the row of the one it waits for (-1 none), and the
-        collective operation it is a part of (-1 none).
-    processes : (n,) int64
-        Those that have operations.
+    row : (n_operations,) int64
+        The event that begins each operation.
+    waits : Columns
+        What each operation waits for (`device_waits.WAIT`).
+    lines : (n,) int64
+        Lines of hosts (`host_lines`).
     """
 
     def __init__(
@@ -75,16 +78,15 @@ class Chains:
         members: NDArray[np.int64],
         found: DeviceOperations,
         line: ColumnSource,
-        every_member: Sequence[ColumnSource],
+        waits: DeviceWaits,
     ) -> None:
         of, self.syncs = found.operations, found.syncs
         self.row = of.row
-        self.processes = np.unique(np.append(of.process, line.column("process")))
+        self.lines = np.unique(np.concatenate([of.host, self.syncs.host, line.column("host")]))
         self._n_paths, self._n_locations = len(facts.call_paths.whole), facts.n_locations
-        self.instance, wait, self.cause = members_of(of.row, every_member)
-        self.late = of.begin + wait
-        roots = roots_of_processes(facts, scans, members)
-        of_root = [roots.get(p, (0, -1)) for p in self.processes.tolist()]
+        self.waits = waits.of(of.row)
+        roots = roots_of_lines(facts, scans, members)
+        of_root = [roots.get(i, (0, -1)) for i in self.lines.tolist()]
         path, origin = (facts.call_paths.path_of(p.astype(np.int32)) for p in (of.call_path, of.launch_call_path))
         outside = np.array(of_root, np.int64).reshape(-1, 2)
         keys = [
@@ -98,15 +100,15 @@ class Chains:
         cell, latency, line_cell, returns, root = np.split(
             number.astype(np.int64), np.cumsum([k.size for k in keys])[:-1]
         )
-        process = np.searchsorted(self.processes, of.process)
+        host = np.searchsorted(self.lines, of.host)
         self.operations = Operations(
-            process, of.location, of.begin, of.end, cell, latency, self.late,
+            host, of.location, of.begin, of.end, cell, latency, of.begin + self.waits.wait, self.waits.group,
             of.before, of.since, of.free_before, of.free_since,
         )  # fmt: skip
-        borders = np.append(self.processes, NEVER)
+        borders = np.append(self.lines, NEVER)
         self.hosts = Hosts(
-            np.searchsorted(line.column("process"), borders), line.column("time"), line_cell, root,
-            np.searchsorted(self.syncs.process, borders), self.syncs.exit_time, self.syncs.operation, self.syncs.until, returns,
+            np.searchsorted(line.column("host"), borders), line.column("time"), line_cell, root,
+            np.searchsorted(self.syncs.host, borders), self.syncs.exit_time, self.syncs.operation, self.syncs.until, returns,
             int(facts.store.manifest["first_time"] or 0),
         )  # fmt: skip
 
@@ -174,28 +176,15 @@ class Chains:
 NEVER = np.iinfo(np.int64).max
 
 
-def members_of(row: Ints, every_member: Sequence[ColumnSource]) -> tuple[Ints, Ints, Ints]:
-    """Find by operation the collective operation it is a part of, how long it waits, and the row of the one it waits
-    for; -1 none."""
-    member = {
-        name: np.concatenate([np.zeros(0, np.int64), *(m.column(name) for m in every_member)])
-        for name in ("row", "instance", "wait", "cause")
-    }
-    at = lookup(member["row"], row)
-    cause = pick(member["cause"], at)
-    wait = np.where(cause >= 0, pick(member["wait"], at, 0), 0)
-    return pick(member["instance"], at), wait, cause
-
-
 class WaitingChains(NamedTuple):
     """Who waits in operations on streams, or for them, and what it did before.
 
     Attributes
     ----------
     pairs : Columns
-        By wait in a collective operation: `row` of the operation that waits, `cause` of the one it waits for, `wait`,
-        `begin` of the waiting one, and `held`, the collective operation (its row) by which its process was held last, -1
-        none.
+        By kernel that waits: its `row`, `cause`, the row of the one it waits for, `kind` of the wait (`DEVICE_DELAYS`),
+        `wait`, `begin` of the waiting one, and `held`, the group that it met when its process was held last in an
+        operation with that of the cause, -1 none.
     before : Spent
         What its process did since, or since the trace begins.
     syncs : Columns
@@ -217,20 +206,22 @@ def waiting_chains(
     members: NDArray[np.int64],
     device_operations: DeviceOperations,
     host_lines: ColumnSource,
-    every_device_members: Sequence[ColumnSource],
+    device_waits: DeviceWaits,
 ) -> WaitingChains:
     """Follow the chains of those who wait for other ranks, and of hosts that wait for devices."""
-    of = Chains(facts, scans, members, device_operations, host_lines, every_device_members)
-    start = np.flatnonzero(of.late > of.operations.begin)
+    of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
+    start = np.flatnonzero(of.waits.wait > 0)
+    waits = of.waits.take(start)
+    other = facts.process[np.searchsorted(facts.first_rows, waits.cause, "right") - 1].astype(np.int64)
+    met = Met(device_waits.start, device_waits.process)
 
     def walk_back(first: int, sums: Sums, walked: Walked) -> int:
-        return int(chains.walk_waiting(first, start, of.operations, of.hosts, sums, walked))
+        return int(chains.walk_waiting(first, start, other, of.operations, of.hosts, met, sums, walked))
 
     before, held = of.spend(walk_back, start.size)
-    begin = of.operations.begin[start]
     pairs = {
-        "row": of.row[start], "cause": of.cause[start], "wait": of.late[start] - begin, "begin": begin,
-        "held": pick(of.instance, held),
+        "row": of.row[start], "cause": waits.cause, "kind": waits.kind, "wait": waits.wait,
+        "begin": of.operations.begin[start], "held": pick(of.waits.group, held),
     }  # fmt: skip
     syncs = of.syncs
 
@@ -238,11 +229,11 @@ def waiting_chains(
         return int(chains.walk_waited_for(first, syncs.operation, syncs.until, of.operations, sums, walked))
 
     during, _ = of.spend(walk_during, len(syncs))
-    waits = {
+    of_hosts = {
         "wait": syncs.wait, "location": pick(of.operations.stream, syncs.operation),
         "call_path": pick(_paths(facts, device_operations), syncs.operation),
     }  # fmt: skip
-    return WaitingChains(Columns(start.size, pairs), before, Columns(len(syncs), waits), during)
+    return WaitingChains(Columns(start.size, pairs), before, Columns(len(syncs), of_hosts), during)
 
 
 def _paths(facts: Facts, found: DeviceOperations) -> Ints:
@@ -256,7 +247,7 @@ class CausingChains(NamedTuple):
     Attributes
     ----------
     causes : Columns
-        By chain: `cause`, the row of the operation, `held`, the collective operation until whose launch it goes back, -1
+        By chain: `cause`, the row of the operation, `held`, the group until whose launch on its process it goes back, -1
         the begin of the trace; `begin` of the operation, and its `location` and `call_path`.
     before : Spent
     """
@@ -272,11 +263,11 @@ def causing_chains(
     members: NDArray[np.int64],
     device_operations: DeviceOperations,
     host_lines: ColumnSource,
-    every_device_members: Sequence[ColumnSource],
+    device_waits: DeviceWaits,
     every_waiting_chains: Sequence[WaitingChains],
 ) -> CausingChains:
-    """Follow the chains of those who begin collective operations last."""
-    of = Chains(facts, scans, members, device_operations, host_lines, every_device_members)
+    """Follow the chains of those who are waited for."""
+    of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
     asked = np.concatenate(
         [np.zeros((0, 2), np.int64), *(np.stack([w.pairs.cause, w.pairs.held], 1) for w in every_waiting_chains)]
     )
@@ -284,13 +275,9 @@ def causing_chains(
     by_row = np.argsort(of.row, kind="stable")
     at = lookup(of.row[by_row], asked[:, 0])
     asked, start = asked[at >= 0], by_row[at[at >= 0]] if of.row.size else at[:0]
-    process = of.operations.process[start]
     # its own part of the operation that held the other one
-    parts = np.flatnonzero(of.instance >= 0)
-    n = of.processes.size + 1
-    order = parts[np.argsort(of.instance[parts] * n + of.operations.process[parts], kind="stable")]
-    own = lookup(of.instance[order] * n + of.operations.process[order], asked[:, 1] * n + process)
-    own = np.where(asked[:, 1] >= 0, pick(order, own), -1)
+    part = device_waits.kernel_of(asked[:, 1], device_operations.operations.process[start])
+    own = np.where(part >= 0, pick(by_row, lookup(of.row[by_row], part)), -1)
     launched = pick(device_operations.operations.launch_time, own)
     stop = np.where(own < 0, of.hosts.first, np.where(launched >= 0, launched, pick(of.operations.begin, own)))
     stop = np.minimum(stop, of.operations.begin[start])

@@ -1,4 +1,4 @@
-"""What waits in collective operations of kernels, and waits of hosts for devices, cost: charged to the call paths on
+"""What waits of kernels for those of other ranks, and of hosts for devices, cost: charged to the call paths on
 which those who are waited for spent more time than those who wait."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.device_chains import CausingChains, Spent, WaitingChains
+from tracecols.causes.device_chains import BEFORE, LATENCY, ON_HOST, CausingChains, Spent, WaitingChains
 from tracecols.causes.periods import divide_causes
 from tracecols.causes.points import durations
 from tracecols.causes.quirks import Quirks
@@ -19,15 +19,14 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, numbe
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import chains
-from tracecols.schema.causes import DEVICE_CAUSES, NXN, NXN_LONGTERM, SYNC, SYNC_LONGTERM
+from tracecols.schema.causes import DEVICE_CAUSES, DEVICE_CHARGED, DEVICE_DELAYS, DEVICE_PARTS
 
 Ints = NDArray[np.int64]
 Rows = dict[str, Ints]
-"""Weights of waits: `wait` (its number), `location`, `call_path`, `weight`, and `target`, the wait that it goes back to,
--1 if it is charged itself."""
+"""Weights of waits: `wait` (its number), `location`, `call_path`, `weight`, `spent_in` (`ON_HOST`, ...), and `target`, the
+wait that it goes back to, -1 if it is charged itself."""
 
-OF_KERNELS, OF_HOSTS = range(2)
-"""What is passed on: waits of kernels, and of hosts."""
+OF_HOSTS = DEVICE_DELAYS.index("sync")
 
 
 @step(SWEEP, "device_causes")
@@ -37,22 +36,60 @@ def device_causes(
     every_waiting_chains: Sequence[WaitingChains],
     every_causing_chains: Sequence[CausingChains],
 ) -> CompoundTable:
-    """Charge those who let others wait in collective operations of kernels, and what hosts wait for on devices."""
-    pairs = _joined([w.pairs for w in every_waiting_chains], ("row", "cause", "wait", "held"))
+    """Charge those who let kernels of other ranks wait, and what hosts wait for on devices."""
+    pairs, rows = _pairs(every_waiting_chains, every_causing_chains)
+    syncs = _joined([w.syncs for w in every_waiting_chains], ("wait", "location", "call_path"))
+    of_syncs = _of_syncs(pairs, syncs, _spent([w.during for w in every_waiting_chains]))
+    charged = _sweep(pairs, rows, syncs["wait"], of_syncs)
+    found = _table(facts, quirks, charged)
+    # of phases and bins: when it arises is not known, so that it counts outside of all phases, or in the first bin of the focus
+    return found if facts.call_paths.divider is None else divide_causes(facts, quirks, found, [])
+
+
+def _pairs(
+    every_waiting_chains: Sequence[WaitingChains], every_causing_chains: Sequence[CausingChains]
+) -> tuple[Rows, Rows]:
+    """Return the kernels that wait, by the time of their causes, and what makes these late (`_weights`)."""
+    pairs = _joined([w.pairs for w in every_waiting_chains], ("row", "cause", "kind", "wait", "held"))
     causes = _joined([c.causes for c in every_causing_chains], ("cause", "held", "begin", "location", "call_path"))
     chain = _chains_of(pairs, causes)
     # by the time of the cause: what a wait goes back to is before it
     order = np.lexsort((pairs["row"], pick(causes["begin"], chain)))
     order = order[chain[order] >= 0]
     pairs, chain = {name: values[order] for name, values in pairs.items()}, chain[order]
+    pairs |= {"cause_location": causes["location"][chain], "cause_time": causes["begin"][chain]}
     before = _spent([w.before for w in every_waiting_chains]).of(order)
-    rows = _weights(pairs, causes, chain, before, _spent([c.before for c in every_causing_chains]))
-    syncs = _joined([w.syncs for w in every_waiting_chains], ("wait", "location", "call_path"))
-    of_syncs = _of_syncs(pairs, syncs, _spent([w.during for w in every_waiting_chains]))
-    charged = _sweep(pairs["wait"], rows, syncs["wait"], of_syncs)
-    found = _table(facts, quirks, charged)
-    # of phases and bins: when it arises is not known, so that it counts outside of all phases, or in the first bin
-    return found if facts.call_paths.divider is None else divide_causes(facts, quirks, found, [])
+    return pairs, _weights(pairs, causes, chain, before, _spent([c.before for c in every_causing_chains]))
+
+
+BLAME = ("cause", "cause_location", "cause_time", "location", "call_path", "spent_in", "ticks", "late")
+"""Of what makes a kernel late: the row of the kernel, its stream and its begin; the location and the call path whose time
+is too long, what it is spent in (`ON_HOST`, ..., `WAITING`), what all others wait because of it, and the one that waits
+longest: by so much the kernel is late."""
+
+WAITING = BEFORE + 1
+"""What makes a kernel late is that its process waited for another rank before."""
+
+
+@step(SWEEP, "device_blame")
+def device_blame(
+    every_waiting_chains: Sequence[WaitingChains], every_causing_chains: Sequence[CausingChains]
+) -> Columns:
+    """Divide what kernels wait for each one that begins last among what makes it late; earlier waits are not followed."""
+    pairs, rows = _pairs(every_waiting_chains, every_causing_chains)
+    n = np.bincount(rows["wait"], minlength=pairs["wait"].size)
+    ticks = divide_ticks(pairs["wait"], np.cumsum(n), rows["weight"])
+    order = np.lexsort((-pairs["wait"], pairs["cause"]))
+    longest = np.zeros(n.size, bool)
+    longest[order[np.append(True, np.diff(pairs["cause"][order]) > 0)[: order.size]]] = True
+    spent_in = np.where(rows["target"] >= 0, WAITING, rows["spent_in"])
+    of = {name: pairs[name][rows["wait"]] for name in BLAME[:3]}
+    of |= {"location": rows["location"], "call_path": rows["call_path"], "spent_in": spent_in}
+    group, first = number(combine(*of.values()))
+    groups = Segments(group, first.size)
+    sums, late = groups.sum(ticks), groups.sum(np.where(longest[rows["wait"]], ticks, 0))
+    columns = {name: values[first] for name, values in of.items()} | {"ticks": sums, "late": late}
+    return Columns(first.size, columns).take(np.flatnonzero(sums))
 
 
 class _Entries:
@@ -138,69 +175,77 @@ def _weights(pairs: Rows, causes: Rows, chain: Ints, before: _Spent, since: _Spe
     at = pick(chain, waiting)
     lacking = np.setdiff1d(np.arange(chain.size), np.concatenate([pair[chosen], waiting]))
     return _in_order(
-        np.concatenate([pair[chosen], waiting, lacking]),
-        np.concatenate([location[chosen], causes["location"][at], causes["location"][chain[lacking]]]),
-        np.concatenate([path[chosen], causes["call_path"][at], causes["call_path"][chain[lacking]]]),
-        np.concatenate([more[group[chosen]], waited, np.ones(lacking.size, np.int64)]),
-        np.concatenate([np.full(chosen.size, -1), np.where(known, target, -1), np.full(lacking.size, -1)]),
+        wait=np.concatenate([pair[chosen], waiting, lacking]),
+        location=np.concatenate([location[chosen], causes["location"][at], causes["location"][chain[lacking]]]),
+        call_path=np.concatenate([path[chosen], causes["call_path"][at], causes["call_path"][chain[lacking]]]),
+        weight=np.concatenate([more[group[chosen]], waited, np.ones(lacking.size, np.int64)]),
+        spent_in=np.concatenate([kind[chosen], np.full(waiting.size + lacking.size, ON_HOST)]),
+        target=np.concatenate([np.full(chosen.size, -1), np.where(known, target, -1), np.full(lacking.size, -1)]),
     )
 
 
 def _of_syncs(pairs: Rows, syncs: Rows, during: _Spent) -> Rows:
     """Find what hosts wait for: operations, latency, transfer, and waits for other ranks."""
-    wait, (_, location, path, _, ticks) = during.cells.listed()
+    wait, (kind, location, path, _, ticks) = during.cells.listed()
     waiting, (row, waited) = during.waits.listed()
     by_row = np.argsort(pairs["row"], kind="stable")
     target = pick(by_row, lookup(pairs["row"][by_row], row))
     lacking = np.setdiff1d(np.arange(syncs["wait"].size), np.concatenate([wait, waiting]))
     at = np.concatenate([waiting, lacking])
     return _in_order(
-        np.concatenate([wait, at]),
-        np.concatenate([location, syncs["location"][at]]),
-        np.concatenate([path, syncs["call_path"][at]]),
-        np.concatenate([ticks, waited, np.ones(lacking.size, np.int64)]),
-        np.concatenate([np.full(wait.size, -1), target, np.full(lacking.size, -1)]),
+        wait=np.concatenate([wait, at]),
+        location=np.concatenate([location, syncs["location"][at]]),
+        call_path=np.concatenate([path, syncs["call_path"][at]]),
+        weight=np.concatenate([ticks, waited, np.ones(lacking.size, np.int64)]),
+        spent_in=np.concatenate([kind, np.full(at.size, ON_HOST)]),
+        target=np.concatenate([np.full(wait.size, -1), target, np.full(lacking.size, -1)]),
     )
 
 
-def _in_order(wait: Ints, location: Ints, call_path: Ints, weight: Ints, target: Ints) -> Rows:
+def _in_order(**columns: Ints) -> Rows:
     """Put weights in the order of their waits."""
-    order = np.lexsort((target, location, call_path, wait))
-    columns = {"wait": wait, "location": location, "call_path": call_path, "weight": weight, "target": target}
+    order = np.lexsort(tuple(columns[name] for name in ("spent_in", "target", "location", "call_path", "wait")))
     return {name: values[order] for name, values in columns.items()}
 
 
-def _sweep(wait: Ints, rows: Rows, sync_wait: Ints, of_syncs: Rows) -> list[tuple[int, Rows, Ints]]:
-    """Divide waits among their weights; return number of the property, rows and ticks."""
-    carried = np.zeros((2, wait.size), np.int64)
+def _sweep(pairs: Rows, rows: Rows, sync_wait: Ints, of_syncs: Rows) -> list[tuple[Ints, Rows, Ints]]:
+    """Divide waits among their weights; return numbers of properties, rows and ticks."""
+    n_kinds = len(DEVICE_DELAYS)
+    carried = np.zeros((n_kinds, pairs["wait"].size), np.int64)
     n = np.bincount(of_syncs["wait"], minlength=sync_wait.size)
     sync_short = divide_ticks(sync_wait, np.cumsum(n), of_syncs["weight"])
     # hosts that wait for kernels that wait pass it on
     on = np.flatnonzero(of_syncs["target"] >= 0)
     np.add.at(carried[OF_HOSTS], of_syncs["target"][on], sync_short[on])
     sync_short[on] = 0
-    short, passed = _divide(wait, rows, carried)
+    short, passed = _divide(pairs, rows, carried)
+    every = np.zeros(short.size, np.int64)
     return [
-        (NXN, rows, short),
-        (NXN_LONGTERM, rows, passed[OF_KERNELS]),
-        (SYNC, of_syncs, sync_short),
-        (SYNC_LONGTERM, rows, passed[OF_HOSTS]),
+        (pairs["kind"][rows["wait"]], rows, short),
+        *((every + n_kinds + kind, rows, of_kind) for kind, of_kind in enumerate(passed)),
+        (np.full(sync_short.size, OF_HOSTS), of_syncs, sync_short),
     ]
 
 
-def _divide(amount: Ints, rows: Rows, carried: Ints) -> tuple[Ints, Ints]:
+def _divide(pairs: Rows, rows: Rows, carried: Ints) -> tuple[Ints, Ints]:
     """Divide waits among their weights, the last first; return what is charged of each, and of what others pass on."""
-    n = np.bincount(rows["wait"], minlength=amount.size).astype(np.int64)
+    n = np.bincount(rows["wait"], minlength=pairs["wait"].size).astype(np.int64)
     first = np.cumsum(n) - n
-    short, passed = np.zeros(rows["wait"].size, np.int64), np.zeros((2, rows["wait"].size), np.int64)
+    short, passed = np.zeros(rows["wait"].size, np.int64), np.zeros((carried.shape[0], rows["wait"].size), np.int64)
     scratch = np.zeros((3, int(n.max(initial=1))), np.int64)
-    chains.sweep_waits(amount, first, n, rows["weight"], rows["target"], short, passed, carried, *scratch)
+    weights = first, n, rows["weight"], rows["target"]
+    chains.sweep_waits(pairs["wait"], pairs["kind"], *weights, short, passed, carried, *scratch)
     return short, passed
 
 
-def _table(facts: Facts, quirks: Quirks, charged: list[tuple[int, Rows, Ints]]) -> CompoundTable:
+def _table(facts: Facts, quirks: Quirks, charged: list[tuple[Ints, Rows, Ints]]) -> CompoundTable:
     """Add up what is charged by property, call path and location."""
-    parts = [(np.full(ticks.size, code), rows["call_path"], rows["location"], ticks) for code, rows, ticks in charged]
+    parts = [(code, rows["call_path"], rows["location"], ticks) for code, rows, ticks in charged]
+    for spent_in, name in zip((LATENCY, BEFORE), DEVICE_PARTS, strict=True):
+        for _, rows, ticks in charged:
+            at = np.flatnonzero(rows["spent_in"] == spent_in)
+            number_of = np.full(at.size, DEVICE_CHARGED.index(name))
+            parts.append((number_of, rows["call_path"][at], rows["location"][at], ticks[at]))
     code, path, location, ticks = (np.concatenate(c) for c in zip(*parts, strict=True))
     kept = np.flatnonzero(ticks)
     code, path, location, ticks = (c[kept] for c in (code, path, location, ticks))

@@ -7,32 +7,25 @@ last operation that it waited for. The latest of these is the predecessor; what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
+from tracecols.causes.host_lines import lines_of_locations
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, latest_before, lookup
-from tracecols.enhance.dataflow.spill import Spill, keep
-from tracecols.enhance.dataflow.steps import BUCKET, SPENT, WITHIN, step
+from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.devices.synchronisations import waits_of_hosts
-from tracecols.enhance.mpi.waits import BARRIER, N_TO_N, NCCL, Participants, of_operations, synchronised
+from tracecols.enhance.mpi.waits import NCCL
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.instances import outermost_call_paths, walk_stacks
 from tracecols.enhance.scan.region_rules import is_in
-from tracecols.enhance.scan.scan import ACTION, LocationScan
-from tracecols.enhance.scan.teams import Teams
-from tracecols.kernels import chains
-from tracecols.kernels.actions import POP, PUSH
 from tracecols.kernels.chains import HOST, NOTHING
 
 OPERATION = (
-    "process", "location", "row", "begin", "end", "call_path", "launch_call_path", "launch_time", "before", "since", "free_before", "free_since",
+    "process", "host", "location", "row", "begin", "end", "call_path", "launch_call_path", "launch_time", "before", "since", "free_before", "free_since",
 )  # fmt: skip
-SYNC = ("process", "location", "call_path", "enter_time", "exit_time", "operation", "until", "wait")
-MEMBER = ("row", "instance", "wait", "cause")
+SYNC = ("host", "location", "call_path", "enter_time", "exit_time", "operation", "until", "wait")
 
 NEVER = np.iinfo(np.int64).min
 
@@ -45,11 +38,11 @@ class DeviceOperations(NamedTuple):
     Attributes
     ----------
     operations : Columns
-        `OPERATION`, by process, stream and begin: row of the event that begins it, ENTER of its launch (-1 not known),
-        its predecessor (number of an operation, `HOST` or `NOTHING`) and when that ends, and both without the kernels
+        `OPERATION`, by process, stream and begin: the line of the host that launches it (`host_lines`), row of the event
+        that begins it, ENTER of its launch (-1 not known), its predecessor (number of an operation, `HOST` or `NOTHING`) and when that ends, and both without the kernels
         that communicate on its stream.
     syncs : Columns
-        `SYNC`, by process and EXIT: calls that have waited, the number of the operation, when that ended, or the call,
+        `SYNC`, by line of the host and EXIT: calls that have waited, the number of the operation, when that ended, or the call,
         and how long they waited.
     dependencies : Columns
         Of operations that wait for others on other streams: `row` of the event that begins it, and `location` and `end` of
@@ -70,7 +63,7 @@ def device_operations(
         "location": ("location", "location"), "row": ("enter", "event"), "begin": ("enter_time", "begin_time"),
         "end": ("exit_time", "end_time"), "call_path": ("call_path", "call_path"),
         "launch": ("launch_enter", "copy_enter"), "launch_call_path": ("launch_call_path", "copy_call_path"),
-        "launch_time": ("launch_enter_time", "copy_enter_time"),
+        "launch_time": ("launch_enter_time", "copy_enter_time"), "launch_location": ("launch_location", "copy_location"),
     }  # fmt: skip
     of = {name: np.concatenate([kernels[k], copies[c]]).astype(np.int64) for name, (k, c) in names.items()}
     process = facts.process[of["location"]].astype(np.int64) if of["row"].size else of["row"]
@@ -79,6 +72,8 @@ def device_operations(
     of["process"] = process[order]
     of["launch_call_path"] = np.where(of["launch"] >= 0, of["launch_call_path"], -1)
     of["launch_time"] = np.where(of["launch"] >= 0, of["launch_time"], -1)
+    line_of = lines_of_locations(facts)
+    of["host"] = line_of[np.where(of["launch"] >= 0, of["launch_location"], of["location"])]
     communicates = is_in(facts, of["call_path"].astype(np.int32), NCCL)
     depends = _dependencies(of, stream_waits)
     before, since = _predecessors(of, depends, np.zeros(communicates.size, bool))
@@ -169,111 +164,12 @@ def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copie
     # clocks of hosts and devices may disagree about the begin, not about the launch
     held = operations.launch_time[number] < device_syncs.exit_time[at]
     at, number = at[held], number[held]
-    process = facts.process[device_syncs.location[at]].astype(np.int64) if at.size else at
+    host = lines_of_locations(facts)[device_syncs.location[at]]
     leave = device_syncs.exit_time[at]
-    order = np.lexsort((device_syncs.enter[at], leave, process))
+    order = np.lexsort((device_syncs.enter[at], leave, host))
     columns = {
-        "process": process, "location": device_syncs.location[at].astype(np.int64),
+        "host": host, "location": device_syncs.location[at].astype(np.int64),
         "call_path": device_syncs.call_path[at].astype(np.int64), "enter_time": device_syncs.enter_time[at],
         "exit_time": leave, "operation": number, "until": np.minimum(leave, operations.end[number]), "wait": wait[at],
     }  # fmt: skip
     return Columns(at.size, {name: columns[name][order] for name in SYNC})
-
-
-@step(BUCKET, "device_members", keeps=("device_members",))
-def device_members(
-    facts: Facts, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
-) -> ColumnSource:
-    """Find who waits in collective operations of kernels (`MEMBER`): row of the ENTER of each participant, the
-    operation, how long it waits, and the row of the one that begins last, -1 if it waits for none."""
-    m = collective_members
-    found: list[tuple[Ints, Ints, Ints, Ints]] = []
-    for ops in (BARRIER, N_TO_N):
-        row = np.flatnonzero(of_operations(collectives, m, ops, True))
-        if not row.size:
-            continue
-        p = Participants(m, row)
-        everyone = np.ones(row.size, bool)
-        if ops is BARRIER:
-            until, takes_part, cause = p.max(p.begin), everyone, p.latest(everyone)
-        else:
-            until, _, takes_part = synchronised(p)
-            cause = np.where(p.min(p.end) > p.max(p.begin), p.latest(everyone), p.latest(p.sent > 0))
-        wait = np.where(takes_part & (cause >= 0), np.maximum(p.wait(until), 0), 0)
-        enter = m.enter[row]
-        instance = collectives.first_end[m.collective[row]]
-        found.append((enter, instance, wait, np.where(wait > 0, pick(enter, cause), -1)))
-    columns = {name: np.concatenate([np.zeros(0, np.int64), *(f[i] for f in found)]) for i, name in enumerate(MEMBER)}
-    return keep(Columns(columns["row"].size, columns), spill)
-
-
-@step(SPENT, "host_lines", keeps=("host_lines",))
-def host_lines(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill | None
-) -> ColumnSource:
-    """Make one line of what the threads of each process of a trace with streams do: `process`, `time`, `location`
-    and `call_path` from then on, by process and time.
-
-    Of several threads it is the region that was entered last: who hands over to whom is not recorded.
-    """
-    parts: list[tuple[Ints, Ints, Ints, Ints]] = [(np.zeros(0, np.int64),) * 4]
-    roots = roots_of_processes(facts, scans, members)
-    cpus = members[facts.locations.is_cpu[members]] if facts.locations.is_device.any() else members[:0]
-    for process in np.unique(facts.process[cpus]).tolist():
-        threads = np.sort(members[facts.locations.is_cpu[members] & (facts.process[members] == process)])
-        parts.append(_line(facts, scans, team_instances, threads, process, roots))
-    columns = dict(
-        zip(
-            ("process", "time", "location", "call_path"),
-            (np.concatenate(c) for c in zip(*parts, strict=True)),
-            strict=True,
-        )
-    )
-    return keep(Columns(columns["time"].size, columns), spill)
-
-
-def roots_of_processes(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64]
-) -> dict[int, tuple[int, int]]:
-    """Return by process the thread and the call path to which what lies outside of all regions is charged."""
-    masters = np.unique(facts.locations.master[members])
-    masters = masters[masters >= 0]
-    path = outermost_call_paths(facts, scans, masters)
-    return {int(facts.process[i]): (int(i), int(path[i])) for i in masters.tolist()}
-
-
-def _line(
-    facts: Facts,
-    scans: Sequence[LocationScan],
-    teams: Teams,
-    threads: NDArray[np.int64],
-    process: int,
-    roots: dict[int, tuple[int, int]],
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Merge the threads of a process."""
-    n_paths = len(facts.call_paths.whole)
-    found: list[tuple[Ints, Ints, NDArray[np.bool_], Ints]] = []
-    for events in walk_stacks(facts, scans, teams, threads):
-        for k, location in enumerate(events.locations.tolist()):
-            here = slice(events.bounds[k], events.bounds[k + 1])
-            action = ACTION[events.kind[here]]
-            chosen = np.flatnonzero((action == PUSH) | (action == POP))
-            path = facts.call_paths.path_of(pick(facts.call_paths.numbers[location], events.node[here][chosen]))
-            thread = np.full(chosen.size, np.searchsorted(threads, location))
-            cell = np.where(path >= 0, location * n_paths + path, -1)
-            found.append((events.time[here][chosen].copy(), thread, action[chosen] == PUSH, cell))
-    root = roots[process][0] * n_paths + max(roots[process][1], 0)
-    if not found:
-        return (np.zeros(0, np.int64),) * 4
-    time, thread, is_enter, cell = (np.concatenate(c) for c in zip(*found, strict=True))
-    order = np.lexsort((np.arange(time.size), time))
-    time, thread, is_enter, cell = time[order], thread[order], is_enter[order], cell[order]
-    n_enters = np.bincount(thread, is_enter, threads.size).astype(np.int64)
-    start = np.cumsum(n_enters) - n_enters
-    line_time, line_cell = np.empty(time.size, np.int64), np.empty(time.size, np.int64)
-    stack = np.empty(int(n_enters.sum()), np.int64), np.empty(int(n_enters.sum()), np.int64)
-    n = chains.merge_threads(
-        thread, time, is_enter, cell, start, *stack, np.zeros(threads.size, np.int64), line_time, line_cell
-    )
-    line_time, line_cell = line_time[:n].copy(), np.where(line_cell[:n] >= 0, line_cell[:n], root)
-    return np.full(n, process), line_time, line_cell // n_paths, line_cell % n_paths

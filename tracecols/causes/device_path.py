@@ -1,19 +1,26 @@
-"""The critical path over hosts and streams: back along the latest predecessors, and from operations that wait for other
-ranks to the one that begins last."""
+"""The critical path over hosts and streams: back along the latest predecessors, from operations that wait for other ranks
+to the one that begins last, and from calls that wait for other processes and threads to those they wait for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.device_chains import Chains, members_of
+from tracecols.causes.device_chains import Chains
+from tracecols.causes.device_operations import OPERATION as COLUMNS
 from tracecols.causes.device_operations import DeviceOperations
-from tracecols.causes.pairs import has_mpi, has_openmp
+from tracecols.causes.device_waits import DeviceWaits
+from tracecols.causes.host_lines import lines_of_locations
+from tracecols.causes.index import PointIndex
+from tracecols.causes.pairs import CREATED, FORK, has_mpi, has_openmp
+from tracecols.causes.points import in_ticks
 from tracecols.causes.quirks import Quirks
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
-from tracecols.enhance.dataflow.grouping import combine, lookup
+from tracecols.causes.sweep import list_stops
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
+from tracecols.enhance.dataflow.grouping import latest_before, lookup
 from tracecols.enhance.dataflow.steps import CHARGES, SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
@@ -23,11 +30,44 @@ from tracecols.schema.causes import POINTS
 
 Ints = NDArray[np.int64]
 
-STRETCH = ("process", "location", "row", "begin", "end", "reason", "begin_call_path", "end_call_path")
-"""Of a stretch on a host or in an operation: its process, a location, the event that begins the operation (-1 on hosts),
-times, why it comes there (`POINTS`, -1 the begin of the trace), and the call paths at both ends."""
+STRETCH = ("host", "location", "row", "begin", "end", "reason", "begin_call_path", "end_call_path")
+"""Of a stretch on a host or in an operation: the line of the host, a location, the event that begins the operation (-1 on
+hosts), times, why it comes there (`POINTS`, -1 the begin of the trace), and the call paths at both ends."""
 
 LAUNCH, OPERATION, RANKS = (POINTS.index(name) for name in ("launch", "device operation", "kernels of other ranks"))
+NEVER = np.iinfo(np.int64).min
+
+
+class _Exits(NamedTuple):
+    """Where a host has waited, and the path goes on elsewhere: (n,) int64 each, by line and time.
+
+    Attributes
+    ----------
+    host, time, until : int64
+        The line, when the call returns or has waited long enough, and from when on the path is elsewhere.
+    operation, other : int64
+        Where it goes on: an operation, or else (`HOST`) a line.
+    reason, call_path, origin_path : int64
+        Kind of the point (`POINTS`), call path of the call that waits, and of the one with which the path goes on; -1 none.
+    """
+
+    host: Ints
+    time: Ints
+    until: Ints
+    operation: Ints
+    other: Ints
+    reason: Ints
+    call_path: Ints
+    origin_path: Ints
+
+
+class _Everything(NamedTuple):
+    """The operations of all partitions, numbered one after the other, and the exits of all hosts."""
+
+    of: dict[str, Ints]
+    cause: Ints
+    wait: Ints
+    exits: _Exits
 
 
 @step(SWEEP, "device_path", keeps=("device_path",))
@@ -35,93 +75,113 @@ def device_path(
     facts: Facts,
     quirks: Quirks,
     scans: Sequence[LocationScan],
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
+    point_index: PointIndex,
     every_device_operations: Sequence[DeviceOperations],
-    every_device_members: Sequence[ColumnSource],
+    device_waits: DeviceWaits,
 ) -> Columns | None:
-    """Find the critical path of a program without MPI and OpenMP that uses devices (`STRETCH`, in the order of time);
-    None for others."""
-    n = np.array([len(d.operations) for d in every_device_operations], np.int64)
-    if not n.sum() or quirks.splits_path or has_mpi(facts) or has_openmp(facts):
+    """Find the critical path of a program that uses devices (`STRETCH`, in the order of time); None for others, and where
+    it meets no stream in programs with MPI or OpenMP."""
+    if not sum(len(d.operations) for d in every_device_operations) or quirks.splits_path:
         return None
-    first = np.cumsum(n) - n
-
-    def operations(name: str, is_pointer: bool = False) -> Ints:
-        columns = [d.operations[name] for d in every_device_operations]
-        shifted = [
-            np.where(c >= 0, c + k, c) if is_pointer else c for c, k in zip(columns, first.tolist(), strict=True)
-        ]
-        return np.concatenate(shifted)
-
-    row, begin, process = operations("row"), operations("begin"), operations("process")
-    _, wait, cause_row = members_of(row, every_device_members)
-    by_row = np.argsort(row, kind="stable")
-    cause = pick(by_row, lookup(row[by_row], cause_row))
-    before, since = operations("before", is_pointer=True), operations("since")
-    location, end = operations("location"), operations("end")
-    nothing = np.zeros(0, np.int64)
-    of = Operations(process, location, begin, end, nothing, nothing, begin + wait, before, since, before, since)
-    hosts, leaves = _hosts(facts, every_device_operations, first)
+    stops = list_stops(facts, quirks, sync_points, delay_pairs, point_index)
+    found = _everything(facts, quirks, every_device_operations, device_waits, sync_points, stops)
+    of, nothing = found.of, np.zeros(0, np.int64)
+    since = of["since"]
+    operations = Operations(
+        of["host"], of["location"], of["begin"], of["end"], nothing, nothing, of["begin"] + found.wait, nothing, of["before"],
+        since, of["before"], since,
+    )  # fmt: skip
+    # streams without a host have a line without anything
+    n_lines = facts.n_locations + 1
+    start, first = (
+        np.searchsorted(found.exits.host, np.arange(n_lines + 1)),
+        int(facts.store.manifest["first_time"] or 0),
+    )
+    hosts = Hosts(
+        np.zeros(n_lines + 1, np.int64), nothing, nothing, np.zeros(n_lines, np.int64), start, found.exits.time,
+        found.exits.operation, found.exits.until, nothing, first,
+    )  # fmt: skip
     last = np.array([scan.last_time if scan.n else NEVER for scan in scans], np.int64)
     last[~(facts.locations.is_cpu | facts.locations.is_device)] = NEVER
     at = int(last.argmax())
-    mine = np.flatnonzero(location == at)
-    start = int(mine[end[mine].argmax()]) if mine.size else HOST
-    stretches = np.empty((4, 2 * row.size + 2 * hosts.exit.size + 2), np.int64)
-    found = chains.walk_path(
-        int(facts.process[at]), start, int(last[at]), of, hosts, cause, hosts.exit_start[1:].copy(), stretches
+    mine = np.flatnonzero(of["location"] == at)
+    begin = int(mine[of["end"][mine].argmax()]) if mine.size else HOST
+    line = int(lines_of_locations(facts)[at])
+    stretches = np.empty((5, 2 * of["row"].size + 2 * hosts.exit.size + 2), np.int64)
+    n = chains.walk_path(
+        line, begin, int(last[at]), operations, hosts, found.exits.other, found.cause, start[1:].copy(), stretches
     )
-    return _listed(facts, stretches[:, :found][:, ::-1], every_device_operations, cause, leaves)
+    if (has_mpi(facts) or has_openmp(facts)) and (stretches[1, :n] < 0).all():
+        # it stays on hosts: as that of programs without devices, phase by phase
+        return None
+    return _listed(found, stretches[:, :n][:, ::-1])
 
 
-NEVER = np.iinfo(np.int64).min
-
-
-def _hosts(facts: Facts, every: Sequence[DeviceOperations], first: Ints) -> tuple[Hosts, Columns]:
-    """Put the calls of all partitions that have waited in order; return them as hosts without lines, too."""
-    names = ("process", "exit_time", "until", "call_path")
-    of = {name: np.concatenate([d.syncs[name] for d in every]) for name in names}
-    operation = np.concatenate([d.syncs.operation + k for d, k in zip(every, first.tolist(), strict=True)])
-    order = np.lexsort((of["exit_time"], of["process"]))
-    of = {name: values[order] for name, values in of.items()}
-    n_processes = int(facts.process.max(initial=-1)) + 1
-    start = np.searchsorted(of["process"], np.arange(n_processes + 1))
-    nothing = np.zeros(0, np.int64)
-    hosts = Hosts(
-        np.zeros(n_processes + 1, np.int64), nothing, nothing, np.zeros(n_processes, np.int64),
-        start, of["exit_time"], operation[order], of["until"], nothing, int(facts.store.manifest["first_time"] or 0),
-    )  # fmt: skip
-    return hosts, Columns(order.size, of)
-
-
-def _listed(facts: Facts, stretches: Ints, every: Sequence[DeviceOperations], cause: Ints, leaves: Columns) -> Columns:
-    """Return stretches in the order of time, with why the path comes to each."""
-    process, operation, begin, end = stretches
-    of = {
-        name: np.concatenate([d.operations[name] for d in every])
-        for name in ("row", "location", "call_path", "launch_call_path")
+def _everything(
+    facts: Facts,
+    quirks: Quirks,
+    every: Sequence[DeviceOperations],
+    waits: DeviceWaits,
+    points: CompoundTable,
+    stops: tuple[Ints, Ints, NDArray[Any]],
+) -> _Everything:
+    """Put operations and exits of all partitions together."""
+    n = np.array([len(d.operations) for d in every], np.int64)
+    first = (np.cumsum(n) - n).tolist()
+    of = {name: np.concatenate([d.operations[name] for d in every]) for name in COLUMNS if name != "before"}
+    before = [
+        np.where(d.operations.before >= 0, d.operations.before + k, d.operations.before)
+        for d, k in zip(every, first, strict=True)
+    ]
+    of["before"] = np.concatenate(before)
+    of["host"] = np.where(of["host"] >= 0, of["host"], facts.n_locations)
+    waiting = waits.of(of["row"])
+    by_row = np.argsort(of["row"], kind="stable")
+    cause = pick(by_row, lookup(of["row"][by_row], waiting.cause))
+    syncs = {
+        name: np.concatenate([d.syncs[name] for d in every]) for name in ("host", "exit_time", "until", "call_path")
     }
-    master = np.zeros(int(facts.process.max(initial=-1)) + 1, np.int64)
-    cpus = np.flatnonzero(facts.locations.is_cpu)
-    master[facts.process[cpus]] = facts.locations.master[cpus]
-    is_host = operation < 0
-    location = np.where(is_host, master[process], pick(of["location"], np.maximum(operation, -1)))
-    before = np.append(-2, operation[:-1])[: operation.size]
-    is_first = np.arange(operation.size) == 0
-    waits = ~is_host & (pick(cause, np.maximum(operation, -1)) == before) & (before >= 0)
-    reason = np.where(is_first, -1, np.where(before < 0, LAUNCH, np.where(waits, RANKS, OPERATION)))
-    # a host comes out of the call that has waited, and goes on in a stream with the call that launches
-    n = len(leaves)
-    key = combine(np.append(leaves.process, process), np.append(leaves.until, begin))
-    at = lookup(key[:n], key[n:])
-    after = np.append(operation[1:], -1)[: operation.size]
-    path = pick(of["call_path"], np.maximum(operation, -1))
+    operation = np.concatenate([d.syncs.operation + k for d, k in zip(every, first, strict=True)])
+    none = np.full(operation.size, -1, np.int64)
+    of_syncs = _Exits(
+        syncs["host"], syncs["exit_time"], syncs["until"], operation, none, none + 1 + OPERATION, syncs["call_path"], none,
+    )  # fmt: skip
+    point, origin, resumes = stops
+    line, location = lines_of_locations(facts), points.location.astype(np.int64)
+    time = in_ticks(facts, quirks, resumes) + int(facts.store.manifest["first_time"] or 0)
+    of_points = _Exits(
+        line[location[point]], time, time, np.full(point.size, HOST), line[location[origin]], points.kind[point].astype(np.int64),
+        points.call_path[point].astype(np.int64), points.call_path[origin].astype(np.int64),
+    )  # fmt: skip
+    joined = [np.concatenate(columns) for columns in zip(of_syncs, of_points, strict=True)]
+    order = np.lexsort((joined[1], joined[0]))
+    return _Everything(of, cause, waiting.wait, _Exits(*(column[order] for column in joined)))
+
+
+def _listed(found: _Everything, stretches: Ints) -> Columns:
+    """Return stretches in the order of time, with why the path comes to each."""
+    host, operation, begin, end, left = stretches
+    of, exits = found.of, found.exits
+    n, is_host = operation.size, operation < 0
+    number = np.maximum(operation, -1)
+    before = np.append(-2, operation[:-1])[:n]
+    waits = ~is_host & (pick(found.cause, number) == before) & (before >= 0)
+    of_stream = np.where(before < 0, LAUNCH, np.where(waits, RANKS, OPERATION))
+    reason = np.where(is_host, pick(exits.reason, left), of_stream)
+    reason[:1] = -1
+    # a host comes out of the call that has waited, and goes on with the call that launches, or that others wait for
+    after, next_left = np.append(operation[1:], -1)[:n], np.append(left[1:], -1)[:n]
+    launching = pick(of["launch_call_path"], np.maximum(after, -1))
+    path = pick(of["call_path"], number)
     columns = {
-        "process": process, "location": location, "row": np.where(is_host, -1, pick(of["row"], np.maximum(operation, -1))),
-        "begin": begin, "end": end, "reason": reason,
-        "begin_call_path": np.where(is_host, pick(leaves.call_path, at), path),
-        "end_call_path": np.where(is_host, pick(of["launch_call_path"], np.maximum(after, -1)), path),
+        "host": host, "location": np.where(is_host, host, pick(of["location"], number)),
+        "row": np.where(is_host, -1, pick(of["row"], number)), "begin": begin, "end": end, "reason": reason,
+        "begin_call_path": np.where(is_host, pick(exits.call_path, left), path),
+        "end_call_path": np.where(is_host, np.where(after >= 0, launching, pick(exits.origin_path, next_left)), path),
     }  # fmt: skip
-    return Columns(operation.size, {name: columns[name] for name in STRETCH})
+    return Columns(n, {name: columns[name] for name in STRETCH})
 
 
 @step(CHARGES, "device_path_rows")
@@ -131,23 +191,47 @@ def device_path_rows(
     members: NDArray[np.int64],
     device_operations: DeviceOperations,
     host_lines: ColumnSource,
-    every_device_members: Sequence[ColumnSource],
+    device_waits: DeviceWaits,
     device_path: Columns | None,
 ) -> tuple[Ints, Ints, Ints] | None:
     """Add up the critical path on the processes of a partition: call paths, locations and ticks; None where it is not
     found over streams."""
     if device_path is None:
         return None
-    of = Chains(facts, scans, members, device_operations, host_lines, every_device_members)
-    mine = np.flatnonzero(np.isin(device_path.process, of.processes))
+    of = Chains(facts, scans, members, device_operations, host_lines, device_waits)
     by_row = np.argsort(of.row, kind="stable")
-    operation = pick(by_row, lookup(of.row[by_row], device_path.row[mine]))
-    is_host = device_path.row[mine] < 0
-    process = np.searchsorted(of.processes, device_path.process[mine])
+    is_host = device_path.row < 0
+    operation = np.where(is_host, -1, pick(by_row, lookup(of.row[by_row], device_path.row)))
+    mine = np.flatnonzero(np.where(is_host, np.isin(device_path.host, of.lines), operation >= 0))
+    operation, is_host = operation[mine], is_host[mine]
+    host = np.searchsorted(of.lines, device_path.host[mine])
+
+    begin, end = device_path.begin[mine], device_path.end[mine]
+    entered = _first_entered(facts, host_lines, device_path.take(mine))
 
     def walk(sums: Sums) -> int:
         cell = np.where(is_host, -1, pick(of.operations.cell, operation))
-        begin, end = device_path.begin[mine], device_path.end[mine]
-        return int(chains.spend_stretches(process, cell, begin, end, of.hosts, sums))
+        return int(chains.spend_stretches(host, cell, entered, end, of.hosts, sums))
 
-    return of.totals(walk)
+    late = np.flatnonzero(entered > begin)
+    of_forks = device_path.begin_call_path[mine[late]], device_path.location[mine[late]], (entered - begin)[late]
+    path, location, ticks = (np.concatenate(c) for c in zip(of.totals(walk), of_forks, strict=True))
+    return path, location, ticks
+
+
+def _first_entered(facts: Facts, lines: ColumnSource, path: Columns) -> Ints:
+    """Return when stretches of the critical path begin, those of threads that a FORK, or who creates them, begins with the
+    first region they enter: before it they are in the region that begins them."""
+    at = np.flatnonzero((path.row < 0) & np.isin(path.reason, (FORK, CREATED)) & (path.begin_call_path >= 0))
+    entered = path.begin.copy()
+    if not at.size:
+        return entered
+    host, time = lines.column("host"), lines.column("time")
+    last = latest_before(host, time, path.host[at], path.begin[at])
+    # between the regions of a worker its line is in the outermost call path of the master, which only that enters
+    is_outside = (last < 0) | (pick(facts.call_paths.whole.parent, pick(lines.column("call_path"), last)) < 0)
+    following = np.where(last >= 0, last + 1, np.searchsorted(host, path.host[at]))
+    is_same = pick(host, np.where(following < host.size, following, -1)) == path.host[at]
+    until = np.where(is_same, pick(time, np.where(is_same, following, -1)), path.end[at])
+    entered[at] = np.where(is_outside, np.clip(until, path.begin[at], path.end[at]), path.begin[at])
+    return entered

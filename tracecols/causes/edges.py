@@ -96,7 +96,12 @@ class EdgeCollector:
     def grow(self) -> None:
         """Make room for more edges where there is none."""
         if self._noted.state[kernels.IS_FULL]:
-            self._noted = self._noted._replace(edges=arrays.doubled(self._noted.edges))
+            n = int(self._noted.state[kernels.N_EDGES])
+            *of_edges, path, value = self._noted.edges
+            n_entries = int(self._noted.edges.end[n - 1]) if n else 0
+            longer = [arrays.with_room(of, n) for of in of_edges]
+            entries = [arrays.with_room(of, n_entries) for of in (path, value)]
+            self._noted = self._noted._replace(edges=kernels.Edges(*longer, *entries))
             self._noted.state[kernels.IS_FULL] = 0
 
     def finish(self, until: Any, collected: collecting.Collected) -> None:

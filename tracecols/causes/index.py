@@ -12,8 +12,52 @@ from tracecols.causes.pairs import location_starts
 from tracecols.causes.points import Times, number_type
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import ranges
+from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
+from tracecols.work.large import blocks
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """The numbers of some ranges, one range after the other, of which some are listed at a time.
+
+    Attributes
+    ----------
+    first : (n,) int64
+        First number of each range.
+    end : (n,) int64
+        How many there are up to the end of each.
+    """
+
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    @classmethod
+    def between(cls, start: NDArray[np.int64], members: NDArray[np.int64]) -> Ranges:
+        """Return the numbers from the start of each member to that of the next one."""
+        first = start[:-1][members]
+        return cls(first, np.cumsum(start[1:][members] - first))
+
+    def __len__(self) -> int:
+        return int(self.end[-1]) if self.end.size else 0
+
+    def __getitem__(self, here: slice) -> NDArray[np.int64]:
+        """Return some of the numbers; (n_here,) int64."""
+        of = self.of(here)
+        bounds = self.bounds(here, of)
+        before = np.append(0, self.end)[of]
+        return ranges(self.first[of] + here.start - before + bounds[:-1], np.diff(bounds))
+
+    def of(self, here: slice) -> slice:
+        """Return which ranges some of the numbers are of."""
+        first = int(np.searchsorted(self.end, here.start, "right"))
+        return slice(first, max(int(np.searchsorted(self.end, here.stop, "left")) + 1, first))
+
+    def bounds(self, here: slice, of: slice) -> NDArray[np.int64]:
+        """Return where the numbers of each of these ranges begin among some, and one past the last; (n_of + 1,)
+        int64."""
+        return np.append(0, np.minimum(self.end[of], here.stop) - here.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,43 +90,46 @@ class PointIndex:
     cause_start: NDArray[np.int64]
     pair_of: NDArray[np.signedinteger[Any]]
 
-    def points_of(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the points of some locations, one location after the other; (n,) int64."""
-        return _slices(self.start, members)
+    def points_of(self, members: NDArray[np.int64]) -> Ranges:
+        """Return the points of some locations, one location after the other."""
+        return Ranges.between(self.start, members)
 
-    def causing(self, members: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the pairs whose causes are on some locations, ascending as these are; (n,) int64."""
-        return _slices(self.cause_start, members)
+    def causing(self, members: NDArray[np.int64]) -> Ranges:
+        """Return the pairs whose causes are on some locations, ascending as these are."""
+        return Ranges.between(self.cause_start, members)
 
     def n_waits_before(self, point: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
         """Return how many points before some wait; (n,) int64."""
         return self.waits_before[point].astype(np.int64, copy=False)
 
 
-def _slices(start: NDArray[np.int64], members: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers from the start of each member to that of the next one."""
-    first = start[:-1][members]
-    return ranges(first, start[1:][members] - first)
-
-
 @step(CAUSES, "point_index", keeps=("point_index",))
-def index_points(facts: Facts, sync_points: CompoundTable, delay_pairs: CompoundTable) -> PointIndex:
+def index_points(
+    facts: Facts, sync_points: CompoundTable, delay_pairs: CompoundTable, spill: Spill | None
+) -> PointIndex:
     """Find where the points and the pairs of each location are, and which points wait."""
-    is_wait = sync_points.wait > 0
-    number = number_type(len(sync_points))
-    waits = np.flatnonzero(is_wait).astype(number)
-    waits_before: NDArray[np.signedinteger[Any]] = np.zeros(len(sync_points) + 1, number)
-    np.cumsum(is_wait, dtype=number, out=waits_before[1:])
+    large, n = large_arrays(spill), len(sync_points)
+    number, wait, call_path = number_type(n), sync_points.wait, sync_points.call_path
+    waits_before, n_waits = large.zeros(n + 1, number), 0
+    for here in blocks(n):
+        after = waits_before[here.start + 1 : here.stop + 1]
+        np.cumsum(wait[here] > 0, dtype=number, out=after)
+        after += n_waits
+        n_waits = int(after[-1])
+    waits = large.joined(n_waits, number, (np.flatnonzero(wait[here] > 0) + here.start for here in blocks(n)))
     start = location_starts(facts, sync_points.location)
-    pair_of = np.full(len(sync_points), -1, number_type(len(delay_pairs)))
-    pairs = np.flatnonzero(delay_pairs.waiting >= 0)
-    pair_of[delay_pairs.waiting[pairs]] = pairs
+    pair_of = large.full(n, -1, number_type(len(delay_pairs)))
+    for here in blocks(len(delay_pairs)):
+        waiting = delay_pairs.waiting[here]
+        known = np.flatnonzero(waiting >= 0)
+        pair_of[waiting[known]] = known + here.start
+    met = facts.call_paths.whole.met
     return PointIndex(
         start=start,
         waits_before=waits_before,
         waits=waits,
-        wait_path=pick(facts.call_paths.whole.met, sync_points.call_path[waits]),
-        wait=sync_points.wait[waits],
+        wait_path=large.computed(n_waits, met.dtype, lambda here: pick(met, call_path[waits[here]])),
+        wait=large.computed(n_waits, wait.dtype, lambda here: wait[waits[here]]),
         cause_start=np.searchsorted(delay_pairs.cause, start.astype(delay_pairs.cause.dtype)),
         pair_of=pair_of,
     )

@@ -1,4 +1,4 @@
-"""Rows of columns that other partitions have kept: of files only what lies near the rows that are needed is read."""
+"""Rows of columns that partitions have kept: of files only what lies near the rows that are needed is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, joined, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
+from tracecols.work.large import LargeArrays, blocks
 
 GAP = 1 << 12
 """Rows of a file between two that are needed, up to which they are read together: to read them takes no longer than
@@ -15,17 +16,21 @@ another access."""
 
 
 class Near:
-    """Ranges of rows of a column source, in memory: all of what is there already.
+    """Ranges of rows of a column source: all of what is in memory already.
 
     Parameters
     ----------
     source : ColumnSource
     first, stop : (n,) int64
         First row of each range, and one past its last; ranges may overlap.
+    large : LargeArrays, optional
+        Makes the arrays of what is read; by default in memory.
     """
 
-    def __init__(self, source: ColumnSource, first: NDArray[np.int64], stop: NDArray[np.int64]) -> None:
-        self._source = source
+    def __init__(
+        self, source: ColumnSource, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays | None = None
+    ) -> None:
+        self._source, self._large = source, large or LargeArrays()
         self._begin, self._end = np.zeros(1, np.int64), np.full(1, len(source), np.int64)
         if not isinstance(source, Columns):
             wanted = np.flatnonzero(stop > first)
@@ -49,8 +54,19 @@ class Near:
         """Return a column of the ranges, one after the other."""
         if isinstance(self._source, Columns):
             return self._source.column(name)
-        bounds = zip(self._begin.tolist(), self._end.tolist(), strict=True)
-        return joined([self._source.rows(name, *of) for of in bounds] or [self._source.rows(name, 0, 0)])
+        found = self._large.empty(int((self._end - self._begin).sum()), self._source.rows(name, 0, 0).dtype)
+        for begin, end, before in zip(self._begin.tolist(), self._end.tolist(), self._before.tolist(), strict=True):
+            for here in blocks(end - begin):
+                found[before + here.start : before + here.stop] = self._source.rows(
+                    name, begin + here.start, begin + here.stop
+                )
+        return found
+
+
+def whole(source: ColumnSource, name: str, large: LargeArrays) -> NDArray[Any]:
+    """Return a whole column; (n,), of a file in an array that `large` makes."""
+    n = np.array([0, len(source)])
+    return Near(source, n[:1], n[1:], large).column(name)
 
 
 def picked(source: ColumnSource, name: str, row: NDArray[np.int64], null: int = -1) -> NDArray[Any]:

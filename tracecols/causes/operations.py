@@ -32,6 +32,7 @@ from tracecols.enhance.mpi.operation_waits import (
     wait_for_shmem_locks,
     wait_for_starts,
     wait_for_window_locks,
+    wait_in_series,
     wait_in_shmem,
 )
 from tracecols.enhance.mpi.waits import ONE_TO_N
@@ -78,6 +79,8 @@ class Waiting:
     ticks : (n,) int64
     communicator : (n,) int64, optional
         Channel of the communicator all of whose processes the waiting one synchronises with.
+    goes_on : (n,) bool, optional
+        Which waits are no synchronisation: what is waited for has not come when they end.
     """
 
     delay: str
@@ -85,6 +88,7 @@ class Waiting:
     causing: Events
     ticks: Rows
     communicator: Rows | None = None
+    goes_on: NDArray[np.bool_] | None = None
 
     def known(self) -> Waiting:
         """Return those whose both events are known and on different locations."""
@@ -92,7 +96,8 @@ class Waiting:
         kept = (ours.event >= 0) & (theirs.event >= 0) & (ours.call_path >= 0) & (theirs.call_path >= 0)
         rows = np.flatnonzero(kept & (ours.location != theirs.location))
         communicator = None if self.communicator is None else self.communicator[rows]
-        return Waiting(self.delay, ours.at(rows), theirs.at(rows), self.ticks[rows], communicator)
+        goes_on = None if self.goes_on is None else self.goes_on[rows]
+        return Waiting(self.delay, ours.at(rows), theirs.at(rows), self.ticks[rows], communicator, goes_on)
 
 
 @step(GLOBAL, "operation_points", keeps=("operation_points",))
@@ -104,10 +109,11 @@ def operation_points(
     lock_epochs: CompoundTable,
     nonblocking_members: CompoundTable,
     file_members: CompoundTable,
+    polls: CompoundTable,
     spill: Spill | None,
 ) -> Synchronisation:
-    """Find the points of operations on windows and files and of non-blocking collective operations, and who lets whom
-    wait there.
+    """Find the points of operations on windows and files, of non-blocking collective operations and of calls that ask
+    again and again whether something has come, and who lets whom wait there.
 
     The reference knows of none.
     """
@@ -119,6 +125,7 @@ def operation_points(
         *_of_window_locks(facts, lock_epochs),
         _of_nonblocking(nonblocking_members),
         _of_files(facts, file_members),
+        _of_polls(polls),
     ]
     found = [w.known() for w in found]
     # an event that waits and lets others wait is the point that waits
@@ -130,6 +137,8 @@ def _waiting_points(facts: Facts, quirks: Quirks, w: Waiting) -> dict[str, Any]:
     e = w.waiting
     total = e.exit_time - e.enter_time
     partner = facts.process[w.causing.location] if len(w.ticks) else np.zeros(0, np.int32)
+    if w.goes_on is not None:
+        partner = np.where(w.goes_on, np.int32(-1), partner)
     return {
         "location": e.location,
         "event": e.event,
@@ -229,6 +238,15 @@ def _of_nonblocking(m: CompoundTable) -> Waiting:
     ticks, waits = wait_for_starts(m)
     at = np.flatnonzero(waits)
     return Waiting("nonblocking", done.at(at), begin.at(cause[at]), ticks[at])
+
+
+def _of_polls(m: CompoundTable) -> Waiting:
+    """Return the waits in calls that ask again and again whether something has come: for who sends or starts it."""
+    call = Events(m.location, m.exit, m.call_path, m.enter_time, m.exit_time)
+    cause = Events(m.cause_location, m.cause_event, m.cause_call_path, m.cause_enter_time, m.cause_exit_time)
+    ticks, waits = wait_in_series(m)
+    at = np.flatnonzero(waits)
+    return Waiting("polling", call.at(at), cause.at(at), ticks[at], goes_on=~m.is_last[at])
 
 
 def _of_files(facts: Facts, m: CompoundTable) -> Waiting:

@@ -16,61 +16,51 @@ from numpy.typing import NDArray
 from tracecols.causes.points import (
     EVERYBODY,
     NOBODY,
+    OF_PAIR,
     OF_POINT,
-    PAIR,
     WITHIN_CALL,
+    ParallelRegions,
     Synchronisation,
-    ThreadPoints,
     number_type,
     time_type,
 )
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import lookup, number
+from tracecols.enhance.dataflow.partitions import Division
+from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
+from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
 from tracecols.kernels import points as ranking
 from tracecols.kernels.orders import sort_by_number
 from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
+from tracecols.work.large import LargeArrays, ascends, blocks
 
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
 
 FORK, THREAD_BARRIER, END, CREATED = (POINTS.index(k) for k in ("fork", "thread barrier", "end", "created"))
 IDLE = DELAYS.index("idle")
-OF_TWO = np.isin(DELAYS, ("late_sender", "late_receiver", "one_sided", "nonblocking", "file", "shmem"))
+OF_TWO = np.isin(DELAYS, ("late_sender", "late_receiver", "one_sided", "nonblocking", "file", "shmem", "polling"))
 """Kinds of delays whose intervals begin where the waiting process and the causing one have synchronised with each other
 before; those of other operations of MPI begin where all of their members have."""
 
-OF_THREADS = np.isin(DELAYS, ("thread_barrier", "lock", "join"))
+OF_THREADS = np.isin(DELAYS, ("thread_barrier", "lock", "join", "condition"))
 THREADS_MEET = np.isin(np.arange(len(POINTS)), (FORK, THREAD_BARRIER, CREATED))
 """Which kinds of delays are those of threads, and at which kinds of points threads synchronise."""
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """Processes that points synchronise with together.
+SINCE = ("cause_since", "waiting_since", "own_since", "counts_from")
+"""Where the intervals of pairs begin: `cause_since`, `waiting_since`, -1 is the beginning. `own_since`: of collective
+operations the point at which the waiting process synchronised with the causing one later than others did; -1 none.
+`counts_from`: the first point before the cause that takes on costs of the pair; -1 if that is where the interval begins."""
 
-    Attributes
-    ----------
-    of_point : (n_points,) int32
-        Group of each point; -1 none.
-    channel : (n_channels,) int64
-        Communicators, which are the first groups.
-    is_listed : (n,) bool
-        Whether a group belongs to one operation; others are communicators.
-    start, member : (n + 1,) int64, (any,) int64
-        Processes, ascending.
-    """
-
-    of_point: NDArray[np.int32]
-    channel: NDArray[np.int64]
-    is_listed: NDArray[np.bool_]
-    start: NDArray[np.int64]
-    member: NDArray[np.int64]
+Since = dict[str, NDArray[np.signedinteger[Any]]]
+"""Points at which the intervals of pairs begin, by `SINCE`: (n_pairs,) each."""
 
 
 def has_openmp(facts: Facts) -> bool:
@@ -102,9 +92,12 @@ def match_causes(
     every_collective_points: Sequence[Synchronisation],
     startup_points: Synchronisation,
     operation_points: Synchronisation,
-    every_thread_points: Sequence[ThreadPoints],
+    every_thread_points: Sequence[Synchronisation],
+    every_thread_regions: Sequence[ParallelRegions],
     every_lock_points: Sequence[Synchronisation],
     every_created_points: Sequence[Synchronisation],
+    division: Division,
+    spill: Spill | None,
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
     found = [
@@ -117,50 +110,45 @@ def match_causes(
         *every_lock_points,
         *every_created_points,
     ]
-    rows, points = _points(facts, quirks, scans, found)
-    kind = points.kind
-    pairs = _pairs(rows, found)
-    idle = idle_since = np.zeros(0, np.int64)
-    if not quirks.leaves_out_others:
-        pairs = _with_causes(points, pairs)
-        if has_openmp(facts):
-            idle, idle_since = _idle_threads(facts, rows, points, every_thread_points)
-    elif has_openmp(facts):
-        # threads idle while their master is outside parallel regions
-        is_master = facts.locations.master[points.location] == points.location
-        idle = np.flatnonzero(((kind == FORK) | (kind == END)) & is_master)
-    pairs = _in_order(len(points), _with_idle(pairs, idle))
-    n_pairs = pairs["cause"].size
+    large = large_arrays(spill)
+    rows, points = _points(facts, quirks, scans, found, large)
+    idle, idle_since = _idle_threads(facts, quirks, rows, points, every_thread_regions, division, large)
+    every = _pairs(quirks, rows, len(points), found, idle, large)
+    kept = _kept(quirks, points, every, idle.size, large)
+    number, n_pairs, columns = every.cause.dtype, kept.size, every._asdict()
+    del every
 
+    def taken(column: NDArray[Any]) -> NDArray[Any]:
+        return large.computed(n_pairs, column.dtype, lambda here: column[kept[here]])
+
+    # each column takes the place of the one before
+    pairs = Columns(n_pairs, {c: taken(columns.pop(c)) for c in OF_PAIR})
+    since = {c: large.full(n_pairs, -1, number) for c in SINCE}
+    _intervals_of_threads(rows, points, pairs, idle_since, kept, since, large)
+    _intervals_of_processes(facts, quirks, rows, points, pairs, since, large)
     beside = [c for c in ("set", "label", *WITHIN_CALL) if c in points.names]
     table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, *beside)})
-    since = _intervals(facts, quirks, rows, points, Columns(n_pairs, pairs), idle_since)
-    # what is held for the whole trace is held in as few bytes as it takes
-    number = number_type(len(points))
-    columns = {c: pairs.pop(c) for c in ("kind", "wait")}
-    columns |= {
-        c: of.pop(c).astype(number, copy=False) for of in (pairs, since) for c in list(of) if c != "communicator"
-    }
-    return table, CompoundTable(DELAY_PAIRS, n_pairs, columns)
+    kept_columns = {c: pairs[c] for c in OF_PAIR if c != "communicator"} | since
+    return table, CompoundTable(DELAY_PAIRS, n_pairs, kept_columns)
 
 
 def _points(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], found: Sequence[Synchronisation]
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], found: Sequence[Synchronisation], large: LargeArrays
 ) -> tuple[ranking.Rows, Columns]:
-    """Put all points in order, one for an event; columns of `points.POINT`, and `label` and `points.WITHIN_CALL` where
+    """Put all points in order, one for an event; columns of `points.OF_POINT`, and `label` and `points.WITHIN_CALL` where
     periods divide the trace."""
     # every location that has events ends at a point
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = facts.locations.is_cpu & has_events
     n_rows = int(facts.store.manifest["n_events"])
-    ranks = no_ranks(n_rows + 1, number_type(n_rows))
+    ranks = no_ranks(n_rows + 1, number_type(n_rows), large.zeros)
     for f in found:
         ranking.mark_rows(f.points.column("event"), f.points.column("call_path"), ranks)
     n = int(count_rows(ranks)) + int(ends.sum())
     rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
     is_divided = facts.call_paths.divider is not None
     columns = {
-        name: np.empty(n if is_divided or name not in WITHIN_CALL else 0, dtype or time_type(quirks))
+        name: large.empty(n if is_divided or name not in WITHIN_CALL else 0, dtype or time_type(quirks))
         for name, dtype in OF_POINT.items()
     }
     columns["location"][:] = -1
@@ -178,8 +166,8 @@ def _points(
             column[at] = of_end[name]
     if is_divided:
         # the call path in the period, beside that of the whole time
-        columns["label"] = columns["call_path"]
-        columns["call_path"] = facts.call_paths.path_of(columns["label"]).astype(np.int32)
+        label, path_of = columns["call_path"], facts.call_paths.path_of
+        columns |= {"label": label, "call_path": large.computed(n, np.int32, lambda here: path_of(label[here]))}
     return rows, Columns(n, {name: column for name, column in columns.items() if is_divided or name not in WITHIN_CALL})
 
 
@@ -197,69 +185,119 @@ def points_at(rows: ranking.Rows, row: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _pairs(rows: ranking.Rows, found: Sequence[Synchronisation]) -> dict[str, NDArray[Any]]:
-    """Put all pairs of known points together; columns of `points.PAIR`."""
-    pairs: dict[str, list[NDArray[Any]]] = {c: [] for c in PAIR}
+def _pairs(
+    quirks: Quirks,
+    rows: ranking.Rows,
+    n_points: int,
+    found: Sequence[Synchronisation],
+    idle: NDArray[np.int64],
+    large: LargeArrays,
+) -> ranking.Pairs:
+    """Put all pairs of known points together, those of threads that idle until some points of their masters first."""
+    most, n, number = idle.size + sum(len(f.pairs) for f in found), idle.size, number_type(n_points)
+    types = {**OF_PAIR, "cause": number, "waiting": number, "wait": time_type(quirks)}
+    pairs = ranking.Pairs(**{c: large.empty(most, dtype) for c, dtype in types.items()})
+    columns: tuple[NDArray[Any], ...] = pairs
+    for column, value in zip(columns, (IDLE, idle, -1, 0, NOBODY), strict=True):
+        column[:n] = value
     for f in found:
-        cause, waiting = (points_at(rows, f.pairs.column(c)) for c in ("cause", "waiting"))
-        both = np.flatnonzero((cause >= 0) & (waiting >= 0))
-        of = {"cause": cause, "waiting": waiting}
-        for c, kept in pairs.items():
-            kept.append((of[c] if c in of else f.pairs.column(c))[both])
-    return {c: np.concatenate(kept) for c, kept in pairs.items()}
+        n = int(ranking.place_pairs(n, ranking.Pairs(*(f.pairs.column(c) for c in OF_PAIR)), rows, pairs))
+    return arrays.first(pairs, n)
 
 
-def _in_order(n_points: int, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Put pairs in the order of their causes and, of these, of the waiting points."""
-    waiting = pairs["waiting"]
-    if (waiting[1:] < waiting[:-1]).any():
-        by_waiting = np.argsort(waiting, kind="stable")
-        pairs = {c: v[by_waiting] for c, v in pairs.items()}
-    order = np.empty(waiting.size, np.int64)
-    sort_by_number(pairs["cause"], np.zeros(n_points + 1, number_type(waiting.size)), order)
-    return {c: v[order] for c, v in pairs.items()}
+def _kept(
+    quirks: Quirks, points: Columns, pairs: ranking.Pairs, n_idle: int, large: LargeArrays
+) -> NDArray[np.signedinteger[Any]]:
+    """Choose the pairs that count, in the order of their causes and, of these, of the waiting points; (n,) int.
 
-
-def _with_causes(points: Columns, pairs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Keep one pair of each waiting point, and let only those points wait whose cause is known."""
-    chosen = np.full(len(points), -1, np.int64)
-    kernels.choose_causes(pairs["waiting"], pairs["wait"], pairs["cause"], chosen)
-    order = chosen[chosen >= 0]
-    order = order[pairs["cause"][order] != pairs["waiting"][order]]
-    pairs = {c: v[order] for c, v in pairs.items()}
-    wait = points.wait
-    wait[:] = 0
-    wait[pairs["waiting"]] = pairs["wait"]
-    return pairs
-
-
-def _with_idle(pairs: dict[str, NDArray[Any]], idle: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Put pairs of threads that idle until some points of their masters in front of others."""
-    of_idle: dict[str, Any] = {"kind": IDLE, "cause": idle, "waiting": -1, "wait": 0, "communicator": -1}
-    return {c: np.concatenate([np.broadcast_to(of_idle[c], idle.size).astype(v.dtype), v]) for c, v in pairs.items()}
+    The reference has all of them. Without this peculiarity each waiting point has one, and only those points wait whose
+    cause is known.
+    """
+    cause, waiting, n = pairs.cause, pairs.waiting, pairs.cause.size
+    number = number_type(n)
+    if not quirks.leaves_out_others:
+        chosen, rows = large.full(len(points), -1, number), large.empty(n, number)
+        kernels.choose_causes(waiting, pairs.wait, cause, chosen)
+        rows[:n_idle] = np.arange(n_idle)
+        n = int(kernels.keep_causes(n_idle, chosen, waiting, pairs.wait, cause, points.wait, rows))
+        rows = rows[:n]
+    elif ascends(waiting):
+        rows = large.computed(n, number, lambda here: np.arange(here.start, here.stop))
+    else:
+        # -1 is first
+        following, rows = large.computed(n, waiting.dtype, lambda here: waiting[here] + 1), large.empty(n, number)
+        sort_by_number(following, large.zeros(len(points) + 2, number), rows)
+    order = large.empty(n, number)
+    of_rows = large.computed(n, cause.dtype, lambda here: cause[rows[here]])
+    sort_by_number(of_rows, large.zeros(len(points) + 1, number), order)
+    return large.computed(n, number, lambda here: rows[order[here]])
 
 
 def _idle_threads(
-    facts: Facts, rows: ranking.Rows, points: Columns, threads: Sequence[ThreadPoints]
+    facts: Facts,
+    quirks: Quirks,
+    rows: ranking.Rows,
+    points: Columns,
+    threads: Sequence[ParallelRegions],
+    division: Division,
+    large: LargeArrays,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find until when threads idle because their master is outside the outermost parallel regions.
 
     Returns
     -------
     idle : (n,) int64
-        Points: where masters fork, and where they end.
-    since : (n_points,) int64
-        The last point before the JOIN after which they idle until a point; -1 the beginning.
+        Points: where masters fork, and where they end. None without OpenMP.
+    since : (n,) int64
+        The last point before the JOIN after which they idle until then; -1 the beginning. Nothing for the reference,
+        where they idle until each point at which a master forks since the last point of threads.
     """
+    nothing = np.zeros(0, np.int64)
+    if not has_openmp(facts):
+        return nothing, nothing
+    if quirks.leaves_out_others:
+
+        def is_of_master(here: slice) -> NDArray[np.bool_]:
+            kind, location = points.kind[here], points.location[here]
+            return ((kind == FORK) | (kind == END)) & (facts.locations.master[location] == location)
+
+        return large.chosen(len(points), is_of_master), nothing
     n_others = facts.locations.n_threads - 1
-    kind, location = points.kind, points.location
-    regions = {
-        c: np.concatenate([t.regions.column(c) for t in threads]) for c in ("location", "enter", "exit", "join_row")
-    }
     is_master = (facts.locations.master == np.arange(facts.n_locations)) & (n_others > 0)
-    ends = np.flatnonzero((kind == END) & is_master[location])
+    location, start = points.location, location_starts_of(rows)
+    last = start[1:][is_master & (start[1:] > start[:-1])] - 1
+    ends = last[points.kind[last] == END]
+    found = []
+    # the regions of a process are in the windows of its partition
+    for partition in division.partitions:
+        regions = _regions_of(is_master, [threads[k] for k in division.windows_of(partition.number)])
+        own = ends[np.isin(location[ends], partition.members)]
+        found.append(_idle_between(rows, start, location, regions, own))
+    n = sum(idle.size for idle, _ in found)
+    idle, since = (large.joined(n, np.int64, of) for of in zip(*found, strict=True))
+    return idle, since
+
+
+def _idle_between(
+    rows: ranking.Rows,
+    start: NDArray[np.int64],
+    location: NDArray[np.int32],
+    regions: dict[str, NDArray[Any]],
+    ends: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find until when the threads of some processes idle, and since when, as `_idle_threads` returns it.
+
+    Parameters
+    ----------
+    start : (n_locations + 1,) int64
+        First point of each location.
+    location : (n_points,) int32
+    regions : dict of str to (n,) array
+        The parallel regions of their masters (`_regions_of`).
+    ends : (n_ends,) int64
+        The points at which these end.
+    """
     order = np.lexsort((regions["enter"], regions["location"]))
-    order = order[is_master[regions["location"][order]]]
     leaves = np.where(regions["exit"] >= 0, regions["exit"], AT_END)[order]
     of, enter = regions["location"][order].astype(np.int64), regions["enter"][order]
     # rows are numbered location by location, so that what is left last is known across them but for what never is
@@ -280,11 +318,19 @@ def _idle_threads(
     until = np.where((until >= 0) & (pick(of, until) == np.append(of, location[ends])), until, -1)
     join = pick(regions["join_row"][order], until)
     before = np.empty(join.size, np.int64)
-    ranking.number_rows_before(join, rows, location_starts_of(rows), before)
-    since = np.full(len(points), -1, np.int64)
+    ranking.number_rows_before(join, rows, start, before)
     known = idle >= 0
-    since[idle[known]] = before[known]
-    return idle[known], since
+    return idle[known], before[known]
+
+
+def _regions_of(is_master: NDArray[np.bool_], threads: Sequence[ParallelRegions]) -> dict[str, NDArray[Any]]:
+    """Put the parallel regions of masters together; four columns of `points.ParallelRegions`."""
+    found: dict[str, list[NDArray[Any]]] = {c: [] for c in ("location", "enter", "exit", "join_row")}
+    for t in threads:
+        of = np.flatnonzero(is_master[t.regions.column("location")])
+        for c, parts in found.items():
+            parts.append(t.regions.column(c)[of])
+    return {c: np.concatenate(parts) for c, parts in found.items()}
 
 
 def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -298,92 +344,132 @@ def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int
     return np.searchsorted(location, np.arange(facts.n_locations + 1))
 
 
-def _intervals(
-    facts: Facts, quirks: Quirks, rows: ranking.Rows, points: Columns, pairs: Columns, idle_since: NDArray[np.int64]
-) -> dict[str, NDArray[np.int64]]:
-    """Find where the intervals of pairs begin.
+def _intervals_of_threads(
+    rows: ranking.Rows,
+    points: Columns,
+    pairs: Columns,
+    idle_since: NDArray[np.int64],
+    kept: NDArray[np.signedinteger[Any]],
+    since: Since,
+    large: LargeArrays,
+) -> None:
+    """Find where the intervals of pairs of threads begin: at the last point of threads before.
 
-    Returns
-    -------
-    dict of str to (n_pairs,) int64
-        `cause_since`, `waiting_since`: -1 is the beginning. `own_since`: of collective operations the point at which
-        the waiting process synchronised with the causing one later than others did; -1 none. `counts_from`: the first
-        point before the cause that takes on costs of the pair; the cause if none does.
+    Parameters
+    ----------
+    idle_since : (n_idle,) int64
+        As `_idle_threads` returns it.
+    kept : (n_pairs,) int
+        What number each pair had when those of threads that idle were the first.
     """
-    location, kind, n = points.location, points.kind, len(points)
-    process = facts.process[location] if n else np.zeros(0, np.int32)
-    start = location_starts_of(rows)
-    cause, waiting = pairs.cause, pairs.waiting
-    is_of_two, is_thread, is_idle = OF_TWO[pairs.kind], OF_THREADS[pairs.kind], pairs.kind == IDLE
-    is_mpi = ~(is_thread | is_idle)
-    cause_since, waiting_since, own_since, counts_from = (np.full(cause.size, -1, np.int64) for _ in range(4))
-
-    # threads: the last point of threads before
-    before = np.empty(n, np.int64)
-    kernels.find_last_of_kinds(start, kind, THREADS_MEET, before)
-    either = is_thread | is_idle
-    cause_since[either] = before[cause[either]]
-    waiting_since[is_thread] = before[waiting[is_thread]]
-    # a thread and the one that created it synchronise last when that happens
-    joins = np.flatnonzero(pairs.kind == DELAYS.index("join"))
-    joins = joins[pick(kind, cause_since[joins]) == CREATED]
-    creates = points_at(rows, points.set[cause_since[joins]])
-    by_creator = (creates >= 0) & (pick(location, creates) == location[waiting[joins]]) & (creates < waiting[joins])
-    waiting_since[joins[by_creator]] = creates[by_creator]
+    cause_since, waiting_since = since["cause_since"], since["waiting_since"]
+    before = large.empty(len(points), cause_since.dtype)
+    kernels.find_last_of_kinds(location_starts_of(rows), points.kind, THREADS_MEET, before)
+    either = OF_THREADS | (np.arange(OF_THREADS.size) == IDLE)
+    kernels.begin_at_points(pairs.kind, either, pairs.cause, before, cause_since)
+    kernels.begin_at_points(pairs.kind, OF_THREADS, pairs.waiting, before, waiting_since)
     if idle_since.size:
-        cause_since[is_idle] = idle_since[cause[is_idle]]
+        idle = large.chosen(len(pairs), lambda here: pairs.kind[here] == IDLE)
+        cause_since[idle] = idle_since[kept[idle]]
+    # a thread and the one that created it synchronise last when that happens
+    joins = large.chosen(len(pairs), lambda here: pairs.kind[here] == DELAYS.index("join"))
+    joins = joins[pick(points.kind, cause_since[joins]) == CREATED]
+    creates, waiting = points_at(rows, points.set[cause_since[joins]]), pairs.waiting[joins]
+    by_creator = (creates >= 0) & (pick(points.location, creates) == points.location[waiting]) & (creates < waiting)
+    waiting_since[joins[by_creator]] = creates[by_creator]
 
-    # processes: the last point with the other side; of the cause of a collective operation with each other member
-    groups = _groups(facts, points, process, pairs.communicator)
-    mpi = np.flatnonzero(is_mpi)
-    one, many = mpi[is_of_two[mpi]], mpi[~is_of_two[mpi]]
-    head = many[np.append(True, cause[many][1:] != cause[many][:-1])] if many.size else many
-    group = lookup(groups.channel, pairs.communicator[head])
+
+def _intervals_of_processes(
+    facts: Facts, quirks: Quirks, rows: ranking.Rows, points: Columns, pairs: Columns, since: Since, large: LargeArrays
+) -> None:
+    """Find where the intervals of pairs of processes begin: at the last point with the other side; of the cause of a
+    collective operation with each other member."""
+    groups = _groups(facts, points, pairs.communicator, large)
+    last = _LastSynchronisations(location_starts_of(rows), points, groups, facts.process, large)
+    cause, waiting = pairs.cause, pairs.waiting
+    mpi = large.chosen(len(pairs), lambda here: ~(OF_THREADS[pairs.kind[here]] | (pairs.kind[here] == IDLE)))
+
+    def taken(column: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+        return large.computed(rows.size, column.dtype, lambda here: column[rows[here]])
+
+    causing, waits = taken(cause, mpi), taken(waiting, mpi)
+    since["waiting_since"][mpi] = last.find(waits, last.processes_of(causing))
+    # each member by itself: what the cause did since it has synchronised with this one
+    is_by_members = quirks.shifts_intervals or quirks.ignores_the_other_of_two or quirks.needs_shared_call_paths
+    alone = mpi[OF_TWO[pairs.kind[mpi]]] if is_by_members else mpi
+    if is_by_members:
+        causing, waits = taken(cause, alone), taken(waiting, alone)
+    since["cause_since"][alone] = last.find(causing, last.processes_of(waits))
+    if is_by_members:
+        _intervals_of_members(facts, quirks, points, pairs, mpi[~OF_TWO[pairs.kind[mpi]]], last, since)
+
+
+@dataclass(frozen=True, eq=False)
+class _LastSynchronisations:
+    """Finds the last points at which locations synchronised with processes.
+
+    Attributes
+    ----------
+    start : (n_locations + 1,) int64
+        First point of each location.
+    points : Columns
+    groups : kernels.Groups
+    process : (n_locations,) int32
+        Process of each location.
+    large : LargeArrays
+    """
+
+    start: NDArray[np.int64]
+    points: Columns
+    groups: kernels.Groups
+    process: NDArray[np.int32]
+    large: LargeArrays
+
+    def processes_of(self, point: NDArray[np.signedinteger[Any]]) -> NDArray[np.int32]:
+        """Return the processes of some points; (n,) int32."""
+        return self.large.computed(point.size, np.int32, lambda here: self.process[self.points.location[point[here]]])
+
+    def find(self, point: NDArray[np.signedinteger[Any]], partner: NDArray[np.int32]) -> NDArray[np.signedinteger[Any]]:
+        """Find for points and processes the last point before that synchronises with the process; (n,) as `point`, -1
+        where there is none."""
+        large, n = self.large, point.size
+        order, found = large.empty(n, number_type(n)), large.empty(n, point.dtype)
+        sort_by_number(point, large.zeros(len(self.points) + 1, number_type(n)), order)
+        last = np.full(int(self.process.max(initial=-1)) + 1, -1, np.int64)
+        last_group, used = np.zeros((2, self.groups.is_listed.size), np.int64)
+        queries = kernels.Queries(order, point, partner)
+        kernels.find_last_synchronisations(
+            self.start, self.points.partner, self.groups, queries, last, last_group, used, found
+        )
+        return found
+
+
+def _intervals_of_members(
+    facts: Facts,
+    quirks: Quirks,
+    points: Columns,
+    pairs: Columns,
+    many: NDArray[np.int64],
+    last: _LastSynchronisations,
+    since_of: Since,
+) -> None:
+    """Find where the intervals of pairs of collective operations begin: where the cause has synchronised with all
+    others that have not later."""
+    groups = last.groups
+    cause, waiting = pairs.cause[many], pairs.waiting[many]
+    process_of_cause = last.processes_of(cause)
+    head = np.flatnonzero(np.append(True, cause[1:] != cause[:-1])) if many.size else many
+    group = lookup(groups.channel, pairs.communicator[many[head]])
     size = groups.start[group + 1] - groups.start[group]
     instance = np.repeat(np.arange(head.size), size)
     offset = np.arange(instance.size) - np.repeat(np.cumsum(size) - size, size)
     member = groups.member[groups.start[group][instance] + offset] if instance.size else np.zeros(0, np.int64)
-    point = np.concatenate([waiting[mpi], cause[one], cause[head][instance]])
-    partner = np.concatenate([process[cause[mpi]], process[waiting[one]], member])
-    order = np.argsort(point, kind="stable")
-    found = np.empty(point.size, np.int64)
-    n_processes = int(facts.process.max(initial=-1)) + 1
-    n_groups = groups.is_listed.size
-    answers = np.empty(point.size, np.int64)
-    kernels.find_last_synchronisations(
-        start,
-        points.partner,
-        groups.of_point,
-        groups.is_listed,
-        groups.start,
-        groups.member,
-        np.concatenate([[0], np.cumsum(np.bincount(point, minlength=n))]).astype(np.int64),
-        partner[order].astype(np.int32),
-        np.full(n_processes, -1, np.int64),
-        np.zeros(n_groups, np.int64),
-        np.zeros(n_groups, np.int64),
-        answers,
-    )
-    found[order] = answers
-    waiting_since[mpi] = found[: mpi.size]
-    cause_since[one] = found[mpi.size : mpi.size + one.size]
+    since = last.find(cause[head][instance], member.astype(np.int32))
+    number_of = np.cumsum(np.append(False, cause[1:] != cause[:-1])) if many.size else many
+    n_all = int(facts.process.max(initial=-1)) + 2
 
-    number_of = np.cumsum(np.append(False, cause[many][1:] != cause[many][:-1])) if many.size else many
-    n_all = n_processes + 1
-    if not (quirks.shifts_intervals or quirks.ignores_the_other_of_two or quirks.needs_shared_call_paths):
-        # each member by itself: what the cause did since it has synchronised with this one
-        at = lookup(instance * n_all + member, number_of * n_all + process[waiting[many]])
-        cause_since[many] = pick(found[mpi.size + one.size :], at)
-        return {
-            "cause_since": cause_since,
-            "waiting_since": waiting_since,
-            "own_since": own_since,
-            "counts_from": counts_from,
-        }
-
-    # the interval of a collective operation begins where the cause has synchronised with all others that have not later
-    is_other = member != process[cause[head]][instance]
-    instance, member, since = instance[is_other], member[is_other], found[mpi.size + one.size :][is_other]
+    is_other = member != process_of_cause[head][instance]
+    instance, member, since = instance[is_other], member[is_other], since[is_other]
     whole = np.full(head.size, AT_END, np.int64)
     np.minimum.at(whole, instance, since)
     whole = np.where(whole == AT_END, -1, whole)
@@ -391,7 +477,7 @@ def _intervals(
     if facts.locations.n_processes == 2 and quirks.ignores_the_other_of_two:
         # of two processes a point with the other one does not count as a point with the group
         own = np.where((since >= 0) & (pick(points.partner, since) >= 0), since, own)
-    cause_since[many] = whole[number_of]
+    since_of["cause_since"][many] = whole[number_of]
     # of each waiting member its own point, and the next one that any other has
     by_point = np.lexsort((own, instance))
     keys, owns = instance[by_point], own[by_point]
@@ -401,40 +487,40 @@ def _intervals(
     next_own = np.where(goes_on, np.append(owns[begins[1:]], AT_END)[: begins.size], AT_END)
     of_member = np.empty(keys.size, np.int64)
     of_member[by_point] = next_own[run]
-    at = lookup(instance * n_all + member, number_of * n_all + process[waiting[many]])
-    own_since[many] = pick(own, at)
+    at = lookup(instance * n_all + member, number_of * n_all + last.processes_of(waiting).astype(np.int64))
+    own_since = pick(own, at)
+    since_of["own_since"][many] = own_since
     # where none follows it never counts
-    later = np.minimum(pick(of_member, at, AT_END), cause[many])
-    if quirks.shifts_intervals:
-        counts_from[many] = np.where(own_since[many] >= 0, later, -1)
-    else:
-        counts_from[many] = np.where(own_since[many] >= 0, own_since[many] + 1, -1)
-    return {
-        "cause_since": cause_since,
-        "waiting_since": waiting_since,
-        "own_since": own_since,
-        "counts_from": counts_from,
-    }
+    later = np.minimum(pick(of_member, at, AT_END), cause)
+    if not quirks.shifts_intervals:
+        later = own_since + 1
+    since_of["counts_from"][many] = np.where(own_since >= 0, later, -1)
 
 
-def _groups(facts: Facts, points: Columns, process: NDArray[np.int32], more: NDArray[np.int64]) -> Groups:
+def _groups(facts: Facts, points: Columns, more: NDArray[np.int64], large: LargeArrays) -> kernels.Groups:
     """Collect the processes that points synchronise with together: communicators, and what takes part in one
     operation."""
-    has_group = np.flatnonzero(points.communicator != NOBODY)
-    used = np.concatenate([points.communicator[has_group], more[more != NOBODY]])
-    channel = np.sort(used[number(used)[1]])
+    used = [_met(of[here]) for of in (points.communicator, more) for here in blocks(of.size)]
+    channel = np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
+    channel = channel[channel != NOBODY]
     everybody = np.unique(facts.process[facts.locations.is_cpu]).astype(np.int64)
     members = [everybody if c == EVERYBODY else facts.communicators.members_of(c) for c in channel.tolist()]
-    in_set = np.flatnonzero(points.kind == POINTS.index("collective"))
-    in_set = in_set[points.set[in_set] >= 0]
+    collective = POINTS.index("collective")
+    in_set = large.chosen(len(points), lambda here: (points.kind[here] == collective) & (points.set[here] >= 0))
+    process = facts.process[points.location[in_set]]
     numbers, first = number(points.set[in_set])
-    by_set = np.lexsort((process[in_set], numbers))
+    by_set = np.lexsort((process, numbers))
     sizes = np.append([m.size for m in members], np.bincount(numbers, minlength=first.size)).astype(np.int64)
-    member = np.concatenate([np.zeros(0, np.int64), *members, process[in_set][by_set]])
-    of_point = np.full(len(points), -1, np.int32)
-    of_point[has_group] = lookup(channel, points.communicator[has_group])
+    member = np.concatenate([np.zeros(0, np.int64), *members, process[by_set]])
+    # NOBODY is none of them
+    of_point = large.empty(len(points), np.int32)
+    kernels.find_places(points.communicator, channel, of_point)
     several = points.partner[in_set] < 0
     of_point[in_set[several]] = numbers[several] + channel.size
-    return Groups(
-        of_point, channel, np.arange(sizes.size) >= channel.size, np.concatenate([[0], np.cumsum(sizes)]), member
-    )
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    return kernels.Groups(of_point, channel, np.arange(sizes.size) >= channel.size, start, member)
+
+
+def _met(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the different ones of values, most of which are as the one before."""
+    return np.unique(values[np.append(True, values[1:] != values[:-1])[: values.size]])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.causes.delays import Delays, Intervals, numbers_of
 from tracecols.causes.index import PointIndex
+from tracecols.causes.near import whole
 from tracecols.causes.pairs import CREATED, END, IDLE
 from tracecols.causes.points import Times, clock, in_ticks, time_type
 from tracecols.causes.quirks import Quirks
@@ -25,10 +26,12 @@ from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, lookup, number, ranges
+from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CHARGES, RUN, SPENT, step
 from tracecols.enhance.scan.call_paths import PeriodCallPaths
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import arrays
+from tracecols.kernels import causes as charging
 from tracecols.kernels import edges as kernels
 from tracecols.kernels import segments as collecting
 from tracecols.schema.causes import CHARGED, POINTS
@@ -225,7 +228,10 @@ def period_times(
     goes_on = (low < end) & (more.path >= 0) & (pick(edges.time, np.where(low < end, low, -1), 0) < more.end)
     is_single = (low >= np.searchsorted(edges.segment, stop)) & ~goes_on
     many = np.flatnonzero(~is_single)
-    wait, wait_stop = (np.zeros(many.size, np.int64),) * 2 if waits is None else (w[many] for w in waits)
+    nothing = np.zeros(many.size, np.int64)
+    waiting, wait, wait_stop = _waits_inside(
+        facts, quirks, points, index, *((nothing, nothing) if waits is None else (w[many] for w in waits))
+    )
     spans = kernels.Spans(
         first[many],
         stop[many],
@@ -236,8 +242,6 @@ def period_times(
         wait_stop,
         *(kernels.Part(*(column[many] for column in of)) for of in (less, more)),
     )
-    at_wait = index.waits
-    waiting = kernels.Waits(index.wait_path, clock(facts, quirks)(points.begin_time[at_wait]), index.wait)
     of_segments = collecting.Maps(
         spent.ends.column("end"), spent.entries.column("call_path"), spent.entries.column("time")
     )
@@ -265,6 +269,21 @@ def period_times(
     order = np.argsort(key, kind="stable")
     order = order[ticks[order] > 0]
     return PeriodTimes(period, is_single, key[order], of_period[order], ticks[order])
+
+
+def _waits_inside(
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    index: PointIndex,
+    first: NDArray[np.int64],
+    stop: NDArray[np.int64],
+) -> tuple[kernels.Waits, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the waits from the first to the last one inside of some intervals, and where those of each are there."""
+    low, high = int(first.min(initial=index.waits.size)), int(stop.max(initial=0))
+    here = slice(min(low, high), high)
+    begin = clock(facts, quirks)(points.begin_time[index.waits[here]])
+    return kernels.Waits(index.wait_path[here], begin, index.wait[here]), first - here.start, stop - here.start
 
 
 def _before_interval(
@@ -300,7 +319,7 @@ class Arising:
     facts : Facts
     quirks : Quirks
     comes : (n_pairs,) int32
-        The period in which each cause comes.
+        The period in which each cause comes whose interval lies in several.
     interval : (n_pairs,) int64
         What interval each pair of the partition has.
     intervals : PeriodTimes
@@ -319,11 +338,11 @@ class Arising:
     ends: NDArray[np.int32]
     stretches: PeriodTimes
 
-    def of_delays(self, pair: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
-        """Return the parts of what pairs of the partition cost some call paths; where a cause has no time on one, it is
-        when it comes."""
-        labels, path = labels_of(self.facts), call_path.astype(np.int64)
-        return self.intervals.parts(labels, self.interval[pair], path, labels.label(path, self.comes[pair]))
+    def of_delays(self) -> charging.Spread:
+        """Return in which periods the causing sides of the pairs of the partition spent their time, as kernels take it."""
+        labels, of = labels_of(self.facts), self.intervals
+        times = of.period, of.is_single, of.key, of.of_period, of.ticks
+        return charging.Spread(self.interval, self.comes, *times, labels.whole.creation, labels.of_kernels)
 
     def of_path(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
         """Return the parts of what stretches of the critical path on the locations have of some call paths."""
@@ -382,12 +401,14 @@ def find_arising(
     segments: Segments,
     delays: Delays,
     path: Path,
+    spill: Spill | None,
 ) -> Arising | None:
     """Find in which phases or bins some locations spent the time that they are charged for; nothing without these."""
     edges = segments.edges
     if edges is None:
         return None
-    labels, intervals = labels_of(facts), Intervals(facts, quirks, sync_points, point_index, segments)
+    labels, large = labels_of(facts), large_arrays(spill)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
     met = facts.call_paths.whole.met
 
     def period_of(at: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -400,11 +421,13 @@ def find_arising(
         period[is_end] = pick(edges.period, last)[is_end]
         return period
 
-    # one interval for every cause and beginning
-    cause, own, since = numbers_of(delay_pairs, delays.pair, "cause", "own_since", "cause_since")
+    # one interval for neighbours of the same cause and beginning
+    pair = whole(delays.pairs, "pair", large)
+    cause, own, since = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since")
     begins = np.where(own >= 0, own, since)
-    interval, head = number(combine(cause, begins + 1))
-    until, since, is_idle = cause[head], begins[head], (delay_pairs.kind[delays.pair] == IDLE)[head]
+    is_first = np.append(True, (cause[1:] != cause[:-1]) | (begins[1:] != begins[:-1]))[: cause.size]
+    interval, head = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
+    until, since, is_idle = cause[head], begins[head], (delay_pairs.kind[pair] == IDLE)[head]
     # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
     first = np.where(is_idle, intervals.behind_joins(since, until), intervals.first(since, until)).astype(np.int64)
     after = np.where(since >= 0, since + 1, point_index.start[sync_points.location[until]])
@@ -453,7 +476,10 @@ def find_arising(
         less,
         more,
     )
-    return Arising(facts, quirks, period_of(cause), interval, of_delays, period_of(until), stretches)
+    # of intervals that lie in one period nobody asks
+    comes, divided = np.full(cause.size, -1, np.int32), np.flatnonzero(~of_delays.is_single[interval])
+    comes[divided] = period_of(cause[divided])
+    return Arising(facts, quirks, comes, interval, of_delays, period_of(until), stretches)
 
 
 @step(SPENT, "period_times", keeps=("period_times",))
@@ -514,7 +540,7 @@ def divide_causes(
     mine = key(charged_causes.property, charged_causes.call_path, charged_causes.location)
     cell = lookup(mine, key(of.property, labels.path_of(of.label), of.location))
     cell, label, part = divide_cells(
-        labels, charged_causes.charged, charged_causes.call_path, cell, of.label, of.weight
+        labels, charged_causes.charged, charged_causes.call_path, cell, of.label, of.weight, charged_causes.location
     )
     columns = {
         "property": charged_causes.property[cell],
@@ -532,12 +558,13 @@ def divide_cells(
     cell: NDArray[np.int64],
     label: NDArray[np.int64],
     weight: Times,
+    location: NDArray[np.signedinteger[Any]] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
     """Divide values among periods in proportion to weights, so that the parts add up to them to the last bit, in any
     order.
 
     The parts of whole numbers are whole ones, others multiples of the last bit of the value. A value without any weight
-    counts outside of all phases, or in the first bin.
+    counts outside of all phases, or in the first bin of the focus.
 
     Parameters
     ----------
@@ -550,6 +577,8 @@ def divide_cells(
         Call path in a period.
     weight : (n_weights,) int64 or float64
         Those of the same call path in a period are added up, in their order; sums below zero count as zero.
+    location : (n_cells,) int, optional
+        Where the values are; without it a value without any weight counts in the first bin.
 
     Returns
     -------
@@ -566,7 +595,8 @@ def divide_cells(
     kept = np.flatnonzero(weight)
     cell, label, weight = cell[kept], label[kept], weight[kept]
     alone = np.flatnonzero((np.bincount(cell, minlength=value.size) == 0) & (value != 0))
-    outside = labels.label(path[alone], np.full(alone.size, labels.by.period_of_rest))
+    rest = labels.by.period_of_rest(None if location is None else location[alone], alone.size)
+    outside = labels.label(path[alone], rest)
     at = np.searchsorted(cell, alone)
     cell, label, weight = (np.insert(of, at, more) for of, more in ((cell, alone), (label, outside), (weight, 1)))
     if weight.dtype != np.int64:

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.causes.quirks import Quirks
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, number
-from tracecols.enhance.dataflow.spill import Spill, keep
-from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN, step
+from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
+from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, SPENT, WITHIN, step
 from tracecols.enhance.definitions.regions import CONSTRUCTS as ROLES
 from tracecols.enhance.mpi.waits import (
     BARRIER,
@@ -38,19 +39,17 @@ from tracecols.enhance.mpi.waits import (
     wait_for_locks,
     wait_for_receivers,
     wait_for_senders,
+    wait_for_signals,
     wait_for_threads,
 )
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import is_in
 from tracecols.schema.causes import DELAYS, POINTS
+from tracecols.work.large import LargeArrays
 
-POINT = (
-    "location", "event", "kind", "begin_time", "wait", "total", "completion", "call_path", "partner", "communicator", "set",
-)  # fmt: skip
 WITHIN_CALL = ("lead", "tail")
 """Columns of points that only periods need: how long before `begin_time` the call begins, and how long after its
 completion it ends."""
-PAIR = ("kind", "cause", "waiting", "wait", "communicator")
 
 Times = NDArray[Any]
 """Times in one unit, as `time_type` says."""
@@ -66,8 +65,7 @@ OF_POINT: dict[str, Any] = {
 OF_PAIR: dict[str, Any] = {
     "kind": np.int8, "cause": np.int64, "waiting": np.int64, "wait": None, "communicator": np.int64,
 }  # fmt: skip
-"""Types of their columns; None is that of times."""
-
+"""Columns of points and of pairs, by their types; None is that of times."""
 
 NARROW = 1 << 31
 """From so many points on their numbers take 8 bytes instead of 4."""
@@ -89,12 +87,12 @@ class Synchronisation:
     Attributes
     ----------
     points : Columns
-        `POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins
+        `OF_POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins
         (ticks), time waited, in all, and of completion, call path, the process synchronised with (-1 several), the
         channel of the communicator (NOBODY, EVERYBODY), and the number of a set of points whose processes are
         synchronised with; and `WITHIN_CALL`, by default 0.
     pairs : Columns
-        `PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting point,
+        `OF_PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting point,
         time waited, the channel of the communicator of a collective operation.
     """
 
@@ -250,9 +248,10 @@ def collective_points(
         if kind in ("scan", "management") and quirks.leaves_out_others:
             continue
         chosen = of_operations(collectives, m, ops)
+        waits_here = is_in(facts, m.call_path, COMMUNICATORS) if kind == "management" else chosen
         if kind == "management":
-            # those of start and end have points of their own
-            chosen &= is_in(facts, m.call_path, COMMUNICATORS)
+            # those of start and end have points of their own, unless others create the process
+            chosen &= np.isin(m.collective, m.collective[waits_here])
         row = np.flatnonzero(chosen)
         if not row.size:
             continue
@@ -263,7 +262,8 @@ def collective_points(
             cause, takes_part, waits = p.latest(everyone), everyone, everyone
         elif kind == "management":
             is_whole = p.min(p.end) >= p.max(p.begin)
-            cause, takes_part, waits = p.latest(everyone), is_whole, everyone
+            cause, waits = p.latest(everyone), waits_here[row]
+            takes_part = is_whole & (waits | (cause == np.arange(row.size)))
         elif kind == "n_to_n":
             is_whole = p.min(p.end) > p.max(p.begin)
             cause = np.where(is_whole, p.latest(everyone), p.latest(p.sent > 0))
@@ -344,13 +344,21 @@ def collective_points(
 
 
 @step(GLOBAL, "startup_points", keeps=("startup_points",))
-def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Synchronisation:
-    """Find the points of MPI_Init and MPI_Finalize, and who lets whom wait there, which the reference does not tell."""
+def startup_points(
+    facts: Facts, quirks: Quirks, startups: CompoundTable, created_processes: CompoundTable
+) -> Synchronisation:
+    """Find the points of MPI_Init and MPI_Finalize, and who lets whom wait there, which the reference does not tell; and
+    where processes are created, which it does not know.
+
+    Processes are created as soon as the call is entered, which waits for them.
+    """
     m, times = startups, clock(facts, quirks)
     points: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
-    for is_init, kind in ((True, "MPI_Init"), (False, "MPI_Finalize")):
-        of = np.flatnonzero((m.is_init == is_init) & (m.exit >= 0))
+    kinds = (True, "MPI_Init"), (False, "MPI_Finalize")
+    for (is_init, kind), world in product(kinds, np.unique(m.communicator).tolist()):
+        of = np.flatnonzero((m.is_init == is_init) & (m.communicator == world) & (m.exit >= 0))
+        members = world if world >= 0 else EVERYBODY
         of = of[np.argsort(m.exit[of], kind="stable")]
         _, first = number(m.location[of].astype(np.int64))
         of = of[np.sort(first)]
@@ -372,7 +380,7 @@ def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Syn
                 "completion": _positive(leave - np.maximum(latest if is_init else until, earliest)),
                 "call_path": m.call_path[of],
                 "partner": -1,
-                "communicator": EVERYBODY,
+                "communicator": members,
                 "set": -1,
             }
         )
@@ -386,14 +394,18 @@ def startup_points(facts: Facts, quirks: Quirks, startups: CompoundTable) -> Syn
                     "cause": np.full(e.size, m.exit[last]),
                     "waiting": m.exit[of[e]],
                     "wait": wait[e],
-                    "communicator": EVERYBODY,
+                    "communicator": members,
                 }
             )
+    if not quirks.leaves_out_others:
+        c = created_processes
+        points += _births(facts, quirks, c, c.begin_time, c.create_enter)
     return Synchronisation(quirks, points, pairs)
 
 
-class ThreadPoints(Synchronisation):
-    """The points of threads, and the parallel regions they begin and leave.
+@dataclass(frozen=True, eq=False)
+class ParallelRegions:
+    """The parallel regions that threads begin and leave.
 
     Attributes
     ----------
@@ -405,20 +417,11 @@ class ThreadPoints(Synchronisation):
         enters.
     """
 
-    def __init__(
-        self,
-        quirks: Quirks,
-        points: Sequence[dict[str, Any]],
-        pairs: Sequence[dict[str, Any]],
-        regions: Columns,
-        with_tasks: Columns,
-        spill: Spill | None = None,
-    ) -> None:
-        super().__init__(quirks, points, pairs, spill)
-        self.regions, self.with_tasks = keep(regions, spill), keep(with_tasks, spill)
+    regions: ColumnSource
+    with_tasks: ColumnSource
 
 
-@step(WITHIN, "thread_points", keeps=("thread_points",))
+@step(WITHIN, "thread_points", "thread_regions", keeps=("thread_points", "thread_regions"))
 def thread_points(
     facts: Facts,
     quirks: Quirks,
@@ -426,8 +429,9 @@ def thread_points(
     construct_members: CompoundTable,
     teams: CompoundTable,
     spill: Spill | None,
-) -> ThreadPoints:
-    """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there."""
+) -> tuple[Synchronisation, ParallelRegions]:
+    """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there; and the parallel
+    regions of threads."""
     m, times = construct_members, clock(facts, quirks)
     team = constructs.team[m.construct] if len(constructs) else m.construct
     master = teams.master[team] if len(teams) else np.full(len(m), -1, np.int32)
@@ -493,7 +497,8 @@ def thread_points(
     executes = np.flatnonzero(task_ticks > 0)
     executes = executes[np.argsort(row[executes])]
     with_tasks = Columns(executes.size, {"exit": row[executes], "latest": latest[executes]})
-    return ThreadPoints(quirks, [forks, points], [pairs], regions, with_tasks, spill)
+    found = Synchronisation(quirks, [forks, points], [pairs], spill)
+    return found, ParallelRegions(keep(regions, spill), keep(with_tasks, spill))
 
 
 def _masters(
@@ -510,29 +515,26 @@ def _masters(
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class ParallelRegions:
-    """The parallel regions of the threads of a partition, of all windows of its processes.
-
-    Attributes
-    ----------
-    regions, with_tasks : ColumnSource
-        As those of `ThreadPoints`.
-    """
-
-    regions: ColumnSource
-    with_tasks: ColumnSource
-
-
-@step(RECEIVE, "parallel_regions", keeps=("parallel_regions",))
-def join_parallel_regions(own_thread_points: Sequence[ThreadPoints], spill: Spill | None) -> ParallelRegions:
+@step(SPENT, "parallel_regions")
+def join_parallel_regions(own_thread_regions: Sequence[ParallelRegions], spill: Spill | None) -> ParallelRegions:
     """Put the parallel regions of all windows of a partition together."""
-    if len(own_thread_points) == 1:
-        return ParallelRegions(own_thread_points[0].regions, own_thread_points[0].with_tasks)
+    if len(own_thread_regions) == 1:
+        return own_thread_regions[0]
+    large = large_arrays(spill)
     regions, with_tasks = (
-        joined_columns([getattr(of, name) for of in own_thread_points]) for name in ("regions", "with_tasks")
+        _put_together([getattr(of, name) for of in own_thread_regions], large) for name in ("regions", "with_tasks")
     )
     return ParallelRegions(keep(regions, spill), keep(with_tasks.take(np.argsort(with_tasks["exit"])), spill))
+
+
+def _put_together(sources: Sequence[ColumnSource], large: LargeArrays) -> Columns:
+    """Return the columns of several tables with the same columns, one table after the other."""
+    n = sum(map(len, sources))
+
+    def column(name: str) -> NDArray[Any]:
+        return large.joined(n, sources[0].rows(name, 0, 0).dtype, (of.column(name) for of in sources))
+
+    return Columns(n, {name: column(name) for name in sources[0].names})
 
 
 NO_PARTNER: dict[str, Any] = {"partner": -1, "communicator": NOBODY, "set": -1}
@@ -541,18 +543,21 @@ NO_PARTNER: dict[str, Any] = {"partner": -1, "communicator": NOBODY, "set": -1}
 
 @step(WITHIN, "lock_points", keeps=("lock_points",))
 def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, spill: Spill | None) -> Synchronisation:
-    """Find the points where threads wait for locks, and who lets them wait, which the reference does not know."""
+    """Find the points where threads wait for locks and for conditions, and who lets them wait, which the reference does
+    not know."""
     if quirks.leaves_out_others:
         return Synchronisation(quirks, [], [], spill)
     m, times = lock_acquisitions, clock(facts, quirks)
-    _, waits = wait_for_locks(facts, m)
+    since = times(m.lock_wait_time)
+    _, waits = wait_for_locks(facts, m, "lock_wait_time")
     of = np.flatnonzero(
         waits & (m.previous_owner >= 0) & (m.previous_owner != m.location) & (m.previous_call_path >= 0)
     )
-    wait = times(m.previous_release_time[of]) - times(m.enter_time[of])
+    wait = times(m.previous_release_time[of]) - since[of]
     acquires = {
-        "location": m.location[of], "event": m.acquire[of], "kind": POINTS.index("lock"), "begin_time": m.enter_time[of], "wait": wait,
-        "total": times(m.acquire_time[of]) - times(m.enter_time[of]), "completion": 0, "call_path": m.call_path[of], **NO_PARTNER,
+        "location": m.location[of], "event": m.acquire[of], "kind": POINTS.index("lock"), "begin_time": m.lock_wait_time[of], "wait": wait,
+        "total": times(m.acquire_time[of]) - times(m.enter_time[of]), "completion": 0, "call_path": m.call_path[of],
+        "lead": since[of] - times(m.enter_time[of]), **NO_PARTNER,
     }  # fmt: skip
     releases = {
         "location": m.previous_owner[of], "event": m.previous_release[of], "kind": POINTS.index("release"),
@@ -566,7 +571,36 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
         "wait": wait,
         "communicator": NOBODY,
     }
-    return Synchronisation(quirks, [acquires, releases], [of_locks], spill)
+    conditional, signals, of_conditions = _condition_points(facts, quirks, m)
+    # the release in a wait for a condition is the point of that, also where others wait for the lock
+    points = [conditional, signals, acquires, releases]
+    return Synchronisation(quirks, points, [of_locks, of_conditions], spill)
+
+
+def _condition_points(
+    facts: Facts, quirks: Quirks, m: CompoundTable
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return the points of waits for conditions, where they give up their locks, those of the signals that end them, and
+    the pairs of both."""
+    ticks, waits = wait_for_signals(m)
+    of = np.flatnonzero(waits)
+    wait = durations(facts, quirks, ticks[of])
+    gives_up = {
+        "location": m.location[of], "event": m.given_up[of], "kind": POINTS.index("condition"), "begin_time": m.enter_time[of],
+        "wait": wait, "total": wait, "completion": 0, "call_path": m.call_path[of], **NO_PARTNER,
+    }  # fmt: skip
+    signals = {
+        "location": m.signal_location[of], "event": m.signal_exit[of], "kind": POINTS.index("signal"),
+        "begin_time": m.signal_time[of], "wait": 0, "total": 0, "completion": 0, "call_path": m.signal_call_path[of], **NO_PARTNER,
+    }  # fmt: skip
+    of_conditions = {
+        "kind": DELAYS.index("condition"),
+        "cause": m.signal_exit[of],
+        "waiting": m.given_up[of],
+        "wait": wait,
+        "communicator": NOBODY,
+    }
+    return gives_up, signals, of_conditions
 
 
 @step(RECEIVE, "created_points", keeps=("created_points",))
@@ -578,20 +612,7 @@ def created_points(
     if quirks.leaves_out_others:
         return Synchronisation(quirks, [], [], spill)
     c, times = created_threads, clock(facts, quirks)
-    # where a thread begins its creator goes on beside it: the path goes back to the creator; the launch completes the
-    # creation
-    born = np.flatnonzero(c.create_exit >= 0)
-    launch = _positive(times(c.enter_time[born]) - times(c.create_enter_time[born]))
-    begins = {
-        "location": c.location[born], "event": c.begin[born], "kind": POINTS.index("created"), "begin_time": c.enter_time[born],
-        "wait": 0, "total": 0, "completion": launch, "call_path": c.create_call_path[born], "partner": -1,
-        "communicator": NOBODY, "set": c.create_exit[born],
-    }  # fmt: skip
-    creates = {
-        "location": c.create_location[born], "event": c.create_exit[born], "kind": POINTS.index("creates"),
-        "begin_time": c.create_enter_time[born], "wait": 0, "total": 0, "completion": 0,
-        "call_path": c.create_call_path[born], **NO_PARTNER,
-    }  # fmt: skip
+    births = _births(facts, quirks, c, c.enter_time, c.create_exit)
     until, waits = wait_for_threads(c)
     of = np.flatnonzero(waits & (c.join_location >= 0) & (c.join_exit >= 0))
     enter, leave = times(c.join_enter_time[of]), times(c.join_exit_time[of])
@@ -613,4 +634,33 @@ def created_points(
         "wait": wait,
         "communicator": NOBODY,
     }
-    return Synchronisation(quirks, [begins, creates, joins, ends], [of_threads], spill)
+    return Synchronisation(quirks, [*births, joins, ends], [of_threads], spill)
+
+
+def _births(
+    facts: Facts, quirks: Quirks, c: CompoundTable, begin_time: NDArray[np.int64], created: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    """Return the points at which threads or processes begin, and at which others create them.
+
+    Where one begins its creator goes on beside it: the path goes back to the creator; the launch completes the creation.
+
+    Parameters
+    ----------
+    c : CompoundTable
+        `created_threads` or `created_processes`.
+    begin_time, created : (n,) int64
+        When they begin to do something, and the events at which they are created; -1 none.
+    """
+    times, born = clock(facts, quirks), np.flatnonzero(created >= 0)
+    launch = _positive(times(begin_time[born]) - times(c.create_enter_time[born]))
+    begins = {
+        "location": c.location[born], "event": c.begin[born], "kind": POINTS.index("created"), "begin_time": begin_time[born],
+        "wait": 0, "total": 0, "completion": launch, "call_path": c.create_call_path[born], "partner": -1,
+        "communicator": NOBODY, "set": created[born],
+    }  # fmt: skip
+    creates = {
+        "location": c.create_location[born], "event": created[born], "kind": POINTS.index("creates"),
+        "begin_time": c.create_enter_time[born], "wait": 0, "total": 0, "completion": 0,
+        "call_path": c.create_call_path[born], **NO_PARTNER,
+    }  # fmt: skip
+    return [begins, creates]

@@ -30,7 +30,7 @@ class Quirks:
         Of two processes a point with just the other one does not begin an interval of the group (Q3).
     forgets_workers : bool
         Worker threads forget what they do after their last barrier in a parallel region, and the time of their teams'
-        forks and joins counts in the call path around. The time of a master outside all regions is nobody's (Q4).
+        forks and joins counts in the call path around. The time of a master outside all regions counts nowhere (Q4).
     divides_by_zero : bool
         One location that visits all of the critical path makes the impact no number for all (Q5).
     limits_scales : bool

@@ -10,24 +10,26 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.edges import EdgeCollector, PeriodEdges, join_edges
-from tracecols.causes.index import PointIndex
-from tracecols.causes.near import Near, picked
+from tracecols.causes.index import PointIndex, Ranges
+from tracecols.causes.near import Near, picked, whole
 from tracecols.causes.pairs import CREATED, END, FORK
 from tracecols.causes.points import ParallelRegions, Times, clock, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import lookup
-from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
 from tracecols.enhance.scan.scan import LocationScan, flush_stops_of
 from tracecols.enhance.scan.teams import IS_JOIN, Teams
-from tracecols.kernels import arrays, intervals, sums
+from tracecols.kernels import intervals, sums
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
+from tracecols.kernels.arrays import after, first
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import POINTS
+from tracecols.work.large import LargeArrays, blocks
 
 LIMIT = 128
 """Call paths that the reference's maps of times hold."""
@@ -134,11 +136,11 @@ class Segments:
         return picked(self.cuts, "time", np.where(point < 0, -1, point - self.shift[location]))
 
     def entries_between(
-        self, first: NDArray[np.int64], stop: NDArray[np.int64]
+        self, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], intervals.Entries]:
         """Return the first entries of some runs of segments, one past their last, and what these are numbers of."""
         first, stop = (picked(self.ends, "end", of - 1, 0) for of in (first, np.maximum(first, stop)))
-        near = Near(self.entries, first, stop)
+        near = Near(self.entries, first, stop, large)
         begin = near.place(first)
         return begin, begin + (stop - first), intervals.Entries(near.column("call_path"), near.column("time"))
 
@@ -150,17 +152,23 @@ class _Collector:
     ----------
     n_call_paths, limit : int
         How many there are; how many of them the map of a segment can hold.
+    n_events : int
+        Of all the locations: they have no more entries as a rule.
+    large : LargeArrays
+        Makes the arrays of segments and entries.
     """
 
-    def __init__(self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int) -> None:
-        self.limit = limit
+    def __init__(
+        self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int, n_events: int, large: LargeArrays
+    ) -> None:
+        self.limit, self._large = limit, large
         self.edges: EdgeCollector | None = None
         self.state = np.zeros(kernels.N_STATE, np.int64)
         self.last = np.zeros(1, dtype)
         self.open_sum = new_sum(dtype, n_call_paths, limit)
         # of memory that is not written there are no pages
-        room = max(1 << 18, 4 * limit)
-        self.segments = kernels.Maps(np.empty(1 << 14, np.int64), np.empty(room, np.int32), np.empty(room, dtype))
+        room = max(1 << 14, 4 * limit, min(n_events, 1 << 22))
+        self.segments = kernels.Maps(*(large.empty(room, of) for of in (np.int64, np.int32, dtype)))
         self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
 
     @property
@@ -172,6 +180,20 @@ class _Collector:
     def n_segments(self) -> int:
         """Segments of the locations that are finished."""
         return int(self.state[kernels.N_SEGMENTS])
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of these."""
+        return int(self.state[kernels.N_ENTRIES])
+
+    def kept(self, spill: Spill | None) -> tuple[ColumnSource, ColumnSource]:
+        """Keep the segments, and their entries, once all locations are finished."""
+        end, path, value = self.segments
+        self.segments = kernels.Maps(end[:0], path[:0], value[:0])
+        ends = Columns(self.n_segments, {"end": LargeArrays.trimmed(end, self.n_segments)})
+        of_entries = {"call_path": path, "time": value}
+        columns = {name: LargeArrays.trimmed(of, self.n_entries) for name, of in of_entries.items()}
+        return keep(ends, spill), keep(Columns(self.n_entries, columns), spill)
 
     def begin(
         self, first_mark: int, nested: NDArray[np.int64], since: Any, flush_stops: Times, edges: EdgeCollector | None
@@ -193,10 +215,10 @@ class _Collector:
         n_cuts = int(self.state[kernels.ROOM])
         self.state[kernels.ROOM] = 0
         while self.state[kernels.N_ENTRIES] + (2 + n_cuts) * self.limit > self.segments.path.size:
-            self.segments = with_room(self.segments, int(self.state[kernels.N_ENTRIES]))
+            self.segments = with_room(self.segments, self.n_entries, self._large)
         while self.state[kernels.N_SEGMENTS] + 4 + n_cuts > self.segments.end.size:
             end, path, value = self.segments
-            self.segments = kernels.Maps(arrays.with_room(end, self.n_segments), path, value)
+            self.segments = kernels.Maps(self._large.with_room(end, self.n_segments), path, value)
 
     def finish(self, forgets: bool, until: Any) -> None:
         """Close the last segment of a location; of a worker what it has done since the last cut may be forgotten.
@@ -224,7 +246,7 @@ def segments(
     spill: Spill | None,
 ) -> Segments:
     """Add up the time of some locations by call path between the cuts at their synchronisation points."""
-    tree = facts.call_paths.whole
+    tree, large = facts.call_paths.whole, large_arrays(spill)
     n_locations = facts.n_locations
     tree_of = _CallTree.of(facts, quirks)
     times, dtype = clock(facts, quirks), time_type(quirks)
@@ -234,14 +256,19 @@ def segments(
     last_times = times(np.array([scans[i].last_time for i in mine.tolist()], np.int64))
     n_joins = sum(int(IS_JOIN[team_instances.events[i].kind].sum()) for i in mine.tolist())
     limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
-    collector = _Collector(dtype, len(tree), limit, n_joins)
-    marks, of_point = _marks(facts, quirks, scans, mine, is_worker, sync_points, point_index, parallel_regions)
+    collector = _Collector(dtype, len(tree), limit, n_joins, sum(scans[i].n for i in mine.tolist()), large)
+    others = _others(facts, quirks, scans, mine[~is_worker], sync_points, point_index, parallel_regions, large)
+    own_points = point_index.points_of(mine)
+    marks, of_point = _marks(sync_points, own_points, others, large)
     mark_start = np.searchsorted(marks.row, facts.first_rows[mine])
     nested, nested_point, is_resume, nested_ends = _nested(
-        facts, quirks, mine, sync_points, point_index, parallel_regions
+        facts, quirks, own_points, sync_points, parallel_regions, large
     )
-    # a thread that a process forks or creates is not there from the start of the run on
-    late = is_worker & (not quirks.counts_unexecuted)
+    # a thread that a process forks or creates is not there from the start of the run on, nor is a process that is created
+    has_points = np.diff(point_index.start)[mine] > 0
+    is_created = np.zeros(mine.size, bool)
+    is_created[has_points] = sync_points.kind[point_index.start[mine[has_points]]] == CREATED
+    late = (is_worker | is_created) & (not quirks.counts_unexecuted)
     first_times = times(np.array([scans[i].first_time for i in mine.tolist()], np.int64))
     since = np.where(late, first_times, 0)
     flush_stops = flush_stops_of(facts.store, mine)
@@ -271,29 +298,16 @@ def segments(
     later = np.flatnonzero((pick(marks.cut, second) >= 0) & ~is_worker & fills)
     begin[mine[later]] = marks.cut[second[later]]
     # points in the order of the locations
-    size = point_index.start[mine + 1] - point_index.start[mine]
-    before = np.cumsum(size) - size
     shift = np.zeros(n_locations, np.int64)
-    shift[mine] = point_index.start[mine] - before
-    location = np.repeat(np.arange(mine.size), size)
-    cut, cut_time = pick(marks.cut, of_point), pick(marks.time, of_point)
-    is_end = of_point < 0
-    cut[is_end], cut_time[is_end] = stop[mine[location[is_end]]], last[location[is_end]]
-    left, resumed = (_found(nested, nested_point, of) for of in (~is_resume, is_resume))
-    left_cut = cut.copy()
-    left_cut[left.point - shift[sync_points.location[left.point]]] = left.cut
-    n, n_found = collector.n_segments, int(collector.state[kernels.N_JOINS])
-    end, path, value = collector.segments
-    n_entries = int(collector.state[kernels.N_ENTRIES])
-    columns = {"call_path": arrays.trimmed(path, n_entries), "time": arrays.trimmed(value, n_entries)}
-    entries = Columns(n_entries, columns)
-    ends, cuts = (
-        Columns(n, {"end": arrays.trimmed(end, n)}),
-        Columns(cut.size, {"cut": cut, "left": left_cut, "time": cut_time}),
-    )
+    shift[mine] = own_points.first - np.append(0, own_points.end)[:-1]
+    ends, entries = collector.kept(spill)
+    left, resumed = (_found(nested, nested_point, is_resume, of, large) for of in (False, True))
+    cuts = _cuts(marks, of_point, own_points, stop[mine], last, large)
+    cuts.left[left.point - shift[sync_points.location[left.point]]] = left.cut
+    n_found = int(collector.state[kernels.N_JOINS])
     return Segments(
-        keep(ends, spill),
-        keep(entries, spill),
+        ends,
+        entries,
         keep(cuts, spill),
         shift,
         first,
@@ -305,6 +319,37 @@ def segments(
         collector.joins.cut[:n_found],
         None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
     )
+
+
+def _cuts(
+    marks: kernels.Marks,
+    of_point: NDArray[np.int64],
+    own_points: Ranges,
+    stop: NDArray[np.int64],
+    last: Times,
+    large: LargeArrays,
+) -> Columns:
+    """Return the cuts at points, as `Segments` has them, all of them as if nothing were nested in their calls.
+
+    Parameters
+    ----------
+    of_point : (n,) int64
+        Mark of each point; -1 for the end of a location.
+    own_points : Ranges
+        Those of each location.
+    stop, last : (n_own_locations,) int64, `points.time_type`
+        One past the last segment of each location; until when its time is counted.
+    """
+    n = of_point.size
+    cut, left, time = large.empty(n, np.int64), large.empty(n, np.int64), large.empty(n, last.dtype)
+    for here in blocks(n):
+        of = of_point[here]
+        is_end = np.flatnonzero(of < 0)
+        location = np.searchsorted(own_points.end, is_end + here.start, "right")
+        cut[here], time[here] = pick(marks.cut, of), pick(marks.time, of)
+        cut[here][is_end], time[here][is_end] = stop[location], last[location]
+        left[here] = cut[here]
+    return Columns(n, {"cut": cut, "left": left, "time": time})
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,10 +403,10 @@ class _CallTree:
 def _nested(
     facts: Facts,
     quirks: Quirks,
-    mine: NDArray[np.int64],
+    own_points: Ranges,
     points: CompoundTable,
-    index: PointIndex,
     threads: ParallelRegions,
+    large: LargeArrays,
 ) -> tuple[kernels.Nested, NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """Find the times inside of the calls of points where a cut is made if the calls execute something else.
 
@@ -376,44 +421,127 @@ def _nested(
     ends : (n_own_locations + 1,) int64
         Where those of each location end, after a 0.
     """
-    of = index.points_of(mine)
+    times = clock(facts, quirks)
     # a thread begins in a parallel region, and one that is created begins, with its point
     has_call = np.full(len(POINTS), not quirks.cuts_behind_nested)
     has_call[[FORK, CREATED, END]] = False
-    of = of[has_call[points.kind[of]]]
-    row, begin, wait = points.event[of], clock(facts, quirks)(points.begin_time[of]), points.wait[of]
-    waits, resumes = wait > 0, begin + wait
-    if len(threads.with_tasks):
-        with_tasks = lookup(threads.with_tasks.column("exit"), row)
-        resumes = np.where(with_tasks >= 0, pick(threads.with_tasks.column("latest"), with_tasks), resumes)
-    n = of.size + int(waits.sum())
+    n = 0
+    for here in blocks(len(own_points)):
+        of = own_points[here]
+        n += int((has_call[points.kind[of]] * (1 + (points.wait[of] > 0))).sum())
+    dtype = time_type(quirks)
     nested = kernels.Nested(
-        np.empty(n, np.int64), np.empty(n, begin.dtype), np.full(n, -1, np.int64), np.zeros(n, begin.dtype)
+        large.empty(n, np.int64), large.empty(n, dtype), large.full(n, -1, np.int64), large.zeros(n, dtype)
     )
-    of_call, is_resume, ends = np.empty(n, np.int64), np.empty(n, bool), np.empty(mine.size + 1, np.int64)
-    bounds = np.append(np.searchsorted(of, index.start[mine]), of.size)
-    kernels.list_nested(bounds, kernels.Calls(row, begin, resumes, waits), nested, of_call, is_resume, ends)
-    return nested, of[of_call], is_resume, ends
+    point, is_resume = large.empty(n, np.int64), large.empty(n, bool)
+    ends = np.zeros(own_points.end.size + 1, np.int64)
+    exits, latest = (threads.with_tasks.column(c) for c in ("exit", "latest"))
+    for here in blocks(len(own_points)):
+        some, locations = own_points[here], own_points.of(here)
+        is_call = has_call[points.kind[some]]
+        bounds = np.append(0, np.cumsum(is_call))[own_points.bounds(here, locations)]
+        of = some[is_call]
+        row, begin, wait = points.event[of], times(points.begin_time[of]), points.wait[of]
+        resumes = begin + wait
+        if exits.size:
+            with_tasks = _lookup_near(exits, row)
+            resumes = np.where(with_tasks >= 0, pick(latest, with_tasks), resumes)
+        # of locations without points there are none
+        np.maximum.accumulate(ends[: locations.start + 1], out=ends[: locations.start + 1])
+        calls = kernels.Calls(of, row, begin, resumes, wait > 0)
+        kernels.list_nested(locations.start, bounds, calls, nested, point, is_resume, ends)
+    return nested, point, is_resume, np.maximum.accumulate(ends)
 
 
-def _found(nested: kernels.Nested, point: NDArray[np.int64], of: NDArray[np.bool_]) -> NestedCuts:
-    """Return the cuts that were made at some of the times."""
-    made = np.flatnonzero((nested.cut >= 0) & of)
+def _found(
+    nested: kernels.Nested, point: NDArray[np.int64], is_resume: NDArray[np.bool_], of: bool, large: LargeArrays
+) -> NestedCuts:
+    """Return the cuts that were made at some of the times: those when calls begin, or when they have waited enough."""
+    made = large.chosen(point.size, lambda here: (nested.cut[here] >= 0) & (is_resume[here] == of))
     made = made[np.argsort(point[made], kind="stable")]
     return NestedCuts(point[made], nested.cut[made], nested.at[made])
 
 
-def _marks(
+@dataclass(frozen=True, eq=False)
+class _Others:
+    """What happens at rows of some locations besides their points, and what points at FORKs mean.
+
+    Attributes
+    ----------
+    row, what, value : (n,)
+        As those of `kernels.Marks`, ascending.
+    enter : (n_regions,) int64
+        Rows at which threads enter parallel regions, ascending.
+    at_enter, fork : (n_regions,) int8, as `value`
+        What happens there, and the time since the FORK.
+    """
+
+    row: NDArray[np.int64]
+    what: NDArray[np.int8]
+    value: Times
+    enter: NDArray[np.int64]
+    at_enter: NDArray[np.int8]
+    fork: Times
+
+
+def _others(
     facts: Facts,
     quirks: Quirks,
     scans: Sequence[LocationScan],
-    mine: NDArray[np.int64],
-    is_worker: NDArray[np.bool_],
+    masters: NDArray[np.int64],
     points: CompoundTable,
     index: PointIndex,
     threads: ParallelRegions,
+    large: LargeArrays,
+) -> _Others:
+    """Find the rows of some locations where threads leave parallel regions, and the second rows of those that no other
+    location has forked (`masters`)."""
+    regions, dtype = threads.regions, time_type(quirks)
+    location, enter, leave = (whole(regions, c, large) for c in ("location", "enter", "exit"))
+    leaves = large.chosen(leave.size, lambda here: (leave[here] >= 0) & facts.locations.is_cpu[location[here]])
+    leaves = leaves[np.argsort(leave[leaves], kind="stable")]
+    # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
+    is_guest = whole(regions, "is_guest", large) & (not quirks.forgets_workers)
+    row = large.computed(leaves.size, np.int64, lambda here: leave[leaves[here]])
+    what = np.where(is_guest[leaves], kernels.END_IN_TEAM, kernels.LEAVE_TEAM).astype(np.int8)
+    value = whole(regions, "join", large)
+    value = large.computed(leaves.size, dtype, lambda here: value[leaves[here]])
+    if not quirks.forgets_workers:
+        # what lies before the first event is a segment of its own
+        second = _second_rows(facts, scans, masters, points, index)
+        second = second[lookup(row, second) < 0]
+        at = np.searchsorted(row, second)
+        row, what, value = (np.insert(of, at, x) for of, x in ((row, second), (what, kernels.CUT), (value, 0)))
+    order = np.argsort(enter, kind="stable")
+    fork = whole(regions, "fork", large)
+    return _Others(
+        row,
+        what,
+        value,
+        large.computed(order.size, np.int64, lambda here: enter[order[here]]),
+        np.where(is_guest[order], kernels.JOIN_TEAM, kernels.FORK).astype(np.int8),
+        large.computed(order.size, dtype, lambda here: fork[order[here]]),
+    )
+
+
+def _second_rows(
+    facts: Facts, scans: Sequence[LocationScan], locations: NDArray[np.int64], points: CompoundTable, index: PointIndex
+) -> NDArray[np.int64]:
+    """Return the second rows of locations, where there is one without a point; (n,) int64."""
+    locations = locations[np.array([scans[i].n > 1 for i in locations.tolist()], bool)]
+    second = facts.first_rows[locations] + 1
+    is_point = np.zeros(second.size, bool)
+    for k in range(2):
+        at = index.start[locations] + k
+        here = np.flatnonzero(at < index.start[locations + 1])
+        is_point[here] |= points.event[at[here]] == second[here]
+    return second[~is_point]
+
+
+def _marks(
+    points: CompoundTable, own_points: Ranges, others: _Others, large: LargeArrays
 ) -> tuple[kernels.Marks, NDArray[np.int64]]:
-    """Find the rows of some locations where something happens.
+    """Put the points of some locations and what else happens there in the order of their rows.
 
     Returns
     -------
@@ -422,41 +550,50 @@ def _marks(
     of_point : (n_own_points,) int64
         Mark of each point of the locations, one location after the other; -1 for their ends.
     """
-    dtype, regions = time_type(quirks), threads.regions
-    regions = Columns(len(regions), {name: regions.column(name) for name in regions.names})
-    here = index.points_of(mine)
-    is_real = points.kind[here] != END
-    real = here[is_real]
-    is_fork = points.kind[real] == FORK
-    leaves = np.flatnonzero((regions.exit >= 0) & facts.locations.is_cpu[regions.location])
-    row = np.concatenate([points.event[real], regions.exit[leaves]])
-    what, value = np.full(row.size, kernels.CUT, np.int8), np.zeros(row.size, dtype)
-    # a thread that another one has forked idles outside, unless the time of its team counts in the call path around
-    is_guest = regions.is_guest & (not quirks.forgets_workers)
-    entered = lookup(regions.enter, points.event[real[is_fork]])
-    what[: real.size][is_fork] = np.where(is_guest[entered], kernels.JOIN_TEAM, kernels.FORK)
-    what[real.size :] = np.where(is_guest[leaves], kernels.END_IN_TEAM, kernels.LEAVE_TEAM)
-    value[: real.size][is_fork] = regions.fork[entered]
-    value[real.size :] = regions.join[leaves]
-    if not quirks.forgets_workers:
-        # what lies before the first event is a segment of its own
-        n_events = np.array([scans[i].n for i in mine.tolist()], np.int64)
-        second = facts.first_rows[mine[~is_worker & (n_events > 1)]] + 1
-        second = second[(lookup(row[: real.size], second) < 0) & (lookup(row[real.size :], second) < 0)]
-        row = np.append(row, second)
-        what, value = (
-            np.append(what, np.full(second.size, kernels.CUT, np.int8)),
-            np.append(value, np.zeros(second.size, dtype)),
-        )
-    order = np.argsort(row, kind="stable")
-    place = np.empty(row.size, np.int64)
-    place[order] = np.arange(row.size)
-    of_point = np.full(here.size, -1, np.int64)
-    of_point[is_real] = place[: real.size]
+    n_real = sum(int((points.kind[own_points[here]] != END).sum()) for here in blocks(len(own_points)))
+    n, dtype = n_real + others.row.size, others.value.dtype
     marks = kernels.Marks(
-        row[order], what[order], value[order], np.full(row.size, -1, np.int64), np.zeros(row.size, dtype)
+        large.empty(n, np.int64),
+        large.empty(n, np.int8),
+        large.zeros(n, dtype),
+        large.full(n, -1, np.int64),
+        large.zeros(n, dtype),
     )
+    of_point = large.full(len(own_points), -1, np.int64)
+    filled = done = 0
+    for here in blocks(len(own_points)):
+        point = own_points[here]
+        real = np.flatnonzero(points.kind[point] != END)
+        row, is_fork = points.event[point[real]], points.kind[point[real]] == FORK
+        # up to the last point of these: what is at the same row comes after it
+        until = int(np.searchsorted(others.row, row[-1])) if row.size else done
+        place = np.arange(row.size) + np.searchsorted(others.row[done:until], row)
+        some = first(after(marks, filled), row.size + until - done)
+        of_point[here][real] = filled + place
+        entered = _lookup_near(others.enter, row[is_fork])
+        some.row[place], some.what[place] = row, kernels.CUT
+        some.what[place[is_fork]], some.value[place[is_fork]] = others.at_enter[entered], others.fork[entered]
+        is_other = np.ones(some.row.size, bool)
+        is_other[place] = False
+        _put_others(some, is_other, others, slice(done, until))
+        filled, done = filled + some.row.size, until
+    rest = after(marks, filled)
+    _put_others(rest, np.ones(rest.row.size, bool), others, slice(done, None))
     return marks, of_point
+
+
+def _lookup_near(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find each wanted key in `keys`, both ascending; its position, or -1. Of equal keys the first."""
+    if not wanted.size:
+        return wanted
+    first, stop = (int(np.searchsorted(keys, *of)) for of in ((wanted[0], "left"), (wanted[-1], "right")))
+    found = lookup(keys[first:stop], wanted)
+    return np.where(found >= 0, found + first, -1)
+
+
+def _put_others(marks: kernels.Marks, at: NDArray[np.bool_], others: _Others, here: slice) -> None:
+    """Write some of what happens besides points to where it belongs."""
+    marks.row[at], marks.what[at], marks.value[at] = others.row[here], others.what[here], others.value[here]
 
 
 def _collect(
@@ -523,6 +660,6 @@ def sum_of(facts: Facts, quirks: Quirks) -> sums.Sum:
     return new_sum(time_type(quirks), n, LIMIT if quirks.limits_maps else n)
 
 
-def with_room(maps: kernels.Maps, filled: int) -> kernels.Maps:
+def with_room(maps: kernels.Maps, filled: int, large: LargeArrays) -> kernels.Maps:
     """Return maps that are being written, with so many entries so far, with twice as much room for entries."""
-    return kernels.Maps(maps.end, arrays.with_room(maps.path, filled), arrays.with_room(maps.value, filled))
+    return kernels.Maps(maps.end, large.with_room(maps.path, filled), large.with_room(maps.value, filled))

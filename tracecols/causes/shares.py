@@ -21,26 +21,9 @@ def divide_ticks(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDAr
         Not negative.
     """
     size = np.diff(end, prepend=0)
-    return divide_some_ticks(amount, end - size, size, weight)
-
-
-def divide_some_ticks(
-    amount: NDArray[np.int64], first: NDArray[np.int64], size: NDArray[np.int64], weight: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Divide whole amounts in proportion to some of the weights each; the shares of one amount after the other; int64.
-
-    Parameters
-    ----------
-    amount : (n,) int64
-        Not negative.
-    first, size : (n,) int64
-        Its weights; a single one may be missing.
-    weight : (n_weights,) int64
-        Not negative.
-    """
     share = np.empty(int(size.sum()), np.int64)
     scratch = np.zeros((3, int(size.max(initial=1))), np.int64)
-    kernels.divide_amounts(amount, first, size, weight, share, *scratch)
+    kernels.divide_amounts(amount, end - size, size, weight, share, *scratch)
     return share
 
 

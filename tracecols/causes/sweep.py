@@ -15,11 +15,13 @@ from tracecols.causes.pairs import CREATED, END, FORK, IDLE, THREAD_BARRIER, has
 from tracecols.causes.points import Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import SWEEP, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.kernels import arrays, causes
+from tracecols.kernels import causes
 from tracecols.kernels import costs as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
+from tracecols.work.large import LargeArrays, blocks
 
 N_P2P_KINDS = 2
 """Kinds of delays below this are point-to-point."""
@@ -47,7 +49,12 @@ class Amounts:
     def of(cls, amounts: Times) -> Amounts:
         """Keep what is not zero of the amounts of all rows."""
         row = np.flatnonzero(amounts)
-        return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amounts[row])
+        return cls.among_all(row, amounts[row])
+
+    @classmethod
+    def among_all(cls, row: NDArray[np.int64], amount: Times) -> Amounts:
+        """Keep the amounts of some rows, ascending."""
+        return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amount)
 
     def among(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], Times]:
         """Return which of some rows have an amount, and these amounts.
@@ -139,17 +146,32 @@ def _sides(
     index: PointIndex,
     delays: Sequence[Delays],
     since: NDArray[np.signedinteger[Any]],
+    large: LargeArrays,
 ) -> _Sides:
     """Find what the causing sides of pairs lost since the point before which their intervals begin."""
-    total = np.zeros(len(pairs), index.wait.dtype)
+    n, dtype = len(pairs), index.wait.dtype
+    total = large.zeros(n, dtype)
     for d in delays:
-        total[d.pair] = d.pairs.column("total")
-    begin = np.where(pairs.own_since >= 0, pairs.own_since, since)
-    waited = _sums(index.wait, index.waits_before[begin + 1], index.waits_before[pairs.cause])
-    p2p = np.flatnonzero(pairs.kind < N_P2P_KINDS)
-    lost = pairs.wait[p2p] - (total[p2p] + waited[p2p])
-    others = facts.locations.n_threads[points.location[pairs.cause]].astype(np.int32) - np.int32(1)
-    return _Sides(total, waited, others, lost[lost > 0])
+        for here in blocks(len(d.pairs)):
+            pair, lost = (d.pairs.rows(name, here.start, here.stop) for name in ("pair", "total"))
+            total[pair] = lost
+    sums = _Sums(index.wait, large)
+
+    def waited_in(here: slice) -> Times:
+        own = pairs.own_since[here]
+        begin = np.where(own >= 0, own, since[here])
+        return sums.between(index.waits_before[begin + 1], index.waits_before[pairs.cause[here]])
+
+    waited = large.computed(n, dtype, waited_in)
+
+    def lost_in(here: slice) -> Times:
+        p2p = np.flatnonzero(pairs.kind[here] < N_P2P_KINDS)
+        lost = pairs.wait[here][p2p] - (total[here][p2p] + waited[here][p2p])
+        return lost[lost > 0]
+
+    n_threads = facts.locations.n_threads
+    others = large.computed(n, np.int32, lambda here: n_threads[points.location[pairs.cause[here]]] - 1)
+    return _Sides(total, waited, others, large.joined(n, dtype, map(lost_in, blocks(n))))
 
 
 @step(SWEEP, "factors", keeps=("factors",))
@@ -160,42 +182,49 @@ def sweep_costs(
     delay_pairs: CompoundTable,
     point_index: PointIndex,
     every_delays: Sequence[Delays],
+    spill: Spill | None,
 ) -> Factors:
     """Carry the costs of waits back through time to those that they go back to."""
-    kind = delay_pairs.kind
-    beginning = (point_index.start - 1).astype(delay_pairs.cause.dtype)[sync_points.location[delay_pairs.cause]]
-    since = np.where(delay_pairs.cause_since >= 0, delay_pairs.cause_since, beginning)
-    del beginning
-    sides = _sides(facts, sync_points, delay_pairs, point_index, every_delays, since)
+    kind, cause, n, large = delay_pairs.kind, delay_pairs.cause, len(delay_pairs), large_arrays(spill)
+    beginning = (point_index.start - 1).astype(cause.dtype)
+
+    def since_of(here: slice) -> NDArray[np.signedinteger[Any]]:
+        since = delay_pairs.cause_since[here]
+        return np.where(since >= 0, since, beginning[sync_points.location[cause[here]]])
+
+    since = large.computed(n, cause.dtype, since_of)
+    sides = _sides(facts, sync_points, delay_pairs, point_index, every_delays, since, large)
     order, n_forced = delay_pairs.cause[:0], 0
     if has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others):
-        order, n_forced = _ordered(sync_points, delay_pairs, point_index)
-    kinds = np.flatnonzero(np.bincount(kind, minlength=len(DELAYS))).astype(np.int8)
+        order, n_forced = _ordered(sync_points, delay_pairs, point_index, large)
+    n_of_kind = sum((np.bincount(kind[here], minlength=len(DELAYS)) for here in blocks(n)), np.zeros(len(DELAYS), int))
+    kinds = np.flatnonzero(n_of_kind).astype(np.int8)
     caused = kernels.Caused(
-        kind,
-        delay_pairs.cause,
-        delay_pairs.waiting,
-        since,
-        delay_pairs.counts_from,
-        point_index.waits_before,
-        point_index.wait,
+        kind, cause, delay_pairs.waiting, since, delay_pairs.counts_from, point_index.waits_before, point_index.wait
     )
-    propagated = np.zeros_like(point_index.wait)
-    costs, shares = (_Pool(n, propagated.dtype) for n in (propagated.size, len(delay_pairs)))
-    is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
+    dtype, wait = point_index.wait.dtype, delay_pairs.wait
+    propagated = large.zeros(point_index.wait.size, dtype)
+    costs, shares = (_Pool(n_lists, dtype, large) for n_lists in (propagated.size, n))
     if not quirks.rounds_seconds:
-        charged = np.where(is_idle, sides.others * (sides.total + sides.waited), delay_pairs.wait)
+
+        def charged_to(here: slice) -> Times:
+            idle = sides.others[here] * (sides.total[here] + sides.waited[here])
+            return np.where(kind[here] == IDLE, idle, wait[here])
+
+        charged = large.computed(n, dtype, charged_to)
         # no interval has more waits than its location
         most = int(np.diff(point_index.waits_before[point_index.start]).max(initial=0)) + 1
         scratch = np.empty((4, most), np.int64)
         given = order, caused, N_P2P_KINDS, sides.total, charged
         _in_pools(order.size, costs, shares, lambda at, *of: kernels.divide_costs(at, *given, *of, propagated, scratch))
-        _in_pools(len(delay_pairs), costs, shares, lambda at, *of: kernels.settle_costs(at, caused, *of))
+        _in_pools(n, costs, shares, lambda at, *of: kernels.settle_costs(at, caused, *of))
         # where nothing carries costs on, the wait is charged to the causing side
-        charged = np.maximum(charged, 0)
-        indirect = Amounts.of(np.where(is_p2p, delay_pairs.wait - charged, 0))
+        np.maximum(charged, 0, out=charged)
+        p2p = large.chosen(n, lambda here: (kind[here] < N_P2P_KINDS) & (wait[here] != charged[here]))
+        indirect = Amounts.among_all(p2p, wait[p2p] - charged[p2p])
         return Factors(charged, kinds, shares.by_kind(kinds), indirect, propagated, sides.lost, n_forced)
 
+    is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
     whole = sides.total + sides.waited
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = delay_pairs.wait / whole
@@ -218,17 +247,18 @@ class _Pool:
         How many lists.
     """
 
-    def __init__(self, n: int, dtype: DTypeLike) -> None:
-        room = max(ROOM, n // 4)
+    def __init__(self, n: int, dtype: DTypeLike, large: LargeArrays) -> None:
+        # of memory that is not written there are no pages
+        room, self._large = max(ROOM, n), large
         number = number_type(max(n, room) * len(DELAYS))
-        items = np.empty(room, number), np.empty(room, np.int8), np.empty(room, dtype)
-        self.lists = kernels.Lists(np.full(n, -1, number), *items, np.array([-1, room, 0]))
+        below, kind, amount = (large.empty(room, of) for of in (number, np.int8, dtype))
+        self.lists = kernels.Lists(large.full(n, -1, number), below, kind, amount, np.array([-1, room, 0]))
 
     def grow(self) -> None:
         """Make room for more items."""
         head, below, kind, amount, state = self.lists
         n, n_used = below.size, int(state[2])
-        below, kind, amount = (arrays.with_room(of, n_used) for of in (below, kind, amount))
+        below, kind, amount = (self._large.with_room(of, n_used) for of in (below, kind, amount))
         state[1] += below.size - n
         self.lists = kernels.Lists(head, below, kind, amount, state)
 
@@ -238,7 +268,8 @@ class _Pool:
         kernels.count_kinds(self.lists, n_of_kind)
         end = np.cumsum(n_of_kind)
         n = int(end[-1])
-        row, amount = np.empty(n, number_type(self.lists.head.size)), np.empty(n, self.lists.amount.dtype)
+        number, dtype = number_type(self.lists.head.size), self.lists.amount.dtype
+        row, amount = self._large.empty(n, number), self._large.empty(n, dtype)
         kernels.list_by_kind(self.lists, end - n_of_kind, row, amount)
         return [
             Amounts(row[stop - size : stop], amount[stop - size : stop])
@@ -255,29 +286,48 @@ def _in_pools(n: int, costs: _Pool, shares: _Pool, carry: Callable[..., int]) ->
 
 
 def _ordered(
-    points: CompoundTable, pairs: CompoundTable, index: PointIndex
+    points: CompoundTable, pairs: CompoundTable, index: PointIndex, large: LargeArrays
 ) -> tuple[NDArray[np.signedinteger[Any]], int]:
     """Order pairs from the end to the beginning; return as well how many points come before what they depend on."""
     n_locations = index.start.size - 1
-    n_open = np.bincount(pairs.cause[pairs.waiting >= 0], minlength=len(points)).astype(np.int32)
-    order = np.empty(len(pairs), index.pair_of.dtype)
+    n_open = large.zeros(len(points), np.int32)
+    for here in blocks(len(pairs)):
+        # causes ascend
+        cause, n = np.unique(pairs.cause[here][pairs.waiting[here] >= 0], return_counts=True)
+        n_open[cause] += n.astype(np.int32)
+    order = large.empty(len(pairs), index.pair_of.dtype)
     scratch, is_blocked = np.empty((3, n_locations), np.int64), np.zeros(n_locations, bool)
     given = index.cause_start, index.start, points.location, pairs.cause, index.pair_of, n_open
     n_forced = kernels.order_pairs(*given, scratch, is_blocked, order)
     return order, int(n_forced)
 
 
-def _sums(values: Times, start: NDArray[np.int64], stop: NDArray[np.int64]) -> Times:
-    """Add up slices of an array; (n,) of its type."""
-    if not values.size:
-        return np.zeros(start.size, values.dtype)
-    if values.dtype == np.int64:
-        before = np.append(0, np.cumsum(values))
-        return np.where(stop > start, before[stop] - before[start], 0)
-    # sums of floating-point numbers depend on what is added first
-    bounds = np.stack([start, stop], 1).ravel()
-    sums = np.add.reduceat(np.append(values, values.dtype.type(0)), bounds)[::2]
-    return np.where(stop > start, sums, 0)
+class _Sums:
+    """Sums of slices of an array.
+
+    Parameters
+    ----------
+    values : (n,) float64 or int64
+    """
+
+    def __init__(self, values: Times, large: LargeArrays) -> None:
+        # one more, since slices may end, and empty ones begin, after the last
+        self._values, n = values if values.dtype == np.int64 else np.append(values, 0.0), values.size
+        if values.dtype == np.int64:
+            self._before, total = large.zeros(n + 1, np.int64), np.int64(0)
+            for here in blocks(n):
+                self._before[here.start + 1 : here.stop + 1] = np.cumsum(values[here]) + total
+                total = self._before[here.stop]
+
+    def between(self, start: NDArray[np.signedinteger[Any]], stop: NDArray[np.signedinteger[Any]]) -> Times:
+        """Add up the elements from `start` to `stop` - 1; (n_slices,) of the type of the array."""
+        values = self._values
+        if values.dtype == np.int64:
+            return self._before[np.maximum(start, stop)] - self._before[start]
+        # sums of floating-point numbers depend on what is added first
+        bounds = np.stack([start, stop], 1).ravel()
+        sums = np.add.reduceat(values, bounds)[::2]
+        return np.where(stop > start, sums, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,15 +352,21 @@ class Path:
 
 @step(SWEEP, "path", keeps=("path",))
 def find_critical_path(
-    facts: Facts, quirks: Quirks, sync_points: CompoundTable, delay_pairs: CompoundTable, point_index: PointIndex
+    facts: Facts,
+    quirks: Quirks,
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
+    point_index: PointIndex,
+    spill: Spill | None,
 ) -> Path:
     """Walk back from what ended last to what it waited for, until the start of MPI or the beginning of the trace."""
     nothing, no_times = np.zeros(0, np.int64), np.zeros(0, time_type(quirks))
-    begin, n = _start(facts, quirks, sync_points), len(sync_points)
+    begin, n, large = _start(facts, quirks, sync_points, point_index), len(sync_points), large_arrays(spill)
     if begin < 0:
         return Path(nothing, nothing, no_times, no_times)
-    until_of = np.full(n, -1, delay_pairs.cause.dtype)
-    seen, work, path = np.zeros(n, bool), np.empty(n, np.int64), np.empty((3, n + 1), np.int64)
+    until_of = large.full(n, -1, delay_pairs.cause.dtype)
+    seen, work = large.zeros(n, bool), large.empty(n, np.int64)
+    path = large.empty(3 * (n + 1), np.int64).reshape(3, n + 1)
     stops = _stops(facts, quirks, sync_points, delay_pairs, point_index)
     n_found = causes.walk_critical_path(begin, not quirks.splits_path, stops, seen, work, until_of, path)
     since, until, other = path[:, :n_found]
@@ -358,28 +414,47 @@ def _times_on_path(
     since, other : (n_stops,) int64
         Stops in the order of the walk, -1 the beginning of a location, and where the path goes on.
     """
-    times = clock(facts, quirks)
-
-    def begins(at: NDArray[np.int64]) -> Times:
-        # a thread is in a parallel region from the FORK on; the launch of one that is created is the matter of who
-        # creates it
-        return times(points.begin_time[at]) - np.where(points.kind[at] == FORK, points.total[at], 0)
-
     stops = np.flatnonzero(since >= 0)
-    at, origin = since[stops], other[stops]
-    kind, of_origin = points.kind[at], begins(origin)
-    waited = np.minimum(begins(at) + points.total[at], of_origin)
-    resumes = np.where(kind == CREATED, begins(at), np.where(kind == FORK, of_origin, waited))
+    resumes = _resumes(facts, quirks, points, since[stops], other[stops])
     reached = np.zeros(since.size, resumes.dtype)
     reached[stops] = np.maximum(resumes, 0)
-    return np.minimum.accumulate(np.append(begins(np.array([begin])), reached))
+    return np.minimum.accumulate(np.append(_begins(facts, quirks, points, np.array([begin])), reached))
 
 
-def _start(facts: Facts, quirks: Quirks, points: CompoundTable) -> int:
+def _begins(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.int64]) -> Times:
+    """Return when the calls of points begin: a thread is in a parallel region from the FORK on; the launch of one that is
+    created is the matter of who creates it."""
+    begins = clock(facts, quirks)(points.begin_time[at])
+    return begins - np.where(points.kind[at] == FORK, points.total[at], 0)
+
+
+def _resumes(
+    facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.int64], origin: NDArray[np.int64]
+) -> Times:
+    """Return when points have waited long enough, so that the critical path goes on at the points they wait for."""
+    kind, of_origin = points.kind[at], _begins(facts, quirks, points, origin)
+    begins = _begins(facts, quirks, points, at)
+    waited = np.minimum(begins + points.total[at], of_origin)
+    resumes: Times = np.where(kind == CREATED, begins, np.where(kind == FORK, of_origin, waited))
+    return resumes
+
+
+def list_stops(
+    facts: Facts, quirks: Quirks, points: CompoundTable, pairs: CompoundTable, index: PointIndex
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
+    """Return the points at which a single critical path may go on elsewhere, those at which it does, and when."""
+    found, origin = np.empty((2, len(points)), np.int64)
+    n = causes.list_path_stops(_stops(facts, quirks, points, pairs, index), found, origin)
+    found, origin = found[:n], origin[:n]
+    return found, origin, _resumes(facts, quirks, points, found, origin)
+
+
+def _start(facts: Facts, quirks: Quirks, points: CompoundTable, index: PointIndex) -> int:
     """Return the point from which the critical path is walked back: of who enters MPI_Finalize last, else of who ends
     last."""
     if not quirks.leaves_out_startup:
-        chosen = np.flatnonzero(points.kind == END)
+        chosen = index.start[1:][np.diff(index.start) > 0] - 1
+        chosen = chosen[points.kind[chosen] == END]
         return int(chosen[np.argmax(points.begin_time[chosen])]) if chosen.size else -1
     if not (has_mpi(facts) or has_openmp(facts)):
         return -1

@@ -24,16 +24,22 @@ COMMANDS = {
     "analyze": "Find wait states: compute the severity cube of a trace.",
     "diagnose": "Say what is wrong with a run, on one screen: what costs most, where, and who causes it.",
     "correct": "Correct clocks that disagree: write the trace with times that satisfy all clock conditions.",
+    "filter": "Say which regions cost more to record than they tell, and write a filter of Score-P.",
     "phases": "Propose phases, such as iterations, to divide an analysis by.",
     "enhance": "Write compound tables and events with pointers as Parquet files.",
     "patterns": "List the properties that are searched for, or say all about one.",
     "show": "Print severities as coloured trees.",
+    "view": "Show the timeline of a trace in a browser, from the whole run to single events.",
     "report": "Write severities as one HTML file for a browser.",
     "efficiency": "Print how efficient runs are, and how they scale.",
     "what-if": "Predict a run with faster code, another network or balanced processes.",
+    "devices": "Print what devices do in training steps, which ranks are late and why, and kernels by time.",
     "compare": "Compare the severities of runs: what changed, how they scale.",
+    "runs": "Keep the cubes of many runs with their parameters; say what changed, where and since when.",
     "rules": "Evaluate performance rules: what dominates, and who keeps whom waiting.",
     "export": "Write severities or tables in other formats.",
+    "serve": "Answer questions of programs, such as assistants, about traces and cubes.",
+    "demo": "Run the main job on a small trace that comes with tracecols, and open the report.",
 }
 
 

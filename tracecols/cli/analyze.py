@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
-from tracecols.cli.options import memory, parameters, seconds
+from tracecols.cli.options import parameters, seconds
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, option, part_options
 from tracecols.schema.notes import note, worth_telling
@@ -61,17 +61,15 @@ class Shown:
 @option(
     "ideal_network", "Replay the trace on an ideal network, however large it is: serialisation and transfer efficiency."
 )
+@option(
+    "metrics", "A property that is computed from others: 'ipc = PAPI_TOT_INS / PAPI_TOT_CYC'; or a file of such lines."
+)
 @click.option(
     "--explain",
     is_flag=True,
     help="Print the steps this analysis consists of, and what they keep, instead of running it.",
 )
-@click.option(
-    "--memory",
-    callback=memory,
-    metavar="SIZE",
-    help="Memory that the analysis may take, 4GB or 512MiB; the rest goes to files.  [default: half of what is free]",
-)
+@option("memory")
 @cluster_options
 @option("force")
 @click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
@@ -84,6 +82,7 @@ def analyze(
     properties: tuple[str, ...],
     patterns: tuple[Path, ...],
     topologies: tuple[Path, ...],
+    metrics: tuple[str, ...],
     force: bool,
     jobs: int | None,
     memory: int | None,
@@ -121,16 +120,19 @@ def analyze(
     from tracecols.analysis.request import Request
     from tracecols.analysis.run import run
     from tracecols.cli.diagnose import print_diagnosis
+    from tracecols.cli.metrics import is_definition, with_specifications
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.cli.sources import is_store, names_of, opened
     from tracecols.enhance.definitions.locations import find_locations
     from tracecols.enhance.definitions.topologies import load_descriptions
     from tracecols.errors import AnalysisError
     from tracecols.patterns.point_to_point import NOTES
+    from tracecols.search.limits import lacking_for_causes
     from tracecols.severity.narrowed import in_a_name
     from tracecols.severity.storage import cube_folder
     from tracecols.store import Store
     from tracecols.store.outputs import check_not_read
+    from tracecols.work.executors import Threads
     from tracecols.work.jobs import n_jobs
     from tracecols.work.memory import Budget
 
@@ -141,8 +143,14 @@ def analyze(
         )
     budget = Budget.default(memory, None if who.is_given else who.scratch)
     described = [d for file in topologies for d in load_descriptions(file)]
+    definitions = [text for text in metrics if is_definition(text)]
     request = Request.of(
-        names_of(source), patterns=patterns, properties=properties or None, topologies=described, **asked
+        names_of(source),
+        patterns=patterns,
+        properties=properties or None,
+        topologies=described,
+        metrics=definitions,
+        **asked,
     )
     if is_store(source):
         find_locations(Store(source), request.choice.locations, error=AnalysisError)
@@ -169,7 +177,12 @@ def analyze(
         who.opened(jobs, source if sees else output, sees) as cluster,
         opened(source, jobs, cluster, budget.scratch) as store,
     ):
+        executor = Threads(n_jobs(jobs), budget) if cluster is None else cluster
+        lacking = None if properties else lacking_for_causes(store, executor.capacity)
+        if lacking is not None:
+            echo(f"note: {lacking}", err=True)
         cube = run(request, OpenedTrace(store, jobs, budget), cluster, progress)
+    cube = with_specifications(cube, [text for text in metrics if not is_definition(text)])
     cube.save(output, force=force)
     echo(f"{output}: {cube.summary()}")
     for what, n in worth_telling(cube.facts["counts"]).items():

@@ -37,7 +37,7 @@ def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int 
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened
     from tracecols.model.model import enhance
-    from tracecols.report.check import check_trace, skew_in_words, tell
+    from tracecols.report.check import check_trace, recording_in_words, skew_in_words, tell
     from tracecols.work.jobs import n_jobs
     from tracecols.work.progress import SCAN, shares_of
 
@@ -45,7 +45,7 @@ def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int 
         scanning, searching = shares_of(report, store.manifest["n_events"], SCAN, 1 - SCAN)
         notes = [store.note]
         found = check_trace(enhance(store, n_jobs(jobs), scanning), rows, searching)
-    for note in filter(None, (*notes, skew_in_words(found))):
+    for note in filter(None, (*notes, skew_in_words(found), recording_in_words(found))):
         echo(f"note: {note}", err=True)
     if as_json:
         import json

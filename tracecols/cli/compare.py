@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,11 +13,6 @@ from tracecols.cli.options import share
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, in_percent, option
 from tracecols.given.quantities import quantity
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from tracecols.severity.comparison import Comparison
 
 OPERATIONS = ("difference", "mean", "minimum", "maximum", "merge")
 
@@ -109,6 +102,7 @@ def compare(
     from tracecols.errors import SeverityError
     from tracecols.export.outputs import COMPARISON, cube_output, table_output, text_output
     from tracecols.export.tables import TABLES, write_cube, write_table
+    from tracecols.report.comparison import as_plain, run_names
     from tracecols.report.viewer.page import report_output
     from tracecols.severity.comparison import Comparison
     from tracecols.severity.resolve import find_several
@@ -127,7 +121,7 @@ def compare(
     series = how.scaling or len(cubes) > 2
     regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
     table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
-    plain = as_plain(runs, "scaling" if series else "changes", table, regressed)
+    plain = json.dumps(as_plain(runs, "scaling" if series else "changes", table, regressed), indent=1) + "\n"
     made = getattr(runs, operation)() if any(o.suffix not in (".json", *TABLES) for o in outputs) else None
     numbers = {
         o: text_output(o, "a comparison", COMPARISON.encode(), force=force) for o in outputs if o.suffix == ".json"
@@ -172,41 +166,3 @@ def compare(
     if regressed:
         echo(f"grew by more than {100 * (threshold or 0):g} %: {', '.join(regressed)}", err=True)
         ctx.exit(3)
-
-
-def run_names(paths: tuple[Path, ...]) -> list[str]:
-    """Name runs after their files, by as much of the path as distinguishes them."""
-    from tracecols.severity.comparison import COLUMNS
-
-    def as_text(name: str) -> str:
-        """Write bytes that are not UTF-8 with backslashes, for tables that take valid text only."""
-        return name.encode("utf-8", "backslashreplace").decode("utf-8")
-
-    for names in ([as_text(p.stem) for p in paths], [as_text(str(p)) for p in paths]):
-        if len(set(names) - set(COLUMNS)) == len(paths):
-            return names
-    return [f"{as_text(p.stem)} ({i})" for i, p in enumerate(paths, 1)]
-
-
-def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[str]) -> str:
-    """Return all numbers of a comparison as JSON; what is no number is null."""
-
-    def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-        return [
-            {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in row.items()}
-            for row in frame.to_dict("records")
-        ]
-
-    sizes = [runs.size(cube) for cube in runs.cubes]
-    plain = {
-        "format": "tracecols comparison",
-        "runs": [
-            {"name": n, "processes": p, "threads": t, "runtime": runtime if isfinite(runtime) else None}
-            for n, (p, t), runtime in zip(runs.names, sizes, runs.runtimes(), strict=True)
-        ],
-        "notes": runs.notes,
-        "regressed": regressed,
-        "properties": rows(runs.totals()),
-        name: rows(table),
-    }
-    return json.dumps(plain, indent=1) + "\n"

@@ -18,11 +18,11 @@ def print_diagnosis(diagnosis: Diagnosis, source: str, *, err: bool = False) -> 
     """Print a diagnosis, in colours on a terminal."""
     from rich.text import Text
 
-    from tracecols.report.diagnosis import lines
-    from tracecols.report.screen import Screen
+    from tracecols.report.diagnosis import WIDTH, lines
+    from tracecols.report.screen import Screen, text_width
 
     console = Screen(soft_wrap=True, stderr=err)
-    for line, style in lines(diagnosis, source):
+    for line, style in lines(diagnosis, source, min(WIDTH, text_width())):
         console.print(Text(line, style))
 
 

@@ -39,13 +39,12 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
     type=click.Choice(["run", "mpi", "threads", "multiplicative", "additive", "computation"]),
     help="Print this one only; may be given several times.  [default: all]",
 )
-@click.option(
-    "--require",
+@option(
     "required",
+    "Exit code 3 if a run does not fulfil it: 'parallel efficiency>=0.8', 'load balance>=90%'.",
     multiple=True,
     callback=requirements,
     metavar="METRIC>=VALUE",
-    help="Exit code 3 if a run does not fulfil it: 'parallel efficiency>=0.8', 'load balance>=90%'.",
 )
 @click.option(
     "--ideal",
@@ -86,7 +85,7 @@ def efficiency(
       tracecols efficiency 1.severity 2.severity 4.severity --json
       tracecols efficiency run.trace --within solve --require "parallel efficiency>=0.8"
     """
-    from tracecols.cli.compare import run_names
+    from tracecols.report.comparison import run_names
     from tracecols.report.efficiency import plain, render
     from tracecols.severity.efficiencies import MODELS, failures, scaling
 

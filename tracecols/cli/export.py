@@ -27,6 +27,7 @@ class Table:
     raw: bool
     wide: bool
     unfolds: bool
+    subdomains: Path | None
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ class Timeline:
     "unfolds",
     is_flag=True,
     help="Severities: phases, or bins, become call paths, for tools that know no phases.",
+)
+@option(
+    "subdomains",
+    "Severities: a column for the subdomain of each location in .csv and .parquet; in other cubes (.cubex, .cube, .severity, .json) subdomains take the place of machines and nodes.",
 )
 @option("force")
 @option("jobs", "Archive, timeline: threads.  [default: one per core]")
@@ -129,6 +134,7 @@ def export(
         unfolds=table.unfolds,
         raw=table.raw,
         conventions=conventions or DEFAULT,
+        subdomains=table.subdomains,
     )
     echo(f"{output}")
 
@@ -143,6 +149,8 @@ def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions:
     is_timeline, is_piece = output.name.endswith(TIMELINES), output.name.endswith(PIECES)
     if is_piece and table.unfolds:
         raise click.UsageError(f"--phases-as-call-paths is for severities, not for {output.name}.")
+    if is_piece and table.subdomains is not None:
+        raise click.UsageError(f"--subdomains is for severities, not for {output.name}.")
     if is_piece and (table.table is not None or table.wide or table.raw):
         what = "a timeline" if is_timeline else "an archive (.otf2)"
         raise click.UsageError(f"--table, --raw and --wide have no meaning for {what}, which holds the whole trace.")
@@ -199,7 +207,7 @@ def _timeline(source: Path, output: Path, cut: Cut, timeline: Timeline, **how: A
     echo(f"{output}")
     if shown.where:
         echo(shown.where, err=True)
-    # those that were not asked for by name are told where there are some
+    # those that were not asked for by name are mentioned only if there are some
     by_name = chosen is not None and chosen != ["all"]
     for id, n in ((id, n) for id, n in shown.n_waits.items() if n or by_name):
         echo(f"wait states of {id}: {n:,}", err=True)

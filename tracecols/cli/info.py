@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 def info(source: Path, as_json: bool, jobs: int | None) -> None:
     """Print what SOURCE holds, a store, a trace archive or a severity cube (also .cubex and .cube).
 
-    Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters. An archive is
-    converted to a temporary store first. Of a cube: the trace, the conventions, what it is narrowed to, and what could
+    Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters; if the trace
+    defines no topology, the one that is found from who sends to whom. An archive is converted to a temporary store first. Of a cube: the trace, the conventions, what it is narrowed to, and what could
     not be matched.
     """
     from tracecols.cli.sources import opened
+    from tracecols.enhance.mpi.neighbours import topology_of
     from tracecols.export.cube_read import read_cube
     from tracecols.report.info import describe, describe_cube, plain, plain_cube
     from tracecols.store.layout import CUBES, is_made_here
@@ -35,7 +36,8 @@ def info(source: Path, as_json: bool, jobs: int | None) -> None:
         _print(plain_cube(cube) if as_json else describe_cube(cube))
         return
     with opened(source, jobs) as store:
-        _print(plain(store) if as_json else describe(store))
+        found = topology_of(store)
+        _print(plain(store, found) if as_json else describe(store, found))
 
 
 def _print(described: RenderableType | dict[str, Any]) -> None:

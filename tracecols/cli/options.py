@@ -38,7 +38,7 @@ def numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
     """Return a number that is neither nan nor infinite."""
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is no finite number")
+        raise click.BadParameter(f"{value} is not a finite number")
     return value
 
 
@@ -48,7 +48,7 @@ def share(_ctx: click.Context, _param: click.Parameter, value: str | float | Non
         return None
     found = quantity(value, UNITS["share"])
     if not math.isfinite(found) or found < 0:
-        raise click.BadParameter(f"{value!r} is no share such as 5% or 0.05")
+        raise click.BadParameter(f"{value!r} is not a share such as 5% or 0.05")
     return found
 
 
@@ -73,13 +73,28 @@ def parameters(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
     return result
 
 
+def named_values(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str | float]:
+    """Return what is given as NAME=VALUE, by name; values are numbers if they can be."""
+    found: dict[str, str | float] = {}
+    for text in values:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals):
+            raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE, such as size=1000")
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        found[name] = number if math.isfinite(number) else value
+    return found
+
+
 def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
     """Return a time, 10ms or 0.01, in seconds; for times of whole programs, of which seconds are the natural unit."""
     if value is None:
         return None
     found = quantity(value, UNITS["seconds"])
     if not math.isfinite(found) or found < 0:
-        raise click.BadParameter(f"{value!r} is no time such as 0.3, 0.3s or 300ms, from 0 on")
+        raise click.BadParameter(f"{value!r} is not a time such as 0.3, 0.3s or 300ms, from 0 on")
     return found
 
 
@@ -101,7 +116,7 @@ def size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int
         return None
     found = in_bytes(value)
     if found is None:
-        raise click.BadParameter(f"{value!r} is no size such as 32768 or 32KiB, with a capital B")
+        raise click.BadParameter(f"{value!r} is not a size such as 32768 or 32KiB, with a capital B")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from subprocess import Popen
 from threading import Lock
 from typing import Any
@@ -18,9 +18,14 @@ COMPILING = "compiling kernels, once after an installation"
 def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
     """Call a function when kernels begin to be compiled, and when no more are; kernels that are in the cache are
     not."""
-    from tracecols.kernels.kernel import load_numba
+    from tracecols.kernels.kernel import when_numba_is_loaded
 
-    load_numba()
+    with ExitStack() as stack, when_numba_is_loaded(lambda: stack.enter_context(_listening(tell))):
+        yield
+
+
+def _listening(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
+    """Return a context in which numba tells when it begins to compile, and when it does no more."""
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]
@@ -40,8 +45,8 @@ def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
         def on_end(self, _event: Any) -> None:
             self._change(-1)
 
-    with event.install_listener("numba:compile", Listener()):
-        yield
+    listening: AbstractContextManager[None] = event.install_listener("numba:compile", Listener())
+    return listening
 
 
 @contextmanager

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Show the source lines of regions: the files are looked for below this folder. Nothing of them is in the report otherwise.",
 )
+@option(
+    "subdomains",
+    "Show subdomains of the application in the place of machines and nodes: a file with the columns rank, perhaps thread, and subdomain.",
+)
 @option("with_startup", "Show start-up and shutdown, too; they are set apart by default.")
 @option("force", "Replace any file, not only a report.")
 @option("jobs", "Threads to analyse a trace.  [default: one per core]")
@@ -32,6 +36,7 @@ def report(
     output: Path | None,
     title: str | None,
     sources: Path | None,
+    subdomains: Path | None,
     with_startup: bool,
     force: bool,
     jobs: int | None,
@@ -50,6 +55,7 @@ def report(
     check_not_read(output, severity)
     report_output(output, force=force).check()
     cube = cube_of(severity, jobs)
+    cube = cube if subdomains is None else cube.with_subdomains(subdomains)
     found = None if sources is None else Sources.of(cube.call_paths, sources)
     store = store_of(severity, cube)
     path = write_page(cube, output, title, found, force=force, with_startup=with_startup, store=store)

@@ -23,6 +23,7 @@ class Selected:
     name: str | None
     call_path: str | None
     topology: str | None
+    subdomains: Path | None
     over_time: bool
 
 
@@ -52,6 +53,10 @@ class Numbers:
     metavar="T",
     help="Lay it on a grid instead: a topology of the cube, by name or number (0 is the first).",
 )
+@option(
+    "subdomains",
+    "Print what each subdomain of the application has of it: a file with the columns rank, perhaps thread, and subdomain.",
+)
 @click.option(
     "--over-time",
     is_flag=True,
@@ -77,12 +82,19 @@ class Numbers:
     metavar="N",
     help="Levels of the call tree to print.",
 )
+@option("metrics")
 @option("with_startup", "Count start-up and shutdown, too; they are set apart by default.")
 @option("as_json", "Print the values of the selection as JSON.")
 @option("jobs", "Threads to analyse a trace.  [default: one per core]")
 @grouped(selected=Selected, numbers=Numbers)
 def show(
-    severity: Path, selected: Selected, numbers: Numbers, with_startup: bool, as_json: bool, jobs: int | None
+    severity: Path,
+    selected: Selected,
+    numbers: Numbers,
+    metrics: tuple[str, ...],
+    with_startup: bool,
+    as_json: bool,
+    jobs: int | None,
 ) -> None:
     """Print a severity CUBE: the property tree; with -p the call tree of a property; with -c the locations of a call
     path; with --topology a property on a grid. A trace (STORE, ARCHIVE) is analysed first, and the cube is not kept.
@@ -90,22 +102,30 @@ def show(
     What lies outside MPI_Init and MPI_Finalize is set apart, as the first line says, unless the cube was narrowed or
     made of several. A cube of another tool (.cubex, .cube) works, too.
     """
+    from tracecols.cli.metrics import is_definition, with_specifications
     from tracecols.cli.sources import cube_of
     from tracecols.report.screen import Screen
     from tracecols.report.terminal import Display
+    from tracecols.report.values import in_focus, plain
 
     name, call_path, topology = selected.name, selected.call_path, selected.topology
     if (call_path is not None or topology is not None) and name is None:
         name = "time"
     if as_json and (topology is not None or selected.over_time):
         raise click.UsageError("--json is for the trees: leave out --topology and --over-time")
-    cube = cube_of(severity, jobs)
+    if selected.subdomains is not None and (topology is not None or selected.over_time):
+        raise click.UsageError("--subdomains is a table: leave out --topology and --over-time")
+    cube = cube_of(severity, jobs).with_metrics(*filter(is_definition, metrics))
+    cube = with_specifications(cube, [text for text in metrics if not is_definition(text)])
     if not with_startup:
-        cube = focus_on(cube, name, call_path)
+        cube, note = in_focus(cube, name, call_path)
+        if note:
+            echo(f"note: {note}", err=True)
+    if selected.subdomains is not None:
+        print_subdomains(cube, name or "time", call_path, selected.subdomains, as_json=as_json)
+        return
     if as_json:
         import json
-
-        from tracecols.report.values import plain
 
         echo(json.dumps(plain(cube, name, call_path, numbers.min_share), indent=1))
         return
@@ -129,18 +149,21 @@ def show(
         console.print(part)
 
 
-def focus_on(cube: SeverityCube, name: str | None, call_path: str | None) -> SeverityCube:
-    """Return the cube without start-up and shutdown; the whole, if what is asked for lies in them only."""
-    focused = cube.focused()
-    if name is None or focused is cube:
-        return focused
+def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdomains: Path, *, as_json: bool) -> None:
+    """Print what each subdomain has of a property, and who has most of it there."""
     name = cube.find_property(name)
     mask = None if call_path is None else cube.find_call_paths(call_path)
+    table = cube.by_subdomain(name, subdomains, mask)
+    if as_json:
+        import json
 
-    def has_any(of: SeverityCube) -> bool:
-        return len(of.cells[name] if mask is None else of.cells[name].on(mask)) > 0
-
-    if has_any(focused) or not has_any(cube):
-        return focused
-    echo("note: all of it lies in start-up and shutdown, which are set apart by default", err=True)
-    return cube
+        echo(json.dumps({"property": name, "subdomains": json.loads(table.reset_index().to_json(orient="records"))}))
+        return
+    unit = cube.properties.unit[cube.properties.number[name]]
+    echo(f"{cube.properties.title[cube.properties.number[name]]} ({name}), {unit or 'no unit'}")
+    echo(f"{'sum':>16} {'mean':>14} {'largest':>14} of locations  subdomain")
+    for row in table.reset_index().itertuples():
+        largest = f"rank {row.rank} thread {row.thread}"
+        echo(
+            f"{row.value:16.9g} {row.mean:14.6g} {row.max:14.6g} {row.n_locations:12,}  {row.subdomain or '(none)'}, largest at {largest}"
+        )

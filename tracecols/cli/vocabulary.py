@@ -3,7 +3,7 @@ commands and the table in docs/commands.md are made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from tracecols.cli.options import latency, numbers, part_of_whole, seconds
+from tracecols.cli.options import latency, memory, named_values, numbers, part_of_whole, seconds
 from tracecols.cli.output import echo
 from tracecols.schema.severity import CONVENTIONS
 
@@ -65,11 +65,13 @@ TERMS = {
         Term("output", ("-o", "--output"), "The file or folder to write.", "FILE", {"type": PATH}),
         Term("force", ("--force",), "Replace an output that was made in another way, or any file."),
         Term("as_json", ("--json",), "Print all of it as JSON."),
+        Term("no_browser", ("--no-browser",), "Do not open a browser."),
         Term("jobs", ("--jobs",), "Threads.  [default: one per core]", "N", {"type": click.IntRange(1)}),
         Term(
             "rows", ("--rows",), "Print so many findings, instances, statements or rows of a table, at most.", "N",
             {"type": click.IntRange(0), "show_default": True}, _renamed("--findings", "--first", "--statements"),
         ),
+        Term("memory", ("--memory",), "Memory that the analysis may take, 4GB or 512MiB; the rest goes to files.  [default: half of what is free]", "SIZE", {"callback": memory}),
         Term("min_share", ("--min-share",), "Leave out what is smaller.", "SHARE", {"callback": part_of_whole}, {"--threshold": in_percent}),
         Term(
             "properties", ("-p", "--property"),
@@ -90,6 +92,13 @@ TERMS = {
         Term("patterns", ("--patterns",), "Also the patterns that this file declares.", "FILE.py", {"type": FILE, "multiple": True}),
         Term("latency", ("--latency",), "The time that a message takes at least, such as 2us.", "TIME", {"callback": latency}),
         Term("given", ("--set",), "Give a parameter of a property or rule a value.", "NAME.PARAMETER=VALUE", {"multiple": True}),
+        Term("required", ("--require",), "Exit code 3 if this does not hold.", "REQUIREMENT"),
+        Term("where", ("--where",), "Only runs whose parameter has this value; of several options all have to fit.", "NAME=VALUE", {"multiple": True, "callback": named_values}),
+        Term("along", ("--along",), "The parameter to follow.  [default: the only one that varies, else the order in which runs were added]", "NAME", {"default": ""}),
+        Term("last", ("--last",), "Only the last N positions: 2 for the newest against the one before.", "N", {"type": click.IntRange(1)}),
+        Term("no_browser", ("--no-browser",), "Do not open a browser."),
+        Term("subdomains", ("--subdomains",), "The part of the application that locations belong to: a file with the columns rank, perhaps thread, and subdomain.", "FILE.csv", {"type": FILE}),
+        Term("metrics", ("--metric",), "A property that is computed from others, or a file of such definitions.", "'NAME = FORMULA'|FILE", {"multiple": True}),
         Term("ideal_network", ("--ideal-network",), "Replay the trace on an ideal network, however large it is."),
     )
 }  # fmt: skip
@@ -203,17 +212,26 @@ def part_options(command: Command) -> Command:
     return command
 
 
+def all_commands(group: click.Group) -> Iterator[tuple[str, click.Command]]:
+    """Yield all commands with their names, those of groups of commands as well."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", of) for inner, of in all_commands(command))
+        elif command is not None:
+            yield name, command
+
+
 def table() -> str:
     """Return the vocabulary as a table in Markdown: how options are written, what they mean, which commands have
     them."""
-    from tracecols.cli import COMMANDS, group
+    from tracecols.cli import group
 
     users: dict[str, list[str]] = {name: [] for name in TERMS}
     renamed: dict[str, dict[str, list[str]]] = {name: {} for name in TERMS}
-    context = click.Context(group)
-    for name in COMMANDS:
-        command = group.get_command(context, name)
-        for parameter in command.params if command is not None else ():
+    for name, command in all_commands(group):
+        for parameter in command.params:
             if isinstance(parameter, TermOption):
                 users[parameter.term.name].append(name)
                 for old in parameter.old:

@@ -111,8 +111,9 @@ def what_if(
     """Predict the runtime of a recorded run with faster code, another network or balanced processes, by replay.
 
     \b
-    Without options: where to begin. One table says what an ideal network, balanced processes and threads without
-    overhead would save, the other what would be gained by making one call path twice as fast.
+    Without options: where to begin. One table says what mending each cause of lost time would save (the findings of
+    tracecols analyze), and an ideal network, balanced processes and threads without overhead, the other what would be
+    gained by making one call path twice as fast.
     The re-timed trace can be analyzed like any other, for the wait states it would have.
 
     \b
@@ -122,6 +123,7 @@ def what_if(
       tracecols what-if run.trace --slack
     """
     from tracecols.cli.sources import piece, properties_of
+    from tracecols.findings.mended import mended_of
     from tracecols.store.outputs import REPLAYED, check_not_read, store_output
 
     if table.slack and ctx.get_parameter_source("faster") is not ParameterSource.DEFAULT:
@@ -140,26 +142,30 @@ def what_if(
         )
         if output is not None:
             predicted.save(output, force=written.force)
-        print_prediction(predicted, found, None if table.slack else table.faster, as_json=written.as_json)
+        factor, mended = (None, None) if table.slack else (table.faster, mended_of(predicted))
+        print_prediction(predicted, found, factor, mended, as_json=written.as_json)
         if output is not None and not written.as_json:
             echo(f"{output}")
         for note in () if written.as_json else predicted.notes:
             echo(f"note: {note}", err=True)
 
 
-def print_prediction(predicted: Prediction, table: pd.DataFrame, factor: float | None, *, as_json: bool) -> None:
-    """Print the runtimes of a prediction and a table: of gains, or, without a factor, of slack."""
+def print_prediction(
+    predicted: Prediction, table: pd.DataFrame, factor: float | None, mended: pd.DataFrame | None, *, as_json: bool
+) -> None:
+    """Print the runtimes of a prediction, what helps where nothing is changed yet, and a table: of gains, or, without a
+    factor, of slack."""
     from tracecols.report.prediction import plain, render, render_slack
 
     if as_json:
         import json
 
-        echo(json.dumps(plain(predicted, table, factor), indent=1))
+        echo(json.dumps(plain(predicted, table, factor, mended), indent=1))
         return
     from tracecols.report.screen import Screen, text_width
 
     console = Screen(soft_wrap=True, width=1000)
     width = text_width()
-    shown = render_slack(predicted, table, width) if factor is None else render(predicted, table, factor, width)
+    shown = render_slack(predicted, table, width) if factor is None else render(predicted, table, factor, mended, width)
     for item in shown:
         console.print(item)

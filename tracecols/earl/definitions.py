@@ -141,7 +141,7 @@ class Communicator:
         return {loc.proc.id: rank for rank, loc in reversed(list(enumerate(self.locs)))}
 
     def rank(self, loc: Location) -> int:
-        """Return the rank of a location's process; -1 if it is no member."""
+        """Return the rank of a location's process; -1 if it is not a member."""
         return 0 if self.kind == "self" else self._ranks.get(loc.proc.id, -1)
 
     def proc(self, rank: int) -> Process:

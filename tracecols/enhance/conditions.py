@@ -3,13 +3,14 @@ violate them.
 
 Every stage states those of its tables, as edges from event to event for those who correct the clocks
 (`tracecols.clocks`), and added up by pairs of locations. In operations in which several depend on several the latest of
-those that are waited for counts in the sums: whoever is not violated by it is violated by nobody.
+those that are waited for counts in the sums: a location that it does not violate is violated by none of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.dataflow.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
-from tracecols.enhance.definitions.regions import CONSTRUCTS
+from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import BARRIER, EARLY, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.teams import LATE, Teams, events_in_teams
@@ -31,14 +32,10 @@ from tracecols.schema.enums import COLLECTIVE_OPS
 
 MESSAGE, COLLECTIVE, START, FORK, JOIN, THREAD_BARRIER, LOCK, CREATED = range(len(CONDITIONS))
 
-IS_BARRIER = np.isin(CONSTRUCTS, ("barrier", "implicit_barrier"))
-"""Which constructs let all threads wait for each other, by the number of the role."""
-
 NO_BOUND = np.iinfo(np.int64).max
 """Offset of a clock that nothing bounds."""
 
 PAIR = ("condition", "earlier_location", "later_location", "n_conditions", "n_violations", "slack")
-EDGE = ("tail", "head", "condition", "is_inferred")
 
 
 class ClockConditions:
@@ -50,8 +47,8 @@ class ClockConditions:
         `PAIR`: by kind and pair of locations how many there are, how many are violated, and by how many ticks at least
         what depends is later; negative where it is earlier.
     edges : ColumnSource
-        `EDGE`: rows of events, or hubs, which are numbered from the number of all events on; kind of the condition;
-        whether it was only concluded.
+        `tail` and `head`: rows of events, or hubs, which are numbered from the number of all events on; `condition`: its
+        kind; `is_inferred`: whether it was only concluded.
     n_hubs : int
     """
 
@@ -243,13 +240,11 @@ def startup_conditions(facts: Facts, startups: CompoundTable) -> ClockConditions
     there."""
     m = startups
     found = ClockConditions(facts, None)
-    calls = []
-    for is_init in (True, False):
-        at = np.flatnonzero(m.is_init == is_init)
+    for is_init, world in product((True, False), np.unique(m.communicator).tolist()):
+        at = np.flatnonzero((m.is_init == is_init) & (m.communicator == world))
         # who calls it once more is refused by MPI
-        calls.append(at[np.unique(m.location[at], return_index=True)[1]])
-    n_started = calls[0].size
-    for at in calls:
+        at = at[np.unique(m.location[at], return_index=True)[1]]
+        n_started = np.unique(m.location[m.is_init & ((m.communicator == world) | (world < 0))]).size
         if at.size < 2 or at.size < n_started:
             continue
         everybody = np.ones(at.size, bool)

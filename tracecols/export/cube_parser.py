@@ -23,7 +23,7 @@ MAX_DEPTH = 20_000
 MAX_TREE_DEPTH = 100
 """Of nested metrics, and of the system tree."""
 MAX_TEXT = 1 << 20
-"""Characters of an element that is no row of values."""
+"""Characters of an element that is not a row of values."""
 MAX_ELEMENTS, MAX_KEPT = 8_000_000, 1 << 28
 """Metrics, regions, call paths, nodes, attributes and coordinates together, and the characters of all of them."""
 MAX_SIZE = 1 << 32
@@ -37,7 +37,7 @@ _NODES = ("systemtreenode", "machine", "node")
 _GROUPS = ("locationgroup", "process")
 _LOCATIONS = ("location", "thread")
 _TEXTS: dict[str, tuple[str, ...]] = {
-    "metric": ("disp_name", "uniq_name", "dtype", "uom", "val", "descr"),
+    "metric": ("disp_name", "uniq_name", "dtype", "uom", "val", "descr", "cubepl"),
     "region": ("name", "paradigm", "role"),
     "csite": ("callee",),
     **dict.fromkeys(_NODES, ("name", "class")),
@@ -170,7 +170,7 @@ class CubeParser:
                 self._parser.Parse(chunk, False)
             self._parser.Parse(b"", True)
         except expat.ExpatError as error:
-            raise self.error(f"is no sound XML: {expat.errors.messages.get(error.code, error)}") from error
+            raise self.error(f"is not well-formed XML: {expat.errors.messages.get(error.code, error)}") from error
         except KeyError as error:
             raise self.error(f"lacks {error}, or names one that is not there") from error
         except LookupError as error:
@@ -306,17 +306,17 @@ class CubeParser:
         if "" in names or len(set(names)) < len(names):
             twice = next((n for n in names if not n or names.count(n) > 1), "")
             raise damaged(f"{self.where} has {f'two metrics {twice!r}' if twice else 'a metric without name'}")
-        about = [m.texts.get("descr", "").strip().partition(ADVICE) for m in self.metrics]
+        about = [m.texts.get("descr", "").rstrip().partition(ADVICE) for m in self.metrics]
         try:
             confidence = [float(m.attributes.get("confidence", "1")) for m in self.metrics]
         except ValueError as error:
-            raise damaged(f"{self.where} has a confidence that is no number: {error}") from error
+            raise damaged(f"{self.where} has a confidence that is not a number: {error}") from error
         return PropertyAxis(
             names,
             [names[m.parent] if m.parent >= 0 else "" for m in self.metrics],
             [m.texts.get("disp_name") or m.name for m in self.metrics],
             [m.texts.get("uom", "").strip() for m in self.metrics],
-            [summary for summary, _, _ in about],
+            [summary.strip() for summary, _, _ in about],
             [advice for _, _, advice in about],
             confidence,
             [m.attributes.get("overlaps") == "true" for m in self.metrics],
@@ -404,7 +404,7 @@ class CubeParser:
             threads = [int(self.system[i].texts.get("rank") or 0) for i in order]
             rank, thread = np.array(ranks, np.int32), np.array(threads, np.int32)
         except (ValueError, OverflowError) as error:
-            raise damaged(f"{self.where} has a rank that is no number: {error}") from error
+            raise damaged(f"{self.where} has a rank that is not a number: {error}") from error
         types = [self.system[i].texts.get("type", "thread") for i in order]
         return SystemAxis(
             kinds,

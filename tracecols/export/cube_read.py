@@ -12,7 +12,7 @@ import mmap
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from tracecols.severity import checks
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.formulas import parse
 from tracecols.severity.storage import tree_tables
 from tracecols.store.layout import instead, is_made_here
 from tracecols.work.memory import physical
@@ -88,9 +89,10 @@ def read_cube(path: str | Path) -> SeverityCube:
 
     Values that are inclusive along the call tree are made exclusive. Minima and maxima are kept as properties that do
     not add up (`PropertyAxis.aggregation`); of statistics (TAU_ATOMIC) the sum has the metric's name, and beside it
-    there are properties for number, minimum, maximum and sum of squares. Metrics that are expressions (CubePL), and
-    histograms, rates and other tuples have no cells; a `ForeignCubeWarning` names them, and topologies whose positions
-    are not on their grids, which are left out.
+    there are properties for number, minimum, maximum and sum of squares. Metrics that are expressions (CubePL) of
+    numbers and `metric::NAME()` with `+ - * /`, `min` and `max` are computed; other expressions, histograms, rates and
+    other tuples have no cells. A `ForeignCubeWarning` names them, and topologies whose positions are not on their
+    grids, which are left out.
 
     Parameters
     ----------
@@ -128,7 +130,7 @@ def read_cube(path: str | Path) -> SeverityCube:
         if what := instead(path, "a severity cube"):
             raise SeverityError(what)
         raise SeverityError(
-            f"{path} is no severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n  {MAKE_ONE}"
+            f"{path} is not a severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n  {MAKE_ONE}"
         )
     if "left_out" in cube.facts:
         names = ", ".join(cube.facts["left_out"])
@@ -138,8 +140,7 @@ def read_cube(path: str | Path) -> SeverityCube:
     return cube
 
 
-# -- CUBE 3
-# ---------------------------------------------------------------------------------------------------------------
+# -- CUBE 3 ------------------------------------------------------------------------------------------------------------
 
 
 def _chunks(path: Path, packed: bool) -> Iterator[bytes]:
@@ -229,8 +230,7 @@ def _read_cube3(path: Path, packed: bool) -> SeverityCube:
     return _cube_of(path, parser, "CUBE", cells_of)
 
 
-# -- Cube 4
-# ---------------------------------------------------------------------------------------------------------------
+# -- Cube 4 ------------------------------------------------------------------------------------------------------------
 
 
 def _members(path: Path, content: memoryview) -> dict[str, memoryview]:
@@ -359,10 +359,6 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
     gathered, ours = _Gathered(str(path)), FACTS in parser.attributes
     parent = np.array([c.parent for c in parser.call_paths], np.int64)
 
-    def exclusive(cells: Cells) -> Cells:
-        up = parent[cells.call_path]
-        return cells - Cells.sum(up[up >= 0], cells.location[up >= 0], cells.value[up >= 0])
-
     def cells_of(metric: Element) -> dict[str, Cells]:
         where = f"{path}: metric {metric.number} '{metric.name}'"
         index, data = (members.get(f"{metric.number}.{kind}") for kind in ("index", "data"))
@@ -388,20 +384,19 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
                 for i, statistic in enumerate(dtype.names or ())
             }
             is_sum = {statistic: statistic not in ("min", "max") for statistic in parts}
-            return {p: exclusive(c) if along == "INCLUSIVE" and is_sum[p] else c for p, c in parts.items()}
+            return {p: _exclusive(c, parent) if along == "INCLUSIVE" and is_sum[p] else c for p, c in parts.items()}
         dtype = np.dtype(byte_order + NUMPY_TYPES[name])
         how = parser.aggregation_of(metric).partition("_")[0]
         for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
             found = np.frombuffer(values, dtype)
             gathered.add(0, int(order[row]), found, None if how == "sum" else _extremes(found, ours))
         cells = gathered.cells(0, how)
-        return {"": exclusive(cells) if along == "INCLUSIVE" and how == "sum" else cells}
+        return {"": _exclusive(cells, parent) if along == "INCLUSIVE" and how == "sum" else cells}
 
     return _cube_of(path, parser, "Cube", cells_of)
 
 
-# -- both
-# -----------------------------------------------------------------------------------------------------------------
+# -- both --------------------------------------------------------------------------------------------------------------
 
 
 def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], bool]:
@@ -417,7 +412,7 @@ def _facts(path: Path, parser: CubeParser, tool: str) -> tuple[dict[str, Any], b
         facts = json.loads(text)
         what = wrong_fact(FACTS_OF_CUBES, facts)
     except (ValueError, RecursionError) as error:
-        what = f"it is no JSON: {error}"
+        what = f"it is not JSON: {error}"
     if what:
         raise damaged(f"{path}: its attribute '{FACTS}' is damaged: {what}")
     return facts, True
@@ -458,8 +453,48 @@ def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) 
     p.part.append(p.part[at])
     p.is_heading.append(0)
     p.is_estimate.append(0)
+    p.formula.append("")
     p.aggregation.append(f"{how}_inclusive" if how != "sum" and kind == "INCLUSIVE" else how)
     return name
+
+
+def _compute(cube: SeverityCube, metric: Element, pending: Set[str]) -> bool:
+    """Give a metric that is an expression (CubePL) its formula or, of what is computed before values come together, its
+    cells. Return whether it can be computed: by what formulas know, of none that are pending."""
+    p, kind = cube.properties, metric.given["type"]
+    try:
+        formula = parse(metric.texts.get("cubepl", "").strip().rstrip(";"))
+    except SeverityError:
+        return False
+    operands = set(formula.names())
+    number = p.number[metric.name]
+    kinds = ("sum", "computed") if kind == "POSTDERIVED" else ("sum",)
+    if not operands <= set(p.id) - pending or any(p.aggregation[p.number[name]] not in kinds for name in operands):
+        return False
+    if kind == "POSTDERIVED":
+        p.formula[number], p.aggregation[number] = formula.text(), "computed"
+        return True
+    n_call_paths, n_locations = len(cube.call_paths), cube.system.n_locations
+    along = "iie" if kind == "PREDERIVED_INCLUSIVE" else "iee"
+    of = {name: cube.cells_of(name, along) for name in operands}
+    keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
+    if formula.evaluate(lambda _: 0.0) != 0:
+        # what has none of them has a value, too
+        if n_call_paths * n_locations > MAX_CELLS // 16:
+            return False
+        keys = ((np.arange(n_call_paths) << 32)[:, None] | np.arange(n_locations)).ravel()
+    values = np.broadcast_to(formula.evaluate(lambda name: of[name].at(keys) * cube.scale(name)), keys.shape)
+    if not np.isfinite(values).all():
+        return False
+    cells = Cells(keys, values / cube.scale(metric.name)).where(values != 0)
+    cube.cells[metric.name] = cells if along == "iee" else _exclusive(cells, cube.call_paths.parent)
+    return True
+
+
+def _exclusive(cells: Cells, parent: NDArray[np.signedinteger[Any]]) -> Cells:
+    """Take what the call paths below have from cells that include it."""
+    up = parent[cells.call_path]
+    return cells - Cells.sum(up[up >= 0], cells.location[up >= 0], cells.value[up >= 0])
 
 
 def _cube_of(
@@ -472,19 +507,24 @@ def _cube_of(
             properties.aggregation[properties.number[name]] = f"{properties.reduction(name)}_inclusive"
     cells: dict[str, Cells] = {}
     left_out: list[str] = []
+    computed: list[Element] = []
     for metric, unit in zip(parser.metrics, list(properties.unit), strict=True):
         dtype, kind = _type_of(metric), metric.given.get("type", "EXCLUSIVE")
         if parser.value_of(metric) == "VOID":
             cells[metric.name] = Cells.empty()
             continue
+        if kind in EXPRESSIONS:
+            cells[metric.name] = Cells.empty()
+            computed.append(metric)
+            continue
         is_tuple = dtype == STATISTICS and tool != "CUBE"
         not_read = NOT_READ if is_tuple else (*NOT_READ, STATISTICS)
-        if kind in EXPRESSIONS or dtype.partition("(")[0].strip() in not_read:
+        if dtype.partition("(")[0].strip() in not_read:
             cells[metric.name] = Cells.empty()
-            left_out.append(f"{metric.name} ({kind if kind in EXPRESSIONS else dtype})")
+            left_out.append(f"{metric.name} ({dtype})")
             continue
         if (dtype not in NUMPY_TYPES and not is_tuple) or kind not in STORED:
-            raise damaged(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are no types of Cube")
+            raise damaged(f"{path}: metric {metric.name!r} is {kind!r} of {dtype!r}, which are not types of Cube")
         for statistic, found in cells_of(metric).items():
             wrong = checks.first_wrong_number(found.value)
             if wrong >= 0:
@@ -492,16 +532,20 @@ def _cube_of(
                 what = (
                     f"the value {value:g}, which is beyond all bounds"
                     if np.isfinite(value)
-                    else "a value that is no number"
+                    else "a value that is not a number"
                 )
                 raise damaged(f"{path}: metric {metric.name!r} has {what}, at {at}")
             name = _add_statistic(properties, metric, statistic, kind) if statistic else metric.name
             cells[name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
-    if left_out:
-        facts["left_out"] = left_out
     # anew: what it has looked up lacks the statistics
     topologies, beside = parser.placed_topologies()
     cube = SeverityCube(replace(properties), call_paths, system, cells, facts, topologies)
+    for i, metric in enumerate(computed):
+        if not _compute(cube, metric, {other.name for other in computed[i:]}):
+            left_out.append(f"{metric.name} ({metric.given['type']})")
+    if left_out:
+        cube.facts["left_out"] = left_out
+    cube = cube.replaced(properties=replace(cube.properties))
     if what := checks.wrong_trees(tree_tables(cube)):
         raise damaged(f"{path}: {what}")
     if beside:

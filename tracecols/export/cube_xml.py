@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.formulas import parse
 from tracecols.version import __version__
 
 FACTS = "tracecols facts"
@@ -28,7 +29,7 @@ FACTS = "tracecols facts"
 again."""
 
 ADVICE = "\n\nWhat to do: "
-"""Stands between summary and advice in the description of a metric."""
+"""What separates summary and advice in the description of a metric."""
 
 INCLUSIVE = "inclusive"
 """Key in the facts of a CUBE 3 file: properties whose call paths include what they call, which the format cannot
@@ -98,6 +99,8 @@ def values_of(cube: SeverityCube, name: str) -> NDArray[Any]:
 
 def data_type(cube: SeverityCube, name: str, form: Format) -> str:
     """Name the data type of a property."""
+    if cube.properties.is_computed(name):
+        return form.real
     if not cube.properties.adds_up(name):
         return EXTREMES[cube.properties.reduction(name)]
     values = values_of(cube, name)
@@ -140,7 +143,7 @@ def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
             open_ids.pop()
             write("</metric>\n")
         open_ids.append(name)
-        along = "INCLUSIVE" if p.includes_calls(name) else "EXCLUSIVE"
+        along = "INCLUSIVE" if p.includes_calls(name) else "POSTDERIVED" if p.formula[number] else "EXCLUSIVE"
         kind = f' type="{along}"' if form.is_cube4 else ""
         about = p.summary[number] + (ADVICE + p.advice[number] if p.advice[number] else "")
         write(
@@ -148,6 +151,9 @@ def _write_metrics(cube: SeverityCube, write: Write, form: Format) -> None:
             f"<uniq_name>{escaped(name)}</uniq_name>\n<dtype>{data_type(cube, name, form)}</dtype>\n"
             f"<uom>{escaped(p.unit[number])}</uom>\n<url></url>\n<descr>{escaped(about)}</descr>\n"
         )
+        if p.formula[number]:
+            expression = parse(p.formula[number]).text(lambda operand: f"metric::{operand}()")
+            write(f"<cubepl>{escaped(expression)}</cubepl>\n")
         if form.is_cube4 and p.confidence[number] != 1:
             write(attribute("confidence", repr(float(p.confidence[number]))))
         if form.is_cube4 and p.overlaps[number]:

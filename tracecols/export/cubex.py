@@ -68,7 +68,7 @@ def metric_members(cube: SeverityCube, name: str) -> tuple[bytes, bytes]:
 
 
 def write_cubex(cube: SeverityCube, path: Path) -> None:
-    """Write a cube as .cubex.
+    """Write a cube as .cubex; properties that are computed from others become metrics of type POSTDERIVED.
 
     Times are seconds in DOUBLE, counts and volumes UINT64 (INT64 where some are negative), floating point counters
     DOUBLE. Metrics are of type EXCLUSIVE (along the call tree) and hold inclusive values along the metric tree (see
@@ -86,6 +86,8 @@ def write_cubex(cube: SeverityCube, path: Path) -> None:
 
         add("anchor.xml", anchor.getvalue().encode("utf-8"))
         for number, name in enumerate(cube.properties.id):
+            if cube.properties.is_computed(name):
+                continue
             index, data = metric_members(cube, name)
             add(f"{number}.index", index)
             add(f"{number}.data", data)

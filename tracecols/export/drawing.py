@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,20 +52,114 @@ class Nanoseconds:
         return result
 
 
-class SliceBuilder:
-    """Builds the slices of one location from its events, batch after batch."""
+class SideOfSlices(NamedTuple):
+    """What the side tables of a location say of its slices.
 
-    def __init__(self, store: Store, location: int, first: int, stop: int, tasks_name: int) -> None:
-        self._store, self._location = store, location
-        flushes = flush_stops_of(store, np.array([location]))[0]
+    Attributes
+    ----------
+    flushes : (n_flushes,) int64
+        End of each buffer flush, in ticks.
+    task : (n_switches,) int64
+        Number of the task of each event that switches or completes tasks; 0 is the implicit task.
+    n_tasks : int
+    """
+
+    flushes: NDArray[np.int64]
+    task: NDArray[np.int64]
+    n_tasks: int
+
+    @classmethod
+    def of(cls, store: Store, location: int) -> SideOfSlices:
+        """Read them."""
         tasks = TaskEvents.of(store, location)
-        self._view = kernels.View(first, stop, tasks_name, kernels.ACTION, flushes, tasks.slot)
+        return cls(flush_stops_of(store, np.array([location]))[0], tasks.slot, tasks.n_tasks)
+
+
+class OpenSlices(NamedTuple):
+    """What is open between two events of a location, so that slices can be built from there.
+
+    Attributes
+    ----------
+    last : int
+        Ticks of the latest event before.
+    task : int
+        Number of the task that runs.
+    n_flushes, n_switches : int
+        Buffer flushes, and events that switch or complete tasks, before.
+    stacks : dict of int to list of int
+        By task the regions that are open, the outermost first.
+    """
+
+    last: int
+    task: int
+    n_flushes: int
+    n_switches: int
+    stacks: dict[int, list[int]]
+
+
+NOTHING_OPEN = OpenSlices(EVER.min, 0, 0, 0, {})
+"""What is open before the first event of a location."""
+
+
+class SliceBuilder:
+    """Builds the slices of one location from its events, batch after batch.
+
+    Parameters
+    ----------
+    side : SideOfSlices, optional
+        Read from the store by default.
+    opened : OpenSlices, optional
+        What is open before the first batch; by default nothing, as before the first event.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        location: int,
+        first: int,
+        stop: int,
+        tasks_name: int,
+        side: SideOfSlices | None = None,
+        opened: OpenSlices = NOTHING_OPEN,
+    ) -> None:
+        self._store, self._location = store, location
+        side = SideOfSlices.of(store, location) if side is None else side
+        self._view = kernels.View(first, stop, tasks_name, kernels.ACTION, side.flushes, side.task)
         self._state = np.zeros(kernels.N_STATE, np.int64)
-        self._state[kernels.LAST] = EVER.min
+        self._state[kernels.LAST], self._state[kernels.TASK] = opened.last, opened.task
+        self._state[kernels.N_FLUSHES], self._state[kernels.N_SWITCHES] = opened.n_flushes, opened.n_switches
         self._state[kernels.IS_OPEN] = first == EVER.min
-        self._top = np.full(tasks.n_tasks, -1, np.int64)
+        self._top = np.full(side.n_tasks, -1, np.int64)
         self._frames = arrays.linked(kernels.Frames, 64)
         self._capacity = 1 << 12
+        for task, regions in opened.stacks.items():
+            self._push(task, regions)
+
+    def _push(self, task: int, regions: Sequence[int]) -> None:
+        """Put regions on the stack of a task."""
+        for region in regions:
+            if self._state[kernels.FREE] < 0:
+                self._frames, self._state[kernels.FREE] = arrays.more_linked(self._frames)
+            frame = int(self._state[kernels.FREE])
+            self._state[kernels.FREE] = self._frames.below[frame]
+            self._state[kernels.N_FRAMES] += 1
+            self._frames.below[frame], self._frames.name[frame] = self._top[task], region
+            self._top[task] = frame
+
+    @property
+    def opened(self) -> OpenSlices:
+        """What is open after the batches so far."""
+        stacks: dict[int, list[int]] = {}
+        for task in np.flatnonzero(self._top >= 0).tolist():
+            frame, found = int(self._top[task]), []
+            while frame >= 0:
+                found.append(int(self._frames.name[frame]))
+                frame = int(self._frames.below[frame])
+            stacks[task] = found[::-1]
+        state = self._state.tolist()
+        return OpenSlices(
+            state[kernels.LAST], state[kernels.TASK], state[kernels.N_FLUSHES], state[kernels.N_SWITCHES], stacks
+        )
 
     def draw(self, columns: Columns, marked: NDArray[np.int64], is_last: bool) -> Iterator[kernels.Drawn]:
         """Yield what a batch shows."""

@@ -230,6 +230,7 @@ def export(
     unfolds: bool = False,
     raw: bool = False,
     conventions: str = DEFAULT,
+    subdomains: Path | None = None,
 ) -> None:
     """Write a severity cube, or a table of a store; the output's ending says the format.
 
@@ -250,6 +251,9 @@ def export(
         Of a table of a store: its own columns, as SQL has them, in place of seconds, ranks, threads and names.
     conventions : str
         Of the tables of a store that differ with them: whose rules to follow.
+    subdomains : Path, optional
+        Of a cube: a file that says what part of the application locations belong to. As .parquet and .csv it has a
+        column `subdomain`, else they take the place of machines and nodes in the system tree.
 
     Raises
     ------
@@ -266,16 +270,19 @@ def export(
         cube = read_cube(source)
         if unfolds:
             cube = cube.with_phases_as_call_paths()
+        if subdomains is not None and output.suffix in {*whole, ".json"}:
+            cube = cube.with_subdomains(subdomains)
         if output.suffix in whole:
             write_cube(cube, output, force=force)
         elif output.suffix == ".json":
             with text_output(output, "a severity cube", TREES.encode(), force=force).new() as file:
                 file.write_text(json.dumps(trees(cube)), encoding="utf-8")
         else:
-            frame = cube.wide() if wide else cube.frame(by_period=cube.periods is not None)
+            by_period = cube.periods is not None
+            frame = cube.wide(subdomains=subdomains) if wide else cube.frame(by_period=by_period, subdomains=subdomains)
             write_table(frame, output, force=force)
         return
-    if output.suffix in whole or wide or unfolds:
+    if output.suffix in whole or wide or unfolds or subdomains is not None:
         raise ExportError(
             f"{source} is a store, and has no severities yet\n  analyze it first: tracecols analyze {source}"
         )

@@ -39,7 +39,7 @@ from tracecols.schema.causes import POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS, name_of
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import check_conventions
-from tracecols.search.limits import memory_suffices_for_causes
+from tracecols.search.limits import capacity_suffices_for_causes
 from tracecols.severity.axes import SystemAxis
 from tracecols.slices.source import ROWS, SideReader
 from tracecols.store import Store
@@ -229,8 +229,8 @@ class Timeline:
 
     def _find_stretches(self, model: Model) -> CompoundTable | None:
         """Return the stretches of the critical path; None where there is none, or the trace is too large."""
-        if not memory_suffices_for_causes(model):
-            self.left_out["call instances, too many for the critical path"] = sum(scan.n_calls for scan in model.scans)
+        if not capacity_suffices_for_causes(model):
+            self.left_out["call instances, too many for the critical path"] = model.n_calls
             return None
         table: CompoundTable = model.with_quirks(CONVENTIONS[self.conventions].quirks).critical_path_stretches
         # a path that stays on one location tells nothing
@@ -240,9 +240,9 @@ class Timeline:
         """Add the call paths that details tell to the texts; returns the text of each."""
         if model is None:
             return {}
-        told = [np.unique(w.cause_call_path) for w in self._waits]
-        told += [] if stretches is None else [np.unique(stretches.end_call_path)]
-        found = np.unique(np.concatenate([np.zeros(0, np.int64), *told]))
+        named = [np.unique(w.cause_call_path) for w in self._waits]
+        named += [] if stretches is None else [np.unique(stretches.end_call_path)]
+        found = np.unique(np.concatenate([np.zeros(0, np.int64), *named]))
         found = found[found >= 0].tolist()
         first = len(self.texts)
         names = model.regions.name

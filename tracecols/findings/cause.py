@@ -16,19 +16,27 @@ KINDS = {
     "imbalance": "computation is distributed unevenly over several locations",
     "changing": "computation is distributed unevenly, each time in another way",
     "serial": "masters compute alone while their threads idle",
+    "single": "one thread at a time executes what is in a single construct while the others wait",
+    "slow": "a process or a thread takes longer than its peers in most of what it computes",
     "regions": "parallel regions and barriers of OpenMP take longer than what they do",
     "messages": "messages take long beyond waiting",
     "collectives": "collective operations take long beyond waiting",
     "calls": "calls of one-sided communication or of files take long",
+    "threads": "creating and joining threads takes long",
+    "tasks": "creating tasks takes long",
     "lock": "threads wait for each other at a lock",
     "barrier": "processes wait at barriers for each other, each time for another one",
     "overlap": "non-blocking communication is completed before there is something to overlap it with",
     "pipeline": "processes wait for messages of each other in turn",
     "producer": "threads wait for one that gives them work",
+    "straggler": "a process begins operations of kernels last, because of its host or of kernels before",
     "order": "messages are received in another order than they are sent",
     "measurement": "recording short functions takes a part of the time that is measured",
 }
 """What a cause can be."""
+
+PREFERRED = 1.25
+"""By how much more a less specific change must gain to be preferred."""
 
 
 @dataclass(eq=False)
@@ -52,9 +60,13 @@ class Cause:
     evidence : dict
         Quantities that prove it: numbers and lists of numbers by name.
     cells : tuple of (call paths, locations, ticks)
-        What it explains of the time that is no computation.
+        What it explains of the time that is not computation.
     includes_calls : bool
         Whether it is the computation of the call path with all that it calls, not of the call path alone.
+    partners : tuple of int
+        Call paths of other functions that take part in it: the other sides of messages.
+    frees : Change, optional
+        What shows whose waits it explains, if that is not the change that mends it.
     """
 
     kind: str
@@ -66,6 +78,8 @@ class Cause:
     evidence: dict[str, Any] = field(default_factory=dict)
     cells: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
     includes_calls: bool = False
+    partners: tuple[int, ...] = ()
+    frees: Change | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return it as plain values, for the facts of a cube."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
-from tracecols.enhance.scan.paths import is_repeated
-from tracecols.findings.cause import Cause, tried
+from tracecols.enhance.scan.paths import count_descendants, is_repeated, with_descendants
+from tracecols.findings.cause import PREFERRED, Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.kernels.groups import count_in_groups
 from tracecols.once import once
@@ -23,14 +23,16 @@ from tracecols.once import once
 N_TRIED = 10
 """How many call paths are tried in each way, those with most to gain."""
 
-PREFERRED = 1.25
-"""By how much more a less specific change must gain to be preferred."""
-
 DEEPER = 0.75
 """Part of the gain of a call path with all it calls that a single one below it must have to be named in its place."""
 
 CLEARLY = 1.2
 """By how much longer a location takes than others to be named as the one that takes longest."""
+
+NOBODY = np.zeros(0, np.int64)
+
+ALONE = "shorter"
+"""In the evidence of what nobody else computes: the part of it that lets others wait."""
 
 HALVINGS = 8
 """Steps by which is found how much shorter a call path can become before something else takes over."""
@@ -93,6 +95,8 @@ class Sizes(NamedTuple):
         How much longer the longest takes than the mean, piece by piece; 0 if the numbers of pieces differ.
     is_serial : (n,) bool
         Only masters of several threads compute.
+    in_single : (n,) bool
+        It is in a single construct, which one thread at a time executes.
     """
 
     head: NDArray[np.int64]
@@ -101,11 +105,86 @@ class Sizes(NamedTuple):
     excess: NDArray[np.float64]
     changing: NDArray[np.float64]
     is_serial: NDArray[np.bool_]
+    in_single: NDArray[np.bool_]
 
     def first(self, which: NDArray[np.bool_], by: NDArray[Any]) -> list[int]:
         """Return which of some have the largest values, that with the largest first."""
         at = np.flatnonzero(which)
         return at[np.argsort(-by[at], kind="stable")][:N_TRIED].tolist()
+
+
+EVERYWHERE = 0.7
+"""Part of what a process computes that has to take longer than for its peers, so that it is slow in most of it."""
+
+LONGEST = 0.7
+"""Part of the excess that one function may have without being the cause alone."""
+
+
+def _is_everywhere(mine: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
+    """Say whether one that computes longer than its peers does so in most of what it computes.
+
+    Parameters
+    ----------
+    mine, others : (n_functions,) float64
+        Ticks of one, and of its peers in the mean.
+    """
+    excess = np.maximum(mine - others, 0)
+    longer = mine > CLEARLY**0.5 * others
+    net = mine.sum() - others.sum()
+    return bool(
+        net > 0.7 * excess.sum()
+        and mine[longer].sum() > EVERYWHERE * mine.sum()
+        and excess.max(initial=0.0) < LONGEST * excess.sum()
+    )
+
+
+class Peers(NamedTuple):
+    """What processes, or threads, compute on call paths, and what the others compute there.
+
+    Attributes
+    ----------
+    of : (n_cells,) int64
+        The row of each cell, a call path at a location.
+    call_path, unit : (n,) int64
+    mean, others : (n,) float64
+        Ticks of the locations of a unit, and of the other units; the same where less than half of all units are there.
+    """
+
+    of: NDArray[np.int64]
+    call_path: NDArray[np.int64]
+    unit: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    others: NDArray[np.float64]
+
+
+def _peers(call_path: NDArray[np.int64], unit: NDArray[np.int64], ticks: NDArray[np.int64]) -> Peers:
+    """Compare units on call paths, given the ticks of cells."""
+    of, head = number(combine(call_path, unit))
+    cells = Segments(of, head.size)
+    mean, call_path, unit = cells.sum(ticks) / cells.count(), call_path[head], unit[head]
+    path, _ = number(call_path)
+    n_units, whole = np.bincount(path), np.bincount(path, mean)
+    has_peers = (n_units > 1) & (2 * n_units >= np.unique(unit).size)
+    others = np.where(has_peers[path], (whole[path] - mean) / np.maximum(n_units[path] - 1, 1), mean)
+    return Peers(of, call_path, unit, mean, others)
+
+
+def _slowest_units(peers: Peers) -> NDArray[np.int64]:
+    """Return the unit that computes longest beyond its peers, or several that are clearly apart from more others."""
+    excess, total = (np.bincount(peers.unit, of) for of in (peers.mean - peers.others, peers.mean))
+    worst = np.array([int(excess.argmax())])
+    units = np.unique(peers.unit)
+    is_high = total[units] > (total[units].max() + total[units].min()) / 2
+    several = units[is_high]
+    if 1 < several.size < units.size / 2 and worst[0] in several and _are_apart(total[units], is_high):
+        return several
+    return worst
+
+
+def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
+    """Say whether two groups differ by more than twice what each differs within."""
+    high, low = total[is_high], total[~is_high]
+    return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
 
 
 class Computing:
@@ -124,19 +203,27 @@ class Computing:
         self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
 
     @once
+    def _n_computing(self) -> int:
+        """How many locations compute."""
+        return np.unique(self.scenarios.computation.location[self._row]).size
+
+    @once
     def is_nest(self) -> NDArray[np.bool_]:
         """Select the call paths that compute in several call paths of their subtree and communicate in none; of a
         recursion only the first level; (n_call_paths,) bool."""
         model, paths = self.scenarios.model, self.scenarios.call_paths
-        below = np.arange(len(paths)), paths.end
         is_mpi = model.regions.paradigm[paths.region] == "mpi"
         computing = np.zeros(len(paths), bool)
         computing[self._call_path] = True
-        has_mpi, n_computing = (
-            np.subtract(*np.append(0, np.cumsum(mask))[[below[1], below[0]]]) for mask in (is_mpi, computing)
-        )
-        is_first = ~is_repeated(paths.region, paths.end)
-        return np.asarray((n_computing > 1) & (has_mpi == 0) & (paths.parent >= 0) & is_first)
+        is_several = (count_descendants(computing, paths.end) > 1) & (count_descendants(is_mpi, paths.end) == 0)
+        return np.asarray(is_several & (paths.parent >= 0) & ~is_repeated(paths.region, paths.end))
+
+    @once
+    def in_single(self) -> NDArray[np.bool_]:
+        """Select the call paths in single constructs; (n_call_paths,) bool."""
+        regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
+        head = (regions.role == "single_sblock") & (regions.paradigm == "openmp")
+        return with_descendants(head[paths.region], paths.end)
 
     def work(self, head: int, includes_calls: bool) -> Work:
         """Return the computation of a call path, alone or with all that it calls."""
@@ -179,7 +266,7 @@ class Computing:
             changing += np.bincount(of_piece, above, first.size)
         masters = self.is_master & (self.n_threads[self.process] > 1) & self.has_teams
         is_serial = one.min(masters[location[first_of_who]].astype(np.int64)) > 0
-        return Sizes(found, n_locations, most, most - others, changing, is_serial)
+        return Sizes(found, n_locations, most, most - others, changing, is_serial, self.in_single[found])
 
     @once
     def single(self) -> Sizes:
@@ -215,7 +302,65 @@ class Computing:
                 for c in below:
                     found.pop(c.call_path, None)
                 found[nest.call_path] = nest
-        return self._joined(list(found.values()))
+        return self._with_slowest(self._joined(list(found.values())))
+
+    def _with_slowest(self, causes: list[Cause]) -> list[Cause]:
+        """Return causes in which processes or threads that are slow in most of what they do are one, where that gains
+        clearly more than any of their functions."""
+        slow = max(tried(self.scenarios, self._slowest()), key=lambda c: c.gain, default=None)
+        mine = [c for c in causes if c.kind == "computation"]
+        if slow is None or slow.gain <= PREFERRED * max((c.gain for c in mine), default=0):
+            return causes
+        return [c for c in causes if c not in mine or not np.isin(c.locations, slow.locations).all()] + [slow]
+
+    def _slowest(self) -> list[Cause]:
+        """Return the causes that a process or a thread, or several that are clearly apart from more others, take longer
+        than their peers in most of what they compute; none if there are no such."""
+        if not self._row.size:
+            return []
+        location = self.scenarios.computation.location[self._row].astype(np.int64)
+        threads, of = np.arange(self.process.size), self.process[location]
+        n_processes = np.unique(of).size
+        units = [self.process] * (n_processes > 1) + [threads] * (np.unique(location).size > n_processes)
+        return [c for unit_of in units for c in self._slow(location, unit_of)]
+
+    def _slow(self, location: NDArray[np.int64], unit_of: NDArray[np.int64]) -> Iterator[Cause]:
+        """Yield the cause that the slowest of some units takes longer than the others in most of what it computes.
+
+        Parameters
+        ----------
+        location : (n,) int64
+            Where the rows of the computation are.
+        unit_of : (n_locations,) int64
+            The unit of each location.
+        """
+        c, model, paths = self.scenarios.computation, self.scenarios.model, self.scenarios.call_paths
+        ticks = c.ticks[self._row]
+        cell, first = number(combine(self._call_path, location))
+        cells = self._call_path[first], location[first], Segments(cell, first.size).sum(ticks)
+        worst = _slowest_units(_peers(cells[0], unit_of[cells[1]], cells[2]))
+        # those that are slow together are one unit
+        unit_of = np.where(np.isin(unit_of, worst), worst[0], unit_of)
+        of, at, unit, mean, others = _peers(cells[0], unit_of[cells[1]], cells[2])
+        mine = np.flatnonzero(unit == worst[0])
+        function, _ = number(paths.region[at[mine]].astype(np.int64))
+        own, of_peers = (np.bincount(function, which[mine]).astype(np.float64) for which in (mean, others))
+        if not _is_everywhere(own, of_peers):
+            return
+        part = np.zeros(unit.size)
+        part[mine] = np.clip(1 - others[mine] / np.maximum(mean[mine], 1), 0, 1)
+        in_time = np.argsort(self._row, kind="stable")
+        change = self.scenarios.less_computation(self._row[in_time], (part[of][cell] * ticks)[in_time])
+        longest = mine[np.argsort(others[mine] - mean[mine], kind="stable")]
+        resolution = model.facts.resolution
+        evidence = {
+            "mine": float(mean[mine].sum() / resolution),
+            "others": float(others[mine].sum() / resolution),
+            "functions": list(dict.fromkeys(map(str, model.regions.name[paths.region[at[longest]]])))[:4],
+        }
+        who = np.unique(location[unit_of[location] == worst[0]])
+        is_process = worst.size == 1 < who.size
+        yield Cause("slow", int(at[longest[0]]), who, change, is_process=is_process, evidence=evidence)
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
         """Return causes in which a region that is the same cause on several call paths is one."""
@@ -243,14 +388,20 @@ class Computing:
         # the own time of a program's root is its start and its end
         inside = self.scenarios.call_paths.parent[sizes.head] >= 0
         alone = sizes.n_locations == 1
-        uneven = sizes.first(~alone, np.maximum(sizes.excess, sizes.changing))
+        several = ~alone & ~sizes.in_single
+        uneven = sizes.first(several, np.maximum(sizes.excess, sizes.changing))
         single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
-        serial = sizes.first(inside & sizes.is_serial, sizes.most)
-        works = [[self.work(int(sizes.head[i]), includes_calls) for i in of] for of in (uneven, single, serial)]
+        serial = sizes.first(inside & sizes.is_serial & ~sizes.in_single, sizes.most)
+        few = 2 * sizes.n_locations <= self._n_computing
+        some = [i for i in sizes.first(inside & several & few, sizes.most) if not sizes.is_serial[i]]
+        in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
+        of_kind = (uneven, single, serial, in_turn, some)
+        works = [[self.work(int(sizes.head[i]), includes_calls) for i in of] for of in of_kind]
         found = [
             *tried(self.scenarios, [c for w in works[0] for c in self._uneven(w)]),
-            *self._single(works[1]),
+            *self._alone(works[1] + [w for w in works[4] if w.total.max() < CLEARLY * w.total.mean()]),
             *tried(self.scenarios, [self._serial(w) for w in works[2]]),
+            *tried(self.scenarios, [self._in_single(w) for w in works[3]]),
         ]
         best: dict[int, Cause] = {}
         for c in found:
@@ -273,12 +424,12 @@ class Computing:
             yield Cause("imbalance", w.call_path, above, self.scenarios.less_computation(w.row, less))
         if w.table is not None and w.changing_excess > PREFERRED * (w.total.max() - mean):
             less = (w.table - w.table.mean(0)).ravel()
-            nobody = np.zeros(0, np.int64)
-            yield Cause("changing", w.call_path, nobody, self.scenarios.less_computation(w.row, less))
+            yield Cause("changing", w.call_path, NOBODY, self.scenarios.less_computation(w.row, less))
 
     def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
         """Return the one location, or the threads of the one process, that take longer than all others, and whether it
-        is several threads; no location if there is no such."""
+        is several threads of one process; or several locations that are clearly apart from more others, the worst
+        first; no location if there is no such."""
         if w.who.size == 2:
             return w.who[[int(w.total.argmax())]], False
         middle = (int(w.total.max()) + int(w.total.min())) / 2
@@ -289,7 +440,9 @@ class Computing:
         mine = self.process[high]
         if high.size > 1 and (mine == mine[0]).all() and int((process == mine[0]).sum()) == high.size < w.who.size:
             return high, True
-        return np.zeros(0, np.int64), False
+        if 0 < 2 * high.size < w.who.size and _are_apart(w.total, w.total > middle):
+            return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
+        return NOBODY, False
 
     def _excess(self, w: Work, outliers: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return by how much each piece of work of some locations takes longer than for the others in the mean: piece by
@@ -301,8 +454,9 @@ class Computing:
         factor = np.minimum(w.total[is_other].mean() / np.maximum(w.total, 1), 1.0)
         return np.asarray((1 - factor[of]) * w.ticks, np.float64)
 
-    def _single(self, works: Sequence[Work]) -> list[Cause]:
-        """Return the causes that a location does what nobody else does, as much of it as lets others wait."""
+    def _alone(self, works: Sequence[Work]) -> list[Cause]:
+        """Return the causes that a location, or few of them, do what nobody else does, as much of it as lets others
+        wait."""
         gains = self.scenarios.gains([self._shorter(w, 1.0) for w in works])
         works = [w for w, gain in zip(works, gains, strict=True) if gain > 0]
         gain = np.array([gain for gain in gains if gain > 0], np.int64)
@@ -314,7 +468,7 @@ class Computing:
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         shorter = zip(works, high.tolist(), strict=True)
         causes = [
-            Cause("computation", w.call_path, w.who, self._shorter(w, part), evidence={"shorter": part})
+            Cause("computation", w.call_path, w.who, self._shorter(w, part), evidence={ALONE: part})
             for w, part in shorter
         ]
         return tried(self.scenarios, causes)
@@ -323,15 +477,19 @@ class Computing:
         return self.scenarios.less_computation(w.row, part * w.ticks)
 
     def _serial(self, w: Work) -> Cause:
-        """Return the cause that masters compute alone; mended, all of their threads share the work."""
-        part = 1 - 1 / self.n_threads[self.process[w.location]]
-        change = self.scenarios.less_computation(w.row, part * w.ticks)
+        """Return the cause that masters compute alone."""
         who = w.who
         if who.size > 1:
             who, _ = self._outliers(w)
             others = w.total[~np.isin(w.who, who)].mean()
             who = who if who.size and w.total[np.isin(w.who, who)].mean() > CLEARLY * others else who[:0]
-        elif np.unique(self.process[self.scenarios.locations]).size == 1:
-            # the only master there is
-            who = who[:0]
-        return Cause("serial", w.call_path, who, change)
+        return Cause("serial", w.call_path, who, self._shared(w))
+
+    def _in_single(self, w: Work) -> Cause:
+        """Return the cause that one thread at a time computes, perhaps always the same."""
+        return Cause("single", w.call_path, w.who if w.who.size == 1 else NOBODY, self._shared(w))
+
+    def _shared(self, w: Work) -> Change:
+        """Return the change in which all threads of each process share its work."""
+        part = 1 - 1 / self.n_threads[self.process[w.location]]
+        return self.scenarios.less_computation(w.row, part * w.ticks)

@@ -13,7 +13,9 @@ from tracecols.enhance.scan.paths import with_descendants
 from tracecols.findings.cause import Cause
 from tracecols.findings.computation import Computing, Work
 from tracecols.findings.scenarios import Scenarios
+from tracecols.findings.sweeps import shape_of_sweeps
 from tracecols.once import once
+from tracecols.search.choice import with_topologies
 
 TOO_SMALL = 0.5
 """Part of its work that a parallel region may take besides without being too small."""
@@ -23,6 +25,9 @@ SMALL = 1e-3
 
 STARTS = "mpi_(i(?!probe|nit|mprobe)[a-z_]+|start|startall|[a-z]+_init)"
 """Calls that only start an operation, by their names in lower case."""
+
+MANY_TIMES = 4
+"""Times that a region is executed, from which on each of them is a piece of work, whatever it calls meanwhile."""
 
 SOME = 0.1
 """Part of the work that has to be too long for its change over the run to mean something."""
@@ -39,14 +44,18 @@ class Evidence:
         """Add to a cause what proves it."""
         make = {
             "messages": self._messages,
-            "pipeline": self._messages,
+            "pipeline": self._pipeline,
             "overlap": self._messages,
             "collectives": self._calls,
             "calls": self._calls,
             "barrier": self._calls,
             "regions": self._regions,
             "lock": self._lock,
+            "threads": self._threads,
+            "tasks": self._tasks,
             "measurement": lambda c: {},
+            "slow": lambda c: {},
+            "straggler": lambda c: {},
             "order": self._calls,
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence
@@ -74,33 +83,37 @@ class Evidence:
         return found
 
     def _trend(self, w: Work, location: int) -> dict[str, Any]:
-        """Say how many pieces the work of a location has, and how they change over the run."""
-        ticks = w.ticks[w.location == location].astype(np.float64)
-        found: dict[str, Any] = {"n_pieces": int(ticks.size), "piece": float(ticks.mean() / self.resolution)}
-        if w.table is not None:
-            others = np.delete(w.table, int(np.searchsorted(w.who, location)), 0)
-            excess = ticks - others.mean(0)
-        else:
-            excess = ticks - np.median(ticks)
+        """Say how many pieces the work of a location has, and how they change over the run: one for each time that its
+        region is executed, where that is often, and in as many parts each time."""
+        mine = w.location == location
         nodes = self.s.graph.nodes
-        at = nodes.time[self.s.computation.node[w.row[w.location == location]]]
-        return found | trend_of(
-            np.where(np.maximum(excess, 0).sum() > SOME * ticks.sum(), excess, 0),
-            (at - self.s.replay.window(nodes.time)[0]) / self.resolution,
-        )
+        at = nodes.time[self.s.computation.node[w.row[mine]]] - self.s.replay.window(nodes.time)[0]
+        excess = w.ticks[mine].astype(np.float64)
+        if w.table is not None:
+            excess -= np.delete(w.table, int(np.searchsorted(w.who, location)), 0).mean(0)
+        else:
+            excess -= np.median(excess)
+        visits = self._visits(w.call_path, location)
+        parts = at.size // visits if visits >= MANY_TIMES and at.size % visits == 0 else 1
+        ticks, excess = (of.reshape(-1, parts).sum(1) for of in (w.ticks[mine], excess))
+        found: dict[str, Any] = {"n_pieces": int(ticks.size), "piece": float(ticks.mean() / self.resolution)}
+        matters = np.maximum(excess, 0).sum() > SOME * ticks.sum()
+        return found | trend_of(np.where(matters, excess, 0), at[parts - 1 :: parts] / self.resolution)
 
     def _messages(self, c: Cause) -> dict[str, Any]:
         """Count the messages that are sent or received where the program does the communication."""
         m = self.s.model.sent_messages
-        here = np.append(self._in_region(c.call_path), False)
+        here = np.append(self._in_region(c.call_path, *c.partners), False)
         path_of = self.s.model.call_paths.path_of
         mine = here[path_of(m.send_call_path)] | here[path_of(m.recv_call_path)]
         if not mine.any():
             return self._calls(c)
         length = m.length[mine]
         beyond = {"transfer": float(c.change.less.sum() / mine.sum() / self.resolution)} if c.kind == "messages" else {}
+        names = self.s.model.regions.name[self.s.call_paths.region[list(c.partners)]]
         return {
             **beyond,
+            **({"partners": [str(name) for name in names]} if c.partners else {}),
             "n_messages": int(mine.sum()),
             "mean_bytes": float(length.mean()),
             "bytes": int(length.sum()),
@@ -108,17 +121,25 @@ class Evidence:
             "passed_on": float(np.isin(m.send_location[mine], m.recv_location[mine]).mean()),
         } | self._calls(c)
 
+    def _pipeline(self, c: Cause) -> dict[str, Any]:
+        """Add to the messages the sweeps they belong to."""
+        model = with_topologies(self.s.model, ())
+        shape = shape_of_sweeps(model, np.append(self._in_region(c.call_path, *c.partners), False))
+        return self._messages(c) | (shape.evidence(self.resolution) if shape else {})
+
     def _calls(self, c: Cause) -> dict[str, Any]:
         """Count the calls, and how much of their time is in a few long ones."""
         nodes = self.s.graph.nodes
         of = np.union1d(c.change.node, self.s.graph.edges.head[c.change.cut])
-        of = of[(of < len(nodes)) & ~self._starts[np.minimum(of, len(nodes) - 1)]]
+        of = of[of < len(nodes)]
+        # calls that only start an operation count where there are no others
+        completing = of[~self._starts[of]]
+        of = completing if completing.size else of
         if not of.size:
             return {}
         ticks = np.sort(self.s.recorded_losses[of])
         ticks = ticks[ticks > 0]
-        visits = self._visits(c.call_path)
-        found: dict[str, Any] = {"n_calls": int(of.size), "visits": visits}
+        found: dict[str, Any] = {"n_calls": int(of.size), "visits": self._visits(c.call_path)} | self._called(of)
         if ticks.size:
             median = float(np.median(ticks))
             found |= {
@@ -128,7 +149,20 @@ class Evidence:
                 "n_long": int((ticks > 10 * median).sum()),
                 "n_locations": int(np.unique(nodes.location[of]).size),
             }
+            if c.kind in ("messages", "collectives", "calls"):
+                found["beyond"] = float(np.maximum(self.s.weight[of], 0).sum() / ticks.size / self.resolution)
         return found
+
+    def _called(self, nodes: NDArray[np.int64]) -> dict[str, Any]:
+        """Name the call of MPI that most of the time of some calls is spent in."""
+        s = self.s
+        at = np.minimum(np.searchsorted(s.calls, nodes), max(s.calls.size - 1, 0))
+        known = (s.calls[at] == nodes) & (s.call_region[at] >= 0) if s.calls.size else np.zeros(nodes.size, bool)
+        if not known.any():
+            return {}
+        losses = np.maximum(s.recorded_losses[nodes[known]], 0)
+        by_region = np.bincount(s.call_region[at[known]], losses, len(s.model.regions))
+        return {"call": str(s.model.regions.name[int(by_region.argmax())])}
 
     @once
     def _starts(self) -> NDArray[np.bool_]:
@@ -139,15 +173,17 @@ class Evidence:
         result[self.s.calls[np.append(names, False).astype(bool)[self.s.call_region]]] = True
         return result
 
-    def _in_region(self, call_path: int) -> NDArray[np.bool_]:
-        """Select the call paths of MPI and OpenMP that the region of a call path makes, wherever it is called, and
-        itself; (n_call_paths,) bool."""
+    def _in_region(self, *call_path: int) -> NDArray[np.bool_]:
+        """Select the call paths of MPI and OpenMP that the regions of call paths make, wherever they are called, and
+        themselves; (n_call_paths,) bool."""
         region = self.s.call_paths.region
-        return np.asarray(region[self.s.user_call_path] == region[call_path], np.bool_)
+        return np.isin(region[self.s.user_call_path], region[list(call_path)])
 
-    def _visits(self, call_path: int) -> int:
-        """Return how often the region of a call path is entered, by all locations."""
+    def _visits(self, call_path: int, location: int = -1) -> int:
+        """Return how often the region of a call path is entered, by all locations; or the call path by one."""
         p, region = self.s.model.profile, self.s.call_paths.region
+        if location >= 0:
+            return int(p.visits[(self._profiled == call_path) & (p.location == location)].sum())
         return int(p.visits[region[self._profiled] == region[call_path]].sum())
 
     @once
@@ -173,6 +209,36 @@ class Evidence:
             lost = int(np.maximum(s.weight[c.change.node], 0).sum())
             found |= {"work_each": int(comp.ticks[inside[comp.call_path]].sum()) / each, "lost_each": lost / each}
         return found
+
+    def _threads(self, c: Cause) -> dict[str, Any]:
+        """Count the threads that are created, and compare what they compute with what that takes."""
+        s, created = self.s, self.s.model.created_threads
+        mine = np.append(self._in_region(c.call_path), False)[s.model.call_paths.path_of(created.create_call_path)]
+        n = int(mine.sum())
+        lost = int(np.maximum(s.weight[c.change.node], 0).sum())
+        comp = s.computation
+        on_them = np.isin(comp.location, created.location[mine])
+        return {
+            "n_created": n,
+            "lost_each": lost / max(n, 1) / self.resolution,
+            "work_each": int(comp.ticks[on_them].sum()) / max(n, 1) / self.resolution,
+        }
+
+    def _tasks(self, c: Cause) -> dict[str, Any]:
+        """Count the tasks, and compare what each computes with what it takes to create it."""
+        s, comp = self.s, self.s.computation
+        role = s.model.regions.role[s.call_paths.region]
+        creates = role == "task_create"
+        visits = s.model.profile.visits
+        n, n_all = (
+            int(visits[some[self._profiled]].sum()) for some in (creates & self._in_region(c.call_path), creates)
+        )
+        work = with_descendants(role == "task", s.call_paths.end) & ~creates
+        return {
+            "n_tasks": n,
+            "lost_each": int(c.change.less.sum()) / max(n, 1) / self.resolution,
+            "work_each": int(comp.ticks[work[comp.call_path]].sum()) / max(n_all, 1) / self.resolution,
+        }
 
     def join_small_regions(self, causes: Sequence[Cause]) -> list[Cause]:
         """Return causes in which all parallel regions that are too small for what they take are one."""
@@ -201,7 +267,7 @@ class Evidence:
         tails = np.unique(s.tail[c.change.cut])
         comp = s.computation
         mine = np.isin(comp.node, tails)
-        found = self._calls(c)
+        found = self._calls(c) | self._waits_in(np.unique(s.graph.edges.head[c.change.cut]))
         if not mine.any():
             return found
         held = np.bincount(comp.location[mine], comp.ticks[mine], s.model.n_locations)
@@ -225,6 +291,15 @@ class Evidence:
         c.call_path = int(s.user_call_path[int(by_path.argmax())])
         return found
 
+    def _waits_in(self, heads: NDArray[np.integer[Any]]) -> dict[str, Any]:
+        """Name the construct or call that waits longest for a lock."""
+        s = self.s
+        call_path = s.call_path[heads]
+        known = call_path >= 0
+        losses = np.maximum(s.recorded_losses[heads[known]], 0)
+        by_region = np.bincount(s.call_paths.region[call_path[known]], losses, len(s.model.regions))
+        return {"construct": str(s.model.regions.name[int(by_region.argmax())])} if known.any() else {}
+
 
 def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, Any]:
     """Say how what is too long changes over the run.
@@ -239,7 +314,8 @@ def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, 
     Returns
     -------
     dict
-        `trend`: once, every, growing, shrinking or steady; with `when` (s) and `number` of the one, or the `step`.
+        `trend`: once, every, since, growing, shrinking or steady; with `when` (s) and `number` of the one, or of the
+        first, or the `step`.
     """
     positive = np.maximum(excess, 0)
     n, total = positive.size, positive.sum()
@@ -258,6 +334,9 @@ def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, 
         and positive[large].sum() > 0.6 * total
     ):
         return {"trend": "every", "step": int(steps[0])}
+    since = _change_of(positive)
+    if since:
+        return {"trend": "since", "number": since + 1, "when": float(at[since])}
     third = max(n // 3, 1)
     first, last = positive[:third].mean(), positive[-third:].mean()
     x = np.arange(n) - (n - 1) / 2
@@ -267,3 +346,11 @@ def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, 
     if abs(r) > 0.7 and max(first, last) > 1.5 * min(first, last):
         return {"trend": "growing" if r > 0 else "shrinking"}
     return {"trend": "steady"}
+
+
+def _change_of(excess: NDArray[np.float64]) -> int:
+    """Return from which piece on all are too long while those before are not; 0 for none."""
+    large = excess > 0.5 * excess.max()
+    first = int(large.argmax())
+    is_change = 2 <= first <= large.size - 3 and large[first:].all()
+    return first if is_change and excess[:first].mean() < 0.2 * excess[first:].mean() else 0

@@ -31,7 +31,7 @@ def of_measurement(s: Scenarios) -> list[Cause]:
     path = np.asarray(model.call_paths.path_of(profile.call_path), np.int64)
     visits = np.bincount(region[path], profile.visits, len(model.regions))
     ticks = np.bincount(region[c.call_path], c.ticks, len(model.regions))
-    is_tiny = (visits >= MANY) & (ticks < visits * TINY * resolution)
+    is_tiny = are_tiny(visits, ticks, resolution)
     is_tiny &= ~np.isin(model.regions.paradigm, RUN_TIME)
     of = np.flatnonzero(is_tiny[region[path]])
     if not of.size:
@@ -47,6 +47,17 @@ def of_measurement(s: Scenarios) -> list[Cause]:
         "more": [str(name) for name in model.regions.name[worst[1:4]]],
     }
     return tried(s, [Cause("measurement", int(by_path.argmax()), np.zeros(0, np.int64), change, evidence=evidence)])
+
+
+def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> NDArray[np.bool_]:
+    """Say which regions are called so often, for so short a time, that recording them matters.
+
+    Parameters
+    ----------
+    visits, ticks : (n_regions,)
+        How often they are entered, and the time in them without what they call.
+    """
+    return np.asarray((visits >= MANY) & (ticks < visits * TINY * resolution), np.bool_)
 
 
 def _recording(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
-from tracecols.findings.cause import Cause, tried
+from tracecols.findings.cause import PREFERRED, Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
@@ -20,6 +20,9 @@ N_TRIED = 12
 
 ALONE = 0.6
 """Part of the time of calls that a location must have to be the one that makes them."""
+
+LAST = 0.1
+"""Part of what processes wait in the mean up to which one of them comes last each time."""
 
 NOBODY = np.zeros(0, np.int64)
 
@@ -34,7 +37,85 @@ BEYOND_WAITING = {
 
 def of_overheads(s: Scenarios) -> list[Cause]:
     """Return what would be gained without the time that calls take beyond waiting, by where the program makes them."""
-    return tried(s, [c for kind, classes in BEYOND_WAITING.items() for c in _without_weights(s, kind, classes)])
+    found = tried(s, [c for kind, classes in BEYOND_WAITING.items() for c in _without_weights(s, kind, classes)])
+    return _joined_partners(s, found, tried(s, list(_of_partners(s))))
+
+
+def of_tasks(s: Scenarios) -> list[Cause]:
+    """Return what would be gained if it took no time to create tasks: by where."""
+    regions, c = s.model.regions, s.computation
+    creates = (regions.role == "task_create") & (regions.paradigm == "openmp")
+    # by some recorders a task is created where its region is entered: what the creator spends there
+    row = np.flatnonzero(creates[s.call_paths.region][c.call_path] & s.in_window[c.node])
+    region = s.call_paths.region.astype(np.int64)
+    user = s.user_call_path[c.call_path[row]]
+    by_path = np.bincount(user, c.ticks[row], len(s.call_paths))
+    by_region = np.bincount(region, by_path, len(regions))
+    found = []
+    for where in np.argsort(-by_region, kind="stable")[:N_TRIED].tolist():
+        mine = row[region[user] == where]
+        if mine.size:
+            at = int(np.where(region == where, by_path, -1.0).argmax())
+            found.append(Cause("tasks", at, NOBODY, s.less_computation(mine, c.ticks[mine].astype(np.float64))))
+    return tried(s, found)
+
+
+def _joined_partners(s: Scenarios, single: Sequence[Cause], joined: Sequence[Cause]) -> list[Cause]:
+    """Return causes in which the functions that exchange messages are one where together they gain clearly more than
+    the best of them."""
+    region = s.call_paths.region
+    result = list(single)
+    for cause in joined:
+        among = region[[cause.call_path, *cause.partners]]
+        mine = [c for c in result if c.kind == cause.kind and region[c.call_path] in among]
+        if cause.gain > PREFERRED * max((c.gain for c in mine), default=0):
+            result = [c for c in result if c not in mine] + [cause]
+    return result
+
+
+def _of_partners(s: Scenarios) -> Iterator[Cause]:
+    """Yield the causes that messages take long, of functions of the program that send, receive and complete them
+    together: what the one side takes the other waits for."""
+    nodes = np.flatnonzero(s.in_window & np.isin(s.graph.nodes.kind, [int(c) for c in BEYOND_WAITING["messages"]]))
+    user = s.user_of_node[nodes]
+    nodes, user = nodes[user >= 0], user[user >= 0]
+    region = s.call_paths.region.astype(np.int64)
+    group = _partners(s)
+    by_path = np.bincount(user, s.weight[nodes], len(s.call_paths))
+    by_region = np.bincount(region, by_path, len(s.model.regions))
+    taking = np.flatnonzero(by_region > 0)
+    by_group = np.bincount(group[taking], by_region[taking], group.size)
+    by_group[np.bincount(group[taking], minlength=group.size) < 2] = 0
+    for k in np.argsort(-by_group, kind="stable")[:N_TRIED].tolist():
+        if by_group[k] <= 0:
+            return
+        members = taking[group[taking] == k]
+        members = members[np.argsort(-by_region[members], kind="stable")]
+        first, *others = (int(np.where(region == r, by_path, -1.0).argmax()) for r in members.tolist())
+        change = s.without_weight(nodes[group[region[user]] == k])
+        yield Cause("messages", first, NOBODY, change, partners=tuple(others))
+
+
+def _partners(s: Scenarios) -> NDArray[np.int64]:
+    """Number the regions of the program such that those which start and complete the same messages have the same number;
+    (n_regions,) int64."""
+    m = s.model.sent_messages
+    group = np.arange(len(s.model.regions))
+    if not len(m):
+        return group
+    path_of, region = s.model.call_paths.path_of, s.call_paths.region.astype(np.int64)
+    calls = ("send_call_path", "send_done_call_path", "recv_post_call_path", "recv_call_path")
+    sides = np.stack([pick(region, pick(s.user_call_path, path_of(m[c]))) for c in calls])
+    first = sides.max(0)
+    pairs = np.unique(np.stack([np.tile(first, len(calls)), np.where(sides < 0, first, sides).ravel()]), axis=1)
+    one, other = pairs[:, pairs[0] >= 0]
+    while True:
+        lowest = np.minimum(group[one], group[other])
+        before = group.copy()
+        np.minimum.at(group, one, lowest)
+        np.minimum.at(group, other, lowest)
+        if np.array_equal(group, before):
+            return group
 
 
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
@@ -55,12 +136,36 @@ def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array([most], np.int64) if is_one else NOBODY
 
 
+def of_threads(s: Scenarios) -> list[Cause]:
+    """Return what would be gained if creating and joining threads took no time: by where they are created and joined."""
+    created = s.model.created_threads
+    manages = s.in_window & (s.graph.nodes.kind == NodeClass.THREADS)
+    # returning from a wait for a condition is no management of threads
+    wakes = s.graph.nodes.at(s.model.lock_acquisitions.acquire)
+    manages[wakes[wakes >= 0]] = False
+    nodes = np.flatnonzero(manages)
+    # until a thread begins, it is being created
+    creator = s.user_of_node.copy()
+    begin = s.graph.nodes.at(created.begin)
+    known = begin >= 0
+    creator[begin[known]] = pick(s.user_call_path, s.model.call_paths.path_of(created.create_call_path))[known]
+    found = largest(s, nodes, s.weight[nodes], creator[nodes])
+    return tried(s, [Cause("threads", where, NOBODY, s.without_weight(of)) for where, of in found])
+
+
 def largest(
-    s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64]
+    s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64], user: NDArray[np.int64] | None = None
 ) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield the regions of the program in which some nodes take most, with these nodes, and for each the call path with
-    most of it."""
-    user = s.user_of_node[nodes]
+    most of it.
+
+    Parameters
+    ----------
+    nodes, ticks : (n,) int64
+    user : (n,) int64, optional
+        Call paths of the program that nodes count for; by default those that they are in.
+    """
+    user = s.user_of_node[nodes] if user is None else user
     known = user >= 0
     by_path = np.bincount(user[known], ticks[known], len(s.call_paths))
     region = s.call_paths.region.astype(np.int64)
@@ -88,11 +193,21 @@ def of_locks(s: Scenarios) -> list[Cause]:
 
 
 def of_barriers(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if nobody waited at barriers of MPI: by where they are."""
+    """Return what would be gained if nobody waited at barriers of MPI: by where they are, unless it is always the same
+    process that comes last."""
     barrier = np.array([name.startswith(("mpi_barrier", "mpi_ibarrier")) for name in s.model.regions.lower], bool)
     at_barrier = np.zeros(s.graph.time.size, bool)
     at_barrier[s.calls[np.append(barrier, False)[s.call_region]]] = True
-    return _without_edges(s, "barrier", np.flatnonzero(at_barrier[s.graph.edges.head]), ())
+    found = _without_edges(s, "barrier", np.flatnonzero(at_barrier[s.graph.edges.head]), ())
+    return [c for c in found if not _has_one_last(s, s.distinct(s.graph.edges.head[c.change.cut]))]
+
+
+def _has_one_last(s: Scenarios, calls: NDArray[np.int64]) -> bool:
+    """Say whether a process hardly waits in calls in which the others do: it comes last each time."""
+    waits = np.maximum(s.recorded_losses[calls] - s.weight[calls], 0)
+    location = s.graph.nodes.location[calls]
+    by_location = np.bincount(location, waits, s.model.n_locations)[np.unique(location)]
+    return bool(by_location.min() < LAST * by_location.mean())
 
 
 def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:

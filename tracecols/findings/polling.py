@@ -13,14 +13,6 @@ from tracecols.replay.graph import Graph
 
 Rows = NDArray[np.int64]
 
-POLLING = ("mpi_test", "mpi_iprobe", "mpi_improbe")
-"""What the names of calls begin with that ask whether something has come, in lower case."""
-
-
-def is_polling(lower: list[str]) -> NDArray[np.bool_]:
-    """Say which regions ask whether something has come; (n_regions,) bool."""
-    return np.array([name.startswith(POLLING) and name != "mpi_test_cancelled" for name in lower], bool)
-
 
 def collapsed(
     model: Model, graph: Graph, computation: Computation, call_path: Rows, leave: Rows, region: NDArray[np.int32]
@@ -42,7 +34,7 @@ def collapsed(
     """
     nodes = graph.nodes
     weight = graph.weight.copy()
-    polls = is_polling(list(model.regions.lower))
+    polls = model.regions.is_poll
     if not polls.any() or leave.size < 2:
         return weight
     enter, is_poll = nodes.enter_of(leave), np.append(polls, False)[region]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.mpi.waits import CONDITION
-from tracecols.enhance.scan.region_rules import is_in
+from tracecols.enhance.scan.region_rules import CONDITION, is_in
 from tracecols.kernels.replay import SIGNALS
 from tracecols.replay.replayable import Replayable
 

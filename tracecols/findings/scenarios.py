@@ -45,9 +45,6 @@ RUN_TIME = (
 )
 """Paradigms whose regions are no code of the program."""
 
-IN_CONSTRUCTS = (NodeClass.OPENMP, NodeClass.LOCK, NodeClass.THREADS)
-"""Classes of the time that threads spend in constructs: what remains of it when others wait no longer is overhead."""
-
 
 @dataclass(frozen=True, eq=False)
 class Change:
@@ -176,14 +173,16 @@ class Scenarios:
     def gains(self, changes: Sequence[Change], besides: Sequence[Change] = ()) -> list[int]:
         """Return by how many ticks each of some changes makes the run shorter, perhaps after others: several in one
         sweep."""
-        tried = [*changes, Change()] if besides else [*changes]
-        in_order = [c for c in tried if not c.moved.size]
-        runtimes = self._runtimes(in_order, besides)
-        # those with edges that lead elsewhere have graphs of their own
-        runtimes += [self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to)])[0] for c in tried if c.moved.size]
-        by_change = dict(zip([*map(id, in_order), *(id(c) for c in tried if c.moved.size)], runtimes, strict=True))
-        before = by_change[id(tried[-1])] if besides else self.runtime
-        return [before - by_change[id(c)] for c in changes]
+        together = [i for i, c in enumerate(changes) if not c.moved.size]
+        # the run without any of them is one more scenario of the sweep
+        runtimes = self._runtimes([*(changes[i] for i in together), *([Change()] if besides else [])], besides)
+        before = runtimes.pop() if besides else self.runtime
+        runtime = dict(zip(together, runtimes, strict=True))
+        for i, c in enumerate(changes):
+            # edges that lead elsewhere make a graph of their own
+            if c.moved.size:
+                (runtime[i],) = self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to)])
+        return [before - runtime[i] for i in range(len(changes))]
 
     def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
         """Return the runtimes after each of some changes, which move no edges, and after others: several in one

@@ -8,18 +8,28 @@ from typing import Any
 import numpy as np
 
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
-from tracecols.enhance.mpi.waits import CONDITION
+from tracecols.enhance.scan.region_rules import CONDITION
 from tracecols.errors import AnalysisError
 from tracecols.findings.cause import Cause
-from tracecols.findings.computation import Computing
+from tracecols.findings.computation import ALONE, Computing
+from tracecols.findings.devices import of_devices
 from tracecols.findings.evidence import Evidence
 from tracecols.findings.measurement import of_measurement
 from tracecols.findings.order import of_order
-from tracecols.findings.overheads import of_barriers, of_locks, of_messages, of_overheads, of_overlap
+from tracecols.findings.overheads import (
+    of_barriers,
+    of_locks,
+    of_messages,
+    of_overheads,
+    of_overlap,
+    of_tasks,
+    of_threads,
+)
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
+from tracecols.schema.enums import NCCL
 
 N_CAUSES = 8
 """How many causes are kept, at most."""
@@ -53,20 +63,8 @@ def find_causes(replay: Replay) -> list[Cause]:
     s = Scenarios(replay)
     if s.runtime <= 0:
         return []
-    computing = Computing(s)
-    evidence = Evidence(s, computing)
-    overheads = evidence.join_small_regions(of_overheads(s))
-    candidates = [
-        *computing.causes(),
-        *overheads,
-        *of_locks(s),
-        *of_barriers(s),
-        *of_overlap(s),
-        *of_order(s),
-        *of_measurement(s),
-    ]
-    chosen = _chosen(s, candidates, [])
-    chosen = _chosen(s, of_messages(s, [c.change for c in chosen]), chosen)
+    evidence = Evidence(s, Computing(s))
+    chosen = of_devices(s) if s.model.has_device_work else _of_hosts(s, evidence)
     chosen.sort(key=lambda c: (-c.gain, c.kind, c.call_path))
     _explain(s, chosen)
     for c in chosen:
@@ -74,6 +72,24 @@ def find_causes(replay: Replay) -> list[Cause]:
     for c in chosen:
         evidence.add_to(c)
     return chosen
+
+
+def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
+    """Return the causes in programs without devices."""
+    overheads = evidence.join_small_regions(of_overheads(s))
+    candidates = [
+        *evidence.computing.causes(),
+        *overheads,
+        *of_threads(s),
+        *of_tasks(s),
+        *of_locks(s),
+        *of_barriers(s),
+        *of_overlap(s),
+        *of_order(s),
+        *of_measurement(s),
+    ]
+    chosen = _chosen(s, candidates, [])
+    return _chosen(s, of_messages(s, [c.change for c in chosen]), chosen)
 
 
 def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> list[Cause]:
@@ -100,13 +116,13 @@ def _least(s: Scenarios, c: Cause) -> float:
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
-    """Say of each cause what time that is no computation ends with it: one after the other, so that nothing is explained
+    """Say of each cause what time that is not computation ends with it: one after the other, so that nothing is explained
     twice. Idle threads are on no call path."""
     done: list[Change] = []
     before = s.lost_and_idle()
     nodes = s.graph.nodes
     for c in causes:
-        done.append(c.change)
+        done.append(c.change if c.frees is None else c.frees)
         after = s.lost_and_idle(done)
         lost, idle = (b - a for b, a in zip(before, after, strict=True))
         at, still = np.flatnonzero(lost), np.flatnonzero(idle)
@@ -120,8 +136,9 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
 
 
 def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
-    """Call a cause of computation a producer if most of what it explains are waits for conditions."""
-    if cause.kind != "computation" or cause.cells is None:
+    """Call a cause of computation that nobody else does a producer if most of what it explains are waits for
+    conditions."""
+    if cause.kind != "computation" or cause.cells is None or ALONE not in cause.evidence:
         return
     call_path, _, ticks = cause.cells
     model = scenarios.model
@@ -131,10 +148,10 @@ def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
 
 
 def has_causes(model: Model) -> bool:
-    """Say whether the causes of a trace are looked for: not too many calls may wait, and no device executes a part."""
-    is_device = np.flatnonzero(model.locations.is_device).tolist()
-    n_calls = sum(scan.n_calls for scan in model.scans)
-    return n_calls <= MOST_CALLS and not any(model.store.n_rows("events", i) for i in is_device)
+    """Say whether the causes of a trace are looked for: not too many calls may wait, and devices execute no part of it,
+    or one that communicates."""
+    communicates = bool((model.regions.paradigm == NCCL).any())
+    return model.n_calls <= MOST_CALLS and (communicates or not model.has_device_work)
 
 
 def facts_of_causes(replay: Replay) -> dict[str, Any] | None:

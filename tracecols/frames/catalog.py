@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tracecols.errors import MissingExtraError, StoreError
+from tracecols.frames.bounded import Bounds, refusal, run_bounded
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.model.model import Model, Progress
 from tracecols.model.pointers import POINTERS
@@ -83,7 +84,7 @@ class Catalog:
         ]
 
     def check(self, name: object) -> str:
-        """Refuse what is no table's name.
+        """Refuse what is not a table's name.
 
         Parameters
         ----------
@@ -224,20 +225,23 @@ class Catalog:
 
     # -- SQL -------------------------------------------------------------------------------------------------------
 
-    def sql(self, query: str) -> pd.DataFrame:
+    def sql(self, query: str, bounds: Bounds | None = None) -> pd.DataFrame:
         """Query all tables with SQL; see `Trace.sql`.
 
         Parameters
         ----------
         query : str
             In the language of DuckDB.
+        bounds : Bounds, optional
+            What it may take: then it is one statement that only reads, and no files but those of the tables.
 
         Raises
         ------
         MissingExtraError
             If DuckDB is not installed.
         StoreError
-            If the store is damaged, a table cannot be made, or there is none of that name.
+            If the store is damaged, a table cannot be made, or there is none of that name; or the query exceeds its
+            bounds.
         """
         try:
             import duckdb
@@ -250,15 +254,25 @@ class Catalog:
                 f"DuckDB cannot open {os.fspath(self.store.path)!a}: the path is not valid UTF-8\n  rename the store or its folder"
             ) from error
         self.store.check_files()
+        try:
+            return self._found(duckdb, query, bounds)
+        except duckdb.Error as error:
+            if bounds is None:
+                raise
+            raise refusal(duckdb, error, bounds) from error
+
+    def _found(self, duckdb: Any, query: str, bounds: Bounds | None) -> pd.DataFrame:
+        """Return what a query finds; tables it names are made first, and pointer columns of events if it asks for
+        them."""
         words = {word.lower() for word in re.findall(r"\w+", query)}
         try:
             try:
-                return self._query(duckdb, query, words)
+                return self._query(duckdb, query, words, bounds)
             except duckdb.InvalidInputException as error:
                 if POINTERS_NEEDED not in str(error):
                     raise
             self.enhanced(["events"])
-            return self._query(duckdb, query, words)
+            return self._query(duckdb, query, words, bounds)
         except duckdb.CatalogException as error:
             # DuckDB knows only the tables that the query names, and suggests some of its own
             missing = re.search(r"Table with name (\S+) does not exist", str(error))
@@ -267,7 +281,7 @@ class Catalog:
             self.check(missing[1])
             raise
 
-    def _query(self, duckdb: Any, query: str, words: set[str]) -> pd.DataFrame:
+    def _query(self, duckdb: Any, query: str, words: set[str], bounds: Bounds | None) -> pd.DataFrame:
         tables = self.enhanced([name for name in ENHANCED if name in words and name != "events"])
         tables |= {name: self._written(name) for name in self._tables_found if name in words}
         events = self.find("events")
@@ -294,6 +308,10 @@ class Catalog:
                 db.sql(f"create view events as {_rows_of(_with_first_rows(events))}")
             elif "events" in words:
                 self._view_stored_events(db)
+            if bounds is not None:
+                made = (*tables.values(), *([] if events is None else [events]))
+                folders = dict.fromkeys([self.store.path, *(file.parent for table in made for file in table.files)])
+                return run_bounded(duckdb, db, query, bounds, folders)
             frame: pd.DataFrame = db.sql(query).df()
             return frame
 

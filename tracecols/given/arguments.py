@@ -113,7 +113,7 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
     Parameters
     ----------
     error : type
-        The error to raise if it is no finite number.
+        The error to raise if it is not a finite number.
     """
     if given is None:
         return None
@@ -126,7 +126,7 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
             seconds = math.nan
     if not math.isfinite(seconds):
         raise error(
-            f"the {what} is no time: {show(given)}\n  give seconds since the start of the recording as a finite number"
+            f"the {what} is not a time: {show(given)}\n  give seconds since the start of the recording as a finite number"
         )
     return seconds
 

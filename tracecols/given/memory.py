@@ -21,13 +21,13 @@ def as_memory(given: object) -> int | None:
     Raises
     ------
     ValueError
-        If it is no size, or no analysis can be made with so little.
+        If it is not a size, or no analysis can be made with so little.
     """
     if given is None:
         return None
     found = int(given) if is_whole_number(given) else in_bytes(given) if isinstance(given, str) else None
     if found is None:
-        raise ValueError(f"{show(given)} is no amount of memory such as 4GB or 512MiB, with a capital B")
+        raise ValueError(f"{show(given)} is not an amount of memory such as 4GB or 512MiB, with a capital B")
     if found < LEAST:
         raise ValueError(
             f"{show(given)} is too little memory for an analysis: give {in_words(LEAST, 'bytes')} at least"

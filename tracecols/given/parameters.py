@@ -56,7 +56,7 @@ class Parameter:
         if not (math.isfinite(number) and number >= 0 and (self.unit != "rank" or number == int(number))):
             known = " ".join(u for u in units if u)
             raise error(
-                f"{value!r} is no value for {name}"
+                f"{value!r} is not a value for {name}"
                 + (f", which counts {counts}" if counts else "")
                 + "\n  give a number"
                 + (f", with a unit after it or without: {known}" if known else "")

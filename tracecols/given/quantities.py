@@ -65,8 +65,7 @@ def in_words(value: float, counts: str) -> str:
     return f"{value * 1e9:.3g} ns" if counts == "seconds" else f"{value:.3g} B" if counts == "bytes" else f"{value:g}"
 
 
-# -- what is counted
-# ------------------------------------------------------------------------------------------------------
+# -- what is counted ---------------------------------------------------------------------------------------------------
 
 
 def counted(n: int, what: str, many: str = "") -> str:

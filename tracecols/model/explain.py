@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracecols.causes.device_operations import MEMBER as MEMBER_OF_DEVICE
 from tracecols.causes.device_operations import OPERATION, SYNC
+from tracecols.causes.device_waits import PART, WAIT
 from tracecols.causes.points import OF_PAIR, OF_POINT, number_type
 from tracecols.enhance.dataflow.grouping import mask_of
 from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, divide
@@ -16,6 +16,7 @@ from tracecols.enhance.dataflow.steps import BUCKET, ONCE, Step
 from tracecols.enhance.mpi.collectives import MEMBER
 from tracecols.enhance.mpi.file_operations import MANAGES
 from tracecols.enhance.mpi.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
+from tracecols.enhance.mpi.polls import AWAITED, POLL
 from tracecols.enhance.scan.facts import Definitions
 from tracecols.enhance.scan.scan import ATTRIBUTED
 from tracecols.enhance.threads.created import KINDS as LIVES
@@ -93,7 +94,7 @@ def _of_causes(
     threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)} & set(kinds)
     n_regions = n_events // 2 if threads else 0
     n_locks = store.definitions["locations"].num_rows + sum(n for k, n in kinds.items() if ACQUIRE[k])
-    n_operations = sum(n for k, n in kinds.items() if OF_OPERATIONS[k])
+    n_operations = sum(n for k, n in kinds.items() if OF_OPERATIONS[k]) + kinds.get(int(EventKind.MPI_REQUEST_TEST), 0)
     n_lives = sum(kinds.get(int(k), 0) for k in LIVES)
     n_pairs = n_receives + n_sends + n_members + n_regions + n_locks + n_operations + n_lives
     n_points = (
@@ -101,7 +102,7 @@ def _of_causes(
         + n_members
         + n_regions
         + n_lives
-        + 3 * store.definitions["locations"].num_rows
+        + 5 * store.definitions["locations"].num_rows
     )
     index = n_points * (2 * number_type(n_points)().itemsize + 12)
     entries = 12 * n_events
@@ -109,25 +110,27 @@ def _of_causes(
     of_periods = 22 * n_events if is_divided else 0
     return {
         "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),
-        "collective_points": n_members * (point + pair), "operation_points": n_operations * (2 * point + pair), "startup_points": 2 * store.definitions["locations"].num_rows * point,
-        "lock_points": n_locks * (2 * point + pair), "created_points": n_lives * (point + pair), "parallel_regions": 45 * n_regions, "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
+        "collective_points": n_members * (point + pair), "operation_points": n_operations * (2 * point + pair), "startup_points": 4 * store.definitions["locations"].num_rows * point,
+        "lock_points": n_locks * (2 * point + pair), "created_points": n_lives * (point + pair), "thread_regions": 45 * n_regions, "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
         "point_index": index,
         "segments": entries, "own_times": 16 * n_events, "delays": 32 * n_pairs + entries,
         "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
-        "period_times": of_periods, **_of_devices(store, n_members, n_events),
+        "period_times": of_periods, **_of_devices(store, n_members, n_receives, n_sends, n_events),
     }  # fmt: skip
 
 
-def _of_devices(store: Store, n_members: int, n_events: int) -> dict[str, int]:
+def _of_devices(store: Store, n_members: int, n_receives: int, n_sends: int, n_events: int) -> dict[str, int]:
     """Bound the bytes that the steps keep that follow chains over devices: if there are streams, and every second event
     begins an operation; and of chains, if none goes back further than through 64 call paths."""
     if "gpu" not in store.definitions["locations"].column("type").to_pylist():
-        n_members = n_events = 0
-    operation, entry = 8 * len(OPERATION) + 8 * len(SYNC), 40
+        n_members = n_receives = n_sends = n_events = 0
+    operation, wait, entry = 8 * len(OPERATION) + 8 * len(SYNC), 8 * len(WAIT) + 8 * len(PART), 40
+    n_waits = n_members + n_receives + n_sends
     return {
-        "device_operations": operation * n_events // 2, "device_members": 8 * len(MEMBER_OF_DEVICE) * n_members,
-        "host_lines": 32 * n_events, "waiting_chains": (64 * entry + 40) * (n_members + n_events // 8),
-        "causing_chains": (64 * entry + 40) * n_members, "device_path": 8 * 8 * n_events,
+        "device_operations": operation * n_events // 2, "device_members": wait * n_members, "device_receives": wait * n_receives,
+        "device_sends": wait * n_sends, "device_waits": wait * n_waits,
+        "host_lines": 32 * n_events, "waiting_chains": (64 * entry + 48) * (n_waits + n_events // 8),
+        "causing_chains": (64 * entry + 40) * n_waits, "device_path": 8 * 8 * n_events,
     }  # fmt: skip
 
 
@@ -167,6 +170,7 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
     n_attributed = count(ATTRIBUTED)
     n_sends, n_receives = count(SENDS), count(RECEIVES)
     n_members = kinds.get(int(EventKind.MPI_COLLECTIVE_END), 0)
+    n_tests = kinds.get(int(EventKind.MPI_REQUEST_TEST), 0)
     families = [t for t in ("p2p", "collectives", "locks", "rma") if t in store.tables]
     rows = np.array([sum(store.n_rows(t, i) for t in families) for i in range(definitions.n_locations)], np.int64)
     n_partitions = len(divide(definitions.process, 2 * rows))
@@ -174,6 +178,9 @@ def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> li
         "outgoing_messages": n_sends * row_bytes(SEND_HALF) + n_receives * row_bytes([*KEY, *RECV_HALF]),
         "match_result": n_sends * row_bytes(RECV_HALF),
         "late_calls": 16 * n_receives,
+        # tests that fail are recorded, probes that fail are not
+        "polling_calls": np.dtype(np.int64).itemsize * len(POLL) * (n_receives + n_tests),
+        "polled_messages": np.dtype(np.int64).itemsize * len(AWAITED) * (n_receives + n_tests),
         "outgoing_members": n_members * row_bytes(MEMBER),
         "thread_lives": 92 * sum(kinds.get(int(k), 0) for k in LIVES),
         **_of_clocks(store, kinds, n_receives, n_members),

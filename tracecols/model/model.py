@@ -22,6 +22,7 @@ from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
 from tracecols.enhance.scan.facts import Definitions, Facts
+from tracecols.enhance.scan.gaps import EVENT_BYTES
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
 from tracecols.enhance.scan.scan import LocationScan, plan_processes, scan_locations
 from tracecols.enhance.scan.windows import divide_into_windows, seen_in
@@ -30,7 +31,7 @@ from tracecols.model.tables import STEP_OF, STEPS
 from tracecols.schema.causes import IN_SECONDS
 from tracecols.store import Store
 from tracecols.work.executors import Executor, Report, Threads, not_reported
-from tracecols.work.memory import give_back
+from tracecols.work.memory import Turns, give_back
 
 Result = TypeVar("Result")
 
@@ -41,6 +42,12 @@ LONG = 1.0
 """Seconds of a stage after which memory that is free goes back to the system. Shorter ones do not leave much, and pages
 that are needed again are made empty by the system: after every stage that was a quarter of the processor time of a
 search of 1.5 s (2 x 10^7 events, two threads)."""
+
+
+LATER_BYTES = 300
+"""Bytes of memory that a task of the stages after `within` takes for each call instance and attributed event of its
+partition, if it has many: those of root causes, divided by the focus, took 280 B (`multizone`, 8 x 4, 10^8 events, whose
+partitions have 3 to 9 M)."""
 
 
 class Model:
@@ -62,6 +69,7 @@ class Model:
 
     Attributes
     ----------
+    stage : str
     facts : Facts
     scans : sequence of LocationScan
         By location.
@@ -77,7 +85,7 @@ class Model:
         run: Run | None = None,
         executor: Executor | None = None,
     ) -> None:
-        self.jobs, self._stage, self._run = jobs, stage, run
+        self.jobs, self.stage, self._run = jobs, stage, run
         self.executor: Executor = Threads(jobs) if executor is None else executor
         self.facts: Facts = given["facts"]
         self.scans: Sequence[LocationScan] = given["scans"]
@@ -87,6 +95,8 @@ class Model:
         self._others: dict[Quirks, Model] = {}
         self._shared: Model | None = None
         self._own: set[str] = set()
+        # the model with the topologies that were asked for last
+        self._placed: tuple[tuple[Topology, ...], Model] | None = None
         self._lock = RLock()
 
     def __repr__(self) -> str:
@@ -105,7 +115,7 @@ class Model:
                 step = STEP_OF[name]
                 if self._shared is not None and name not in self._own:
                     return self._shared.get(name)
-                if self._run is not None and name in step.keeps and step.stage != self._stage:
+                if self._run is not None and name in step.keeps and step.stage != self.stage:
                     return self._run.value(name, -1 if step.stage in ONCE else self._values["partition"])
                 made = step.function(*(self._read(what) for what in step.reads))
                 self._values.update(zip(step.makes, made if len(step.makes) > 1 else (made,), strict=True))
@@ -120,7 +130,7 @@ class Model:
             return self._run.every(what.name)
         windows = self._values["division"].windows_of(self._values["partition"])
         # in stage `within` a slice makes its own
-        is_own = self._stage == WITHIN and len(windows) == 1
+        is_own = self.stage == WITHIN and len(windows) == 1
         return [self.get(what.name) if is_own else self._run.value(what.name, k) for k in windows]
 
     def every(self, name: str) -> list[Any]:
@@ -136,6 +146,16 @@ class Model:
         if name.startswith("_") or name in GIVEN:
             raise AttributeError(f"a model has no attribute {name!r}")
         return getattr(self.facts, name)
+
+    @property
+    def n_calls(self) -> int:
+        """Call instances of the whole trace."""
+        return sum(scan.n_calls for scan in self.scans)
+
+    @property
+    def has_device_work(self) -> bool:
+        """Whether devices execute a part of the program."""
+        return any(self.store.n_rows("events", i) for i in np.flatnonzero(self.locations.is_device).tolist())
 
     def declared_table(self, name: str) -> CompoundTable:
         """Return a compound table as it is declared: times in seconds, also of root causes that are computed in whole
@@ -159,10 +179,16 @@ class Model:
         return CompoundTable(table.table, len(table), columns, table.counts)
 
     def with_topologies(self, more: Sequence[Topology]) -> Model:
-        """Return a model of the same trace that knows further topologies, before its own; it shares what has been
-        computed."""
+        """Return a model of the same trace that knows further topologies, before its own; it shares what is
+        computed, since no step reads topologies."""
         facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
-        return Model(self.jobs, {**self._values, "facts": facts}, executor=self.executor)
+        with self._lock:
+            if self._placed is None or self._placed[0] != tuple(more):
+                given = {name: self._values[name] for name in GIVEN} | {"facts": facts}
+                other = Model(self.jobs, given, executor=self.executor)
+                other._shared = self
+                self._placed = tuple(more), other
+            return self._placed[1]
 
     def with_quirks(self, quirks: Quirks) -> Model:
         """Return a model of the same trace with other peculiarities of root causes; it shares what does not depend on
@@ -208,6 +234,8 @@ class Run:
         Numbers of the partitions in the order in which they are worked on.
     spill : Spill
         What the slices keep for each other.
+    turns : Turns
+        Slices that need much memory run one after the other.
     """
 
     def __init__(self, model: Model, in_windows: bool = False) -> None:
@@ -221,6 +249,7 @@ class Run:
             self.division = divide_into_windows(self.division, self.facts, self.scans)
         self.whole = model if len(self.division.windows) == 1 and self.executor.folder is None else None
         self.spill = Spill.between(self.executor, "run", model.get("spill"))
+        self.turns = Turns(self.executor.budget.of_task(1))
         # so that none of the large ones begins last, while others have nothing left to do
         of_partition = [int(sizes[p.members].sum()) for p in self.division.partitions]
         self.largest_first = sorted(range(len(of_partition)), key=of_partition.__getitem__, reverse=True)
@@ -287,6 +316,14 @@ class Run:
         )
         return [self.value(name, number) for number in range(n)]
 
+    def bytes_of(self, model: Model) -> int:
+        """Return the bytes of memory that a slice of a process takes, about; 0 where they do not depend on its size."""
+        stage = model.stage
+        if self.whole is not None or stage in ONCE or stage == BUCKET:
+            return 0
+        rows = sum(model.scans[i].n_calls + model.scans[i].n_attributed for i in model.members.tolist())
+        return rows * (EVENT_BYTES if stage == WITHIN else LATER_BYTES)
+
     def _numbers(self, stage: str) -> Sequence[int]:
         """Return the numbers of the slices of a stage, in the order in which they are worked on."""
         if stage in ONCE:
@@ -300,9 +337,11 @@ class Run:
         """Ranges of collective operations that are matched together."""
         if self.whole is not None:
             return [EVERYTHING]
-        found: list[Bucket] = self.spill.get(
-            "buckets", -1, lambda: plan_buckets(self.every("outgoing_members")), always=True
-        )
+
+        def plan() -> list[Bucket]:
+            return plan_buckets(self.every("outgoing_members"), self.executor.memory)
+
+        found: list[Bucket] = self.spill.get("buckets", -1, plan, always=True)
         return found
 
     def stages(
@@ -367,17 +406,18 @@ class SliceTask(Generic[Result]):
     def __call__(self, number: int, report: Report = not_reported) -> list[Result]:
         run = self.run.of_task(f"{self.stage}-{number}")
         model = run.slice(self.stage, number)
-        result = [] if self.visit is None else [self.visit(model, self.stage)]
-        for name in self.keeps:
-            run.value(name, number, model)
-        return result
+        with run.turns.take(run.bytes_of(model)):
+            result = [] if self.visit is None else [self.visit(model, self.stage)]
+            for name in self.keeps:
+                run.value(name, number, model)
+            return result
 
 
 def _run_on_worker(spill: Spill) -> Run:
     """Return the run of an analysis on a worker."""
     run: Run = object.__new__(Run)
     run.facts, run.scans, run.division, run.quirks = spill.get("run", -1, _not_there, always=True)
-    run.jobs, run.whole, run.spill, run.executor = 1, None, spill, Threads(1)
+    run.jobs, run.whole, run.spill, run.executor, run.turns = 1, None, spill, Threads(1), Turns()
     return run
 
 

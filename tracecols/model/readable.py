@@ -4,7 +4,8 @@ A table of a trace holds integers: rows of other tables, clock readings, numbers
 from its declaration (`tracecols.schema`):
 
 * a column of locations `x_location` (or `x`) becomes `x_rank` and `x_thread`, `location` becomes `rank` and `thread`,
-* a column of regions, communicators or windows `x` becomes `x_name`, a category; `x_call_path` becomes `x_path`,
+* a column of regions, communicators, windows or parameters `x` becomes `x_name`, a category; `x_call_path` becomes `x_path`,
+* a column of texts `x` becomes `x_text`, a category,
 * a number of an enumeration `x` becomes `x_name`,
 * a clock reading `x_time` becomes `x_seconds`, seconds since the start of the recording; a duration in ticks the same in seconds.
 
@@ -27,8 +28,11 @@ from tracecols.schema import Column, Table
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
-NAMED = ("regions", "communicators", "windows")
+NAMED = ("regions", "communicators", "windows", "parameter_definitions")
 """Definition tables whose rows are shown by their names."""
+
+TEXTS = "strings"
+"""The definition table whose rows are texts."""
 
 
 def shortened(name: str, ending: str) -> str:
@@ -55,6 +59,8 @@ def readable_names(table: Table, column: Column) -> tuple[str, ...]:
         return (f"{shortened(name, 'call_path')}path",)
     if target in NAMED or column.enum:
         return (f"{name}_name",)
+    if target == TEXTS:
+        return (f"{name}_text",)
     if column.unit == "ticks":
         return (f"{shortened(name, 'time')}seconds" if name.endswith("time") else f"{name}_seconds",)
     return ()
@@ -159,7 +165,8 @@ class Readable:
         table : str
             `regions`, `communicators`, ...
         """
-        names = np.array(self.store.definitions[table].column("name").to_pylist(), object)
+        what = "string" if table == TEXTS else "name"
+        names = np.array(self.store.definitions[table].column(what).to_pylist(), object)
         if table == "regions":
             # the artificial ones follow those that are recorded
             names = self._facts().regions.name
@@ -213,7 +220,7 @@ class Readable:
             found = (nullable(rank, rank < 0),)
         elif c.target == "call_paths":
             found = (self.paths(values, or_numbers=True),)
-        elif c.target in NAMED:
+        elif c.target in (*NAMED, TEXTS):
             found = (self.named(values, c.target),)
         elif c.enum:
             known = c.enum

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import write_array
 from tracecols.enhance.dataflow.steps import BUCKET, RECEIVE
@@ -194,12 +194,12 @@ def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
         yield step.function(*(np.array([location]) if name == "members" else view.get(name) for name, _ in step.reads))
 
 
-def in_order(spec: TableSpec, table: CompoundTable) -> NDArray[np.int64] | None:
+def in_order(spec: TableSpec, table: Columns) -> NDArray[np.int64] | None:
     """Return the rows of a slice in their order; None if they are in it.
 
     Parameters
     ----------
-    table : CompoundTable
+    table : Columns
         The rows of a slice.
     """
     keys = [table[name] for name in spec.order]
@@ -429,7 +429,7 @@ def write_tables(
         building.mkdir()
         pos = write_positions(model.facts, building) if "events" in wanted else (None, "")
         stages = {TABLES[name].stage if name in TABLES else RECEIVE for name in wanted if name != "call_paths"} - {""}
-        # what slices keep for each other is let go of before their tables are merged
+        # what slices keep for each other is freed before their tables are merged
         with model.divided() as run:
             separable = frozenset(n for n in wanted if n not in TABLES or is_separable(TABLES[n], run.division))
             for _ in run.stages(SliceWriter(building, wanted, separable, *pos), stages, progress):

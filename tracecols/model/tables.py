@@ -17,6 +17,8 @@ from tracecols.causes import (
     device_costs,
     device_operations,
     device_path,
+    device_waits,
+    host_lines,
     index,
     operations,
     pairs,
@@ -29,18 +31,18 @@ from tracecols.causes import (
 from tracecols.enhance import conditions as clock_conditions
 from tracecols.enhance.dataflow.steps import Step, collect
 from tracecols.enhance.devices import tables as device_tables
-from tracecols.enhance.mpi import collectives, file_operations, messages, nonblocking, windows
+from tracecols.enhance.mpi import collectives, file_operations, messages, nonblocking, polls, processes, windows
 from tracecols.enhance.scan import instances
 from tracecols.enhance.scan.scan import ACTION
-from tracecols.enhance.threads import constructs, created, locks
+from tracecols.enhance.threads import constructs, created, locks, ordered
 from tracecols.kernels.actions import PUSH
 from tracecols.schema import EventKind, Table, causes, clocks, compound
 
 STEPS = collect(
     (
-        instances, constructs, device_tables, created, locks, messages, collectives, windows, nonblocking, file_operations,
+        instances, constructs, device_tables, created, locks, ordered, messages, collectives, processes, windows, nonblocking, polls, file_operations,
         clock_conditions, points, operations, pairs, index, segments, delays, periods, sweep, stretches, charges, device_operations,
-        device_chains, device_costs, device_path,
+        device_waits, host_lines, device_chains, device_costs, device_path,
     )
 )  # fmt: skip
 """In an order in which they can run."""
@@ -101,6 +103,9 @@ def _kinds(mask: NDArray[np.bool_]) -> frozenset[int]:
 
 _HERE = ("call_path", "location")
 
+_ENDS = frozenset({int(EventKind.MPI_COLLECTIVE_END), int(EventKind.COMM_CREATE)})
+"""Kinds of events with which collective operations end."""
+
 TABLES: Mapping[str, TableSpec] = MappingProxyType(
     {
         spec.name: spec
@@ -126,10 +131,12 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             ),
             TableSpec(compound.COLLECTIVES, counts=True, order=("earliest_end_time", "first_end")),
             TableSpec(
-                compound.COLLECTIVE_MEMBERS, _HERE, order=("end",), kinds=frozenset({int(EventKind.MPI_COLLECTIVE_END)}),
+                compound.COLLECTIVE_MEMBERS, _HERE, order=("end",), kinds=_ENDS,
             ),
             TableSpec(compound.NONBLOCKING_MEMBERS, ("done_call_path", "location"), counts=True),
+            TableSpec(compound.POLLS, _HERE),
             TableSpec(compound.STARTUPS, _HERE),
+            TableSpec(compound.CREATED_PROCESSES, ("create_call_path", "create_location")),
             TableSpec(compound.WINDOW_MEMBERS, _HERE, counts=True),
             TableSpec(compound.RMA_OPERATIONS, _HERE),
             TableSpec(compound.LOCK_EPOCHS, ("lock_call_path", "location")),

@@ -1,4 +1,8 @@
-"""Which regions and calls could be the phases of a program: what every process does equally often, and evenly."""
+"""Which regions and calls could be the phases of a program: what every process does equally often, and evenly.
+
+Regions that differ in a running number (`ProfilerStep#10`, `ProfilerStep#11`) are instances of one: what happens in one
+of them is the same as in the others.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.scan.instances import walk_stacks
+from tracecols.enhance.scan.paths import families, merged_paths
 from tracecols.enhance.scan.periods import FROM
 from tracecols.enhance.scan.scan import ACTION
 from tracecols.enhance.scan.teams import Teams
@@ -34,6 +39,53 @@ MOST = 512
 least often."""
 
 
+class Merged:
+    """Call paths without the running numbers of regions.
+
+    A region is numbered if others have the same name but for the number at its end, and no process enters one of them
+    twice; or if the recording says that they are phases.
+
+    Parameters
+    ----------
+    model : Model
+    masters : (n,) int64
+        The first thread of every process.
+
+    Attributes
+    ----------
+    names : (n_regions,) object
+        Names of regions; of numbered ones those of their families.
+    of : (n_call_paths,) int64
+        The first of the call paths that are the same without numbers.
+    is_declared : (n_call_paths,) bool
+        Whether they end with what the recording calls a phase.
+    """
+
+    def __init__(self, model: Model, masters: NDArray[np.int64]) -> None:
+        tree, regions = model.call_paths, model.regions
+        family, number = families(regions.name)
+        is_numbered = (number >= 0) & (_most_visits(model, masters) <= 1) | regions.is_phase
+        # one of a kind needs its number
+        _, of_family = np.unique(family, return_inverse=True)
+        several = np.bincount(of_family, is_numbered)[of_family] > 1
+        is_numbered &= (number >= 0) & (several | regions.is_phase) & ~np.isin(family, regions.name)
+        self.names = np.where(is_numbered, family, regions.name)
+        counts_as = np.where(is_numbered, len(regions) + of_family, np.arange(len(regions)))
+        self.of = merged_paths(tree.parent, tree.depth, counts_as[tree.region])
+        self.is_declared = regions.is_phase[tree.region]
+
+
+def _most_visits(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how often each region is entered by the thread that enters it most often; (n_regions,) int64."""
+    profile, n = model.profile, len(model.regions)
+    mine = np.flatnonzero(np.isin(profile.location, masters))
+    key = profile.location[mine].astype(np.int64) * n + model.call_paths.region[profile.call_path[mine]]
+    of, at = np.unique(key, return_inverse=True)
+    result = np.zeros(n, np.int64)
+    np.maximum.at(result, of % n, np.bincount(at, profile.visits[mine], of.size).astype(np.int64))
+    return result
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A region or call whose executions could be the phases of a program.
@@ -50,6 +102,8 @@ class Candidate:
         1 where all phases last equally long, 1/2 where their standard deviation is their mean.
     mean : float
         Their mean length in seconds.
+    is_declared : bool
+        Whether the recording says that these are phases.
     """
 
     phases: str
@@ -57,6 +111,7 @@ class Candidate:
     coverage: float
     regularity: float
     mean: float
+    is_declared: bool = False
 
     @property
     def score(self) -> float:
@@ -65,60 +120,103 @@ class Candidate:
 
 
 def propose_phases(model: Model) -> list[Candidate]:
-    """Propose phases, the best ones first.
+    """Propose phases, the best ones first; what the recording says to be phases before all others.
 
     Every process executes their call path the same number of times, at least `LEAST`, on its first thread, and not in a
     parallel region, where other threads would have no part in phases. Their lengths are those in some of the processes,
     by a second pass over the events of these. Of calls that belong to one loop only the first of the outermost is
-    proposed.
+    proposed. What the recording says to be phases need not be equally often, nor `LEAST` times.
     """
     locations = model.locations
     masters = np.unique(locations.master[np.flatnonzero(locations.is_cpu)])
+    masters = masters[masters >= 0]
     masters = masters[[model.scans[i].n > 0 for i in masters.tolist()]] if masters.size else masters
-    paths = _equally_often(model, masters)
+    merged = Merged(model, masters)
+    paths = _equally_often(model, masters, merged)
     if not paths.size:
         return []
+    found = _measured(model, merged, paths, _lengths(model, masters, merged, paths))
+    return [
+        Candidate(c.phases + name, c.n_phases, c.coverage, c.regularity, c.mean, c.is_declared)
+        for c, k in _one_of_each_loop(model, paths, found)
+        if (name := shortest_name(model, merged, int(paths[k])))
+    ]
+
+
+class Lengths:
+    """How long some call paths last, and from one call to the next, in some processes.
+
+    Attributes
+    ----------
+    inside, around : (n,) float64
+        Ticks that they cover, all together.
+    mean_in, mean_around, irregular_in, irregular_around : (n,) float64
+        Sums over processes: mean lengths, and their standard deviations as shares of the means.
+    first_enter, visits : (n,) int64
+        Of all processes, and of the first.
+    is_known : (n,) bool
+        Whether all processes have as many.
+    whole, n_processes : int
+        Ticks of all processes, and how many there are.
+    """
+
+    def __init__(self, visits: NDArray[np.int64], n_processes: int) -> None:
+        n = visits.size
+        self.visits, self.n_processes, self.whole = visits, n_processes, 0
+        self.inside, self.around, self.mean_in, self.mean_around = (np.zeros(n) for _ in range(4))
+        self.irregular_in, self.irregular_around = np.zeros(n), np.zeros(n)
+        self.first_enter, self.is_known = np.full(n, np.iinfo(np.int64).max), np.ones(n, bool)
+
+    def add(self, k: int, enter: NDArray[np.int64], leave: NDArray[np.int64]) -> None:
+        """Add the instances of a call path in a process."""
+        lengths, gaps = leave - enter, np.diff(enter)
+        self.inside[k] += lengths.sum()
+        self.mean_in[k] += lengths.mean()
+        self.irregular_in[k] += lengths.std() / max(lengths.mean(), 1)
+        if gaps.size:
+            # the last one lasts about as long as the others
+            self.around[k] += gaps.sum() * enter.size / gaps.size
+            self.mean_around[k] += gaps.mean()
+            self.irregular_around[k] += gaps.std() / max(gaps.mean(), 1)
+        self.first_enter[k] = min(self.first_enter[k], enter[0])
+
+
+def _lengths(model: Model, masters: NDArray[np.int64], merged: Merged, paths: NDArray[np.int64]) -> Lengths:
+    """Look at the instances of call paths in some processes."""
     looked_at = masters[np.unique(np.linspace(0, masters.size - 1, LOOKED_AT).round().astype(np.int64))]
-    whole = 0
-    n = paths.size
-    inside, around, mean_in, mean_around, irregular_in, irregular_around = (np.zeros(n) for _ in range(6))
-    first_enter, is_known = np.full(n, np.iinfo(np.int64).max), np.ones(n, bool)
-    visits = _visits(model, masters[:1])[paths]
-    teams = model.team_instances
+    visits = np.bincount(merged.of, _visits(model, masters[:1]), len(model.call_paths)).astype(np.int64)[paths]
+    result = Lengths(visits, looked_at.size)
     for location in looked_at.tolist():
         scan = model.scans[location]
-        whole += scan.last_time - scan.first_time
-        for k, (enter, leave) in enumerate(_instances(model, teams, location, paths)):
-            if enter.size != visits[k]:
+        result.whole += scan.last_time - scan.first_time
+        for k, (enter, leave) in enumerate(_instances(model, model.team_instances, location, merged, paths)):
+            is_declared = bool(merged.is_declared[paths[k]])
+            if enter.size and (is_declared or enter.size == visits[k]):
+                result.add(k, enter, leave)
+            else:
                 # where tasks were scheduled they count as visits
-                is_known[k] = False
-                continue
-            lengths, gaps = leave - enter, np.diff(enter)
-            inside[k] += lengths.sum()
-            # the last one lasts about as long as the others
-            around[k] += gaps.sum() * enter.size / gaps.size
-            mean_in[k] += lengths.mean()
-            mean_around[k] += gaps.mean()
-            irregular_in[k] += lengths.std() / max(lengths.mean(), 1)
-            irregular_around[k] += gaps.std() / max(gaps.mean(), 1)
-            first_enter[k] = min(first_enter[k], enter[0])
-    m = looked_at.size
+                result.is_known[k] = False
+    return result
+
+
+def _measured(model: Model, merged: Merged, paths: NDArray[np.int64], of: Lengths) -> list[tuple[Candidate, int, int]]:
+    """Return what is good enough of the call paths, with their number and first ENTER."""
     found: list[tuple[Candidate, int, int]] = []
     for prefix, covered, mean, irregular in (
-        ("", inside, mean_in, irregular_in),
-        (FROM, around, mean_around, irregular_around),
+        ("", of.inside, of.mean_in, of.irregular_in),
+        (FROM, of.around, of.mean_around, of.irregular_around),
     ):
-        for k in np.flatnonzero(is_known).tolist():
-            coverage, regularity = min(float(covered[k]) / max(whole, 1), 1.0), 1 / (1 + float(irregular[k]) / m)
-            length = float(mean[k]) / m / model.resolution
-            candidate = Candidate(prefix, int(visits[k]), coverage, regularity, length)
-            if regularity >= LEAST_REGULAR and candidate.score >= LEAST_SCORE:
-                found.append((candidate, k, int(first_enter[k])))
-    return [
-        Candidate(c.phases + name, c.n_phases, c.coverage, c.regularity, c.mean)
-        for c, k in _one_of_each_loop(model, paths, found)
-        if (name := shortest_name(model, int(paths[k])))
-    ]
+        for k in np.flatnonzero(of.is_known).tolist():
+            n = int(of.visits[k])
+            is_declared = bool(merged.is_declared[paths[k]]) and not prefix
+            regularity = 1 / (1 + float(irregular[k]) / of.n_processes)
+            coverage = min(float(covered[k]) / max(of.whole, 1), 1.0)
+            length = float(mean[k]) / of.n_processes / model.resolution
+            candidate = Candidate(prefix, n, coverage, regularity, length, is_declared)
+            is_good = n >= LEAST and regularity >= LEAST_REGULAR and candidate.score >= LEAST_SCORE
+            if is_declared or is_good:
+                found.append((candidate, k, int(of.first_enter[k])))
+    return found
 
 
 def _one_of_each_loop(
@@ -130,7 +228,7 @@ def _one_of_each_loop(
     """
     depth = model.call_paths.depth
     kept: list[tuple[Candidate, int]] = []
-    rest = sorted(found, key=lambda f: (-round(f[0].score, 6), f[0].phases, f[1]))
+    rest = sorted(found, key=lambda f: (not f[0].is_declared, -round(f[0].score, 6), f[0].phases, f[1]))
     while rest and len(kept) < PROPOSED:
         best = rest[0][0]
         alike = [
@@ -140,37 +238,37 @@ def _one_of_each_loop(
             and f[0].n_phases == best.n_phases
             and abs(f[0].mean - best.mean) <= ALIKE * best.mean
         ]
-        good = [f for f in alike if f[0].score >= (1 - ALIKE) * best.score]
+        good = [f for f in alike if f[0].score >= (1 - ALIKE) * best.score and f[0].is_declared == best.is_declared]
         chosen = min(good, key=lambda f: (depth[paths[f[1]]], f[2], f[1]))
         kept.append(chosen[:2])
         gone = {id(f) for f in alike}
         rest = [f for f in rest if id(f) not in gone]
-    return sorted(kept, key=lambda f: (-round(f[0].score, 6), f[0].n_phases, f[1]))
+    return sorted(kept, key=lambda f: (not f[0].is_declared, -round(f[0].score, 6), f[0].n_phases, f[1]))
 
 
-def shortest_name(model: Model, path: int) -> str:
+def shortest_name(model: Model, merged: Merged, path: int) -> str:
     """Return the shortest end of a call path that no other one has, as phases are given; empty if there is none.
 
     Parameters
     ----------
     path : int
-        Number of the call path.
+        Number of the call path: the first of those that are the same without running numbers.
     """
-    tree, names = model.call_paths, model.regions.name
-    name_of = names[tree.region]
+    tree = model.call_paths
+    name_of = merged.names[tree.region]
     fits, at = np.ones(len(tree), bool), np.arange(len(tree))
+    is_unique = False
     end: list[str] = []
     level = path
-    while level >= 0:
-        name = names[tree.region[level]]
+    while level >= 0 and not is_unique:
+        name = name_of[level]
         fits &= (at >= 0) & (name_of[at] == name)
         end.insert(0, name)
-        if fits.sum() == 1:
-            break
+        is_unique = bool((merged.of[fits] == path).all())
         at = np.where(at >= 0, tree.parent[at], -1)
         level = int(tree.parent[level])
     # slashes in a name would divide it
-    return "/".join(end) if fits.sum() == 1 and (len(end) == 1 or not any("/" in name for name in end)) else ""
+    return "/".join(end) if is_unique and (len(end) == 1 or not any("/" in name for name in end)) else ""
 
 
 def _visits(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -180,15 +278,20 @@ def _visits(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.bincount(profile.call_path[mine], profile.visits[mine], len(model.call_paths)).astype(np.int64)
 
 
-def _equally_often(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find the call paths that all of some threads enter equally often, without those of artificial regions."""
+def _equally_often(model: Model, masters: NDArray[np.int64], merged: Merged) -> NDArray[np.int64]:
+    """Find the call paths that all of some threads enter equally often, without those of artificial regions; and those
+    that the recording says to be phases."""
     profile, tree = model.profile, model.call_paths
     mine = np.flatnonzero(np.isin(profile.location, masters) & (profile.visits > 0))
-    n, path, visits = len(tree), profile.call_path[mine], profile.visits[mine]
+    n = len(tree)
+    keys, at = np.unique(profile.location[mine] * np.int64(n) + merged.of[profile.call_path[mine]], return_inverse=True)
+    path, visits = keys % n, np.bincount(at, profile.visits[mine], keys.size).astype(np.int64)
     least, most = np.full(n, np.iinfo(np.int64).max), np.zeros(n, np.int64)
     np.minimum.at(least, path, visits)
     np.maximum.at(most, path, visits)
-    fits = (np.bincount(path, minlength=n) == masters.size) & (least == most) & (least >= LEAST)
+    by_all = np.bincount(path, minlength=n) == masters.size
+    fits = by_all & (least == most) & (least >= LEAST)
+    fits |= by_all & merged.is_declared
     fits &= model.regions.role[tree.region] != "artificial"
     # what threads do beside each other, and explicit tasks, begin no phases of the process
     alone = tree.region == model.regions.tasks
@@ -200,19 +303,19 @@ def _equally_often(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64
     if found.size > MOST:
         own = np.bincount(profile.call_path[mine], profile.exclusive[mine], n)
         before = np.concatenate([[0.0], np.cumsum(own)])
-        inclusive = before[tree.end] - before[:-1]
+        inclusive = np.bincount(merged.of, before[tree.end] - before[:-1], n)
         by_time, by_visits = np.argsort(-inclusive[found], kind="stable"), np.argsort(most[found], kind="stable")
         found = found[np.unique(np.concatenate([by_time[: MOST // 2], by_visits[: MOST // 2]]))]
     return found
 
 
 def _instances(
-    model: Model, teams: Teams, location: int, paths: NDArray[np.int64]
+    model: Model, teams: Teams, location: int, merged: Merged, paths: NDArray[np.int64]
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Return when a location enters and leaves some call paths, in ticks."""
     wanted = np.full(len(model.call_paths), -1, np.int64)
     wanted[paths] = np.arange(paths.size)
-    of_node = wanted[model.call_paths.numbers[location]]
+    of_node = wanted[merged.of][model.call_paths.numbers[location]]
     found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]] = []
     for events in walk_stacks(model.facts, model.scans, teams, np.array([location])):
         action = ACTION[events.kind]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
-from tracecols.enhance.mpi.operation_waits import awaited_starters, wait_for_starts
+from tracecols.enhance.mpi.operation_waits import awaited_starters, wait_for_starts, wait_in_series
 from tracecols.enhance.mpi.waits import (
     BARRIER,
     HANDLES,
@@ -33,7 +33,7 @@ from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, region_of
 from tracecols.patterns.found_by import Pattern
-from tracecols.patterns.matches import Causes, Matches
+from tracecols.patterns.matches import Cause, Causes, Matches
 from tracecols.patterns.mpi import BARRIERS
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -142,8 +142,10 @@ def last_to_init(model: Model, m: CompoundTable, matches: Matches) -> Causes:
 
 
 def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) -> Causes:
-    """Return who enters last of some processes, of equals the first location, for all matches."""
-    last = np.flatnonzero(among & (m.enter_time == m.latest_enter_time))[:1].repeat(len(matches))
+    """Return who enters last of some processes with the same world, of equals the first location."""
+    last = np.flatnonzero(among & (m.enter_time == m.latest_enter_time))
+    worlds, first = np.unique(m.communicator[last], return_index=True)
+    last = last[first][np.searchsorted(worlds, m.communicator[matches.row])] if last.size else last
     return Causes(m.location[last], m.call_path[last], m.enter_time[last])
 
 
@@ -365,6 +367,19 @@ def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes received."""
     return parent.where((m.received > 0) & ~m.on_device, severity=m.received)
+
+
+@declare(
+    "mpi_polling_wait", "mpi_point2point", "Wait by Polling",
+    "Time in calls of MPI_Test and its like, and of MPI_Iprobe, that ask again and again whether something has come, until it is sent.",
+    Pattern("polls", since="enter_time", cause=Cause("cause_location", "cause_call_path", "cause_enter_time")),
+    advice="Ask when there is nothing else to do: compute meanwhile, or balance the work of those who are waited for.",
+    delay="delay_polling_aggregate", scalasca=None, exact={},
+)  # fmt: skip
+def polling_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From entering each call of the series to the call that sends the message, or starts the operation last."""
+    wait, waits = wait_in_series(m)
+    return parent.where(waits, severity=wait)
 
 
 @declare(

@@ -34,7 +34,7 @@ SCOPES = {
 """What is needed at the same time, and the stage of an analysis that has it."""
 
 SOME = 16
-"""Violations within a location are told of so many locations, and so many of each; all are counted."""
+"""Violations within a location are reported for at most this many locations, and this many of each; all are counted."""
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Devices: what their streams do and wait for, and what that costs the host.
 
 The definitions follow CASITA's dependency rules for offloading (blocking and useless synchronisation, late launches).
-Time of streams is no time of CPUs: it has a root of its own, `device_time`, and every stream counts for the span of its
+Time of streams is not a time of CPUs: it has a root of its own, `device_time`, and every stream counts for the span of its
 process.
 """
 
@@ -18,6 +18,7 @@ from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.region_rules import RegionRule
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Findings
+from tracecols.patterns.covered import declare_covered
 from tracecols.patterns.found_by import Computed, InRegions, Pattern, SumOf
 from tracecols.patterns.matches import Matches
 from tracecols.severity.cells import Cells
@@ -41,8 +42,7 @@ def doing(*what: int) -> RegionRule:
     return rule
 
 
-# -- the host
-# ------------------------------------------------------------------------------------------------------------
+# -- the host ----------------------------------------------------------------------------------------------------------
 
 declare(
     "device_api", "execution", "Devices",
@@ -151,8 +151,7 @@ def blocking_copy(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(waits, severity=wait, call_path=m.copy_call_path, location=m.copy_location)
 
 
-# -- the streams
-# ---------------------------------------------------------------------------------------------------------
+# -- the streams -------------------------------------------------------------------------------------------------------
 
 
 def in_state(model: Model, m: CompoundTable, parent: Matches, *, state: int) -> Matches:
@@ -212,26 +211,13 @@ for name, title, where, direction in DIRECTIONS:
     )(of_direction)  # fmt: skip
 
 
-@declare(
-    "device_copies_hidden", "device_copies", "Hidden",
-    "Time of copies beside which kernels run on other streams of the device.",
-    Pattern("device_intervals", since="begin_time"), overlaps=True, expert={}, is_wait=False,
-)  # fmt: skip
-def hidden_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """The part that kernels cover."""
-    hidden = m.hidden_time[parent.row]
-    return parent.where(hidden > 0, severity=hidden)
-
-
-@declare(
-    "device_copies_exposed", "device_copies", "Exposed", "Time of copies beside which no kernel runs on the device.",
-    Pattern("device_intervals", since="begin_time"), overlaps=True, expert={}, is_wait=False,
-    advice="Copy on another stream while kernels run: in pieces, before they are needed.",
-)  # fmt: skip
-def exposed_copies(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """The remainder."""
-    exposed = parent.severity - m.hidden_time[parent.row]
-    return parent.where(exposed > 0, severity=exposed)
+declare_covered(
+    declare,
+    "device_copies",
+    ("device_copies_hidden", "Hidden", "Time of copies beside which kernels run on other streams of the device."),
+    ("device_copies_exposed", "Exposed", "Time of copies beside which no kernel runs on the device."),
+    "Copy on another stream while kernels run: in pieces, before they are needed.",
+)
 
 
 def not_requested(m: CompoundTable, parent: Matches) -> np.ndarray:
@@ -265,14 +251,14 @@ def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matche
     return parent.where(rest > 0, severity=rest)
 
 
-# -- counts
-# --------------------------------------------------------------------------------------------------------------
+# -- counts ------------------------------------------------------------------------------------------------------------
 
 
 @declare(
     "device_launches", "", "Kernel Launches",
     "Number of calls that launch kernels. Calls inside of others, of the driver in those of CUDA's runtime or of OpenACC, are part of these.",
     Computed(uses=("visits",)), unit="occ", expert={}, needs="device_calls",
+    advice="Join short kernels, or launch them as a graph: each launch takes time of the host.",
 )  # fmt: skip
 def launches(model: Model, findings: Findings) -> Cells:
     """Visits of the outermost call paths that launch."""
@@ -286,6 +272,7 @@ def launches(model: Model, findings: Findings) -> Cells:
 @declare(
     "device_kernel_executions", "", "Kernel Executions", "Number of kernels executed, on their streams.",
     Pattern("kernels", since="enter_time"), unit="occ", expert={}, needs="devices",
+    advice="Join short kernels: between two of them the device does nothing for some microseconds.",
 )  # fmt: skip
 def kernel_executions(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """All kernels."""
@@ -296,6 +283,7 @@ def kernel_executions(model: Model, m: CompoundTable, parent: Matches) -> Matche
     "device_copy_ops", "", "Device Copies",
     "Number of copies, on their streams and the call paths of the calls that ask for them.",
     Pattern("copies", since="begin_time"), unit="occ", expert={}, needs="devices",
+    advice="Copy few large blocks in place of many small ones.",
 )  # fmt: skip
 def copy_ops(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """All copies."""
@@ -305,6 +293,7 @@ def copy_ops(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 @declare(
     "device_bytes", "", "Bytes Copied", "Bytes copied between host and devices and within devices.",
     Pattern("copies", since="begin_time"), unit="bytes", expert={}, needs="devices",
+    advice="Keep data on the device between kernels, and copy only what the other side needs.",
 )  # fmt: skip
 def copied_bytes(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Their bytes, where they are recorded."""

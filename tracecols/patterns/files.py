@@ -49,6 +49,7 @@ for id, parent_id, title, what in (
 declare(
     "mpi_file_bytes", "", "MPI File Bytes", "Number of bytes that MPI reads from files and writes to them.", SumOf(),
     unit="bytes", needs="file_handles",
+    advice="Compare with the size of the data: write less often, or only what is needed later.",
 )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ declare(
 )  # fmt: skip
 declare(
     "mpi_init_exit", "mpi_management", "Init/Finalize", "Time spent in MPI initialisation and finalisation.",
-    InRegions(mpi("mpi_(init(_thread|ialized)?|finalized?)")),
+    InRegions(mpi("mpi_(init(_thread|ialized)?|finalized?|session_(init|finalize))")),
     expert={"parent": "mpi", "title": "Init/Exit", "found": InRegions(called("(?i:mpi_(init|init_thread|finalize))"))},
     advice="Usually the launch of processes and connections; matters in short runs only: let measured runs take longer.",
 )  # fmt: skip
@@ -137,11 +137,17 @@ declare(
     "mpi_io_collective", "mpi_io", "Collective", "Time spent in collective file I/O.", InRegions(mpi(COLLECTIVE_IO))
 )
 
-declare("syncs", "", "Synchronizations", "Number of synchronisation operations.", SumOf(), unit="occ")
+declare(
+    "syncs", "", "Synchronizations", "Number of synchronisation operations.", SumOf(), unit="occ",
+    advice="Leave out synchronisation that no data depends on, and join what is left: each operation may make processes wait.",
+)  # fmt: skip
 declare(
     "syncs_p2p", "syncs", "Point-to-point", "Number of point-to-point operations without payload.", SumOf(), unit="occ"
 )
-declare("comms", "", "Communications", "Number of communication operations.", SumOf(), unit="occ")
+declare(
+    "comms", "", "Communications", "Number of communication operations.", SumOf(), unit="occ",
+    advice="Compare with the bytes transferred: many operations with few bytes each cost latency; send larger messages in place of them.",
+)  # fmt: skip
 declare(
     "comms_p2p", "comms", "Point-to-point", "Number of point-to-point operations with payload.", SumOf(), unit="occ"
 )
@@ -159,12 +165,18 @@ declare(
     "comms_rma_atomics", "comms_rma", "Atomics", "Number of atomic one-sided operations.",
     InRegions(in_role(["atomic"], "mpi"), "visits"), unit="occ",
 )  # fmt: skip
-declare("bytes", "", "Bytes Transferred", "Number of bytes transferred.", SumOf(), unit="bytes")
+declare(
+    "bytes", "", "Bytes Transferred", "Number of bytes transferred.", SumOf(), unit="bytes",
+    advice="Compare with what the algorithm has to exchange: do not send data twice, or to processes that do not use it.",
+)  # fmt: skip
 declare(
     "bytes_p2p", "bytes", "Point-to-point", "Bytes transferred in point-to-point operations.", SumOf(), unit="bytes"
 )
 declare("bytes_coll", "bytes", "Collective", "Bytes transferred in collective operations.", SumOf(), unit="bytes")
-declare("mpi_file_ops", "", "MPI File Operations", "Number of MPI file operations.", SumOf(), unit="occ")
+declare(
+    "mpi_file_ops", "", "MPI File Operations", "Number of MPI file operations.", SumOf(), unit="occ",
+    advice="Collect data in memory and read or write large blocks: each operation has a fixed cost.",
+)  # fmt: skip
 declare(
     "mpi_file_iops", "mpi_file_ops", "Individual", "Number of individual MPI file operations.",
     InRegions(mpi(f"{FILE_INDIVIDUAL}|{INDIVIDUAL_IO}"), "visits"), unit="occ",

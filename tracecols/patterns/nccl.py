@@ -12,14 +12,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.devices.intervals import KERNEL
-from tracecols.enhance.mpi.waits import NCCL, wait_for_receivers, wait_for_senders
+from tracecols.enhance.mpi.waits import NCCL, wait_for_receiving_kernels, wait_for_sending_kernels
 from tracecols.model.model import Model
 from tracecols.patterns import collective
 from tracecols.patterns.base import Family, Findings, region_of
+from tracecols.patterns.covered import declare_covered
 from tracecols.patterns.found_by import Computed, Pattern
 from tracecols.patterns.matches import Cause, Matches
 from tracecols.severity.cells import Cells
@@ -41,31 +40,19 @@ def communication(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where((m.state[parent.row] == KERNEL) & region_of(model, m.call_path[parent.row], NCCL))
 
 
-@declare(
-    "nccl_overlapped", "nccl_communication", "NCCL Overlapped",
-    "Time of communication beside which kernels of computation run on other streams of the device.",
-    Pattern("device_intervals", since="begin_time"), overlaps=True, expert={}, is_wait=False,
-)  # fmt: skip
-def overlapped(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """The part that computation covers."""
-    hidden = m.hidden_time[parent.row]
-    return parent.where(hidden > 0, severity=hidden)
+declare_covered(
+    declare,
+    "nccl_communication",
+    (
+        "nccl_overlapped",
+        "NCCL Overlapped",
+        "Time of communication beside which kernels of computation run on other streams of the device.",
+    ),
+    ("nccl_exposed", "NCCL Exposed", "Time of communication beside which no kernel of computation runs on the device."),
+    "Communicate in pieces as results are ready, on a stream of its own, while others are computed.",
+)
 
-
-@declare(
-    "nccl_exposed", "nccl_communication", "NCCL Exposed",
-    "Time of communication beside which no kernel of computation runs on the device.",
-    Pattern("device_intervals", since="begin_time"), overlaps=True, expert={}, is_wait=False,
-    advice="Communicate in pieces as results are ready, on a stream of its own, while others are computed.",
-)  # fmt: skip
-def exposed(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """The remainder."""
-    rest = parent.severity - m.hidden_time[parent.row]
-    return parent.where(rest > 0, severity=rest)
-
-
-# -- collective operations: found as those of MPI
-# ----------------------------------------------------------------------------------------
+# -- collective operations: found as those of MPI ----------------------------------------------------------------------
 
 BALANCE = "See which of its kernels or of the host's calls makes the last rank late, and balance that."
 
@@ -95,7 +82,7 @@ for id, title, summary, function, cause, advice, delay in (
         collective.late_broadcast,
         collective.root_of,
         "Launch the kernel of the root earlier, or shorten what is before it on its stream.",
-        "",
+        "delay_device_12n_aggregate",
     ),
     (
         "nccl_earlyreduce",
@@ -104,7 +91,7 @@ for id, title, summary, function, cause, advice, delay in (
         collective.early_reduce,
         collective.last_to_reduce,
         BALANCE,
-        "",
+        "delay_device_n21_aggregate",
     ),
 ):
     declare(
@@ -125,24 +112,19 @@ for id, title, function in COMPLETIONS:
     )(function)  # fmt: skip
 
 
-# -- messages
-# --------------------------------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
 @declare(
     "nccl_latesender", "nccl_communication", "NCCL Late Sender", "Time of a kernel that receives until that of the sender begins.",
     Pattern("messages", since="recv_enter_time", cause=Cause("send_location", "send_call_path", "send_enter_time")),
     expert={}, advice="Launch the sending kernel earlier, or shorten what is before it on its stream.",
+    delay="delay_device_latesender_aggregate",
 )  # fmt: skip
 def late_sender(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the begin of one kernel to that of the other; of several messages of a kernel the largest."""
-    wait, waits = wait_for_senders(model.facts, m, NCCL, nothing, NCCL)
+    wait, waits = wait_for_sending_kernels(model.facts, m)
     return parent.where(waits, severity=wait)
-
-
-def nothing(regions: Any) -> np.ndarray:
-    """Select no region."""
-    return np.zeros(len(regions), bool)
 
 
 @declare(
@@ -152,11 +134,12 @@ def nothing(regions: Any) -> np.ndarray:
         cause=Cause("recv_location", "recv_post_call_path", "recv_post_enter_time"),
     ),
     expert={}, advice="Launch the receiving kernel earlier, or shorten what is before it on its stream.",
+    delay="delay_device_latereceiver_aggregate",
 )  # fmt: skip
 def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the begin of one kernel to that of the other; of several messages of a kernel the largest, and none where
     it waits for a late sender."""
-    wait, waits = wait_for_receivers(model.facts, m, nothing, NCCL)
+    wait, waits = wait_for_receiving_kernels(model.facts, m)
     return parent.where(waits, severity=wait, call_path=m.send_done_call_path, location=m.send_location)
 
 
@@ -178,13 +161,13 @@ def transfer(model: Model, findings: Findings) -> Cells:
     return rest.where(rest.value != 0)
 
 
-# -- counts
-# --------------------------------------------------------------------------------------------------------------------
+# -- counts ------------------------------------------------------------------------------------------------------------
 
 
 @declare(
     "nccl_operations", "", "Communication of Devices", "Number of collective operations that kernels take part in.",
     Pattern("collective_members", since="begin_time"), unit="occ", expert={}, needs="nccl",
+    advice="Join small operations to larger ones (buckets): each has a latency of its own.",
 )  # fmt: skip
 def operations(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Participants on streams."""
@@ -196,6 +179,7 @@ for id, title, column in (("nccl_bytes_sent", "Sent", "sent"), ("nccl_bytes_rece
     @declare(
         id, "", f"Bytes {title} by Devices", f"Bytes {title.lower()} in collective operations of kernels.",
         Pattern("collective_members", since="begin_time"), unit="bytes", expert={}, needs="nccl",
+        advice="Compare with the size of what is exchanged, such as gradients: smaller types send less.",
     )  # fmt: skip
     def moved(model: Model, m: CompoundTable, parent: Matches, column: str = column) -> Matches:
         """Bytes of participants on streams."""

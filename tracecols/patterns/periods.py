@@ -17,6 +17,9 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.periods import OUTSIDE as NO_PERIOD
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 
+BEFORE, AFTER = 0, 2
+"""The pieces of time before and after the focus, where nothing else divides."""
+
 LEFT_OUT = (
     "tree left out of a cube that is divided: computational imbalance, differences from a mean over locations without their sign, which do not"
     " add up over periods"
@@ -112,13 +115,19 @@ def period_cells(model: Model, cells: Cells) -> PeriodCells:
 
 
 def outside_of_focus(model: Model, spans: PeriodCells) -> PeriodCells:
-    """Return the cells that lie outside of the focus, of cells by piece: by bin, or of no period; O(n log n)."""
+    """Return the cells that lie outside of the focus, of cells by piece: by bin, or, without bins, by piece (`BEFORE`,
+    `AFTER`); O(n log n)."""
     divider = model.call_paths.divider
     assert divider is not None  # asked of divided models only
     bins, inside = divider.bin_of(spans.period, spans.location)
-    if divider.kind == FOCUS:
-        bins = np.full(bins.size, NO_PERIOD, np.int32)
-    return PeriodCells.ordered(*(of[~inside] for of in (spans.call_path, spans.location, bins, spans.value)))
+    periods = spans.period if divider.kind == FOCUS else bins
+    return PeriodCells.ordered(*(of[~inside] for of in (spans.call_path, spans.location, periods, spans.value)))
+
+
+def of_no_period(cells: PeriodCells) -> PeriodCells:
+    """Return the sums of cells over their periods, as cells of no period."""
+    found = cells.summed()
+    return PeriodCells(found.call_path, found.location, np.full(len(found), NO_PERIOD, np.int32), found.value)
 
 
 def by_bin(model: Model, spans: PeriodCells) -> PeriodCells:
@@ -130,26 +139,36 @@ def by_bin(model: Model, spans: PeriodCells) -> PeriodCells:
 
 
 def within_phases(outside: PeriodCells, cells: PeriodCells) -> PeriodCells:
-    """Say in which phases cells that lie outside of the focus do: outside of all phases as far as there is enough, and
-    the rest in the first and the last phases of the cell.
+    """Say in which phases cells that lie outside of the focus do.
+
+    The phases of a cell follow each other in time. So what lies before the focus is what the cell has before all phases,
+    and then in its first ones, as far as that suffices; what lies after it is what the cell has in its last ones.
 
     Parameters
     ----------
     outside : PeriodCells
-        Of no period.
+        By piece of time (`BEFORE`, `AFTER`).
     cells : PeriodCells
         By phase.
     """
-    rest = outside.summed()
+    before = _first(outside.where(outside.period == BEFORE).summed(), cells, 1)
+    after = _first(outside.where(outside.period != BEFORE).summed(), cells - before, -1)
+    return PeriodCells.ordered(
+        *(np.append(getattr(before, c), getattr(after, c)) for c in ("call_path", "location", "period", "value"))
+    )
+
+
+def _first(amount: Cells, cells: PeriodCells, direction: int) -> PeriodCells:
+    """Return the parts of cells by phase that an amount is taken from: from the first phases on, or from the last with
+    direction -1. What exceeds them is of no phase."""
     key = (cells.call_path.astype(np.int64) << 32) | cells.location
-    of = lookup(rest.key, key)
-    # outside of all phases first
-    order = np.lexsort((cells.period, of))
+    of = lookup(amount.key, key)
+    order = np.lexsort((direction * cells.period.astype(np.int64), of))
     order = order[int((of < 0).sum()) :]
     of, value = of[order], np.maximum(cells.value[order], 0)
     before = np.cumsum(value) - value
-    taken = np.clip(rest.value[of] - (before - before[np.searchsorted(of, of)]), 0, value)
-    left = rest - Cells.sum(cells.call_path[order], cells.location[order], taken)
+    taken = np.clip(amount.value[of] - (before - before[np.searchsorted(of, of)]), 0, value)
+    left = amount - Cells.sum(cells.call_path[order], cells.location[order], taken)
     return PeriodCells.ordered(
         np.append(cells.call_path[order], left.call_path),
         np.append(cells.location[order], left.location),
@@ -169,7 +188,7 @@ def divide_like(model: Model, cells: Cells, like: Cells) -> Cells:
         return cells
     cell = lookup(cells.key, (labels.path_of(like.call_path) << 32) | like.location)
     of, label, part = divide_cells(
-        labels, cells.value, cells.call_path, cell, like.call_path.astype(np.int64), like.value
+        labels, cells.value, cells.call_path, cell, like.call_path.astype(np.int64), like.value, cells.location
     )
     return Cells.sum(label, cells.location[of], part)
 

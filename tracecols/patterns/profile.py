@@ -66,7 +66,7 @@ def keys_in_all_periods(model: Model, cells: Cells) -> NDArray[np.int64]:
 
 
 def profile_cells(model: Model) -> Cells:
-    """Return the exclusive time of every call path and location, as it was recorded; that of devices is no time of
+    """Return the exclusive time of every call path and location, as it was recorded; that of devices is not a time of
     CPUs."""
     return profile_of_threads(model, model.profile.exclusive)
 
@@ -264,7 +264,10 @@ def omp_limited_parallelism(model: Model, findings: Findings) -> Cells:
     return findings.idle[1]
 
 
-@declare("visits", "", "Visits", "How often a call path was entered.", Computed(), unit="occ", expert={})
+@declare(
+    "visits", "", "Visits", "How often a call path was entered.", Computed(), unit="occ", expert={},
+    advice="Functions that are entered often and take a microsecond or less distort the measurement: tracecols filter finds them.",
+)  # fmt: skip
 def visits(model: Model, findings: Findings) -> Cells:
     """Number of ENTER events of threads."""
     return profile_of_threads(model, model.profile.visits)

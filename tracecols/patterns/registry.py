@@ -53,7 +53,10 @@ NEEDS: dict[str, Callable[[Model], bool]] = {
     "openmp": lambda model: has_openmp(model.facts),
     "root causes": lambda model: has_mpi(model.facts) or has_openmp(model.facts),
     "several locations": lambda model: int(model.locations.is_cpu.sum()) > 1,
-    "grid": wavefront.has_grid,
+    "grid": lambda model: wavefront.has_grid(model, 2),
+    "grid in space": lambda model: wavefront.has_grid(model, 3),
+    "defined grid": lambda model: wavefront.has_grid(model, 2, is_defined=True),
+    "defined grid in space": lambda model: wavefront.has_grid(model, 3, is_defined=True),
     "windows": lambda model: bool(host_windows(model.facts).any()),
     "devices": lambda model: bool(model.locations.is_device.any()),
     "nccl": lambda model: bool((model.regions.paradigm[model.call_paths.region] == NCCL).any()),
@@ -94,7 +97,7 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
     for p in found:
         if p.parent and p.parent not in by_id:
             raise AnalysisError(
-                f"property {p.id!r} stands below {p.parent!r}, which does not exist under the {conventions} conventions\n"
+                f"property {p.id!r} is declared below {p.parent!r}, which does not exist under the {conventions} conventions\n"
                 "  tracecols patterns lists those that do"
             )
         children.setdefault(p.parent, []).append(p)

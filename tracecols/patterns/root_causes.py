@@ -1,7 +1,6 @@
 """Root causes: costs of delays, classes of waits, the critical path and its imbalance, computational imbalance.
 
-What they mean, and which rules of the reference are followed although they lose something, is told in
-docs/root-causes.md. Their values are charged, not spent: a call path may be charged with more than its time.
+docs/root-causes.md says what they mean, and which rules of the reference are followed although they lose something. Their values are charged, not spent: a call path may be charged with more than its time.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from tracecols.schema.causes import (
     DELAY_IDS,
     DEVICE_CAUSES,
     DEVICE_CHARGED,
+    DEVICE_DELAY_IDS,
     ROOT_CAUSES,
     RUN_CAUSES,
     UNKNOWN_DELAYS,
@@ -47,7 +47,7 @@ ROUNDING = 2.0**-48
 ONLY_EXACT: dict[str, Any] = {"scalasca": None, "exact": {}}
 """Of properties that the reference does not have."""
 
-UNKNOWN = (*(DELAY_IDS[name] for name in UNKNOWN_DELAYS), "delay_device_nxn", "delay_device_sync")
+UNKNOWN = (*(DELAY_IDS[name] for name in UNKNOWN_DELAYS), *DEVICE_DELAY_IDS.values())
 """Properties of delays that the reference does not know of."""
 
 BALANCE = "Balance the work of processes or threads on these call paths."
@@ -86,6 +86,7 @@ for what, parent, title, waits in (
     ("delay_startup", "delay_mpi", "Initialisation and Finalisation", "in MPI_Init and MPI_Finalize"),
     ("delay_scan", "delay_collective", "Early Scan", "in scans for lower ranks"),
     ("delay_lock", "delay_threads", "Lock Contention", "for locks and critical sections that another thread holds"),
+    ("delay_condition", "delay_threads", "Wait for Condition", "of threads for others to signal a condition"),
     ("delay_join", "delay_threads", "Wait at Join", "for threads to end that are joined"),
     ("delay_onesided", "delay_mpi", "One-sided", "in fences, epochs and locks of windows"),
     (
@@ -94,10 +95,15 @@ for what, parent, title, waits in (
         "Non-blocking Collective",
         "for others to start non-blocking collective operations",
     ),
+    ("delay_polling", "delay_mpi", "Polling", "in calls that ask again and again whether something has come"),
     ("delay_management", "delay_mpi", "Communicator Management", "in the creation and freeing of communicators"),
     ("delay_file", "delay_mpi", "Files", "in collective calls for files"),
     ("delay_shmem", "delay", "SHMEM", "in collective operations and for locks of SHMEM"),
     ("delay_device_nxn", "delay_device", "Wait at N x N", "of kernels in n-to-n operations and barriers"),
+    ("delay_device_12n", "delay_device", "Late Broadcast", "of kernels for the root of 1-to-n operations"),
+    ("delay_device_n21", "delay_device", "Early Reduce", "of the root's kernels in n-to-1 operations"),
+    ("delay_device_latesender", "delay_device", "Late Sender", "of kernels for those that send to them"),
+    ("delay_device_latereceiver", "delay_device", "Late Receiver", "of kernels for those that receive from them"),
     ("delay_device_sync", "delay_device", "Synchronization", "of hosts for kernels and copies"),
 ):
     only = ONLY_EXACT if what in UNKNOWN else {}
@@ -116,10 +122,27 @@ for what, parent, title, waits in (
         charged(f"{what}_longterm"), **only or {"scalasca": {"needs": "mpi"}, "exact": {}},
     )  # fmt: skip
 
+for what, title, where in (
+    (
+        "delay_device_latency",
+        "Launch Latency",
+        "passed between what an operation on a stream, or a host, comes after and its begin",
+    ),
+    (
+        "delay_device_unrecorded",
+        "Before the Recording",
+        "lies before the first event of the process, and is charged to its outermost call path",
+    ),
+):
+    declare(
+        what, "delay_device", title, f"The part of these costs that {where}.", charged(what), overlaps=True, **ONLY_EXACT,
+    )  # fmt: skip
+
 declare(
     "waitstates_propagating_vs_terminal", "", "MPI point-to-point wait states (propagating vs. terminal)",
     "Waiting time in point-to-point communication, divided into what makes others wait and what does not.", SumOf(),
     needs="mpi", part="root causes",
+    advice="Begin with the causes of propagating waits, which make others wait; terminal waits delay no other process.",
 )  # fmt: skip
 declare(
     "mpi_wait_propagating", "waitstates_propagating_vs_terminal", "Propagating wait states",
@@ -143,6 +166,7 @@ declare(
     "waitstates_direct_vs_indirect", "", "MPI point-to-point wait states (direct vs. indirect)",
     "Waiting time in point-to-point communication, divided into what delays cause and what earlier waits cause.",
     SumOf(), needs="mpi", part="root causes",
+    advice="Mend the causes of direct waits: indirect waits follow from earlier waits and disappear with them.",
 )  # fmt: skip
 declare(
     "mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct wait states", "Waiting time that delays cause.",
@@ -269,6 +293,7 @@ declare(
     "performance_impact", "", "Performance impact",
     "Time that the program's activities occupy, on and beside the critical path.", SumOf(),
     scalasca={"needs": "root causes"}, exact={}, part="root causes",
+    advice="Begin with the call paths whose activities on the critical path have the largest impact, those with imbalance first.",
 )  # fmt: skip
 declare(
     "performance_impact_criticalpath", "performance_impact", "Critical-path activities",

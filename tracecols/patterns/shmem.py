@@ -46,6 +46,12 @@ _ONE_SIDED = shmem(
     "p?shmem_(?!info|.*_(lock|wait|test|until)).*(get|put|_g|_p|swap|add|inc|fetch|set|_and|_or|_xor)([0-9_].*)?"
 )
 
+ADVICE = {
+    "shmem": "Compare with the number of operations and what they transfer; overlap transfers with computation.",
+    "shmem_init_exit": "It happens once: measure a longer run, or leave it out of account.",
+    "shmem_memory_management": "Allocate once and use the memory again: allocation of symmetric memory synchronises all processes.",
+}
+
 for id, parent, title, what, regions, recorded in (
     ("shmem", "execution", "SHMEM", "calls of SHMEM", either(COMMUNICATION, SYNCHRONIZATION), SHMEM),
     (
@@ -87,7 +93,7 @@ for id, parent, title, what, regions, recorded in (
     )
     declare(
         id, parent, title, f"Time spent in {what}.", InRegions(regions), scalasca=ours,
-        expert={"needs": "shmem"} if is_root else {},
+        expert={"needs": "shmem"} if is_root else {}, advice=ADVICE.get(id, ""),
     )  # fmt: skip
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import CONSTRUCTS
-from tracecols.enhance.mpi.waits import CONDITION, CRITICAL, MUTEX, OPENMP, wait_for_locks, wait_for_threads
-from tracecols.enhance.scan.region_rules import called, either, in_role, named
+from tracecols.enhance.mpi.waits import CRITICAL, MUTEX, OPENMP, wait_for_locks, wait_for_signals, wait_for_threads
+from tracecols.enhance.scan.region_rules import CONDITION, called, either, in_role, named
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Findings, region_of
 from tracecols.patterns.found_by import Computed, InRegions, Pattern, SumOf
@@ -60,6 +60,7 @@ def forks(model: Model, findings: Findings) -> Cells:
 @declare(
     "omp_fork", "omp_management", "Fork", "Time spent creating and starting teams of threads.", Computed(),
     expert={"parent": "omp", "function": forks},
+    advice="Join small parallel regions to larger ones, or use fewer threads in them.",
 )  # fmt: skip
 def omp_fork(model: Model, findings: Findings) -> Cells:
     """From FORK to each thread's ENTER."""
@@ -91,6 +92,7 @@ def last_thread(model: Model, m: CompoundTable, matches: Matches) -> Causes:
 
 
 OWNER_BEFORE = Cause("previous_owner", "previous_call_path", "previous_release_time")
+SIGNALLER = Cause("signal_location", "signal_call_path", "signal_time")
 
 
 def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_process: bool) -> Matches:
@@ -142,10 +144,10 @@ declare(
 )  # fmt: skip
 
 
-def contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+def contention(model: Model, m: CompoundTable, parent: Matches, since: str = "enter_time") -> Matches:
     """From entering the call that acquires the lock to the release by its owner before; order 0 means no
     acquisition."""
-    wait, waits = wait_for_locks(model.facts, m)
+    wait, waits = wait_for_locks(model.facts, m, since)
     return parent.where(waits, severity=wait)
 
 
@@ -210,14 +212,17 @@ def critical_competition(model: Model, m: CompoundTable, parent: Matches) -> Mat
 declare(
     "omp_ordered", "omp_synchronization", "Ordered", "Time spent waiting to enter ordered sections.",
     InRegions(in_role(["ordered"], "openmp")), is_wait=True, is_lost_in_reference=True,
+    advice="Do less in ordered sections, or collect results and use them in order after the loop.",
 )  # fmt: skip
 declare(
     "omp_taskwait", "omp_synchronization", "Taskwait", "Time spent waiting for child tasks.",
     InRegions(in_role(["task_wait"], "openmp")), is_wait=True,
+    advice="Create tasks early and of similar size, and wait for them late.",
 )  # fmt: skip
 declare(
     "omp_flush", "omp_time", "Flush", "Time spent in OpenMP flush directives.",
     InRegions(in_role(["flush"], "openmp")), expert={"parent": "omp"},
+    advice="Leave out flushes that a barrier, an atomic operation or a lock implies.",
 )  # fmt: skip
 
 declare(
@@ -281,9 +286,25 @@ declare(
     "pthread_lock_contention_conditional", "pthread_conditional", "Contention",
     "Time lost waiting for a mutex after a condition was signalled.",
     Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
-    delay="delay_lock_aggregate",
+    delay="delay_lock_aggregate", exact={"since": "lock_wait_time", "after_signal": True},
 )  # fmt: skip
-def condition_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Locks acquired by waiting for a condition."""
-    found = contention(model, m, parent)
+def condition_contention(model: Model, m: CompoundTable, parent: Matches, *, after_signal: bool = False) -> Matches:
+    """Locks acquired by waiting for a condition.
+
+    For Scalasca the time before the signal is contention, too.
+    """
+    found = contention(model, m, parent, "lock_wait_time" if after_signal else "enter_time")
     return found.where(region_of(model, found.call_path, CONDITION))
+
+
+@declare(
+    "pthread_condition_wait", "pthread_conditional", "Wait for Condition",
+    "Time lost waiting for another thread to signal a condition: waiting for work.",
+    Pattern("lock_acquisitions", since="enter_time", cause=SIGNALLER),
+    advice="Give out work earlier or in larger portions, or use fewer threads.",
+    delay="delay_condition_aggregate", scalasca=None, exact={},
+)  # fmt: skip
+def condition_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """From entering the call that waits to the signal."""
+    wait, waits = wait_for_signals(m)
+    return parent.where(waits, severity=wait)

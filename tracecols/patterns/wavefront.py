@@ -1,16 +1,18 @@
-"""Wavefronts: Late Senders that coincide with the start of a sweep from another corner of a two-dimensional grid.
+"""Wavefronts: Late Senders that coincide with the start of a sweep from another corner of a grid of two or three
+dimensions.
 
 What is recognised, and what is not: `docs/decisions/wavefront.md`. Source: the 2004 paper on virtual topologies,
 section 4.1.
 
-The first dimension of the grid runs from west to east, the second from north to south, so position (0, 0) is in the
-north-west. A sweep from a corner brings each process one message from its horizontal neighbour on the side of that
-corner, then one from its vertical neighbour, block after block; what has no neighbour there receives one message only,
-or none.
+The first dimension of the grid runs from west to east, the second from north to south, the third from front to back, so
+position (0, 0, 0) is in the north-west, in front. A sweep from a corner brings each process one message along each
+dimension, in the order of the dimensions, from its neighbour on the side of that corner, block after block; where there
+is no such neighbour the message is missing.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,92 +30,135 @@ from tracecols.patterns.matches import Matches
 FAMILY = Family("wavefronts")
 declare = FAMILY.declare
 
-CORNERS = {"nw": "North-West", "ne": "North-East", "sw": "South-West", "se": "South-East"}
-"""Where a sweep begins; its number is vertical * 2 + horizontal, 0 for north and west, 1 for south and east."""
+N_DIMENSIONS = 3
+"""Dimensions of a grid that sweeps run over, at most."""
 
-WEST, EAST, NORTH, SOUTH = range(4)
-"""Sides a message comes from."""
+PLANE = {"nw": "North-West", "ne": "North-East", "sw": "South-West", "se": "South-East"}
+SPACE = {
+    f"{corner}{side}": f"{title}, {depth}"
+    for side, depth in (("f", "Front"), ("b", "Back"))
+    for corner, title in PLANE.items()
+}
+CORNERS = {**PLANE, **SPACE}
+"""Where a sweep begins, in two and in three dimensions; its number is horizontal + 2 * vertical + 4 * depth, 0 for west,
+north and front, and in three dimensions `len(PLANE)` more."""
+
+WEST, EAST, NORTH, SOUTH, FRONT, BACK = range(2 * N_DIMENSIONS)
+"""Sides a message comes from: twice the dimension, 1 more where the coordinate is larger."""
 
 EXCHANGE = named("mpi_sendrecv(_replace)?", "mpi")
 """Calls that receive for no sweep."""
 
-_refills: WeakKeyDictionary[CompoundTable, tuple[list[Topology], NDArray[np.int8]]] = WeakKeyDictionary()
+_refills: WeakKeyDictionary[CompoundTable, tuple[tuple[Topology, ...], NDArray[np.int8]]] = WeakKeyDictionary()
 """By table of messages, as long as it lives: the topologies it was searched with, and what was found."""
 
 
-def grids(model: Model) -> list[Topology]:
-    """Return the grids wavefronts can run over: two dimensions, further ones of size 1, and made by the program or by
-    hand."""
+def n_spatial(t: Topology) -> int:
+    """Return the number of dimensions of a topology without those of size 1 at its end."""
+    return max((d + 1 for d, size in enumerate(t.shape) if size > 1), default=0)
+
+
+def grids(model: Model, with_lines: bool = False) -> list[Topology]:
+    """Return the grids wavefronts can run over: two or three dimensions, further ones of size 1, and made by the program,
+    by hand, or found from who sends to whom; lines are of one dimension."""
     return [
-        t for t in model.topologies if not t.is_artificial and len(t.sizes) >= 2 and max(t.shape[2:], default=1) == 1
+        t
+        for t in model.topologies
+        if not t.is_artificial
+        and (t.found is None or t.found.is_grid)
+        and (len(t.sizes) >= 2 or with_lines)
+        and n_spatial(t) <= N_DIMENSIONS
     ]
 
 
-def has_grid(model: Model) -> bool:
-    """Whether wavefronts can be looked for."""
-    return any(t.location.size > 1 for t in grids(model))
+def has_grid(model: Model, n_dimensions: int, is_defined: bool = False) -> bool:
+    """Whether wavefronts can be looked for on a grid of so many dimensions; if asked for, one that the trace or the user
+    defines."""
+    return any(
+        t.location.size > 1 and max(n_spatial(t), 2) == n_dimensions and not (is_defined and t.found)
+        for t in grids(model)
+    )
 
 
-def positions(model: Model) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Find where locations are, on the first grid each is on; a thread is where its process does.
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Where locations are, on the first grid each is on; a thread is where its process is.
 
-    Returns
-    -------
-    grid, x, y : (n_locations,) int64
-        Number of the grid, -1 none; position.
-    has : (n_locations, 4) bool
+    Attributes
+    ----------
+    grid : (n_locations,) int64
+        Number of the grid; -1 none.
+    at : (n_locations, N_DIMENSIONS) int64
+        Position; 0 along what the grid does not have.
+    has : (n_locations, 2 * N_DIMENSIONS) bool
         Whether there is a neighbour on each side.
+    in_space : (n_locations,) bool
+        Whether the grid has three dimensions.
     """
+
+    grid: NDArray[np.int64]
+    at: NDArray[np.int64]
+    has: NDArray[np.bool_]
+    in_space: NDArray[np.bool_]
+
+
+def positions(model: Model, with_lines: bool = False) -> Positions:
+    """Find where locations are."""
     n = model.n_locations
-    grid, x, y = (np.full(n, -1, np.int64) for _ in range(3))
-    has = np.zeros((n, 4), bool)
-    for number, t in enumerate(grids(model)):
-        at = np.full(n, -1, np.int64)
+    grid, position = np.full(n, -1, np.int64), np.zeros((n, N_DIMENSIONS), np.int64)
+    has, in_space = np.zeros((n, 2 * N_DIMENSIONS), bool), np.zeros(n, bool)
+    for number, t in enumerate(grids(model, with_lines)):
         first = np.full(int(model.process.max(initial=-1)) + 1, -1, np.int64)
         first[model.process[t.location][::-1]] = np.arange(t.location.size)[::-1]
-        at[:] = first[model.process]
+        at = first[model.process]
         at[t.location] = np.arange(t.location.size)
         here = np.flatnonzero((at >= 0) & (grid < 0))
-        grid[here], x[here], y[here] = number, *t.coordinates[at[here], :2].T
-        columns, rows = np.unique(t.coordinates[:, 0]), np.unique(t.coordinates[:, 1])
-        occupied = np.unique(lookup(columns, t.coordinates[:, 0]) * rows.size + lookup(rows, t.coordinates[:, 1]))
-        for side, (dx, dy) in enumerate(((-1, 0), (1, 0), (0, -1), (0, 1))):
-            column, row = lookup(columns, x[here] + dx), lookup(rows, y[here] + dy)
-            has[here, side] = (column >= 0) & (row >= 0) & np.isin(column * rows.size + row, occupied)
-    return grid, x, y, has
+        coordinates = np.zeros((t.location.size, N_DIMENSIONS), np.int64)
+        coordinates[:, : len(t.sizes)] = t.coordinates[:, :N_DIMENSIONS]
+        grid[here], position[here], in_space[here] = number, coordinates[at[here]], n_spatial(t) == N_DIMENSIONS
+        has[here] = _neighbours(coordinates, at[here])
+    return Positions(grid, position, has, in_space)
 
 
-def sides(model: Model, m: CompoundTable) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-    """Find the side each message comes from.
+def _neighbours(coordinates: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say for some positions on which sides another one is; (n_rows, 2 * N_DIMENSIONS) bool."""
+    values = [np.unique(coordinates[:, d]) for d in range(N_DIMENSIONS)]
+    sizes = [v.size for v in values]
+    number = np.stack([np.searchsorted(v, coordinates[:, d]) for d, v in enumerate(values)])
+    occupied = np.unique(np.ravel_multi_index(tuple(number), sizes))
+    result = np.zeros((rows.size, 2 * N_DIMENSIONS), bool)
+    for side in range(2 * N_DIMENSIONS):
+        d, step = side // 2, 1 if side % 2 else -1
+        beside = lookup(values[d], coordinates[rows, d] + step)
+        there = number[:, rows].copy()
+        there[d] = np.maximum(beside, 0)
+        result[:, side] = (beside >= 0) & np.isin(np.ravel_multi_index(tuple(there), sizes), occupied)
+    return result
 
-    Returns
-    -------
-    side : (n_messages,) int8
-        WEST, EAST, NORTH or SOUTH; -1 if its sender is no neighbour on the grid.
-    has : (n_locations, 4) bool
-        Whether a location has a neighbour on each side.
-    """
-    grid, x, y, has = positions(model)
-    s, r = m.send_location, m.recv_location
-    dx, dy = x[s] - x[r], y[s] - y[r]
-    near = (grid[s] >= 0) & (grid[s] == grid[r]) & (np.abs(dx) + np.abs(dy) == 1)
+
+def sides(model: Model, m: CompoundTable, where: Positions, with_lines: bool = False) -> NDArray[np.int8]:
+    """Find the side each message comes from; (n_messages,) int8, -1 if its sender is no neighbour on the grid."""
+    grid, s, r = where.grid, m.send_location, m.recv_location
+    apart = where.at[s] - where.at[r]
+    near = np.asarray((grid[s] >= 0) & (grid[s] == grid[r]) & (np.abs(apart).sum(1) == 1), np.bool_)
     # who receives anything from a neighbour over the grid's own communicator does not sweep over another one
-    own = np.array([t.communicator for t in grids(model)] + [-1], np.int64)[grid[r]]
+    own = np.array([t.communicator for t in grids(model, with_lines)] + [-1], np.int64)[grid[r]]
     over = near & (own >= 0) & (m.communicator == own)
     keeps_to_it = np.zeros(grid.size, bool)
     keeps_to_it[r[over]] = True
     near &= over | ~keeps_to_it[r]
-    side = np.where(dx != 0, np.where(dx < 0, WEST, EAST), np.where(dy < 0, NORTH, SOUTH))
-    return np.where(near, side, -1).astype(np.int8), has
+    dimension = np.abs(apart).argmax(1)
+    side = 2 * dimension + (apart.sum(1) > 0)
+    return np.where(near, side, -1).astype(np.int8)
 
 
 def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Return the messages that can belong to a sweep: per location in the order of the calls, horizontal before
-    vertical ones.
+    """Return the messages that can belong to a sweep: per location in the order of the calls, those of a call in the order
+    of the dimensions.
 
-    A sweep computes between receiving and sending, and receives from two sides at most, once from each. So left out are
-    messages without a direction, those of MPI_Sendrecv, and those of calls that receive several horizontal or several
-    vertical ones: exchanges with all neighbours.
+    A sweep computes between receiving and sending, and receives from one side of each dimension at most, once from each.
+    So left out are messages without a direction, those of MPI_Sendrecv, and those of calls that receive several along a
+    dimension: exchanges with all neighbours.
 
     Returns
     -------
@@ -125,23 +170,38 @@ def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[
     call = np.where(m.recv_enter[rows] >= 0, m.recv_enter[rows], m.recv[rows])
     starts = np.flatnonzero(np.concatenate([[True], call[1:] != call[:-1]])) if call.size else np.zeros(0, np.int64)
     if starts.size < call.size:
-        vertical = side[rows] >= NORTH
-        n_vertical = np.add.reduceat(vertical.astype(np.int64), starts)
+        dimension = side[rows] // 2
         sizes = np.diff(starts, append=call.size)
-        kept = np.repeat((n_vertical <= 1) & (sizes - n_vertical <= 1), sizes)
-        rows, call, vertical = rows[kept], call[kept], vertical[kept]
-        rows = rows[np.lexsort((vertical, call))]
+        of_call = np.repeat(np.arange(starts.size), sizes)
+        along = np.bincount(of_call * N_DIMENSIONS + dimension, minlength=starts.size * N_DIMENSIONS)
+        kept = ((along.reshape(-1, N_DIMENSIONS) > 1).sum(axis=1) == 0)[of_call]
+        rows, call, dimension = rows[kept], call[kept], dimension[kept]
+        rows = rows[np.lexsort((dimension, call))]
     return rows
 
 
-def read_sweeps(
-    side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int8]]:
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The blocks of sweeps that locations receive, location by location in order.
+
+    Attributes
+    ----------
+    first, size : (n,) int64
+        The first message of each, and how many it has.
+    corner : (n,) int8
+        Where its sweep begins, horizontal + 2 * vertical + 4 * depth; -1 if it belongs to none.
+    """
+
+    first: NDArray[np.int64]
+    size: NDArray[np.int64]
+    corner: NDArray[np.int8]
+
+
+def read_sweeps(side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_]) -> Blocks:
     """Divide the messages of each location into blocks of sweeps.
 
-    A block is a message from a horizontal neighbour and the one from a vertical neighbour after it. On the border one
-    of them is missing, if its neighbour is: alone, the other one comes from the corner where the missing one would have
-    stood.
+    A block is one message along each dimension, in the order of the dimensions. On the border one of them is missing, if
+    its neighbour is: the block comes from the corner where the missing ones would have been sent from.
 
     Parameters
     ----------
@@ -149,51 +209,109 @@ def read_sweeps(
         Side each message comes from.
     location : (n,) int32
         Where it is received; those of a location are together, in the order in which they were received.
-    has : (n_locations, 4) bool
+    has : (n_locations, 2 * N_DIMENSIONS) bool
         Whether there is a neighbour on each side.
-
-    Returns
-    -------
-    first : (n_blocks,) int64
-        First message of each block.
-    is_pair : (n_blocks,) bool
-        Whether the message after belongs to it.
-    corner : (n_blocks,) int8
-        Where its sweep begins; -1 if it belongs to none.
     """
-    n = side.size
-    horizontal = side < NORTH
-    same = np.zeros(n + 3, bool)  # same[i + 1]: message i is of the same location as the one before
-    same[2 : n + 1] = location[1:] == location[:-1]
-    before, behind, next_but_one = same[1 : n + 1], same[2 : n + 2], same[2 : n + 2] & same[3 : n + 3]
-    padded = np.concatenate([side[:1], side, np.full(2, -1, np.int8)])
-    is_pair = horizontal & behind & (padded[2 : n + 2] >= NORTH)
-    # Where both can be alone, a sweep of the one kind may end and one of the other kind begin: a single pair between
-    # several of the one and several of the other is where they meet.
-    free = has[location]
-    alone = ~(free[:, NORTH] & free[:, SOUTH]) & ~(free[:, WEST] & free[:, EAST])
-    repeats = before & (padded[:n] == side)
-    repeated = next_but_one & (padded[3 : n + 3] == padded[2 : n + 2])
-    is_pair &= ~(alone & repeats & repeated)
-    second = np.zeros(n, bool)
-    second[1:] = is_pair[:-1]
-    first = np.flatnonzero(~second)
-    is_pair = is_pair[first]
-    own, free = side[first], free[first]
-    other = padded[first + 2]
-    missing = np.where(
-        own < NORTH,
-        np.where(~free[:, NORTH], NORTH, np.where(~free[:, SOUTH], SOUTH, -1)),
-        np.where(~free[:, WEST], WEST, np.where(~free[:, EAST], EAST, -1)),
-    )
-    other = np.where(is_pair, other, missing)
-    across, along = np.where(own < NORTH, own, other), np.where(own < NORTH, other, own)
-    corner = np.where(other >= 0, 2 * (along == SOUTH) + (across == EAST), -1).astype(np.int8)
-    return first, is_pair, corner
+    dimension = side // 2
+    begins = np.ones(side.size, bool)
+    begins[1:] = (location[1:] != location[:-1]) | (dimension[1:] <= dimension[:-1])
+    first = np.flatnonzero(begins)
+    first = np.union1d(first, _seams(side, location, has, first)).astype(np.int64)
+    blocks, is_whole = _sides_of_blocks(side, location, has, first)
+    bits = np.zeros(first.size, np.int64)
+    of = location[first]
+    for d in range(N_DIMENSIONS):
+        # what is missing would come from where there is no neighbour; if that is so on both sides, from the first
+        at_end = np.where(blocks[:, d] >= 0, blocks[:, d] % 2 == 1, has[of, 2 * d])
+        bits |= at_end.astype(np.int64) << d
+    corner = np.where(is_whole, bits, -1).astype(np.int8)
+    return Blocks(first, np.diff(first, append=side.size), corner)
+
+
+def _sides_of_blocks(
+    side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_], first: NDArray[np.int64]
+) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+    """Return the side that each block has along each dimension, -1 none; and whether only those are missing that can be:
+    a location that lacks a neighbour along a dimension gets nothing along it in sweeps from there."""
+    found = np.full((first.size, N_DIMENSIONS), -1, np.int8)
+    found[np.repeat(np.arange(first.size), np.diff(first, append=side.size)), side // 2] = side
+    return found, _are_whole(found >= 0, has[location[first]])
+
+
+def _are_whole(there: NDArray[np.bool_], has: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Say of blocks whether a neighbour is missing along each dimension that they lack; (n_blocks,) bool."""
+    is_between = has[:, ::2] & has[:, 1::2]
+    return np.asarray((there | ~is_between).all(1), np.bool_)
+
+
+def _seams(
+    side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_], first: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the messages at which a sweep of fewer dimensions begins, inside of what looks like a block: a block whose
+    first messages repeat those before it and whose others are repeated after it is where two sweeps meet."""
+    size = np.diff(first, append=side.size)
+    found = [np.zeros(0, np.int64)]
+    for n in range(2, N_DIMENSIONS + 1):
+        whole = first[size == n]
+        for n_before in range(1, n):
+            n_after = n - n_before
+            at = whole[(whole >= n_before) & (whole + n + n_after <= side.size)]
+            low, high = at - n_before, at + n + n_after - 1
+            meets = (location[low] == location[at]) & (location[high] == location[at])
+            for k in range(n_before):
+                meets &= side[low + k] == side[at + k]
+            for k in range(n_before, n):
+                meets &= side[at + k] == side[at + n_after + k]
+            at = at[meets]
+            free = has[location[at]]
+            is_whole = _are_whole(_along(side, at, 0, n_before), free) & _are_whole(_along(side, at, n_before, n), free)
+            found.append(at[is_whole] + n_before)
+    return np.concatenate(found)
+
+
+def _along(side: NDArray[np.int8], at: NDArray[np.int64], low: int, high: int) -> NDArray[np.bool_]:
+    """Say along which dimensions some messages from each of some on come; (n, N_DIMENSIONS) bool."""
+    found = np.zeros((at.size, N_DIMENSIONS), bool)
+    for k in range(low, high):
+        found[np.arange(at.size), side[at + k] // 2] = True
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Sweeps:
+    """The sweeps that locations take part in.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+        Rows of `messages` that can belong to sweeps, location by location.
+    location : (n_blocks,) int32
+    blocks : Blocks
+        Of these rows.
+    starts : (n_blocks,) bool
+        Whether a block is the first of a sweep from another corner than the one before, at its location.
+    """
+
+    rows: NDArray[np.int64]
+    location: NDArray[np.int32]
+    blocks: Blocks
+    starts: NDArray[np.bool_]
+
+
+def find_sweeps(model: Model, m: CompoundTable, where: Positions, with_lines: bool = False) -> Sweeps:
+    """Find the sweeps in messages: all that are received at some locations, in the order of their receives."""
+    side = sides(model, m, where, with_lines)
+    rows = sequence(model, m, side)
+    location = m.recv_location[rows]
+    blocks = read_sweeps(side[rows], location, where.has)
+    of, corner = location[blocks.first], blocks.corner
+    continues = np.zeros(of.size, bool)
+    continues[1:] = (corner[1:] == corner[:-1]) & (of[1:] == of[:-1])
+    return Sweeps(rows, of, blocks, ~continues & (corner >= 0))
 
 
 def refills(model: Model, m: CompoundTable) -> NDArray[np.int8]:
-    """Find the messages that start a sweep from another corner at their receiver: of its first block there, both.
+    """Find the messages that start a sweep from another corner at their receiver: all of its first block there.
 
     Parameters
     ----------
@@ -203,34 +321,32 @@ def refills(model: Model, m: CompoundTable) -> NDArray[np.int8]:
     Returns
     -------
     (n_messages,) int8
-        The corner the sweep begins in, numbered as in `CORNERS`; -1 for all other messages. O(n), 40 B/message.
+        The corner the sweep begins in, numbered as in `CORNERS`; -1 for all other messages. O(n), 60 B/message.
     """
     known = _refills.get(m)
     if known is not None and known[0] is model.topologies:
         return known[1]
+    where = positions(model)
+    sweeps = find_sweeps(model, m, where)
     result = np.full(len(m), -1, np.int8)
-    side, has = sides(model, m)
-    rows = sequence(model, m, side)
-    if rows.size:
-        location = m.recv_location[rows]
-        first, is_pair, corner = read_sweeps(side[rows], location, has)
-        continues = np.zeros(first.size, bool)
-        continues[1:] = (corner[1:] == corner[:-1]) & (location[first[1:]] == location[first[:-1]])
-        starts = ~continues & (corner >= 0)
-        result[rows[first[starts]]] = corner[starts]
-        pairs = starts & is_pair
-        result[rows[first[pairs] + 1]] = corner[pairs]
+    corner = sweeps.blocks.corner + np.where(where.in_space[sweeps.location], len(PLANE), 0)
+    of = np.repeat(np.arange(corner.size), sweeps.blocks.size)
+    started = np.flatnonzero(sweeps.starts[of])
+    result[sweeps.rows[started]] = corner[of[started]]
     _refills[m] = model.topologies, result
     return result
 
 
 for number, (corner, title) in enumerate(CORNERS.items()):
+    needs = "grid" if corner in PLANE else "grid in space"
+    # the reference analysers find no topologies by themselves
+    as_reference = {"needs": f"defined {needs}"}
 
     @declare(
         f"mpi_latesender_wavefront_{corner}", "mpi_latesender", f"Wavefront from {title}",
         f"Late Sender time while the pipeline of a sweep from the {title} is filled again after one from elsewhere.",
         Pattern("messages"), advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.",
-        confidence=0.8, needs="grid", overlaps=True, expert={},
+        confidence=0.8, needs=needs, overlaps=True, scalasca=as_reference, expert=as_reference, exact={},
     )  # fmt: skip
     def refill(model: Model, m: CompoundTable, parent: Matches, number: int = number) -> Matches:
         """Late senders whose message starts a sweep from this corner."""

@@ -124,8 +124,7 @@ def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
 
 
-# -- the default conventions
-# -----------------------------------------------------------------------------------------------
+# -- the default conventions -------------------------------------------------------------------------------------------
 
 
 def last_at_windows(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -243,6 +242,7 @@ declare(
 declare(
     "bytes_rma", "", "Bytes Transferred One-sided", "Number of bytes transferred in one-sided operations of hosts.",
     SumOf(), unit="bytes", needs="windows",
+    advice="Compare with what the algorithm has to exchange: do not transfer data twice, or data that is not used.",
 )  # fmt: skip
 
 

@@ -33,14 +33,14 @@ def is_replayed(model: Model) -> bool:
     return (
         bool((model.regions.paradigm == "mpi").any())
         and np.unique(model.process[model.locations.is_cpu]).size > 1
-        and not any(model.store.n_rows("events", i) for i in np.flatnonzero(model.locations.is_device).tolist())
-        and sum(scan.n_calls for scan in model.scans) <= MOST_CALLS
+        and not model.has_device_work
+        and model.n_calls <= MOST_CALLS
     )
 
 
 def ideal_runtime(replay: Replay, is_piece: bool = False) -> int:
     """Return the runtime on an ideal network, in ticks: from the first process that leaves MPI_Init to the last that
-    enters MPI_Finalize; of a piece of a trace all of it.
+    enters MPI_Finalize, less what every process takes to create contexts of devices; of a piece of a trace all of it.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def ideal_runtime(replay: Replay, is_piece: bool = False) -> int:
         If the trace cannot be replayed.
     """
     time = replay.ideal
-    return int(time.max() - time.min()) if is_piece and time.size else replay.runtime(time)
+    return int(time.max() - time.min()) if is_piece and time.size else int(replay.without_start(replay.runtime(time)))
 
 
 def knows_enough(replay: Replay, cube: SeverityCube) -> bool:
@@ -88,6 +88,7 @@ def as_dimemas(replay: Replay, cube: SeverityCube) -> RunTimes:
         window="whole run",
         ideal_by=DIMEMAS,
         ideal_useful=useful,
+        present=np.ones(1),
     )
 
 

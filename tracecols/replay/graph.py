@@ -21,8 +21,9 @@ from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
 from tracecols.enhance.dataflow.grouping import Segments
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
-from tracecols.enhance.mpi.waits import CONDITION, HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
-from tracecols.enhance.scan.region_rules import is_in
+from tracecols.enhance.definitions.regions import IS_BARRIER
+from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN
+from tracecols.enhance.scan.region_rules import CONDITION, is_in
 from tracecols.enhance.threads.locks import lock_order
 from tracecols.errors import AnalysisError
 from tracecols.kernels import maxplus
@@ -32,7 +33,7 @@ from tracecols.once import once
 from tracecols.replay.costs import MESSAGE_STEPS, collective_steps
 from tracecols.replay.device_edges import add_device_edges, add_starts
 from tracecols.replay.events import Computation, find_computation, join_computation
-from tracecols.replay.nodes import BARRIERS, NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
+from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
 from tracecols.replay.task_edges import add_task_edges, with_tasks
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -40,7 +41,7 @@ Rows = NDArray[np.int64]
 
 PAIRWISE = ("alltoallv", "alltoallw")
 
-UNKNOWN_PARTNERS = "calls that may wait for others, which the recording does not tell (MPI_Probe, communicators, non-blocking collectives)"
+UNKNOWN_PARTNERS = "calls that may wait for others, which the recording does not tell (communicators, non-blocking collectives, MPI_Probe)"
 KEPT_AS_RECORDED = "calls of one-sided communication and I/O that are kept as they were recorded"
 BEGUN_BY_PROCESS = (
     "threads and streams that nothing is recorded to begin: begun as long after what their process did last"
@@ -358,8 +359,10 @@ class GraphBuilder:
         if stage == BUCKET:
             return Found(None, edges, {UNPLACED: _collectives(model, nodes, edges)})
         _nonblocking_collectives(model, nodes, edges)
-        _start_and_end(nodes, edges)
+        _start_and_end(model, nodes, edges)
+        _created_processes(model, nodes, edges)
         _windows(model, nodes, edges)
+        _files(model, nodes, edges)
         return Found(None, edges, {})
 
     def take(self, found: Found) -> None:
@@ -455,16 +458,52 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     sender = nodes.calls_around(np.where(m.send_enter >= 0, m.send_enter, m.send))
     receiver = nodes.calls_around(np.where(m.recv_enter >= 0, m.recv_enter, m.recv))
     on_device = model.locations.is_device[m.send_location] & model.locations.is_device[m.recv_location]
-    begin = np.where(on_device, nodes.at(m.send), nodes.enter_of(sender))
-    receiver = np.where(on_device, nodes.at(m.recv), receiver)
+    begin = np.where(on_device, nodes.at(m.send_enter), nodes.enter_of(sender))
+    receiver = np.where(on_device, _first_at_the_time(nodes, nodes.at(m.recv_enter), nodes.at(m.recv)), receiver)
     found.add(begin, receiver, length=np.maximum(m.length, 0), steps=MESSAGE_STEPS)
+    probe, sender_of_probe = _probed(nodes, nodes.calls_around(m.recv_post_enter), begin)
+    found.add(sender_of_probe, probe, steps=MESSAGE_STEPS)
     # a sender that waits for its receiver: concluded from the times, since nothing records it
     waits = (m.send_done_enter_time < m.recv_post_enter_time) & (m.recv_post_enter_time < m.send_done_exit_time)
-    at = np.flatnonzero(waits & (m.send_done_enter >= 0) & (m.send_done_late == 0))
+    at = np.flatnonzero(waits & ~on_device & (m.send_done_enter >= 0) & (m.send_done_late == 0))
     poster, completer = nodes.calls_around(m.recv_post_enter[at]), nodes.calls_around(m.send_done_enter[at])
     patient = _is_patient(nodes, completer) & _is_patient(nodes, sender[at])
     found.add(nodes.enter_of(poster)[patient], completer[patient], is_inferred=True)
+    # a kernel that sends does not end before that which receives has begun, unless it was recorded so
+    meets = (m.recv_post_enter >= 0) & (m.recv_post_enter_time <= m.send_done_exit_time)
+    at = np.flatnonzero(meets & on_device & (m.send_done_enter >= 0))
+    leave = _first_at_the_time(nodes, nodes.at(m.send_done_enter[at]), nodes.at(m.send_done_exit[at]))
+    found.add(nodes.at(m.recv_post_enter[at]), leave, is_inferred=True)
     return int(((begin < 0) | (receiver < 0)).sum())
+
+
+def _probed(nodes: Nodes, poster: Rows, begin: Rows) -> tuple[Rows, Rows]:
+    """Find the calls that look for messages right before they are received, and where the sends of these begin.
+
+    Parameters
+    ----------
+    poster, begin : (n_messages,) int64
+        Nodes: the call that posts the receive of each message, and the begin of the one that sends it; -1 none.
+    """
+    before = nodes.enter_of(poster) - 1
+    known = np.flatnonzero((before >= 0) & (begin >= 0))
+    known = known[nodes.is_probe(before[known]) & ~nodes.is_first[before[known] + 1]]
+    probe, begin = before[known], begin[known]
+    # of clocks that disagree a probe does not tell
+    met = nodes.time[begin] <= nodes.time[probe]
+    return probe[met], begin[met]
+
+
+def _first_at_the_time(nodes: Nodes, enter: Rows, node: Rows) -> Rows:
+    """Return the first node of a kernel that has the time of a node of it, its ENTER left out: what the kernel waits for
+    keeps all of them waiting."""
+    first = node.copy()
+    while True:
+        earlier = (enter >= 0) & (first - 1 > enter)
+        earlier &= pick(nodes.time, np.where(earlier, first - 1, -1)) == pick(nodes.time, first)
+        if not earlier.any():
+            return first
+        first = first - earlier
 
 
 def _is_patient(nodes: Nodes, calls: Rows) -> NDArray[np.bool_]:
@@ -592,14 +631,26 @@ def _count_until(group: Rows, begin: Rows, order: Rows, end: Rows) -> Rows:
     return result[n:]
 
 
-def _start_and_end(nodes: Nodes, found: EdgeCollector) -> None:
+def _start_and_end(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
+    m = model.startups
     for role in (kernels.IS_INIT, kernels.IS_FINALIZE):
+        world = np.full(len(model.locations), -1, np.int64)
+        mine = m.is_init == (role == kernels.IS_INIT)
+        world[m.location[mine]] = m.communicator[mine]
         calls = nodes.with_role(role)
         # who calls it once more is refused by MPI, and waits for nobody
         calls = calls[np.unique(nodes.location_of(calls), return_index=True)[1]]
         if calls.size > 1:
             everybody = np.ones(calls.size, bool)
-            found.all_to_all(np.zeros(calls.size, np.int64), nodes.enter_of(calls), calls, everybody, everybody)
+            found.all_to_all(world[nodes.location_of(calls)], nodes.enter_of(calls), calls, everybody, everybody)
+
+
+def _created_processes(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
+    """Let processes that others create begin after the call that creates them is entered."""
+    c = model.created_processes
+    create, begin = nodes.at(c.create_enter), nodes.at(c.begin)
+    nodes.mark[begin[begin >= 0]] |= maxplus.BEGUN
+    found.add_in_order(create, begin, nodes.time)
 
 
 def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
@@ -612,6 +663,19 @@ def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     found.all_to_all(w.operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
 
 
+def _files(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
+    """Let all processes wait for each other in collective calls for files in which all came before anybody left; others
+    need not have waited."""
+    m = model.file_members
+    call = nodes.calls_around(m.event)
+    n_members = np.bincount(m.operation, minlength=1)[m.operation] if len(m) else np.zeros(0, np.int64)
+    met = (m.latest_enter_time >= 0) & (m.latest_enter_time <= m.earliest_exit_time)
+    at = np.flatnonzero((call >= 0) & (n_members > 1) & met)
+    everybody = np.ones(at.size, bool)
+    steps = collective_steps(n_members)[at]
+    found.all_to_all(m.operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
+
+
 def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:
     teams, nodes = model.team_instances, of_slice.nodes
     if teams.instance.size:
@@ -619,7 +683,7 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None
         found.add(fork[teams.instance], begins)
         nodes.mark[begins[begins >= 0]] |= maxplus.BEGUN
     members = model.construct_members
-    at = np.flatnonzero(np.isin(members.role_number, BARRIERS))
+    at = np.flatnonzero(IS_BARRIER[members.role_number])
     group = members.construct[at]
     several = np.bincount(group, minlength=1)[group] > 1 if at.size else np.zeros(0, bool)
     at, group = at[several], group[several]
@@ -652,14 +716,7 @@ def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, i
     at = np.flatnonzero(is_in(model.facts, locks.call_path, CONDITION))
     if not at.size:
         return {}
-    signals, tail = nodes.with_role(kernels.SIGNALS), np.full(at.size, -1, np.int64)
-    process, time = model.facts.process[nodes.location_of(signals)], nodes.time[signals]
-    for of in np.unique(locks.process[at]).tolist():
-        mine, waits = np.flatnonzero(process == of), np.flatnonzero(locks.process[at] == of)
-        mine = mine[np.argsort(time[mine], kind="stable")]
-        last = pick(mine, np.searchsorted(time[mine], locks.acquire_time[at[waits]], "right") - 1)
-        is_during = (last >= 0) & (pick(time, last) >= locks.enter_time[at[waits]])
-        tail[waits] = np.where(is_during, pick(signals, last), -1)
+    tail = nodes.at(locks.signal[at])
     found.add(tail, nodes.at(locks.acquire[at]), is_inferred=True)
     # who has released the mutex meanwhile is waited for, too (`_locks`)
     release, release_time = (column[at] for column in lock_order(locks))
@@ -672,6 +729,9 @@ def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     locks = model.lock_acquisitions
     release, _ = lock_order(locks)
     found.add_in_order(nodes.at(release), nodes.at(locks.acquire), nodes.time)
+    # sections wait for their turn as for a lock
+    ordered = model.ordered_sections
+    found.add_in_order(nodes.at(ordered.previous), nodes.at(ordered.enter), nodes.time)
 
 
 def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
@@ -680,6 +740,8 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
     is_reached[edges.head[edges.head < len(nodes)]] = True
     is_call = nodes.role & kernels.IS_CALL > 0
     nodes.kind[is_reached & is_call & (nodes.kind == NodeClass.OPAQUE)] = NodeClass.COLLECTIVE
+    # a probe that does not wait is none of them
+    may_wait = nodes.role & (kernels.MAY_WAIT | kernels.IS_IMPATIENT) == kernels.MAY_WAIT
     regions, profile = model.regions, model.profile
     on_cpu = model.locations.is_cpu[profile.location]
     entered = model.call_paths.region[profile.call_path[on_cpu]]
@@ -688,7 +750,7 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
         return int(profile.visits[on_cpu][mask[entered]].sum())
 
     return {
-        UNKNOWN_PARTNERS: int(((nodes.role & kernels.MAY_WAIT > 0) & ~is_reached).sum()),
+        UNKNOWN_PARTNERS: int((may_wait & ~is_reached).sum()),
         KEPT_AS_RECORDED: int((is_call & (nodes.kind == NodeClass.OPAQUE)).sum()),
         DEVICE_CALLS: visits(regions.device_call >= 0),
         SHMEM_CALLS: visits(regions.paradigm == "shmem"),

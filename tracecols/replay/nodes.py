@@ -2,7 +2,7 @@
 
 Rows of the event table, in their order: the first and the last of a location, ENTER and EXIT of outermost MPI calls, of
 OpenMP barriers and of taskwaits, FORK, JOIN, begin and end of threads in teams, the ENTER of what acquires a lock,
-ACQUIRE and RELEASE; where threads are created one by one ENTER and EXIT of the calls that create and join them,
+ACQUIRE and RELEASE; ENTER of ordered constructs, ENTER and EXIT of the sections in them; where threads are created one by one ENTER and EXIT of the calls that create and join them,
 THREAD_CREATE, BEGIN, END and WAIT; where tasks run the events that create, switch and complete them. None strictly
 inside an outermost MPI call.
 """
@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.definitions.regions import CONSTRUCTS, Regions
-from tracecols.enhance.mpi.waits import CONDITION
+from tracecols.enhance.definitions.regions import IS_BARRIER, Regions
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.region_rules import either, in_role, is_in, named
+from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, either, in_role, is_in, named
 from tracecols.enhance.scan.scan import ForkSpans, fork_spans
 from tracecols.enhance.scan.teams import IS_FORK, LATE, ThreadEvents, events_in_teams
 from tracecols.kernels import arrays
@@ -34,9 +33,6 @@ from tracecols.schema import EventKind
 
 BATCH = 1 << 20
 """Events per kernel call."""
-
-BARRIERS = [CONSTRUCTS.index(role) for role in ("barrier", "implicit_barrier")]
-"""Numbers of the roles of constructs in which threads wait for each other."""
 
 
 class NodeClass(IntEnum):
@@ -58,6 +54,9 @@ class NodeClass(IntEnum):
     DEVICE = 9
 
 
+PROBES = ("mpi_probe", "mpi_mprobe", "mpi_iprobe", "mpi_improbe")
+"""Calls that look for a message which a later call receives."""
+
 TRANSFER = (NodeClass.POINT_TO_POINT, NodeClass.COLLECTIVE, NodeClass.START, NodeClass.OTHER_MPI)
 """Classes of transfer and overhead in MPI: an ideal network has none of it."""
 
@@ -65,9 +64,6 @@ THREAD_MANAGEMENT = either(
     in_role(["thread_create", "thread_wait"]), named("pthread_(cancel|create|detach|exit|join)", "pthread")
 )
 """Which regions create and join threads one by one: no computation, and kept as recorded beyond waiting."""
-
-SIGNAL = named("pthread_cond_(broadcast|signal)", "pthread")
-"""Calls that end waiting for a condition."""
 
 _COLLECTIVE_ROLES = ("barrier", "coll_one2all", "coll_all2one", "coll_all2all", "coll_other")
 _ONE_SIDED = ("mpi_win_", "mpi_put", "mpi_get", "mpi_rput", "mpi_rget", "mpi_accumulate", "mpi_raccumulate", "mpi_fetch_and_op", "mpi_compare_and_swap", "mpi_file_")  # fmt: skip
@@ -83,7 +79,7 @@ def classes_of(regions: Regions) -> NDArray[np.int8]:
     result[is_mpi & np.isin(role, _COLLECTIVE_ROLES)] = NodeClass.COLLECTIVE
     lower = regions.lower
     waits = np.array(
-        [name.startswith(("mpi_wait", "mpi_test")) and name != "mpi_test_cancelled" for name in lower], bool
+        [name.startswith(("mpi_wait", "mpi_test", *PROBES)) and name != "mpi_test_cancelled" for name in lower], bool
     )
     result[is_mpi & waits] = NodeClass.POINT_TO_POINT
     # MPI_Get_count and the like ask for something; MPI_Get and MPI_Get_accumulate access a window
@@ -101,10 +97,11 @@ def mpi_regions(regions: Regions) -> NDArray[np.bool_]:
     return np.asarray((regions.paradigm == "mpi") & (regions.lower != "parallel"), np.bool_)
 
 
-_NOT_WAITING = ("mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irsend", "mpi_test")
-"""Calls that complete sends without waiting for the receiver, or whose waiting has other reasons."""
+_NOT_WAITING = ("mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irsend", "mpi_test", "mpi_iprobe", "mpi_improbe")  # fmt: skip
+"""Calls that complete sends without waiting for the receiver, or whose waiting has other reasons; and probes that do not
+wait."""
 
-MAY_WAIT = ("mpi_probe", "mpi_mprobe", "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
+MAY_WAIT = ("mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
 _NEVER_WAIT = ("mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get", "mpi_comm_set", "mpi_comm_compare", "mpi_comm_test", "mpi_comm_remote", "mpi_comm_delete", "mpi_comm_call")  # fmt: skip
 
 
@@ -112,7 +109,7 @@ def roles_of(regions: Regions) -> NDArray[np.uint8]:
     """Return what the end of a call of each region is; (n_regions,) uint8: sums of `IS_IMPATIENT`, ... of
     `kernels.replay`."""
     lower = regions.lower
-    may_wait = [name.startswith(MAY_WAIT) and not name.startswith(_NEVER_WAIT) for name in lower]
+    may_wait = [name.startswith((*MAY_WAIT, *PROBES)) and not name.startswith(_NEVER_WAIT) for name in lower]
     result = np.zeros(len(regions), np.uint8)
     for role, which in (
         (kernels.IS_IMPATIENT, [name.startswith(_NOT_WAITING) for name in lower]),
@@ -213,6 +210,11 @@ class Nodes:
             return calls
         return np.where(calls >= 0, calls - 1 + (self.role[calls] & kernels.IS_OPEN > 0), -1)
 
+    def is_probe(self, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Select the calls that look for a message which a later call receives; -1 is none."""
+        looks = (self.role[calls] & kernels.MAY_WAIT > 0) & (self.kind[calls] == NodeClass.POINT_TO_POINT)
+        return (calls >= 0) & looks if len(self) else np.zeros(calls.size, bool)
+
     def with_role(self, role: int) -> NDArray[np.int64]:
         """Return the calls of some kind."""
         return np.flatnonzero(self.role & role)
@@ -256,7 +258,9 @@ def find_nodes(model: Model) -> NodesOfSlice:
         i: fork_spans([model.scans[i]], teams.events, model.facts.order)
         for i in np.unique(teams.forker[members][teams.forker[members] >= 0]).tolist()
     }
-    found, taskwaits, sizes = [], [np.zeros(0, np.int64)], np.zeros(facts.n_locations, np.int64)
+    # of memory that is not written there are no pages
+    found = arrays.empty(FoundNodes, sum(model.store.n_rows("events", i) for i in members))
+    taskwaits, sizes, n_found = [np.zeros(0, np.int64)], np.zeros(facts.n_locations, np.int64), 0
     for location in members:
         first, n = int(facts.first_rows[location]), model.store.n_rows("events", location)
         # all that happens on a stream
@@ -265,10 +269,10 @@ def find_nodes(model: Model) -> NodesOfSlice:
         begins = _team_begins(model, spans, location)
         begin_rows[teams.begins_of(location)][begins[0]] = begins[1] + first
         _mark(marks, teams.events[location], first, begins[1], tasks, given)
-        nodes = _find_at(model, location, marks, of_region)
+        sizes[location] = _find_at(model, location, marks, of_region, arrays.after(found, n_found))
+        n_found += int(sizes[location])
         taskwaits.append(tasks.taskwaits + first)
-        sizes[location] = nodes.event.size
-        found.append(nodes._replace(event=nodes.event + np.int64(first)))
+    found = arrays.first(found, n_found)
     return _together(model, members, sizes, found, begin_rows, np.concatenate(taskwaits))
 
 
@@ -276,21 +280,19 @@ def _together(
     model: Model,
     members: list[int],
     sizes: NDArray[np.int64],
-    found: list[FoundNodes],
+    found: FoundNodes,
     begin_rows: NDArray[np.int64],
     taskwaits: NDArray[np.int64],
 ) -> NodesOfSlice:
-    """Put the nodes of locations together; `event` holds rows."""
+    """Return the nodes of some locations, which follow each other."""
     facts = model.facts
-    row, time, kind, role = (
-        np.concatenate([np.zeros(0, t), *(getattr(of, name) for of in found)])
-        for name, t in (("event", np.int64), ("time", np.int64), ("kind", np.int8), ("role", np.uint8))
-    )
+    row = np.repeat(facts.first_rows[members], sizes[members]) + found.event
     # whole words, so that they can be put together
     low = int(facts.first_rows[members[0]]) & ~63 if members else 0
     high = int(facts.first_rows[members[-1]]) + model.store.n_rows("events", members[-1]) if members else 0
     start = np.append(0, np.cumsum(sizes))
-    nodes = Nodes(low, ranks_of(row, low, high), time, kind, role, np.zeros(row.size, np.uint8), start)
+    of_nodes = found.time, found.kind, found.role, np.zeros(row.size, np.uint8)
+    nodes = Nodes(low, ranks_of(row, low, high), *of_nodes, start)
     waits = nodes.at(taskwaits)
     return NodesOfSlice(nodes, nodes.at(begin_rows), waits[waits >= 0])
 
@@ -344,9 +346,12 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     """Return the events that the tables name, by the class of the time before them: rows of the whole trace,
     ascending."""
     members, locks, created = model.construct_members, model.lock_acquisitions, model.created_threads
-    syncs = model.device_syncs
-    in_barrier = np.isin(members.role_number, BARRIERS)
+    syncs, ordered = model.device_syncs, model.ordered_sections
+    in_barrier = IS_BARRIER[members.role_number]
     waits_for_condition = is_in(model.facts, locks.call_path, CONDITION)
+    facts = model.facts
+    has_worlds = (facts.communicators.world[facts.process] >= 0) & (model.store.n_events > 0)
+    first_rows = facts.first_rows[has_worlds & (facts.locations.master == np.arange(facts.n_locations))]
     # whatever comes before the wait for a thread, its end does not matter to
     joins = created.join[created.join >= 0]
     before_joins = np.setdiff1d(joins - 1, model.facts.first_rows - 1)
@@ -355,6 +360,8 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
             members.enter[in_barrier],
             locks.enter,
             locks.release,
+            ordered.construct[ordered.construct >= 0],
+            ordered.exit[ordered.exit >= 0],
             created.create,
             created.end,
             before_joins,
@@ -363,8 +370,8 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
             syncs.enter,
         ],
         NodeClass.OPENMP: [members.exit[in_barrier]],
-        NodeClass.THREADS: [created.begin, joins, locks.acquire[waits_for_condition]],
-        NodeClass.LOCK: [locks.acquire[~waits_for_condition]],
+        NodeClass.THREADS: [created.begin, first_rows, joins, locks.acquire[waits_for_condition]],
+        NodeClass.LOCK: [locks.acquire[~waits_for_condition], ordered.enter[ordered.construct >= 0]],
         NodeClass.DEVICE: [syncs.exit[syncs.exit >= 0]],
     }
     return {what: [np.sort(some) for some in parts] for what, parts in rows.items()}
@@ -415,22 +422,21 @@ def _mark(
             marks[_of_location(rows, first, n)] = what
 
 
-def _find_at(model: Model, location: int, marks: NDArray[np.int8], of_region: NDArray[np.int8]) -> FoundNodes:
-    """Find the nodes of one location."""
+def _find_at(
+    model: Model, location: int, marks: NDArray[np.int8], of_region: NDArray[np.int8], found: FoundNodes
+) -> int:
+    """Write the nodes of one location to `found`; return how many there are."""
     first, n = int(model.facts.first_rows[location]), marks.size
-    found: list[FoundNodes] = []
-    room, state = arrays.empty(FoundNodes, min(n, BATCH)), np.zeros(5, np.int64)
+    state = np.zeros(5, np.int64)
     for start in range(0, n, BATCH):
         stop = min(start + BATCH, n)
         events = model.store.read("events", location, ["time", "kind", "region"], start, stop)
         time = model.order.times_of(first + start, events["time"])
-        state[4] = 0
         kernels.find_nodes(
             time, events["kind"], events["region"], marks[start:stop], of_region,
-            int(EventKind.ENTER), int(EventKind.EXIT), state, stop == n, room,
+            int(EventKind.ENTER), int(EventKind.EXIT), state, stop == n, found,
         )  # fmt: skip
-        found.append(FoundNodes(*[a[: state[4]].copy() for a in room]))  # type: ignore[arg-type]
-    return found[0] if len(found) == 1 else FoundNodes(*map(np.concatenate, zip(*found, strict=True)))  # type: ignore[arg-type]
+    return int(state[4])
 
 
 def _begins_with_the_team(

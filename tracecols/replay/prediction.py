@@ -31,7 +31,8 @@ class Prediction(RewrittenTrace):
     time : (n_nodes,) int64
         Predicted times of the nodes of the replay, ticks.
     recorded_runtime, runtime : float
-        Seconds from the first return of MPI_Init to the last call of MPI_Finalize, or of the whole recording.
+        Seconds from the first return of MPI_Init to the last call of MPI_Finalize, less what every process takes to
+        create contexts of devices; or of the whole recording.
     """
 
     def __init__(self, replay: Replay, changes: Changes, jobs: int) -> None:
@@ -39,8 +40,13 @@ class Prediction(RewrittenTrace):
         self.replay, self.changes, self._jobs = replay, changes, jobs
         resolution = replay.model.facts.resolution
         self.time: NDArray[np.int64] = replay.times(changes)
-        self.recorded_runtime = replay.runtime(replay.nodes.time, changes.whole_run) / resolution
-        self.runtime = replay.runtime(self.time, changes.whole_run) / resolution
+        self.recorded_runtime = self._reported(replay.nodes.time) / resolution
+        self.runtime = self._reported(self.time) / resolution
+
+    def _reported(self, time: NDArray[np.int64]) -> int:
+        """Return the runtime of some times of the nodes in ticks, without the start of devices."""
+        whole_run = self.changes.whole_run
+        return int(self.replay.without_start(self.replay.runtime(time, whole_run), whole_run))
 
     @property
     def saving(self) -> float:
@@ -106,7 +112,7 @@ class Prediction(RewrittenTrace):
         """Seconds the runtime would be with the same changes on an ideal network."""
         c = self.changes
         ideal = replace(c, transfer=0, latency=None, bandwidth=None)
-        return self.replay.runtime(self.replay.times(ideal), c.whole_run) / self.replay.model.facts.resolution
+        return self._reported(self.replay.times(ideal)) / self.replay.model.facts.resolution
 
     def source(self) -> StoreSource:
         """Return the events with their new times."""

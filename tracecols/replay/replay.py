@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.definitions.locations import PIECE
 from tracecols.enhance.definitions.regions import CONTEXTS
+from tracecols.enhance.scan.focus import find_focus
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import show
 from tracecols.once import once
 from tracecols.replay.conventions import COLLECTIVES, DIMEMAS, RECORDED, Conventions
+from tracecols.replay.events import events_of
 from tracecols.replay.nodes import NodeClass, mpi_regions
 from tracecols.replay.replayable import Replayable
 from tracecols.replay.scenarios import (
@@ -166,6 +169,35 @@ class Replay(Replayable):
         """Times of the nodes on an ideal network; (n_nodes,) int64."""
         return times_of(self, Scenario((without_transfer(),)))
 
+    @once
+    def contexts(self) -> NDArray[np.bool_]:
+        """The call paths that create contexts of devices, and what they call; (n_call_paths,) bool."""
+        if not self.model.locations.is_device.any():
+            return np.zeros(len(self.call_paths), bool)
+        names = [CONTEXTS.fullmatch(name) is not None for name in self.model.regions.lower]
+        return with_descendants(np.array(names, bool)[self.call_paths.region], self.call_paths.end)
+
+    @once
+    def starting(self) -> int:
+        """Ticks that every process takes to create contexts of devices after MPI_Init; one more pass over the masters'
+        events if there are any. They are no part of the runtime unless that is of the whole run."""
+        model = self.model
+        if not self.contexts.any() or PIECE in model.store.manifest["source"]:
+            return 0
+        focus = find_focus(model.store, model.regions, model.locations)
+        creates, found = np.append(self.contexts, False), []
+        for location in np.unique(model.locations.master[model.locations.is_cpu]).tolist():
+            if not model.store.n_rows("events", location):
+                continue
+            events = events_of(model, self.nodes, location)
+            time = events.time if focus is None else np.clip(events.time, *focus[location])
+            found.append(int(np.diff(time)[creates[events.call_path[:-1]]].sum()))
+        return min(found, default=0)
+
+    def without_start(self, ticks: Any, whole_run: bool = False) -> Any:
+        """Return runtimes in ticks without the creation of contexts of devices, unless they are of the whole run."""
+        return ticks if whole_run else ticks - self.starting
+
     def rules(self, changes: Changes) -> tuple[Rule, ...]:
         """Return changes as rules.
 
@@ -174,7 +206,7 @@ class Replay(Replayable):
         AnalysisError
             If a region does not exist, or there is nothing to scale in it.
         """
-        rules = [scaled(factor, self._scalable(region)) for region, factor in changes.scale.items()]
+        rules = [scaled(factor, self._scalable(region, changes.whole_run)) for region, factor in changes.scale.items()]
         if changes.balanced:
             rules.append(balanced(self, rules))
         if changes.transfer_factor != 1:
@@ -187,12 +219,20 @@ class Replay(Replayable):
         """Return the factors of computation by call path; (n_call_paths,) float64."""
         result = np.ones(len(self.call_paths))
         for region, factor in changes.scale.items():
-            result[self._scalable(region)] *= factor
+            result[self._scalable(region, changes.whole_run)] *= factor
         return result
 
-    def _scalable(self, region: str) -> NDArray[np.bool_]:
-        """Select the call paths in a region, in which there must be computation."""
+    def _scalable(self, region: str, whole_run: bool) -> NDArray[np.bool_]:
+        """Select the call paths in a region, in which there must be computation; the start of devices is set apart unless
+        the runtime is of the whole run."""
         model, mask = self.model, self.call_paths_of(region)
+        if not whole_run and mask[self.contexts].any():
+            if not (mask & ~self.contexts).any():
+                raise AnalysisError(
+                    f"{show(region)} creates contexts of devices, which is set apart from the runtime\n  ask for the runtime of the whole run (whole_run=True)",
+                    in_shell="ask for the runtime of the whole run: --with-startup",
+                )
+            mask = mask & ~self.contexts
         if not mask[self.computation.call_path].any():
             is_mpi = mpi_regions(model.regions)[self.call_paths.region][mask].all()
             hint = (
@@ -230,8 +270,9 @@ class Replay(Replayable):
         import pandas as pd
 
         tried = [Changes(**given) for given in OPTIONS.values()]
-        runtime = predict(self, [self.scenario(changes) for changes in tried]) / self.model.facts.resolution
-        recorded = recorded_runtime(self) / self.model.facts.resolution
+        resolution = self.model.facts.resolution
+        runtime = self.without_start(predict(self, [self.scenario(changes) for changes in tried])) / resolution
+        recorded = self.without_start(recorded_runtime(self)) / resolution
         frame = pd.DataFrame({"option": list(OPTIONS), "change": [str(c) for c in tried], "runtime": runtime})
         frame["saving"] = recorded - frame["runtime"]
         frame["share"] = frame["saving"] / recorded if recorded > 0 else math.nan
@@ -268,7 +309,7 @@ class Replay(Replayable):
             of_location = np.bincount(c.location[mine], scales[mine] * c.ticks[mine])
             computation, largest = of_location.sum() / resolution, of_location.max() / resolution
             rows.append((call_path, computation, largest, (int(runtimes[0]) - runtime) / resolution))
-        before = int(runtimes[0])
+        before = int(self.without_start(runtimes[0], changes.whole_run))
         frame = pd.DataFrame(rows, columns=["call_path", "computation", "largest", "saving"])
         self._with_paths(frame)
         frame["share"] = frame["saving"] / (before / resolution) if before > 0 else math.nan
@@ -281,12 +322,8 @@ class Replay(Replayable):
 
     def _tried(self, changes: Changes, within: str | None) -> NDArray[np.bool_]:
         """Select the call paths that tables of single call paths are about; (n_call_paths,) bool."""
-        model = self.model
         tried = np.ones(len(self.call_paths), bool) if within is None else self.call_paths_of(within)
-        if model.locations.is_device.any() and not changes.whole_run:
-            names = [CONTEXTS.fullmatch(name.lower().rstrip("_")) is not None for name in model.regions.name]
-            tried = tried & ~with_descendants(np.array(names, bool)[self.call_paths.region], self.call_paths.end)
-        return tried
+        return tried if changes.whole_run else tried & ~self.contexts
 
     def _largest(self, changes: Changes, n: int, within: str | None) -> tuple[NDArray[np.float64], list[int]]:
         """Return the factors of the rows of `computation` after changes, and the call paths with most computation

@@ -14,12 +14,20 @@ from tracecols.model.model import Model
 from tracecols.patterns.constraints import Names, Violation, find_violations
 from tracecols.schema.clocks import ACCURACY, CONDITIONS
 from tracecols.schema.notes import singular
+from tracecols.verbs.recording import Recording, recording_of
 
 if TYPE_CHECKING:
     from tracecols.enhance.dataflow.columns import CompoundTable
 
 CORRECTS = "tracecols correct corrects them, or tracecols convert --correct-clocks"
 """What to do about clocks that disagree."""
+
+
+MUCH = 0.01
+"""Part of the time that recording has to take for `check` to say so."""
+
+FEW = 1000
+"""Events of entering and leaving regions, below which that part says nothing about a program."""
 
 
 def recording_losses(manifest: dict[str, Any]) -> dict[str, int]:
@@ -43,6 +51,8 @@ class Checked:
     losses : dict of str to int
         What was not understood or lost when the store was made.
     names : Names
+    recording : Recording
+        What the recording of regions takes.
     clock : dict
         Resolution and origin.
     rows : int
@@ -53,6 +63,7 @@ class Checked:
     pairs: CompoundTable
     losses: dict[str, int]
     names: Names
+    recording: Recording
     clock: dict[str, Any]
     rows: int
 
@@ -112,6 +123,11 @@ class Checked:
             "clock_skew": self.skew,
             "clock_violations": pairs,
             "losses": self.losses,
+            "recording": {
+                "events": self.recording.n_events,
+                "cost": self.recording.cost(),
+                "share": self.recording.share(),
+            },
         }
 
 
@@ -129,7 +145,23 @@ def check_trace(model: Model, rows: int = 3, progress: Callable[[int, int], None
     with model.divided() as run:
         (pairs,) = run.stages(lambda at, _stage: at.clock_violations, [CLOCKS])
     manifest = model.store.manifest
-    return Checked(violations, pairs, recording_losses(manifest), Names(model), manifest["clock"], rows)
+    return Checked(
+        violations, pairs, recording_losses(manifest), Names(model), recording_of(model), manifest["clock"], rows
+    )
+
+
+def recording_in_words(found: Checked) -> str:
+    """Say how much of the time recording takes, and which regions cost most of it; empty if it is little."""
+    r = found.recording
+    n_events = int(2 * r.visits.sum())
+    if r.share() < MUCH or n_events < FEW:
+        return ""
+    many = r.visits[r.is_left_out].sum()
+    of = f", {int(2 * many):,} of them of short functions, which 'tracecols filter' leaves out" if many else ""
+    return (
+        f"recording takes about {r.share():.0%} of the time of all threads: {in_words(r.cost(), 'seconds')} for "
+        f"{n_events:,} events of entering and leaving regions{of}"
+    )
 
 
 def _tell_clocks(found: Checked) -> Iterator[str]:

@@ -1,16 +1,17 @@
-"""Comparisons in the terminal: what changed between two runs, and how a series of runs scales."""
+"""Comparisons in the terminal and as plain values: what changed between two runs, and how a series of runs scales."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from tracecols.report.tables import TextTable
-from tracecols.severity.comparison import Comparison
+from tracecols.severity.comparison import COLUMNS, Comparison
 from tracecols.severity.efficiencies import ratio
 
 if TYPE_CHECKING:
@@ -196,3 +197,39 @@ class ComparisonDisplay:
             mark = Text("regressed", "bold bright_red") if name in self.regressed else ""
             made.add("  " * self._depth(name, shown) + self.axis.title[at], *cells, mark)
         yield made
+
+
+def run_names(paths: Sequence[Path]) -> list[str]:
+    """Name runs after their files, by as much of the path as distinguishes them."""
+
+    def as_text(name: str) -> str:
+        """Write bytes that are not UTF-8 with backslashes, for tables that take valid text only."""
+        return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+    for names in ([as_text(p.stem) for p in paths], [as_text(str(p)) for p in paths]):
+        if len(set(names) - set(COLUMNS)) == len(paths):
+            return names
+    return [f"{as_text(p.stem)} ({i})" for i, p in enumerate(paths, 1)]
+
+
+def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[str]) -> dict[str, Any]:
+    """Return all numbers of a comparison for JSON, with a table of it under a name; what is not a number is None."""
+
+    def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+        return [
+            {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+            for row in frame.to_dict("records")
+        ]
+
+    sizes = [runs.size(cube) for cube in runs.cubes]
+    return {
+        "format": "tracecols comparison",
+        "runs": [
+            {"name": n, "processes": p, "threads": t, "runtime": runtime if math.isfinite(runtime) else None}
+            for n, (p, t), runtime in zip(runs.names, sizes, runs.runtimes(), strict=True)
+        ],
+        "notes": runs.notes,
+        "regressed": regressed,
+        "properties": rows(runs.totals()),
+        name: rows(table),
+    }

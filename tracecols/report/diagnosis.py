@@ -21,11 +21,11 @@ INDENT = 10
 """Columns in front of what is said of a finding."""
 
 IN_FULL = 2
-"""Findings of which all is told; of others only what they are, and what to do."""
+"""Findings that are shown in full; of the others only what they are, and what to do."""
 
 NOTICEABLE = 0.05
-"""Of the time in the focus: what lies in it beside the interval between MPI_Init and MPI_Finalize is told from here
-on."""
+"""Of the time in the focus: from this share on the diagnosis says what lies outside the interval in which all processes
+are between MPI_Init and MPI_Finalize."""
 
 NOTHING = "There is nothing to find: no thread has any time"
 """Instead of findings, of a trace without events."""
@@ -129,20 +129,24 @@ def explanations(d: Diagnosis) -> list[str]:
     alone = shown.get("communication_efficiency")
     if alone is not None and d.n_processes == 1 and math.isfinite(alone.value):
         found.append(
-            "one process: communication is all that is no computation, such as locks, waits and calls for devices"
+            "one process: communication is all that is not computation, such as locks, waits and calls for devices"
         )
     return found
 
 
-def efficiency_lines(d: Diagnosis) -> Iterator[Line]:
+def efficiency_lines(d: Diagnosis, width: int = WIDTH) -> Iterator[Line]:
     """Yield the small table of efficiencies, and those of devices."""
-    for i, (title, cells) in enumerate(efficiency_rows(d)):
-        line = f"{title:<10}" + "".join(f"{cell:>17}" for cell in cells)
+    rows = list(efficiency_rows(d))
+    column = 17
+    if rows and 10 + column * len(rows[0][1]) > width:
+        column = 14
+    for i, (title, cells) in enumerate(rows):
+        line = f"{title:<10}" + "".join(f"{cell[:column]:>{column}}" for cell in cells)
         yield line.rstrip(), "dim" if i == 0 else ""
     for said in (*explanations(d), *filter(None, [variant_line(d)])):
-        yield cut(said, WIDTH), "dim"
+        yield from ((line, "dim") for line in wrap(said, width))
     if d.device_efficiencies:
-        yield cut(f"Devices   {device_line(d)}", WIDTH), ""
+        yield from ((line, "") for line in wrap(f"Devices   {device_line(d)}", width, subsequent_indent=" " * INDENT))
 
 
 def device_line(d: Diagnosis, lowest: str = " <") -> str:
@@ -180,11 +184,11 @@ def percent(share: float) -> str:
 
 
 def place(where: Place, width: int, note: str = "") -> str:
-    """Write a place and its share."""
-    behind = f" on {where.n_call_paths:,} call paths" if where.n_call_paths > 1 else ""
-    behind += f" ({percent(where.share)}{note})"
+    """Write a place and its share; a call path after many locations may take a line of its own."""
+    after = f" on {where.n_call_paths:,} call paths" if where.n_call_paths > 1 else ""
+    after += f" ({percent(where.share)}{note})"
     front = f"{where.location} in " if where.location else ""
-    return front + fitted(where.call_path, width - len(front) - len(behind)) + behind
+    return front + fitted(where.call_path, max(width - len(front) - len(after), width // 2)) + after
 
 
 def where_of(f: Finding, width: int) -> str:
@@ -233,27 +237,33 @@ BRIEF = ("gain", "cause", "advice")
 """What is said of a finding that is not shown in full."""
 
 
-def lines(d: Diagnosis, source: str = "CUBE") -> Iterator[Line]:
+def lines(d: Diagnosis, source: str = "CUBE", width: int = WIDTH) -> Iterator[Line]:
     """Yield the diagnosis line by line, with styles for a terminal."""
-    for i, text in enumerate(heading(d)):
-        yield cut(text, WIDTH), "bold" if i == 0 else ""
-    table = list(efficiency_lines(d))
+    for i, said in enumerate(heading(d)):
+        yield from ((line, "bold" if i == 0 else "") for line in wrap(said, width, subsequent_indent="  "))
+    table = list(efficiency_lines(d, width))
     if table:
         yield "", ""
         yield from table
     yield "", ""
-    yield headline(d), "bold"
+    yield from ((line, "bold") for line in (wrap(headline(d), width) if width < WIDTH else [headline(d)]))
     for number, f in enumerate(d.findings, 1):
         costs = f"{f.share:6.1%} {duration(f.seconds):>12}" if f.seconds else " " * 19
         front = f"{number:2} {costs}  "
-        for i, part in enumerate(wrap(f.what or f.title, WIDTH - len(front))):
+        for i, part in enumerate(wrap(f.what or f.title, width - len(front))):
             yield (front if not i else " " * len(front)) + part, "bold cyan"
-        for word, text in details(f, source, WIDTH - 4 - INDENT):
-            if number > IN_FULL and word not in (BRIEF if f.what else ("where", *BRIEF)):
-                continue
-            texts = [text] if word == "more" else wrap(text, WIDTH - 4 - INDENT, break_on_hyphens=False)
-            for i, part in enumerate(texts):
-                yield f"    {word if not i else '':<{INDENT}}{part}", "dim" if word == "more" else ""
+        yield from _detail_lines(f, source, width - 4 - INDENT, number > IN_FULL)
+
+
+def _detail_lines(f: Finding, source: str, width: int, is_brief: bool) -> Iterator[Line]:
+    """Yield what is said of a finding below its first line."""
+    shown = BRIEF if f.what else ("where", *BRIEF)
+    for word, said in details(f, source, width):
+        if is_brief and word not in shown:
+            continue
+        texts = [said] if word == "more" else wrap(said, width, break_on_hyphens=False)
+        for i, part in enumerate(texts):
+            yield f"    {word if not i else '':<{INDENT}}{part}", "dim" if word == "more" else ""
 
 
 def text(d: Diagnosis, source: str = "CUBE") -> str:
@@ -264,6 +274,13 @@ def text(d: Diagnosis, source: str = "CUBE") -> str:
 def costs_in_words(f: Finding) -> str:
     """Return share and seconds of a finding in front of what it is; empty if no time of threads is lost."""
     return f"{f.share:.1%}, {duration(f.seconds)}: " if f.seconds else ""
+
+
+def finding_as_html(f: Finding) -> str:
+    """Return a finding as HTML in which nothing can run; names are escaped."""
+    told = "".join(f"<li>{word}: {escaped(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more")
+    front = f"<p><b>{costs_in_words(f)}{escaped(f.what or f.title)}</b> <small>{escaped(f.property)}</small></p>"
+    return f"{front}<ul>{told}</ul>"
 
 
 def html_of(d: Diagnosis) -> str:
@@ -280,12 +297,7 @@ def html_of(d: Diagnosis) -> str:
     devices = [f"Devices: {device_line(d, ' (lowest)')}"] if d.device_efficiencies else []
     said = (*explanations(d), *filter(None, [variant_line(d)]), *devices)
     parts.extend(f"<p><small>{escaped(line)}</small></p>" for line in said)
-    for f in d.findings:
-        told = "".join(f"<li>{word}: {escaped(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more")
-        parts.append(
-            f"<p><b>{costs_in_words(f)}{escaped(f.what or f.title)}</b> <small>{escaped(f.property)}</small></p>"
-            f"<ul>{told}</ul>"
-        )
+    parts.extend(finding_as_html(f) for f in d.findings)
     if not d.findings:
         parts.append(f"<p>{escaped(headline(d))}.</p>")
     return f"<div>{''.join(parts)}</div>"

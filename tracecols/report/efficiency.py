@@ -70,7 +70,7 @@ def render(
     is_alone = all((table.loc[table["metric"] == "processes", "value"] == 1).all() for table in tables)
     if is_alone:
         yield Text(
-            "one process: communication is all that is no computation; what is about several processes is left out",
+            "one process: communication is all that is not computation; what is about several processes is left out",
             "dim",
         )
     for model in models:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
+from pathlib import PurePath
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from tracecols.enhance.definitions.topologies import Topology
+from tracecols.given.printable import escaped
 from tracecols.given.quantities import counted
 from tracecols.model.table_files import find_tables
 from tracecols.schema import DEFINITIONS, NAMES, not_analysed
@@ -16,6 +20,9 @@ from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import how_in_words
 from tracecols.store import Store
+
+SHOWN = 8
+"""Kinds of events, counters and losses that are shown in a notebook, at most."""
 
 
 def _pairs(rows: list[tuple[str, str]]) -> Table:
@@ -42,7 +49,7 @@ def fate(what: str) -> str:
     return "kept as events of kind UNKNOWN" if what.startswith("event") else "left out"
 
 
-def plain(store: Store) -> dict[str, Any]:
+def plain(store: Store, found: Topology | None = None) -> dict[str, Any]:
     """Return what `describe` says of a store as plain values, for JSON."""
     m, d = store.manifest, store.definitions
     clock, source = m["clock"], m["source"]
@@ -67,6 +74,7 @@ def plain(store: Store) -> dict[str, Any]:
         ],
         "n_regions": len(d["regions"]),
         **{name: d[name].select(columns).to_pylist() for name, columns in listed.items()},
+        "topology_found": None if found is None or found.found is None else found.to_dict() | asdict(found.found),
         "enhanced": list(find_tables(store)),
         "not_understood": dict(m["not_understood"]),
         "not_analysed": dict(not_analysed(m)),
@@ -74,9 +82,65 @@ def plain(store: Store) -> dict[str, Any]:
     }
 
 
-def describe(store: Store) -> RenderableType:
-    """Describe a store: source, span, locations, events by kind, regions, communicators, topologies, counters,
-    losses."""
+NEXT = (
+    ("trace.analyze()", "the severity cube: every wait state, call path and location"),
+    ("trace.analyze().diagnosis()", "what is wrong with the run"),
+    ("trace.waits_by_cause()", "who waits for whom; a picture with .plot(), as of all that follow"),
+    ("trace.time_profile(200)", "what the time is spent on, over time"),
+    ("trace.load_imbalance()", "functions that are unequally distributed"),
+    ("trace.comm_matrix()", "who sends how much to whom"),
+    ("trace.messages", "a table as a data frame; dir(trace) has the others"),
+    ("trace.what_if({'solve': 0.5})", "the run with faster code"),
+)
+"""What to call next, of a trace in a notebook."""
+
+
+def html_of(store: Store) -> str:
+    """Return what a store holds, and what to call next, as HTML in which nothing can run; names are escaped."""
+    said = plain(store)
+    kinds = sorted(said["events_by_kind"].items(), key=lambda kind: -kind[1])
+    losses = [f"{n:,} records of {what}, {fate(what)}" for what, n in said["not_understood"].items()]
+    losses += [f"{n:,} records of {what}, kept but not analysed" for what, n in said["not_analysed"].items()]
+    losses += [f"events of location {loss['location']} lost: {loss['reason']}" for loss in said["lost"]]
+    rows = {
+        "source": f"{'/'.join(PurePath(said['source']['path']).parts[-2:])}, {said['source']['format']}",
+        "span": f"{said['span']:.6f} s",
+        "events": f"{said['n_events']:,}: {', '.join(f'{n:,} {kind}' for kind, n in kinds[:SHOWN])}",
+        "locations": f"{said['n_locations']:,} of {counted(len(said['processes']), 'process', 'processes')}",
+        "communicators": f"{len(said['communicators']):,}",
+        "counters": ", ".join(f"{c['name']} ({c['unit']})" for c in said["metric_members"][:SHOWN]),
+        "not understood": "; ".join(losses[:SHOWN]),
+    }
+    holds = "".join(f"<tr><th>{k}</th><td>{escaped(v)}</td></tr>" for k, v in rows.items() if v)
+    calls = "".join(f"<tr><td><code>{escaped(call)}</code></td><td>{what}</td></tr>" for call, what in NEXT)
+    return (
+        f"<div><p><b>{escaped(store.path.name)}</b></p><table>{holds}</table>"
+        f"<p>What to call next</p><table>{calls}</table></div>"
+    )
+
+
+def found_in_words(topology: Topology) -> str:
+    """Say what topology was found from who sends to whom, and how certain that is."""
+    found = topology.found
+    assert found is not None  # callers ask for one that was found
+    shape = (
+        ""
+        if not found.is_grid
+        else " of "
+        + " x ".join(
+            f"{size} (periodic)" if wraps else f"{size}"
+            for size, wraps in zip(topology.sizes, topology.periodic, strict=True)
+        )
+    )
+    return (
+        f"Topology found from who sends to whom: a {found.kind}{shape}, {counted(topology.location.size, 'process', 'processes')}; "
+        f"confidence {found.confidence:.1%}, {found.explained:.1%} of the messages are between neighbours"
+    )
+
+
+def describe(store: Store, found: Topology | None = None) -> RenderableType:
+    """Describe a store: source, span, locations, events by kind, regions, communicators, topologies, counters, losses;
+    and the topology that was found from who sends to whom."""
     m, d = store.manifest, store.definitions
     clock, source = m["clock"], m["source"]
     span = (m["last_time"] - m["first_time"]) / clock["resolution"]
@@ -168,6 +232,8 @@ def describe(store: Store) -> RenderableType:
             )
         ]
         parts += ["", _listing("Topologies", ["name", "dimensions"], shorten(listed))]
+    if found is not None:
+        parts += ["", found_in_words(found)]
     counters = d["metric_members"].to_pydict()
     if counters["id"]:
         listed = [

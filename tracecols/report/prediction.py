@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.replay.replay import Changes
 from tracecols.report.tables import TextTable
 
 if TYPE_CHECKING:
@@ -18,14 +18,23 @@ if TYPE_CHECKING:
     from tracecols.replay.prediction import Prediction
 
 
-def render(prediction: Prediction, savings: pd.DataFrame, factor: float, width: int = 160) -> Iterator[RenderableType]:
-    """Yield the runtimes, and a table of what would be gained besides by making single call paths faster."""
+def render(
+    prediction: Prediction, savings: pd.DataFrame, factor: float, mended: pd.DataFrame | None = None, width: int = 160
+) -> Iterator[RenderableType]:
+    """Yield the runtimes, what would be gained by mending causes of lost time and by changes of the whole run, and by
+    making single call paths faster besides.
+
+    Parameters
+    ----------
+    mended : DataFrame, optional
+        Causes (`findings.mended`); None of a prediction with changes.
+    """
     yield _runtimes(prediction, width)
-    if prediction.changes == Changes():
+    if mended is not None:
         yield ""
-        gains = prediction.gains[prediction.gains["saving"] > 0]
+        gains = _together(prediction.gains, mended)
         yield Text("What helps most" if len(gains) else "Neither another network nor balance helps", "bold")
-        yield from [_gains(gains, width)] if len(gains) else []
+        yield from _gains(gains, width)
     if savings.empty:
         return
     yield ""
@@ -57,13 +66,21 @@ def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) 
     yield made
 
 
-def _gains(gains: pd.DataFrame, width: int) -> TextTable:
-    """Return what changes of the whole run would save."""
-    made = TextTable("gain", "of runtime", "<option", "<change", width=width)
+def _together(gains: pd.DataFrame, mended: pd.DataFrame) -> pd.DataFrame:
+    """Return what changes and mended causes save, the largest saving first."""
+    import pandas as pd
+
+    both = pd.concat([mended.assign(option=""), gains] if len(mended) else [gains])
+    return both[both["saving"] > 0].sort_values("saving", ascending=False, kind="stable")
+
+
+def _gains(gains: pd.DataFrame, width: int) -> Iterator[str]:
+    """Yield what changes would save, as lines of which no word is left out."""
     for row in gains.to_dict("records"):
         share = f"{row['share']:.1%}" if math.isfinite(row["share"]) else "-"
-        made.add(f"{row['saving']:,.6f} s", share, row["option"], row["change"])
-    return made
+        begin = f"{row['saving']:>12,.6f} s {share:>7}   "
+        change = f"{row['option']}: {row['change']}" if row["option"] else row["change"]
+        yield from wrap(change, width, initial_indent=begin, subsequent_indent=" " * len(begin))
 
 
 def _runtimes(prediction: Prediction, width: int) -> TextTable:
@@ -77,12 +94,14 @@ def _runtimes(prediction: Prediction, width: int) -> TextTable:
     return made
 
 
-def plain(prediction: Prediction, table: pd.DataFrame, factor: float | None) -> dict[str, Any]:
+def plain(
+    prediction: Prediction, table: pd.DataFrame, factor: float | None, mended: pd.DataFrame | None = None
+) -> dict[str, Any]:
     """Return all numbers for JSON; what is not defined is null. Without a factor the table is that of slack."""
     rows = _rows(table)
     found: dict[str, Any] = {"slack": rows} if factor is None else {"factor": factor, "savings": rows}
-    if prediction.changes == Changes():
-        found = {"gains": _rows(prediction.gains), **found}
+    if mended is not None:
+        found = {"gains": _rows(prediction.gains), "mended": _rows(mended), **found}
     return {**prediction.plain(), "on_an_ideal_network": prediction.shortest, **found}
 
 

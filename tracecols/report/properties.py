@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from rich.text import Text
 from rich.tree import Tree
 
+from tracecols.drawings.examples import shown_under
+from tracecols.drawings.text import draw
 from tracecols.enhance.dataflow.steps import summary_of
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import as_texts
@@ -93,6 +95,26 @@ def named(names: Iterable[str], found: dict[str, list[Property]]) -> Iterator[tu
         yield from ((c, p) for c, ids in fits.items() for p in found[c] if p.id in ids)
 
 
+def guidance(p: Property, others: Iterable[Property]) -> str:
+    """Say what to do about a property: its own advice, that it is a container, or the advice of the nearest above it.
+
+    Parameters
+    ----------
+    others : iterable of Property
+        All properties of its conventions.
+    """
+    by_id = {q.id: q for q in others}
+    if p.advice:
+        return p.advice
+    below = [q.id for q in by_id.values() if q.parent == p.id]
+    if below:
+        return f"Container: see the advice for {', '.join(below)}."
+    above = by_id.get(p.parent)
+    while above is not None and not above.advice:
+        above = by_id.get(above.parent)
+    return f"As for {above.title}: {above.advice}" if above is not None else ""
+
+
 def about(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[Family] = ()) -> Iterator[Text]:
     """Say everything about some properties, under each of some conventions.
 
@@ -102,17 +124,23 @@ def about(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[F
         If there is no such property, with the nearest ids.
     """
     given = list(patterns)
-    for c, p in named(names, {c: declared(c, given) for c in conventions}):
-        text = Text.assemble(
-            (p.title, "bold"), ("  " + p.id, "cyan"), (f"  {c} conventions\n", "dim"), f"  {p.summary}\n"
-        )
-        if p.advice:
-            text.append(f"  {p.advice}\n", "italic")
-        if p.parent:
-            text.append(f"  Parent: {p.parent}\n")
-        for label, value in facts(p):
-            text.append(f"  {label}: {value}\n")
-        yield text
+    found = {c: declared(c, given) for c in conventions}
+    same: dict[tuple[str, str, str], list[str]] = {}
+    for c, p in named(names, found):
+        lines = [f"Parent: {p.parent}"] * bool(p.parent) + [f"{label}: {value}" for label, value in facts(p)]
+        advice = guidance(p, found[c])
+        body = "".join(f"  {line}\n" for line in (p.summary, *[advice] * bool(advice), *lines))
+        same.setdefault((p.title, p.id, body), []).append(c)
+    for (title, id, body), of in same.items():
+        yield Text.assemble((title, "bold"), ("  " + id, "cyan"), (f"  {', '.join(of)} conventions\n", "dim"), body)
+        yield from drawings(id, of)
+
+
+def drawings(id: str, conventions: Collection[str]) -> Iterator[Text]:
+    """Yield the small drawing of a wait state with its caption, if it has one by the rules of these conventions."""
+    shown = next((known[id] for c in conventions if id in (known := shown_under(c))), None)
+    if shown is not None:
+        yield Text("".join(f"  {line}".rstrip() + "\n" for line in (shown.caption, "", *draw(shown.make()))))
 
 
 def plain(names: Iterable[str], conventions: Iterable[str], patterns: Iterable[Family] = ()) -> list[dict[str, Any]]:

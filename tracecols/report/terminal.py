@@ -37,6 +37,9 @@ LINES = 5_000
 SHADES = " ░▒▓█"
 """From nothing to the largest, where numbers do not fit."""
 
+LARGE = 1e6
+"""Numbers from which on no digits after the point are printed."""
+
 BARS = " ▁▂▃▄▅▆▇█"
 """From nothing to the largest, over time."""
 
@@ -48,7 +51,7 @@ PLANES = 12
 
 
 def _style(share: float) -> str:
-    """Return the style of a share; that of nothing for what is no number."""
+    """Return the style of a share; that of nothing for what is not a number."""
     return next((style for limit, style in COLOURS if abs(share) >= limit), COLOURS[-1][1])
 
 
@@ -190,6 +193,8 @@ class Display:
 
     def _together(self, name: str) -> str:
         """Say how the values of a property come together, if they do not add up; there are no shares of it then."""
+        if self.cube.properties.is_computed(name):
+            return ", computed"
         how = self.cube.properties.reduction(name)
         return {"min": ", the least of all", "max": ", the greatest of all"}.get(how, "")
 
@@ -197,7 +202,11 @@ class Display:
         return f"{share:{self.sign}8.2%}"
 
     def _number(self, value: float, unit: str) -> str:
-        return f"{value:{self.sign}14.6f} s" if unit == "sec" else f"{value:{self.sign}16,.0f} {unit}"
+        if unit == "sec":
+            return f"{value:{self.sign}14.6f} s"
+        # ratios are no whole numbers
+        digits = ",.0f" if value % 1 == 0 or abs(value) >= LARGE else ",.4g"
+        return f"{value:{self.sign}16{digits}} {unit}"
 
     def property_trees(self) -> Iterator[RenderableType]:
         """Yield one tree per root property that has a value; inclusive values."""
@@ -309,7 +318,7 @@ class Display:
         mask = cube.find_call_paths(call_path)
         values = cube.by_system(name, mask)
         how = self._together(name)
-        selected = cube.cells[name].on(mask).total(cube.properties.reduction(name)) * cube.scale(name)
+        selected = cube.total(name, mask)
         whole = abs(selected) if self.relative else self._whole(name)
         base = "the selection" if self.relative else self._base(name)
         yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(

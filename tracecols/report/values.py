@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.severity import focus
+from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.queries import Severities
+
+
+def in_focus(cube: SeverityCube, name: str | None, call_path: str | None) -> tuple[SeverityCube, str]:
+    """Return a cube without start-up and shutdown, and a note; the whole, if what is asked for lies in them only.
+
+    Parameters
+    ----------
+    name, call_path : str, optional
+        As `plain` takes them.
+
+    Raises
+    ------
+    SeverityError
+        If there is no such property or call path.
+    """
+    focused = cube.focused()
+    if name is None or focused is cube:
+        return focused, ""
+    name = cube.find_property(name)
+    mask = None if call_path is None else cube.find_call_paths(call_path)
+
+    def has_any(of: SeverityCube) -> bool:
+        return len(of.cells[name] if mask is None else of.cells[name].on(mask)) > 0
+
+    if has_any(focused) or not has_any(cube):
+        return focused, ""
+    return cube, "all of it lies in start-up and shutdown, which are set apart by default"
 
 
 def plain(cube: SeverityCube, name: str | None, call_path: str | None, min_share: float) -> dict[str, Any]:
@@ -36,7 +66,7 @@ def plain(cube: SeverityCube, name: str | None, call_path: str | None, min_share
     if call_path is None:
         return found | {"value": cube.total(name), "call_paths": _call_paths(cube, name, whole * min_share)}
     mask = cube.find_call_paths(call_path)
-    value = cube.cells[name].on(mask).total(axis.reduction(name)) * cube.scale(name)
+    value = cube.total(name, mask)
     paths = cube.call_paths.paths_of(np.flatnonzero(mask).tolist())
     return found | {"value": value, "selected": paths, "locations": _locations(cube, name, mask)}
 
@@ -70,3 +100,28 @@ def _locations(cube: SeverityCube, name: str, mask: NDArray[np.bool_]) -> list[d
         {"rank": int(s.rank[i]), "thread": int(s.thread[i]), "name": s.location_name[i], "value": float(values[i])}
         for i in np.flatnonzero(values).tolist()
     ]
+
+
+def plain_cells(cube: Severities, cells: Mapping[str, Cells], rows: slice) -> list[dict[str, Any]]:
+    """Return cells of times one by one, the largest first.
+
+    Parameters
+    ----------
+    cells : mapping of str to Cells
+        By property; not empty.
+    rows : slice
+        Which of them, in this order.
+    """
+    s, names = cube.system, list(cells)
+    which = np.repeat(np.arange(len(names)), [len(of) for of in cells.values()])
+    seconds = np.concatenate([of.value * cube.scale(name) for name, of in cells.items()])
+    path, location = (np.concatenate([getattr(of, n) for of in cells.values()]) for n in ("call_path", "location"))
+    at = np.argsort(-seconds, kind="stable")[rows]
+    columns = {
+        "property": [names[k] for k in which[at].tolist()],
+        "call_path": cube.call_paths.paths_of(path[at].tolist()),
+        "rank": s.rank[location[at]].tolist(),
+        "thread": s.thread[location[at]].tolist(),
+        "value": seconds[at].tolist(),
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

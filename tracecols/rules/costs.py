@@ -59,7 +59,7 @@ def costs(e: Evidence) -> Result:
 @rule(
     "other_losses",
     "Other Losses",
-    "Time that is no computation and that the other rules do not look at: of threads, idle cores, devices; by property.",
+    "Time that is not computation and that the other rules do not look at: of threads, idle cores, devices; by property.",
     measures="of all time",
 )
 def other_losses(e: Evidence) -> Result:

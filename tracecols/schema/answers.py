@@ -135,6 +135,23 @@ LATE_SENDERS = Table(
     ),
 )
 
+WAITS_BY_CAUSE = Table(
+    "waits_by_cause",
+    "what one call path of a location waits for another one, the longest first",
+    (
+        Column("property", "category", "the wait state: id of a property"),
+        *_LOCATION,
+        Column("path", "category", "call path that waits"),
+        Column("cause_rank", "int32", "rank that is waited for", "rank"),
+        Column("cause_thread", "int32", "its thread"),
+        Column("cause_path", "category", "call path in which it comes; null where that is not known"),
+        Column("n_waits", "int64", "how often", "occ"),
+        Column("seconds", "float64", "how long in all", "sec"),
+        Column("longest_seconds", "float64", "how long at most", "sec"),
+        Column("longest_begin_seconds", "float64", "when the longest one begins", "sec"),
+    ),
+)
+
 TOP_INSTANCES = Table(
     "top_instances",
     "one of the worst instances of a property, the worst first",
@@ -151,11 +168,110 @@ TOP_INSTANCES = Table(
     ),
 )
 
+_RANK = Column("rank", "int32", "rank of the process", "rank")
+
+TRAINING_STEPS = Table(
+    "training_steps",
+    "one training step on a device of a rank: what the device does meanwhile",
+    (
+        Column("step", "category", "name of the step; the whole run if there are none"),
+        _RANK,
+        Column("device", "category", "name of the device"),
+        *_BINS,
+        Column("seconds", "float64", "how long the step takes on the host", "sec"),
+        Column("compute_seconds", "float64", "kernels run, none of which communicates", "sec"),
+        Column("overlapped_seconds", "float64", "kernels communicate while others compute", "sec"),
+        Column("exposed_seconds", "float64", "kernels communicate, and none computes", "sec"),
+        Column("copy_seconds", "float64", "copies run, and no kernel", "sec"),
+        Column("idle_seconds", "float64", "nothing runs", "sec"),
+        Column(
+            "host_bound_seconds",
+            "float64",
+            "of idle time: nothing is launched that has not begun; null where launches are not recorded",
+            "sec",
+        ),
+        Column("waiting_seconds", "float64", "of communication: waiting for kernels of other ranks", "sec"),
+    ),
+)
+
+STRAGGLERS = Table(
+    "stragglers",
+    "a rank that others wait for in operations of NCCL and the like, and what makes it late",
+    (
+        Column("step", "category", "training step in which it begins last; only by step"),
+        _RANK,
+        Column(
+            "n_operations", "int64", "operations that it takes part in and in which somebody waits; not by step", "occ"
+        ),
+        Column("n_last", "int64", "operations in which it is waited for", "occ"),
+        Column("wait_seconds", "float64", "what kernels of others wait for it, all together", "sec"),
+        Column("share", "float64", "share of all these waits"),
+        Column("host_seconds", "float64", "of that because its host takes longer than those of others", "sec"),
+        Column("kernel_seconds", "float64", "because kernels and copies before on its streams take longer", "sec"),
+        Column("earlier_wait_seconds", "float64", "because it has waited for another rank itself", "sec"),
+        Column("latency_seconds", "float64", "because more time lies between launch and begin", "sec"),
+        Column(
+            "unrecorded_seconds", "float64", "because its recording begins, or something was launched, later", "sec"
+        ),
+        Column("fault", "category", "the largest of these: host, kernel, earlier_wait, latency or unrecorded"),
+        Column("path", "category", "call path of the host, or kernel, that takes most too long"),
+        Column("path_seconds", "float64", "what that costs others", "sec"),
+    ),
+)
+
+KERNEL_PROFILE = Table(
+    "kernel_profile",
+    "the kernels of one name, on all ranks or on one",
+    (
+        *_REGION,
+        Column("rank", "int32", "rank of the process; only by rank", "rank"),
+        Column("n_kernels", "int64", "how many", "occ"),
+        Column("seconds", "float64", "how long they run", "sec"),
+        Column("share", "float64", "share of the time of all kernels"),
+        Column("mean_seconds", "float64", "mean", "sec"),
+        Column("min_seconds", "float64", "the shortest", "sec"),
+        Column("max_seconds", "float64", "the longest", "sec"),
+        Column("n_launched", "int64", "how many launches are recorded", "occ"),
+        Column(
+            "latency_seconds",
+            "float64",
+            "from the ENTER of the launch to the begin, mean; null without launches",
+            "sec",
+        ),
+        Column("max_latency_seconds", "float64", "the same at most", "sec"),
+        Column(
+            "queue_length",
+            "float64",
+            "kernels and copies that are launched to the stream and have not begun, at the launch; mean",
+        ),
+        Column("max_queue_length", "Int64", "the same at most; null without launches"),
+    ),
+)
+
+RECORDING_COSTS = Table(
+    "recording_costs",
+    "a region (all of one name) and what its recording takes, those with most events first",
+    (
+        *_REGION,
+        Column(
+            "kind",
+            "category",
+            "user, communication (it calls MPI, OpenMP or the like somewhere), or run time (it is that)",
+        ),
+        Column("visits", "int64", "how often it was entered", "occ"),
+        Column("mean_seconds", "float64", "time of a visit, without what it calls", "sec"),
+        Column("n_events", "int64", "events of entering and leaving it", "occ"),
+        Column("bytes", "int64", "their records in an OTF2 archive, without counters", "bytes"),
+        Column("cost_seconds", "float64", "what recording them takes, about", "sec"),
+        Column("is_left_out", "bool", "whether recording it costs more than it tells, so that a filter leaves it out"),
+    ),
+)
+
 ANSWERS = {
     table.name: table
     for table in (
         COMM_MATRIX, MESSAGE_HISTOGRAM, COMM_OVER_TIME, FLAT_PROFILE, LOAD_IMBALANCE, TIME_PROFILE, IDLE_TIME, ITERATIONS,
-        LATE_SENDERS, TOP_INSTANCES,
+        LATE_SENDERS, WAITS_BY_CAUSE, TOP_INSTANCES, TRAINING_STEPS, STRAGGLERS, KERNEL_PROFILE, RECORDING_COSTS,
     )
 }  # fmt: skip
 """By the name of the method of `Trace`."""

@@ -4,8 +4,4 @@ them."""
 from __future__ import annotations
 
 GET_COMPLETION = "get completion"
-
-CAPABILITIES: dict[str, str] = {
-    GET_COMPLETION: "RMA_OP_COMPLETE_NON_BLOCKING is recorded for one-sided gets only; without it, for any one-sided operation"
-}
-"""By name: what holds for a format that has it."""
+"""RMA_OP_COMPLETE_NON_BLOCKING is recorded for one-sided gets only; without it, for any one-sided operation."""

@@ -7,21 +7,32 @@ from tracecols.schema.columns import Column, Table
 POINTS = (
     "late sender", "send", "late receiver", "receive posted", "collective", "MPI_Init", "MPI_Finalize", "fork",
     "thread barrier", "end", "lock", "release", "created", "creates", "join", "thread ends", "operation", "lets go on",
-    "launch", "device operation", "kernels of other ranks",
+    "launch", "device operation", "kernels of other ranks", "condition", "signal",
 )  # fmt: skip
 """What happens at a synchronisation point, by number."""
 
-N_P2P, N_MPI = 4, 7
-"""Kinds of points below these belong to point-to-point communication, and to MPI; others but the end of a location to
-threads."""
+N_MPI = 7
+"""Kinds of points below this belong to MPI, others but the end of a location to threads."""
 
 DELAYS = (
     "late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle", "startup", "scan", "lock",
-    "join", "one_sided", "nonblocking", "management", "file", "shmem",
+    "join", "one_sided", "nonblocking", "management", "file", "shmem", "condition", "polling",
 )  # fmt: skip
 """What a delay makes others wait in, by number."""
 
-UNKNOWN_DELAYS = ("startup", "scan", "lock", "join", "one_sided", "nonblocking", "management", "file", "shmem")
+UNKNOWN_DELAYS = (
+    "startup",
+    "scan",
+    "lock",
+    "join",
+    "one_sided",
+    "nonblocking",
+    "management",
+    "file",
+    "shmem",
+    "condition",
+    "polling",
+)
 """Those that the reference does not know of."""
 
 DELAY_IDS = {
@@ -29,7 +40,7 @@ DELAY_IDS = {
     "one_to_n": "delay_12n", "n_to_one": "delay_n21", "thread_barrier": "delay_ompbarrier", "idle": "delay_ompidle",
     "startup": "delay_startup", "scan": "delay_scan", "lock": "delay_lock", "join": "delay_join",
     "one_sided": "delay_onesided", "nonblocking": "delay_nonblocking", "management": "delay_management", "file": "delay_file",
-    "shmem": "delay_shmem",
+    "shmem": "delay_shmem", "condition": "delay_condition", "polling": "delay_polling",
 }  # fmt: skip
 """By kind of delay: the property of its short-term costs; those in the long term end with `_longterm`."""
 
@@ -125,11 +136,24 @@ ROOT_CAUSES = Table(
     ),
 )
 
-DEVICE_CHARGED = ("delay_device_nxn", "delay_device_nxn_longterm", "delay_device_sync", "delay_device_sync_longterm")
-"""The properties of waits for kernels and copies that are charged, by number."""
+DEVICE_DELAY_IDS = {
+    "n_to_n": "delay_device_nxn", "one_to_n": "delay_device_12n", "n_to_one": "delay_device_n21",
+    "late_sender": "delay_device_latesender", "late_receiver": "delay_device_latereceiver", "sync": "delay_device_sync",
+}  # fmt: skip
+"""By what kernels and hosts wait in: the property of the short-term costs; those in the long term end with
+`_longterm`."""
 
-NXN, NXN_LONGTERM, SYNC, SYNC_LONGTERM = range(len(DEVICE_CHARGED))
-"""Their numbers."""
+DEVICE_DELAYS = tuple(DEVICE_DELAY_IDS)
+"""What is waited in, by number."""
+
+DEVICE_PARTS = ("delay_device_latency", "delay_device_unrecorded")
+"""The properties that are parts of all costs of waits for kernels and copies: launch latency, and what lies before the
+recording."""
+
+DEVICE_CHARGED = (
+    *DEVICE_DELAY_IDS.values(), *(f"{name}_longterm" for name in DEVICE_DELAY_IDS.values()), *DEVICE_PARTS,
+)  # fmt: skip
+"""The properties of waits for kernels and copies that are charged, by number."""
 
 DEVICE_CAUSES = Table(
     "device_causes",

@@ -10,7 +10,7 @@ CONDITIONS = ("message", "collective", "start and end", "fork", "join", "barrier
 
 ACCURACY = 1e-6
 """Seconds to which clocks of different processors can be synchronised, at best: about the latency of a message. What
-disagrees by no more is no contradiction."""
+disagrees by no more is not a contradiction."""
 
 N_MPI = 3
 """Kinds below this are those between processes: MPI transfers something, which takes at least the minimal latency."""

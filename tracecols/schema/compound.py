@@ -236,6 +236,22 @@ LOCK_ACQUISITIONS = Table(
         Column("enter", "int64", "ENTER of the call that acquires", "", "events"),
         Column("enter_time", "int64", "its time", "ticks"),
         Column("call_path", "int32", "call path of that call", "", "call_paths"),
+        Column(
+            "signal",
+            "int64",
+            "of a wait for a condition: ENTER of the last call in the process that signals one meanwhile; null if none",
+            "",
+            "events",
+        ),
+        Column("signal_time", "int64", "its time; null if none", "ticks", nullable=True),
+        Column("signal_location", "int32", "location that signals; null if none", "", "locations", nullable=True),
+        Column("signal_call_path", "int32", "call path of that call; null if none", "", "call_paths"),
+        Column(
+            "lock_wait_time",
+            "int64",
+            "from when on the lock is waited for: when the call is entered, or after a wait for a condition the signal",
+            "ticks",
+        ),
     ),
     "OTF2 ThreadAcquireLock, ThreadReleaseLock",
 )
@@ -246,6 +262,13 @@ STARTUPS = Table(
     (
         Column("is_init", "bool", "MPI_Init or MPI_Init_thread, else MPI_Finalize"),
         Column("location", "int32", "location", "", "locations"),
+        Column(
+            "communicator",
+            "int32",
+            "communicator whose processes synchronise, where processes have several worlds (spawn, connect); null: all of them",
+            "",
+            "communicators",
+        ),
         Column("enter", "int64", "ENTER", "", "events"),
         Column("exit", "int64", "EXIT; null if it was never left", "", "events"),
         Column("enter_time", "int64", "time of ENTER", "ticks"),
@@ -254,6 +277,22 @@ STARTUPS = Table(
         Column("earliest_exit_time", "int64", "when the first process left", "ticks"),
         Column("call_path", "int32", "call path", "", "call_paths"),
     ),
+)
+
+CREATED_PROCESSES = Table(
+    "created_processes",
+    "one process that others create (MPI_Comm_spawn), where both sides record the creation of the inter-communicator",
+    (
+        Column("location", "int32", "its location that starts MPI", "", "locations"),
+        Column("begin", "int64", "first event of that location", "", "events"),
+        Column("begin_time", "int64", "its time: before, the process does not exist", "ticks"),
+        Column("communicator", "int32", "the inter-communicator between it and its creators", "", "communicators"),
+        Column(
+            "create_location", "int32", "location that creates it, the last to call before it begins", "", "locations"
+        ),
+        *_call("create", "the call that creates it"),
+    ),
+    "OTF2 CommCreate, InterComm",
 )
 
 WINDOW_MEMBERS = Table(
@@ -597,6 +636,28 @@ LOCK_EPOCHS = Table(
         Column("previous_release", "int64", "the event of that; null if there is none", "", "events", nullable=True),
     ),
     "OTF2 RmaRequestLock, RmaAcquireLock, RmaReleaseLock",
+)
+
+POLLS = Table(
+    "polls",
+    "one call that asks whether something has come (MPI_Test and its like, MPI_Iprobe) and waits for it: one of a series that ends with the call that gets it",
+    (
+        Column("location", "int32", "location", "", "locations"),
+        Column("call_path", "int32", "call path", "", "call_paths"),
+        Column("enter", "int64", "ENTER", "", "events"),
+        Column("exit", "int64", "EXIT; null if it was never left", "", "events"),
+        Column("enter_time", "int64", "time of ENTER", "ticks"),
+        Column("exit_time", "int64", "time of EXIT", "ticks"),
+        Column("is_last", "bool", "whether it gets what the series waits for"),
+        Column(
+            "cause_location", "int32", "location that sends the message, or starts the operation last", "", "locations"
+        ),
+        Column("cause_event", "int64", "the SEND, or the event that starts the operation", "", "events"),
+        Column("cause_call_path", "int32", "call path of that; null outside of calls", "", "call_paths"),
+        Column("cause_enter_time", "int64", "when that call is entered: from then on nothing is waited for", "ticks"),
+        Column("cause_exit_time", "int64", "when it is left; of operations when it is entered", "ticks"),
+    ),
+    "calls in the order of their ENTERs",
 )
 
 NONBLOCKING_MEMBERS = Table(

@@ -27,6 +27,9 @@ COLLECTIVE_OPS = (
     "destroy_handle", "allocate", "deallocate", "create_handle_and_allocate", "destroy_handle_and_deallocate",
 )  # fmt: skip
 
+MARKER_SEVERITIES = ("none", "low", "medium", "high")
+MARKER_SCOPES = ("global", "location", "location_group", "system_tree_node", "group", "comm")
+
 GROUP_TYPES = (
     "unknown", "locations", "regions", "metric", "comm_locations", "comm_group", "comm_self", "comm_location_groups",
 )  # fmt: skip

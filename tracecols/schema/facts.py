@@ -194,6 +194,11 @@ FACTS = Fact(
         Fact("device_efficiencies", "object", "efficiencies of devices; empty without any", entries=(
             Fact("devices", "list", "their names", each=_TEXT),
         ), each=_SHARE),
+        Fact("topology_found", "object", "of a topology that was found from who sends to whom", entries=(
+            Fact("kind", "text", "line, ring, grid, torus, hypercube, star or tree", required=True),
+            Fact("confidence", "number", "1 less the chance that a random graph of as many edges has this shape", required=True),
+            Fact("explained", "number", "part of the messages, or of their bytes, between neighbours", required=True),
+        )),
         Fact("ideal_runtime", "integer", "ticks of the run on an ideal network, by replay of the trace"),
         CAUSES,
         NARROWED,
@@ -204,6 +209,10 @@ FACTS = Fact(
         Fact("focus_window", "object", "ticks at which the first process leaves MPI_Init, and the last one enters MPI_Finalize", entries=(
             Fact("begin", "integer", required=True), Fact("end", "integer", required=True),
         )),
+        Fact("late_processes", "list", "processes with another MPI_COMM_WORLD than the one that begins first (spawn, connect)", each=Fact("a process", "object", entries=(
+            Fact("rank", "integer", required=True), Fact("begin", "integer", "ticks: its first event", required=True),
+            Fact("focus", "integer", "ticks: when it leaves MPI_Init, or its first event", required=True),
+        ))),
         Fact("operation", "text", "how it was computed from other cubes"),
         Fact("of", "list", "the sources of these cubes", each=_TEXT),
         Fact("whole", "object", "by property what shares of a difference refer to", each=Fact("a total", "number")),

@@ -77,7 +77,7 @@ COUNTED = (
     "{call of MPI, OpenMP or for devices|calls of MPI, OpenMP or for devices} that an end of the piece cuts through, whose"
     " waiting is not all seen here",
     "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side of them",
-    "{call instance|call instances}: root causes take about 200 bytes of memory for each, more than the analysis may take",
+    "{call instance|call instances}: root causes take about 200 bytes for each in memory and temporary files, more than there is room for",
     "{cell|cells} of call paths and CPUs: computational imbalance",
     "{tick|ticks} of all locations: root causes",
     "{call instance|call instances}, too many for the critical path",
@@ -116,7 +116,7 @@ CONVENTIONS = "differences from conventions scalasca in root causes"
 
 
 def worth_telling(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the notes of a cube that are told at every turn: all but those about conventions."""
+    """Return the notes of a cube that are always shown: all but those about conventions."""
     return {what: n for what, n in counts.items() if not what.startswith(CONVENTIONS)}
 
 

@@ -16,7 +16,13 @@ COMPUTATION = "comp"
 MPI = "mpi"
 IDLE = "omp_idle_threads"
 VISITS = "visits"
+COLLECTIVE = "mpi_collective"
+POINT_TO_POINT = "mpi_point2point"
 LATE_SENDER = "mpi_latesender"
+CRITICAL_PATH = "critical_path"
+MESSAGES, SYNCHRONISATIONS, MESSAGE_BYTES = "comms_p2p", "syncs_p2p", "bytes_p2p"
+"""How often point-to-point messages with and without content are sent or received, and the bytes of them."""
+
 DEVICE_TIME = "device_time"
 DEVICE_IDLE = "device_idle"
 

@@ -22,10 +22,11 @@ AGGREGATIONS = {
     "max": "the greatest value over call paths and locations",
     "min_inclusive": "the least value over locations; that of a call path includes what it calls",
     "max_inclusive": "the greatest value over locations; that of a call path includes what it calls",
+    "computed": "computed from what the values of other properties come together to",
 }
 """What a value of several call paths or locations is. Extremes come from profiles of other tools, and do not add up."""
 
-FORMAT_VERSION = Version(5, 3)
+FORMAT_VERSION = Version(5, 4)
 
 OLDEST_MAJOR = 4
 """The oldest major version that can be read: what came later declares it (`Column.since`)."""
@@ -94,6 +95,7 @@ SEVERITY_TABLES: dict[str, Table] = {
                     low=0,
                     high=1,
                 ),
+                Column("formula", "string", "what it is computed from; empty if it has cells", since=(5, 4)),
             ),
         ),
         Table(

@@ -10,7 +10,7 @@ from tracecols.schema.versions import Version
 KIND_NAMES = tuple(NAMES.get(i, "") for i in range(max(NAMES) + 1))
 """Names of kinds of events, by number."""
 
-FORMAT_VERSION = Version(3, 0)
+FORMAT_VERSION = Version(3, 1)
 
 MANIFEST_ENTRIES = (
     "format", "version", "minor_version", "checksum", "written_by", "source", "clock", "n_locations", "n_events", "n_attributes",
@@ -352,6 +352,22 @@ DEFINITIONS: dict[str, Table] = {
                 Column("location", "int32", "location at that rank", "", "locations"),
                 Column("coordinates", "list[int64]", "coordinates"),
             ),
+        ),
+        Table(
+            "markers",
+            "one marker: a note of a tool or a user on a stretch of the trace",
+            (
+                Column("time", "int64", "when the stretch begins", "ticks"),
+                Column("duration", "int64", "how long it is; 0 for a moment", "ticks", is_duration=True),
+                Column("group", "string", "who made it, or a group of markers"),
+                Column("category", "string", "what kind of marker it is"),
+                Column("severity", "string", "`MarkerSeverity`"),
+                Column("scope", "string", "what it is about, `MarkerScope`"),
+                Column("scope_id", "int64", "identifier of what it is about; null for the whole trace", nullable=True),
+                Column("location", "int32", "location it is about; null if none is", "", "locations", nullable=True),
+                Column("text", "string", "the note"),
+            ),
+            since=(3, 1),
         ),
         _definition(
             "parameter_definitions",

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import find_locations
-from tracecols.enhance.definitions.topologies import given_topology
+from tracecols.enhance.definitions.topologies import Topology, given_topology
+from tracecols.enhance.mpi.neighbours import find_topology
 from tracecols.enhance.scan.paths import named, with_descendants
 from tracecols.enhance.scan.periods import NO_PERIODS, Periods
 from tracecols.errors import AnalysisError
@@ -73,6 +74,10 @@ class Choice:
             properties=None if names is None else tuple(dict.fromkeys(names)),
             parameters={id: values for name, values in self.parameters.items() for id in ids_of(name)},
         )
+
+    def with_properties(self, names: Sequence[str]) -> Choice:
+        """Return the same choice with more properties, unless all are chosen."""
+        return self if self.properties is None else replace(self, properties=(*self.properties, *names))
 
     def facts(self) -> dict[str, Any]:
         """Say what is not as usual, for the cube."""
@@ -181,7 +186,7 @@ def _parameters(given: object) -> dict[str, dict[str, float]]:
             is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not is_number or math.isnan(value):
                 raise AnalysisError(
-                    f"parameter {name!r} of property {of!r} is no number: {show(value)}\n  give a number"
+                    f"parameter {name!r} of property {of!r} is not a number: {show(value)}\n  give a number"
                 )
     return {of: dict(values) for of, values in given.items()}
 
@@ -221,10 +226,24 @@ def without(declared: list[Property], roots: Iterable[str]) -> list[Property]:
     return [p for p in declared if p.id not in gone]
 
 
+def topology_found(model: Model) -> Topology | None:
+    """Return the topology of the processes that is found from who sends to whom, of a trace that defines none; it is
+    looked for once."""
+    if not all(t.is_artificial for t in model.topologies):
+        return None
+    memo = model.facts.memo
+    if find_topology not in memo:
+        memo[find_topology] = find_topology(model.facts)
+    found: Topology | None = memo[find_topology]
+    return found
+
+
 def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Model:
-    """Return a model that has more topologies than its trace; itself if there are none."""
+    """Return a model that has more topologies than its trace: those that are given or, if neither the trace nor the
+    caller defines any, the one that is found from who sends to whom; itself if there are none."""
     if not topologies:
-        return model
+        found = topology_found(model)
+        return model if found is None else model.with_topologies([found])
     if isinstance(topologies, Mapping):
         topologies = [topologies]
     axis = SystemAxis.of(model.store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,15 @@ from tracecols.patterns.base import Family
 from tracecols.patterns.bounds import check_bounds
 from tracecols.patterns.device_times import device_efficiencies
 from tracecols.patterns.interval import mpi_interval
-from tracecols.patterns.periods import by_bin, outside_of_focus, period_axis, period_cells, period_notes
+from tracecols.patterns.periods import (
+    BEFORE,
+    by_bin,
+    of_no_period,
+    outside_of_focus,
+    period_axis,
+    period_cells,
+    period_notes,
+)
 from tracecols.patterns.registry import CONVENTIONS, needed
 from tracecols.schema.properties import DEVICE_TIME, VISITS
 from tracecols.schema.severity import DEFAULT
@@ -36,6 +45,8 @@ def analyze_model(
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
     progress: Progress | None = None,
     also: Visitor | None = None,
+    *,
+    by_side: bool = False,
 ) -> SeverityCube:
     """Compute the severity cube of an enhanced model.
 
@@ -47,6 +58,9 @@ def analyze_model(
         Called with what is done and what is to be done of the search; the scan of a trace is in its model.
     also : Visitor, optional
         What else looks at the slices of the trace while they are there.
+    by_side : bool, optional
+        Of a model that is divided at the ends of the focus only: what lies outside of it says on which side, as the
+        piece of time (`patterns.periods.BEFORE`, `AFTER`).
 
     Raises
     ------
@@ -73,7 +87,9 @@ def analyze_model(
     notes = {k: int(v) for k, v in (counts_by_location(model) | counts | excused).items() if v}
     divided: dict[str, Any] = {}
     if outside is not None:
-        divided["outside"] = {p.id: choice.period_cells(model, outside[p.id]) for p in shown}
+        of_shown = {p.id: choice.period_cells(model, outside[p.id]) for p in shown}
+        is_by_bin = divider is not None and divider.kind in KINDS
+        divided["outside"] = of_shown if by_side or is_by_bin else {k: of_no_period(v) for k, v in of_shown.items()}
     if divider is not None and divider.kind in KINDS:
         axis, of_axis = period_axis(model)
         of_periods = {p.id: choice.period_cells(model, by_period[p.id]) for p in shown}
@@ -114,7 +130,8 @@ def _by_period(
     for name, found in undivided.items():
         cells[name] = found(cells)
         left = cells[name] - found(in_focus | took_part)
-        outside[name] = PeriodCells(left.call_path, left.location, np.full(len(left), NO_PERIOD, np.int32), left.value)
+        period = np.full(len(left), BEFORE if divider.kind == FOCUS else NO_PERIOD, np.int32)
+        outside[name] = PeriodCells(left.call_path, left.location, period, left.value)
     if divider.kind == FOCUS:
         return cells, {}, outside
     return cells, {name: by_bin(model, of) for name, of in by_period.items()}, outside if divider.has_focus else None
@@ -138,8 +155,31 @@ def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes
         facts["mpi_interval"] = interval
     if (by := model.call_paths.divider) is not None and by.by_time and by.has_focus:
         facts["focus_window"] = {"begin": int(by.focus[:, 0].min()), "end": int(by.focus[:, 1].max())}
+    if late := _late_processes(model):
+        facts["late_processes"] = late
     if DEVICE_TIME in search.by_id:
         facts["device_efficiencies"] = device_efficiencies(model, search.device_times, search.findings.execution)
+    if found := next((asdict(t.found) for t in model.topologies if t.found is not None), None):
+        facts["topology_found"] = found
     if choice.facts():
         facts["narrowed"] = choice.facts()
     return facts
+
+
+def _late_processes(model: Model) -> list[dict[str, int]]:
+    """Return when processes begin that have another MPI_COMM_WORLD than the one that begins first."""
+    locations, world = model.locations, model.facts.communicators.world
+    masters = np.flatnonzero(locations.master == np.arange(len(locations)))
+    masters = masters[np.array([model.scans[i].n > 0 for i in masters.tolist()], bool)]
+    begin = np.array([model.scans[i].first_time for i in masters.tolist()], np.int64)
+    if (world < 0).all() or not masters.size:
+        return []
+    by = model.call_paths.divider
+    focus = by.focus[masters, 0] if by is not None and by.by_time and by.has_focus else begin
+    of = world[locations.process[masters]]
+    rank = model.store.definitions["processes"].column("rank").to_numpy()[locations.process[masters]]
+    late = np.flatnonzero(of != of[np.argmin(begin)])
+    return [
+        {"rank": int(r), "begin": int(b), "focus": int(f)}
+        for r, b, f in zip(rank[late], begin[late], focus[late], strict=True)
+    ]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from tracecols.enhance.scan.periods import FOCUS
 from tracecols.errors import AnalysisError
+from tracecols.given.quantities import in_words
 from tracecols.model.model import Model
 from tracecols.patterns.base import Conventions, Property
+from tracecols.schema import EventKind
 from tracecols.schema.properties import IMBALANCE, ROOT_CAUSES
 from tracecols.search.choice import Choice, trees_of, without
+from tracecols.store import Store
 
 CALL_BYTES = 200
-"""Bytes of memory that the root causes of a trace take for each of its call instances: their points and pairs are held
-in memory. Of a generated hybrid program (multizone, 64 x 4, depth 4, 10^8 events), most of whose call instances wait, it
-was 210 B."""
+"""Bytes that the root causes of a trace take for each of its call instances, in memory and in temporary files. Of a
+generated hybrid program (multizone, 8 x 4, 2 x 10^7 events), most of whose call instances wait, it was 200 B."""
 
-LEFT_OUT = "call instances: root causes take about 200 bytes of memory for each, more than the analysis may take, and are left out; give it more with --memory, or name them with --property"
-"""Note of traces for whose root causes the memory does not suffice."""
+LEFT_OUT = "call instances: root causes take about 200 bytes for each in memory and temporary files, more than there is room for, and are left out; give them more with --scratch or --memory, or name them with --property"
+"""Note of traces for whose root causes there is no room."""
 
 MOST_SPREAD = 1 << 23
 """Call paths times CPUs up to which the difference from the mean is computed without being asked for: it has a cell of
@@ -43,10 +45,23 @@ def ticks_of_all(model: Model) -> int:
     return int((manifest["last_time"] or 0) - (manifest["first_time"] or 0)) * int(model.locations.is_cpu.sum())
 
 
-def memory_suffices_for_causes(model: Model) -> bool:
-    """Return whether the memory that an analysis may take suffices for the root causes of a trace."""
+def capacity_suffices_for_causes(model: Model) -> bool:
+    """Return whether memory and temporary files suffice for the root causes of a trace."""
     capacity = model.executor.capacity
-    return capacity is None or CALL_BYTES * sum(scan.n_calls for scan in model.scans) <= capacity
+    return capacity is None or CALL_BYTES * model.n_calls <= capacity
+
+
+def lacking_for_causes(store: Store, capacity: int | None) -> str | None:
+    """Say, before a trace is analysed, that memory and temporary files may not suffice for its root causes; None if they
+    do even if all regions are call instances."""
+    most = CALL_BYTES * int(store.manifest["events_by_kind"].get(str(int(EventKind.ENTER)), 0))
+    if capacity is None or most <= capacity:
+        return None
+    return (
+        f"root causes may take {in_words(most, 'bytes')} in memory and temporary files, and there is room for"
+        f" {in_words(capacity, 'bytes')}: they are left out if they take more\n"
+        "  give them more with --scratch FOLDER (or TMPDIR) or --memory"
+    )
 
 
 def without_undivided(
@@ -88,7 +103,7 @@ def within_limits(
     """
     is_named = choice.properties is not None
     notes: dict[str, int] = {}
-    # what follows from points and pairs of the whole trace, which are held in memory
+    # what follows from points and pairs of the whole trace
     held, spread = trees_of(declared, ROOT_CAUSES), trees_of(declared, IMBALANCE)
     if held:
         ticks = 0 if conventions.quirks.rounds_seconds else ticks_of_all(model)
@@ -97,8 +112,8 @@ def within_limits(
                 f"{', '.join(held[:3])}: all locations together take {ticks:,} ticks, and root causes in "
                 f"whole ticks are for less than {MOST_TICKS:,}\n  conventions scalasca compute them in seconds; or leave them out"
             )
-        if not is_named and not memory_suffices_for_causes(model):
-            notes[LEFT_OUT] = sum(scan.n_calls for scan in model.scans)
+        if not is_named and not capacity_suffices_for_causes(model):
+            notes[LEFT_OUT] = model.n_calls
         if ticks >= MOST_TICKS:
             notes[TOO_LONG] = ticks
         if notes:

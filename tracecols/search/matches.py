@@ -69,7 +69,7 @@ def find_matches(
     Raises
     ------
     AnalysisError
-        If there is no such property, or it is no pattern.
+        If there is no such property, or it is not a pattern.
     """
     model = with_topologies(model, topologies)
     declared = declared_for(model, conventions, patterns)
@@ -148,7 +148,7 @@ def over_matches(
     Raises
     ------
     AnalysisError
-        If there are no such conventions, there is no such property, or it is no pattern.
+        If there are no such conventions, there is no such property, or it is not a pattern.
     """
     search, p = _search_for(model, declared_for(model, conventions, ()), name, conventions, {})
 
@@ -177,18 +177,35 @@ def find_timed(
     property, matches, (begin, end), causes
         In the order of the ids as far as they are on tables of the same stage; see `times_of` and `causes_of`.
     """
+    search, chosen = _search_for_all(model, ids, conventions)
+    for stage in _stages_of(chosen):
+        yield from _timed_in(search, chosen, model, stage)
+
+
+def _search_for_all(model: Model, ids: Iterable[str], conventions: str) -> tuple[Search, list[Property]]:
+    """Return the search for some properties, and those of them that can exist in the trace."""
     declared = declared_for(model, conventions, ())
     by_id = {p.id: p for p in declared}
     chosen = [by_id[i] for i in ids if i in by_id]
     computed, _ = needed(declared, [p.id for p in chosen])
-    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS[conventions])
-    for stage in dict.fromkeys(TABLES[p.table].stage for p in chosen):
-        matches = search.matches(model, stage)
-        for p in chosen:
-            if p.id in matches:
-                table: CompoundTable = model.get(p.table)
-                found = matches[p.id].where(matches[p.id].call_path >= 0)
-                yield p, found, times_of(p, by_id, table, found), causes_of(model, p, by_id, table, found)
+    return Search(model, [p for p in declared if p.id in computed], CONVENTIONS[conventions]), chosen
+
+
+def _stages_of(chosen: Iterable[Property]) -> list[str]:
+    """Return the stages whose tables some properties are matched on."""
+    return list(dict.fromkeys(TABLES[p.table].stage for p in chosen))
+
+
+def _timed_in(
+    search: Search, chosen: Iterable[Property], of_slice: Model, stage: str
+) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
+    """Find the matches of several patterns on the tables of a stage of a slice, with their times and causes."""
+    matches = search.matches(of_slice, stage)
+    for p in chosen:
+        if p.id in matches:
+            table: CompoundTable = of_slice.get(p.table)
+            found = matches[p.id].where(matches[p.id].call_path >= 0)
+            yield p, found, times_of(p, search.by_id, table, found), causes_of(of_slice, p, search.by_id, table, found)
 
 
 def states_with_causes(model: Model, conventions: str) -> list[str]:
@@ -207,6 +224,32 @@ def states_with_causes(model: Model, conventions: str) -> list[str]:
     return [p.id for p in declared_for(model, conventions, ()) if p.says_cause]
 
 
+def states_below(model: Model, name: str | None = None, conventions: str = DEFAULT) -> list[str]:
+    """Return the ids of those of `states_with_causes` that are a property or lie below it; all without a name.
+
+    Parameters
+    ----------
+    name : str, optional
+        Id or title.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no such property, or none of them lies below it.
+    """
+    states = states_with_causes(model, conventions)
+    if name is None:
+        return states
+    axis = PropertyAxis.of(declared_for(model, conventions, ()))
+    top = find_declared(axis, name)
+    found = [state for state in states if top in (state, *axis.above(state))]
+    if not found:
+        raise AnalysisError(
+            f"property {top!r} is no wait state that says who causes it, nor above one\n  those are {', '.join(states)}"
+        )
+    return found
+
+
 def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[Any]]:
     """Find every instance of the wait states that say who causes them.
 
@@ -220,18 +263,24 @@ def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[An
     dict of str to (n,) array
         The columns of `schema.causes.WAITS`.
     """
-    chosen = states_with_causes(model, conventions)
-    found: dict[str, list[NDArray[Any]]] = {
-        c.name: [np.zeros(0, object if c.dtype == "string" else c.dtype)] for c in WAITS.columns
-    }
-    for p, m, (begin, end), who in find_timed(model, chosen, conventions):
-        assert who is not None  # chosen for that
-        columns = {
-            "property": np.full(len(m), p.id, object), "location": m.location, "call_path": m.call_path, "begin_time": begin,
-            "end_time": end, "cause_location": who.location, "cause_call_path": who.call_path, "cause_time": who.time,
-        }  # fmt: skip
-        for name, values in columns.items():
-            found[name].append(values)
-    result = {name: np.concatenate(arrays) for name, arrays in found.items()}
-    order = np.lexsort((result["end_time"], result["begin_time"], result["location"]))
-    return {name: values[order] for name, values in result.items()}
+    search, chosen = _search_for_all(model, states_with_causes(model, conventions), conventions)
+    stages = _stages_of(chosen)
+    # of waits at the same time the order does not depend on how the trace is divided
+    number = {p.id: i for i, p in enumerate(sorted(chosen, key=lambda p: stages.index(TABLES[p.table].stage)))}
+
+    def visit(of_slice: Model, stage: str) -> list[tuple[NDArray[Any], ...]]:
+        found: list[tuple[NDArray[Any], ...]] = []
+        for p, m, times, who in _timed_in(search, chosen, of_slice, stage):
+            assert who is not None  # chosen for that
+            own = np.full(len(m), number[p.id], np.int16), m.location, m.call_path, *times
+            found.append((*own, who.location, who.call_path, who.time))
+        return found
+
+    nothing = np.zeros(0, np.int16), *(np.zeros(0, c.dtype) for c in WAITS.columns[1:])
+    with model.divided() as run:
+        parts = [nothing, *(rows for of_slice in run.stages(visit, stages) for rows in of_slice)]
+    property, *others = map(np.concatenate, zip(*parts, strict=True))
+    location, _, begin, end, *_ = others
+    order = np.lexsort((property, end, begin, location))
+    names = np.array([*number], object)
+    return dict(zip(WAITS.names, (names[property[order]], *(values[order] for values in others)), strict=True))

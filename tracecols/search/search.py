@@ -324,7 +324,7 @@ class Search:
         if spec is None or spec.charged is None:
             known = ", ".join(t.name for t in TABLES.values() if t.charged is not None)
             raise AnalysisError(
-                f"property {p.id!r} is declared on {p.table!r}, which is no table patterns are matched on\n  there are {known}"
+                f"property {p.id!r} is declared on {p.table!r}, which is not a table that patterns are matched on\n  there are {known}"
             )
         if of.frame and of.uses:
             raise AnalysisError(
@@ -416,7 +416,9 @@ class Search:
                 allowed = region_mask(p, self.by_id, self.nested, self.model, self._masks)
                 return basis.on(allowed[self.model.call_paths.region])
             case SumOf():
-                return reduce(add, (cells[q.id] for q in self.declared if q.parent == p.id), Cells.empty())
+                return reduce(
+                    add, (cells[q.id] for q in self.declared if q.parent == p.id and not q.overlaps), Cells.empty()
+                )
             case Rest():
                 siblings = [q for q in self.declared if q.parent == p.parent and q.id != p.id]
                 return reduce(sub, (cells[q.id] for q in siblings), cells[p.parent])

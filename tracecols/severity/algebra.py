@@ -78,6 +78,11 @@ def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
                     f"cannot compare property {name!r}: its values are {together!r} in one cube and {p.aggregation[row]!r} in "
                     "another\n  the cubes come from different tools"
                 )
+            if cubes[first].properties.formula[at] != p.formula[row]:
+                raise SeverityError(
+                    f"cannot compare property {name!r}: it is computed as {cubes[first].properties.formula[at]!r} in one cube "
+                    f"and as {p.formula[row]!r} in another\n  give one of them another name"
+                )
             if unit != p.unit[row]:
                 raise SeverityError(
                     f"cannot compare property {name!r}: it is in {unit!r} in one cube and in {p.unit[row]!r} in another\n"
@@ -365,7 +370,11 @@ def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **mo
 def _left_out(cube: Severities) -> dict[str, Any]:
     """Name the properties that do not add up: neither does a difference or a mean of them, so that they have no
     cells."""
-    names = [f"{n} ({a})" for n, a in zip(cube.properties.id, cube.properties.aggregation, strict=True) if a != "sum"]
+    names = [
+        f"{n} ({a})"
+        for n, a in zip(cube.properties.id, cube.properties.aggregation, strict=True)
+        if a not in ("sum", "computed")
+    ]
     return {"left_out": names} if names else {}
 
 
@@ -375,7 +384,8 @@ def difference(left: Cube, right: Cube, by: str = "position") -> Cube:
     The totals of `right` stay with the result (fact `whole`), so that shares can be shown of something that is not
     zero.
     """
-    left, right = unify([left, right], by)
+    # of ratios a difference of what they are computed from says nothing
+    left, right = unify([left.without_computed(), right.without_computed()], by)
     p = left.properties
     cells = {n: left.cells[n] - right.cells[n] if p.adds_up(n) else Cells.empty() for n in p.id}
     whole = {r: right.total(r) for r in right.properties.roots}
@@ -395,7 +405,7 @@ def mean(cubes: Sequence[Cube], by: str = "position") -> Cube:
 
 
 def _extremes(operation: str, how: str, cubes: Sequence[Cube], by: str) -> Cube:
-    cubes = unify(cubes, by)
+    cubes = unify([cube.without_computed() for cube in cubes], by)
     cells = {}
     for name in cubes[0].properties.id:
         if not cubes[0].properties.adds_up(name):

@@ -72,6 +72,8 @@ class PropertyAxis:
         1 for a property that titles of findings do without, and for one whose parts may exceed it in a cell, else 0.
         Where `is_heading` is -1, as by default, none of these four is known: they are what is declared with the same
         id, and so is the advice of a property that has none.
+    formula : list of str
+        What a property is computed from (`severity.formulas`): it has no cells then. Empty for all others.
     """
 
     id: list[str]
@@ -88,6 +90,7 @@ class PropertyAxis:
     part: list[str] = field(default_factory=list)
     is_heading: list[int] = field(default_factory=list)
     is_estimate: list[int] = field(default_factory=list)
+    formula: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         n = len(self.id)
@@ -100,6 +103,7 @@ class PropertyAxis:
             list(self.advice),
         )
         self.is_estimate = list(self.is_estimate or [0] * n)
+        self.formula = list(self.formula or [""] * n)
         if -1 in self.is_wait or -1 in self.is_heading:
             self._complete(provider("properties by id")())
         self.is_wait, self.is_heading, self.is_estimate = (
@@ -137,7 +141,7 @@ class PropertyAxis:
             In depth-first order.
         """
         declared = list(properties)
-        columns = [c for c in cls.__dataclass_fields__ if c != "aggregation"]
+        columns = [c for c in cls.__dataclass_fields__ if c not in ("aggregation", "formula")]
         return cls(**{c: [getattr(p, c) for p in declared] for c in columns})
 
     @cached_property
@@ -240,14 +244,15 @@ class PropertyAxis:
         return [c for c in self.children[name] if self.adds_up(c) and not self.overlaps[self.number[c]]]
 
     def reduction(self, name: str) -> str:
-        """Return what several values of a property become: their `sum`, `min` or `max`.
+        """Return what several values of a property become: their `sum`, `min` or `max`; of what is computed those of
+        the cells it is computed from, which it has none of.
 
         Parameters
         ----------
         name : str
             Id of a property.
         """
-        return self.aggregation[self.number[name]].partition("_")[0]
+        return "sum" if self.is_computed(name) else self.aggregation[self.number[name]].partition("_")[0]
 
     def adds_up(self, name: str) -> bool:
         """Return whether values of a property add up.
@@ -257,7 +262,17 @@ class PropertyAxis:
         name : str
             Id of a property.
         """
-        return self.reduction(name) == "sum"
+        return self.aggregation[self.number[name]] == "sum"
+
+    def is_computed(self, name: str) -> bool:
+        """Return whether a property is computed from the values of others, wherever it is asked for.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property.
+        """
+        return bool(self.formula[self.number[name]])
 
     def includes_calls(self, name: str) -> bool:
         """Return whether the value of a call path covers what it calls: nothing comes together along the call tree

@@ -97,8 +97,8 @@ def explain(
         _take_below(cube, parts, left, mine, key, wanted)
         idling = ticks[of_idle].astype(np.float64)
         if idle in left:
-            mine[idle] = _take_by_location(parts[idle].location, left[idle], location[of_idle], idling)
-            idling -= np.bincount(parts[idle].location, mine[idle], cube.system.n_locations)[location[of_idle]]
+            at = int(cause["call_path"])
+            mine[idle], idling = _take_idle(cube, at, parts[idle], left[idle], location[of_idle], idling)
         # what a thread waits for in a fork is no idleness of its own
         where = (np.int64(cause["call_path"]) << 32) | location[of_idle]
         _take_below(cube, parts, left, mine, where, np.maximum(idling, 0))
@@ -179,6 +179,27 @@ def _take_below(
         for p, there in mine.items():
             taken[p][there] += left[p][there] * part
             left[p][there] -= left[p][there] * part
+
+
+def _take_idle(
+    cube: Severities,
+    call_path: int,
+    cells: Cells,
+    left: NDArray[np.float64],
+    location: NDArray[np.int64],
+    ticks: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Take from the idle time of locations, in place: first what lies on the call path of the cause, then on others of
+    its region, then on any. Return what is taken of each cell, and what is still wanted of each location."""
+    name, taken = cube.call_paths.name, np.zeros(left.size)
+    for chosen in (cells.call_path == call_path, name[cells.call_path] == name[call_path], np.ones(left.size, bool)):
+        rows = np.flatnonzero(chosen)
+        there = left[rows]
+        mine = _take_by_location(cells.location[rows], there, location, ticks)
+        left[rows] = there
+        taken[rows] += mine
+        ticks = ticks - np.bincount(cells.location[rows], mine, cube.system.n_locations)[location]
+    return taken, np.maximum(ticks, 0)
 
 
 def _take_by_location(

@@ -11,14 +11,16 @@ Every function returns in words what is wrong first, or an empty text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.errors import SeverityError
 from tracecols.schema.facts import LARGEST_SEVERITY
 from tracecols.schema.severity import AGGREGATIONS, SEVERITY_TABLES
+from tracecols.severity.formulas import parse
 from tracecols.severity.reduction import LARGEST
 from tracecols.store.checks import first_outside, wrong_values
 
@@ -131,7 +133,7 @@ def wrong_cells(
         at = first_wrong_number(mine)
         if at >= 0:
             return (
-                f"table {name}, column value, row {starts[i] + at}: {mine[at]} is no severity, "
+                f"table {name}, column value, row {starts[i] + at}: {mine[at]} is not a severity, "
                 f"which is a finite number of less than {LARGEST_SEVERITY:g}, or a whole one of less than 64 bits"
             )
     return ""
@@ -191,17 +193,17 @@ def wrong_periods(tables: Mapping[str, Columns], kind: str) -> str:
     return ""
 
 
-# -- trees
-# ---------------------------------------------------------------------------------------------------------------
+# -- trees -------------------------------------------------------------------------------------------------------------
 
 
 def _wrong_properties(tables: Mapping[str, Columns]) -> str:
     table = tables["properties"]
     seen: dict[str, int] = {}
+    operands = {name for name, formula in zip(table["id"], table["formula"], strict=True) if not formula}
     # the properties above the one before, and that one
     above: list[str] = [""]
-    for row, (name, parent, together) in enumerate(
-        zip(table["id"], table["parent"], table["aggregation"], strict=True)
+    for row, (name, parent, together, formula) in enumerate(
+        zip(table["id"], table["parent"], table["aggregation"], table["formula"], strict=True)
     ):
         if not name:
             return f"column id, row {row}: a property has no id"
@@ -209,6 +211,8 @@ def _wrong_properties(tables: Mapping[str, Columns]) -> str:
             return f"column id, row {row}: {name!r:.60} is the id of row {seen[name]} already"
         if together not in AGGREGATIONS:
             return f"column aggregation, row {row}: no values come together as {together!r:.60}"
+        if wrong := _wrong_formula(formula, together, operands):
+            return f"column formula, row {row}: {wrong}"
         if parent and parent not in seen:
             return f"column parent, row {row}: no property above is called {parent!r:.60}, and parents come before children"
         while above[-1] != parent:
@@ -217,7 +221,20 @@ def _wrong_properties(tables: Mapping[str, Columns]) -> str:
                 return f"column parent, row {row}: {parent!r:.60} is not above the property before, and properties are in depth-first order"
         above.append(name)
         seen[name] = row
+        operands.add(name)
     return ""
+
+
+def _wrong_formula(formula: str, together: str, known: Set[str]) -> str:
+    """Say what is wrong with the formula of a property, which may have those with cells, and computed ones before it."""
+    if bool(formula) != (together == "computed"):
+        return f"{formula!r:.60} for a property whose values come together as {together!r}"
+    try:
+        names = parse(formula).names() if formula else ()
+    except SeverityError as error:
+        return str(error)
+    unknown = next((name for name in names if name not in known), None)
+    return "" if unknown is None else f"no property with cells, or before, is called {unknown!r:.60}"
 
 
 def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:

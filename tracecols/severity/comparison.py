@@ -193,8 +193,10 @@ class Comparison:
             found.append(f"the rules of the analyses differ: {', '.join(sorted(conventions))}")
         narrowed = [in_words(c.facts) for c in self.cubes]
         if not self.is_of_equal_parts:
-            told = (f"{name}: {words or 'not narrowed'}" for name, words in zip(self.names, narrowed, strict=True))
-            found.append(f"the analyses look at different things, so that there is no speedup: {'; '.join(told)}")
+            narrowings = (
+                f"{name}: {words or 'not narrowed'}" for name, words in zip(self.names, narrowed, strict=True)
+            )
+            found.append(f"the analyses look at different things, so that there is no speedup: {'; '.join(narrowings)}")
         lengths = {len(c.periods) for c in self.cubes if c.periods is not None}
         if self.has_phases and len(lengths) > 1:
             kind = self.united[0].divided().kind
@@ -346,16 +348,7 @@ class Comparison:
     def runtimes(self) -> list[float]:
         """Return the runtime of each run in seconds, as of `SeverityCube.efficiencies`, and of a cube without
         computation its time per thread; nan where it is not known."""
-
-        def runtime(cube: SeverityCube) -> float:
-            try:
-                return times_of(cube, with_startup=self.with_startup).runtime
-            except SeverityError:
-                # times without computation: their mean
-                n_threads = self.size(cube)[1]
-                return cube.total("time") / n_threads if "time" in cube.cells and n_threads else math.nan
-
-        return [runtime(cube) for cube in self.cubes]
+        return [runtime_of(cube, with_startup=self.with_startup) for cube in self.cubes]
 
     @staticmethod
     def size(cube: SeverityCube) -> tuple[int, int]:
@@ -388,12 +381,30 @@ class Comparison:
         is_number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
         if not is_number or not 0 <= threshold < np.inf:
             raise SeverityError(
-                f"{show(threshold)} is no share by which something may grow\n  give a number such as 0.05"
+                f"{show(threshold)} is not a share by which something may grow\n  give a number such as 0.05"
             )
         totals = self.totals()
         chosen = self.united[0].find_properties(properties)
         grown = totals.change > threshold * totals[self.names[0]].abs()
         return totals[totals.property.isin(chosen) & grown].reset_index(drop=True)
+
+
+def runtime_of(cube: SeverityCube, *, with_startup: bool) -> float:
+    """Return the runtime of a run in seconds, as of `SeverityCube.efficiencies`, and of a cube without computation its
+    time per thread; nan where it is not known.
+
+    Parameters
+    ----------
+    cube : SeverityCube
+    with_startup : bool
+        With start and end of the program.
+    """
+    try:
+        return times_of(cube, with_startup=with_startup).runtime
+    except SeverityError:
+        # times without computation: their mean
+        n_threads = Comparison.size(cube)[1]
+        return cube.total("time") / n_threads if "time" in cube.cells and n_threads else math.nan
 
 
 def _letter(number: int) -> str:

@@ -12,7 +12,18 @@ from tracecols.errors import SeverityError
 from tracecols.given.printable import printable
 from tracecols.given.providers import provider
 from tracecols.given.quantities import counted
-from tracecols.severity import algebra, diagnosis, efficiencies, focus, frames, grids, similar, storage, unfolded
+from tracecols.severity import (
+    algebra,
+    diagnosis,
+    efficiencies,
+    focus,
+    frames,
+    grids,
+    similar,
+    storage,
+    subdomains,
+    unfolded,
+)
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -58,6 +69,8 @@ class SeverityCube(Severities):
     find_topology = grids.find_topology
     on_topology = grids.on_topology
     with_topology = grids.with_topology
+    by_subdomain = subdomains.by_subdomain
+    with_subdomains = subdomains.with_subdomains
 
     frame = to_frame = frames.frame
     wide = frames.wide
@@ -87,7 +100,7 @@ class SeverityCube(Severities):
         Raises
         ------
         SeverityError
-            If it is no cube, damaged, or of a version this tracecols does not know.
+            If it is not a cube, damaged, or of a version this tracecols does not know.
         """
         return cls(**storage.read(path))
 
@@ -134,9 +147,9 @@ class SeverityCube(Severities):
                 negative = int((self.cells[child].value < 0).sum())
                 lines += [f"{child} is negative in {counted(negative, 'cell')}"] * (negative > 0)
             parts = self.properties.parts(name)
-            told = [(f"the children of {name} exceed it", parts)]
-            told += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
-            for words, some in told:
+            exceeding = [(f"the children of {name} exceed it", parts)]
+            exceeding += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
+            for words, some in exceeding:
                 left = self.cells[name].without([self.cells[child] for child in some])
                 # what is charged has fractions of ticks, and sums of it are rounded
                 whole = self.cells[name].value

@@ -21,7 +21,20 @@ from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
 from tracecols.given.providers import provider
-from tracecols.schema.properties import COMPUTATION, DEVICE_IDLE, EXECUTION, IDLE, TIME
+from tracecols.schema.properties import (
+    COLLECTIVE,
+    COMPUTATION,
+    DEVICE_IDLE,
+    EXECUTION,
+    IDLE,
+    MESSAGE_BYTES,
+    MESSAGES,
+    POINT_TO_POINT,
+    SYNCHRONISATIONS,
+    TIME,
+    VISITS,
+)
+from tracecols.schema.properties import MPI as MPI_TIME
 from tracecols.severity import accelerators, focus, wording
 from tracecols.severity.causes import Explained, causes_of, explain
 from tracecols.severity.cells import Cells
@@ -161,6 +174,10 @@ class Finding:
     def __repr__(self) -> str:
         where = one_line(self.where.call_path)
         return f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.what or self.title}, {where} ({self.where.share:.0%})>"
+
+    def _repr_html_(self) -> str:
+        found: str = provider("finding as HTML")(self)
+        return found
 
     def command(self, source: str = "CUBE") -> str:
         """Return the command that shows more of it."""
@@ -315,7 +332,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     >>> cube.diagnosis().findings[0].cause  # doctest: +SKIP
     """
     if not is_whole_number(n_findings) or n_findings < 0:
-        raise SeverityError(f"{show(n_findings)} is no number of findings\n  give a whole number from 0")
+        raise SeverityError(f"{show(n_findings)} is not a number of findings\n  give a whole number from 0")
     if TIME not in cube.cells:
         raise SeverityError(
             "a diagnosis needs times, and this cube has no property time\n  analyze without -p, or name time, too"
@@ -441,8 +458,7 @@ def lowest(found: tuple[Metric, ...], has_teams: bool, devices: Mapping[str, flo
     return min(below, key=below.__getitem__) if below else ""
 
 
-# -- findings
-# --------------------------------------------------------------------------------------------------------------
+# -- findings ----------------------------------------------------------------------------------------------------------
 
 
 def _candidates(cube: Severities) -> list[str]:
@@ -511,7 +527,14 @@ def _is_below(cube: Severities, name: str, top: str) -> bool:
 
 
 def findings(cube: Severities, seconds: float, runtime: float) -> list[Finding]:
-    """Return what costs time: causes and what no cause explains, by what mending them would gain.
+    """Return what costs time: causes and what no cause explains, by what mending them would gain; the parameters are
+    those of `findings_with_cells`."""
+    return [finding for finding, _ in findings_with_cells(cube, seconds, runtime)]
+
+
+def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> list[tuple[Finding, Mapping[str, Cells]]]:
+    """Return the findings, each with the time that is lost because of it, by property; of a finding without a known
+    cause that is not known.
 
     Parameters
     ----------
@@ -524,8 +547,8 @@ def findings(cube: Severities, seconds: float, runtime: float) -> list[Finding]:
     """
     parts = divided(cube)
     explained, parts = explain(cube, parts, IDLE, causes_of(cube))
-    found = [_of_cause(cube, cause, seconds, runtime) for cause in explained]
-    found += _idle_devices(cube)
+    of_causes = [(_of_cause(cube, cause, seconds, runtime), cause.cells) for cause in explained]
+    found = list(_idle_devices(cube))
     starts = accelerators.starts_devices(cube)
     for name, whole in parts.items():
         own = whole
@@ -536,19 +559,82 @@ def findings(cube: Severities, seconds: float, runtime: float) -> list[Finding]:
         if name == IDLE:
             found += idle_findings(cube, own, seconds)
         elif len(own):
-            title = title_of(cube, name) + remainder_in_words(cube, name, parts)
-            found += _finding(cube, name, title, own, seconds, advice_of(cube, name), _causes(cube, name))
+            rest = remainder_in_words(cube, name, parts)
+            n_messages, n_bytes = _messages(cube, own) if _is_below(cube, name, POINT_TO_POINT) else (0, 0)
+            advice = advice_of(cube, name)
+            if rest and name == COLLECTIVE:
+                # what the property's advice says of waiting is true of the properties below
+                advice = wording.ADVICE["collectives"]
+            elif name == POINT_TO_POINT and not n_messages:
+                advice = wording.NO_MESSAGES
+            shows = wording.calls(*_visits(cube, own), n_messages, n_bytes) if _is_below(cube, name, MPI_TIME) else ""
+            title = title_of(cube, name) + rest
+            found += _finding(cube, name, title, own, seconds, advice, _causes(cube, name), shows=shows)
     n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
-    return sorted(found, key=lambda f: (-_worth(f, n_locations), f.property, f.title, f.what))
+    no_cells: Mapping[str, Cells] = {}
+    return sorted(
+        [*of_causes, *((f, no_cells) for f in found)],
+        key=lambda pair: (*_order(pair[0], n_locations), pair[0].property, pair[0].title, pair[0].what),
+    )
 
 
-def _worth(finding: Finding, n_locations: int) -> float:
-    """Return what mending a finding gains; where no replay says it, half of what it costs each location."""
-    if finding.kind == DEVICE:
-        return math.inf
+def finding_with_cells(
+    cube: Severities, number: int, *, with_startup: bool = False
+) -> tuple[Finding, Mapping[str, Cells], Severities]:
+    """Return a finding by its number in the diagnosis, what it explains, and the cube whose cells that is of.
+
+    Parameters
+    ----------
+    number : int
+        From 1 on.
+    with_startup : bool, optional
+        As of `diagnose`.
+
+    Returns
+    -------
+    finding : Finding
+    cells : mapping of str to Cells
+        By property, the time that is lost because of it; empty of a finding without a known cause.
+    looked_at : Severities
+
+    Raises
+    ------
+    SeverityError
+        As of `diagnose`, or if there is no such finding.
+    """
+    whole = diagnose(cube, 0, with_startup=with_startup)
+    looked_at = cube if with_startup else focus.focused(cube)
+    found = findings_with_cells(looked_at, whole.seconds, whole.runtime)
+    if not 1 <= number <= len(found):
+        raise SeverityError(
+            f"there is no finding {show(number)}: the diagnosis has {len(found)}\n  give a number from 1 on, in the order of the diagnosis"
+        )
+    return *found[number - 1], looked_at
+
+
+def _visits(cube: Severities, own: Cells) -> tuple[int, float]:
+    """Return how often the calls were made that a property has time in, and the seconds in each of them."""
+    n = int(cube.cells_of(VISITS, "iee").at(own.key).sum()) if VISITS in cube.cells else 0
+    return n, float(own.value.sum()) / cube.resolution / n if n else 0.0
+
+
+def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
+    """Return how often messages are sent or received where a property has time, and their bytes."""
+
+    def number(*names: str) -> int:
+        return sum(int(cube.cells_of(name, "iee").at(own.key).sum()) for name in names if name in cube.cells)
+
+    return number(MESSAGES, SYNCHRONISATIONS), number(MESSAGE_BYTES)
+
+
+def _order(finding: Finding, n_locations: int) -> tuple[int, float]:
+    """Return where a finding stands, the smallest first: ranks that are late and idle devices, others by what mending them
+    gains, or, where no replay says it, half of what they cost each location."""
+    if finding.kind in (STRAGGLER, DEVICE):
+        return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:
-        return 0.0
-    return finding.seconds / n_locations / 2 if finding.gain is None else finding.gain
+        return 3, 0.0
+    return 2, -(finding.seconds / n_locations / 2 if finding.gain is None else finding.gain)
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
@@ -563,7 +649,9 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     total = sum(of_property.values())
     at = int(facts["call_path"])
     if total > 0:
-        path, region, best = largest_places(cube, own, cube.scale(name))
+        # of the property that is named, so that one fits the other
+        path, region, best = largest_places(cube, explained.cells[name], cube.scale(name))
+        path, region = (replace(place, share=place.seconds / total) for place in (path, region))
     else:
         best, path = at, Place("", cube.call_paths.paths_of([at])[0], 0.0, 0.0)
         region = Place("", str(cube.call_paths.name[at]), 0.0, 0.0)
@@ -572,10 +660,14 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     who = [int(i) for i in facts["locations"]]
     words = _culprits(cube, who, bool(facts["is_process"]))
     region_of_cause = wording.short(str(cube.call_paths.name[at]))
-    subject = wording.Subject(region_of_cause, words, title_of(cube, name), str(cube.call_paths.name[best]))
-    gain = float(facts["gain"]) / resolution
-    is_one = len(who) == 1 or bool(facts["is_process"])
     several = bool((cube.system.thread > 0).any())
+    unit = "thread" if several else "rank"
+    path_of_cause = cube.call_paths.paths_of([at])[0]
+    where = str(cube.call_paths.name[best])
+    subject = wording.Subject(region_of_cause, words, title_of(cube, name), where, unit, "!$omp" in path_of_cause)
+    # where no waiting is recorded, a replay says nothing
+    gain = float(facts["gain"]) / resolution or None
+    ranks = np.unique(cube.system.rank[who])
     return Finding(
         property=name,
         title=title_of(cube, name),
@@ -586,15 +678,15 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
         paid_by=paid_by,
         n_paying=paying.size,
         is_even=_is_even(by_location, paying),
-        cause=Place(words, cube.call_paths.paths_of([at])[0], explained.certain * total, explained.certain),
+        cause=Place(words, path_of_cause, explained.certain * total, explained.certain),
         meanwhile=(),
         advice=wording.advice(facts, subject),
         call_path=best,
         what=wording.what(facts, subject),
         kind=str(facts["kind"]),
         gain=gain,
-        gain_share=gain / runtime if runtime else 0.0,
-        rank=int(cube.system.rank[who[0]]) if is_one else None,
+        gain_share=None if gain is None else gain / runtime if runtime else 0.0,
+        rank=int(ranks[0]) if ranks.size == 1 else None,
         thread=_thread_of(cube, facts, who) if several else None,
         cause_region=str(cube.call_paths.name[at]),
         parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
@@ -604,14 +696,24 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
 
 
 def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> int | None:
-    """Return the thread that causes a finding, or the first one of all processes whose masters do."""
+    """Return the thread that causes a finding, if it is the same one of all processes that do; the first one where all
+    masters do."""
     if len(who) == 1:
         return int(cube.system.thread[who[0]])
+    threads = np.unique(cube.system.thread[who])
+    if len(who) > 1 and threads.size == 1:
+        return int(threads[0])
     return 0 if facts["kind"] == "serial" and not who else None
 
 
 DEVICE, START_OF_DEVICES = "device", "device_start"
 """Kinds of findings of devices, which no replay tries."""
+
+STRAGGLER = "straggler"
+"""The kind of findings that kernels of others wait for a rank (`tracecols.findings.devices`)."""
+
+MOSTLY = 0.2
+"""Part of the time of hosts from which on the region that they are longest in is named first."""
 
 
 def _idle_devices(cube: Severities) -> Iterator[Finding]:
@@ -623,6 +725,15 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
     region = str(cube.call_paths.name[found.host_call_path])
     n = max(found.n_devices, 1)
     devices = "the device is" if n == 1 else f"the {n:,} devices are"
+    short = wording.short(region)
+    longest = f"{found.host_share:.0%} of their time in {short}"
+    if found.host_share < MOSTLY:
+        busy_with, meanwhile = (
+            "hosts give too little work",
+            f"hosts spend their time in many regions, {longest} and less in each other one",
+        )
+    else:
+        busy_with, meanwhile = f"hosts are longest in {short}", f"hosts spend {longest}"
     yield Finding(
         property=DEVICE_IDLE,
         title="Idle Devices",
@@ -637,11 +748,10 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
         meanwhile=_hosts_meanwhile(cube, found.hosts),
         advice="Give devices work earlier and in larger pieces: let hosts do less, or something else, between launches.",
         call_path=found.call_path,
-        what=f"{devices} busy {found.busy:.1%} of the time; hosts spend most of theirs in {wording.short(region)}",
+        what=f"{devices} busy {found.busy:.1%} of the time; {busy_with}",
         kind=DEVICE,
         cause_region=region,
-        shows=f"devices idle longest before {path.rpartition('/')[2]}; hosts spend {found.host_share:.0%} of their time in "
-        f"{wording.short(region)}",
+        shows=f"devices idle longest before {path.rpartition('/')[2]}; {meanwhile}",
     )
 
 
@@ -684,13 +794,9 @@ def _in_seconds(evidence: Mapping[str, Any]) -> dict[str, Any]:
 
 def _culprits(cube: Severities, locations: list[int], is_process: bool) -> str:
     """Name the locations that cause something, or their process."""
-    if not locations:
-        return ""
-    if is_process:
-        return f"rank {cube.system.rank[locations[0]]}"
-    named = [location_in_words(cube, i) for i in locations[:3]]
-    more = len(locations) - len(named)
-    return ", ".join(named) + (f" and {more:,} more" if more else "")
+    return wording.culprits(
+        locations, is_process, cube.system.rank, cube.system.thread, lambda i: location_in_words(cube, i)
+    )
 
 
 def title_of(cube: Severities, name: str) -> str:
@@ -751,6 +857,7 @@ def _finding(
     advice: str,
     causes: Cells | None,
     meanwhile: tuple[tuple[str, float], ...] = (),
+    shows: str = "",
 ) -> Iterator[Finding]:
     total = float(own.value.sum()) * cube.scale(name)
     if total <= 0 or (seconds and total < LEAST * seconds):
@@ -774,6 +881,7 @@ def _finding(
         advice=advice,
         call_path=best,
         parts=((name, total),),
+        shows=shows,
     )
 
 
@@ -818,9 +926,11 @@ def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place,
 
 
 def location_in_words(cube: Severities, location: int) -> str:
-    """Return rank and, where processes have several threads, thread of a location."""
+    """Return rank and, where processes have several threads, thread of a location; of a stream of a device its name."""
     s = cube.system
     words = f"rank {s.rank[location]}"
+    if s.location_type[location] == "gpu":
+        return f"{words} stream {printable(s.location_name[location]) or s.thread[location]}"
     return words if not (s.thread > 0).any() else f"{words} thread {s.thread[location]}"
 
 
@@ -845,8 +955,7 @@ def _cause(cube: Severities, causes: Cells | None) -> Place | None:
     return Place(location_in_words(cube, most), found.call_path, seconds, share, found.n_call_paths)
 
 
-# -- idle threads
-# ----------------------------------------------------------------------------------------------------------
+# -- idle threads ------------------------------------------------------------------------------------------------------
 
 
 def masters(cube: Severities) -> NDArray[np.int64]:

@@ -81,6 +81,8 @@ class RunTimes:
         What the program uses: models of other things have no rows.
     device : (n_threads,) float64
         Time that the CPU of each thread spends in calls for devices, of its master outside parallel regions.
+    present : (n_threads,) float64
+        Share of the runtime for which each thread has been there: less than 1 of processes that others create.
     """
 
     runtime: float
@@ -99,6 +101,25 @@ class RunTimes:
     has_openmp: bool = True
     has_devices: bool = False
     device: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
+    present: NDArray[np.float64] = field(default_factory=lambda: np.ones(1))
+
+    def mean(self, values: NDArray[np.float64]) -> float:
+        """Return the mean of times of threads, as if those that come late did the same all the time."""
+        if not values.size:
+            return math.nan
+        there = np.broadcast_to(self.present, values.shape)
+        return float(values.mean() if (there == 1).all() else values.sum() / there.sum())
+
+    def largest(self, values: NDArray[np.float64]) -> float:
+        """Return the largest time of a thread, as if those that come late did the same all the time."""
+        return float((values / self.present).max()) if values.size else math.nan
+
+    def largest_on_ideal(self, values: NDArray[np.float64]) -> float:
+        """Return the same for the ideal network, where threads that come late are there for as long."""
+        if math.isfinite(self.ideal_useful) or not values.size:
+            return self.ideal_useful
+        scale = np.where(self.present < 1, ratio(self.ideal, self.runtime), 1.0)
+        return float((values / self.present * scale).max())
 
     @property
     def n_threads(self) -> int:
@@ -168,14 +189,6 @@ def every_metric() -> dict[str, Metric]:
     return {m.metric: m for times in variants for m in metrics(times)}
 
 
-def _mean(values: NDArray[np.float64]) -> float:
-    return float(values.mean()) if values.size else math.nan
-
-
-def _largest(values: NDArray[np.float64]) -> float:
-    return float(values.max()) if values.size else math.nan
-
-
 def _factor(model: str, name: str, parent: str, title: str, value: float, by: str = "") -> Metric:
     return Metric(model, name, parent, title, "share", value, by)
 
@@ -185,22 +198,24 @@ def _run(t: RunTimes) -> Iterator[Metric]:
     yield Metric(RUN, "runtime", "", "Runtime", "sec", t.runtime, t.window)
     yield Metric(RUN, "processes", "", "Processes", "occ", t.n_processes)
     yield Metric(RUN, "threads", "", "Threads", "occ", t.n_threads)
-    yield Metric(RUN, "useful_mean", "", "Computation, mean of threads", "sec", _mean(t.useful))
-    yield Metric(RUN, "useful_max", "", "Computation, largest", "sec", _largest(t.useful))
+    yield Metric(RUN, "useful_mean", "", "Computation, mean of threads", "sec", t.mean(t.useful))
+    yield Metric(RUN, "useful_max", "", "Computation, largest", "sec", t.largest(t.useful))
     if t.has_mpi:
-        yield Metric(RUN, "outside_mpi_mean", "", "Outside MPI, mean of threads", "sec", _mean(t.outside))
-        yield Metric(RUN, "outside_mpi_max", "", "Outside MPI, largest", "sec", _largest(t.outside))
+        yield Metric(RUN, "outside_mpi_mean", "", "Outside MPI, mean of threads", "sec", t.mean(t.outside))
+        yield Metric(RUN, "outside_mpi_max", "", "Outside MPI, largest", "sec", t.largest(t.outside))
         if math.isfinite(t.ideal):
             yield Metric(RUN, "ideal_runtime", "", "Runtime on an ideal network", "sec", t.ideal, t.ideal_by)
 
 
-def _communication(t: RunTimes, model: str, prefix: str, words: str, parent: str, most: float) -> Iterator[Metric]:
-    """Yield serialisation and transfer, where the runtime on an ideal network is known; `most` is the largest time
-    outside communication."""
+def _communication(
+    t: RunTimes, model: str, prefix: str, words: str, parent: str, outside: NDArray[np.float64]
+) -> Iterator[Metric]:
+    """Yield serialisation and transfer, where the runtime on an ideal network is known; `outside` is the time of
+    threads outside communication."""
     if math.isfinite(t.ideal):
-        serialisation, transfer = ratio(most, t.ideal), ratio(t.ideal, t.runtime)
-        if math.isfinite(t.ideal_useful):
-            serialisation = ratio(t.ideal_useful, t.ideal)
+        most, on_ideal = t.largest(outside), t.largest_on_ideal(outside)
+        serialisation, transfer = ratio(on_ideal, t.ideal), ratio(t.ideal, t.runtime)
+        if on_ideal != most:
             transfer = ratio(ratio(most, t.runtime), serialisation)
         for name, value in (("serialisation", serialisation), ("transfer", transfer)):
             title = f"{words}{name} efficiency"
@@ -209,17 +224,17 @@ def _communication(t: RunTimes, model: str, prefix: str, words: str, parent: str
 
 def _mpi(t: RunTimes) -> Iterator[Metric]:
     """Yield the factors of the POP model of MPI."""
-    useful, most = _mean(t.useful), _largest(t.useful)
+    useful, most = t.mean(t.useful), t.largest(t.useful)
     yield _factor(MPI, "parallel_efficiency", "", "Parallel efficiency", ratio(useful, t.runtime))
     yield _factor(MPI, "load_balance", "parallel_efficiency", "Load balance", ratio(useful, most))
     name = "communication_efficiency"
     yield _factor(MPI, name, "parallel_efficiency", "Communication efficiency", ratio(most, t.runtime))
-    yield from _communication(t, MPI, "", "", name, most)
+    yield from _communication(t, MPI, "", "", name, t.useful)
 
 
 def _threads(t: RunTimes) -> Iterator[Metric]:
     """Yield the factors of a program with neither MPI nor OpenMP, whose threads wait for each other."""
-    useful, most = _mean(t.useful), _largest(t.useful)
+    useful, most = t.mean(t.useful), t.largest(t.useful)
     yield _factor(THREADS, "parallel_efficiency", "", "Parallel efficiency", ratio(useful, t.runtime))
     yield _factor(THREADS, "load_balance", "parallel_efficiency", "Load balance", ratio(useful, most))
     name = "synchronisation_efficiency"
@@ -230,40 +245,40 @@ def _multiplicative(t: RunTimes) -> Iterator[Metric]:
     """Yield the factors of MPI, of devices and of OpenMP, whose product is the parallel efficiency."""
     useful, outside, host = t.useful, t.outside, t.outside - t.device
     model, whole = MULTIPLICATIVE, "parallel_efficiency"
-    yield _factor(model, whole, "", "Parallel efficiency", ratio(_mean(useful), t.runtime))
+    yield _factor(model, whole, "", "Parallel efficiency", ratio(t.mean(useful), t.runtime))
     if t.has_mpi:
         name = "mpi_parallel_efficiency"
-        yield _factor(model, name, whole, "MPI parallel efficiency", ratio(_mean(outside), t.runtime))
-        yield _factor(model, "mpi_load_balance", name, "MPI load balance", ratio(_mean(outside), _largest(outside)))
+        yield _factor(model, name, whole, "MPI parallel efficiency", ratio(t.mean(outside), t.runtime))
+        yield _factor(model, "mpi_load_balance", name, "MPI load balance", ratio(t.mean(outside), t.largest(outside)))
         part = "mpi_communication_efficiency"
-        yield _factor(model, part, name, "MPI communication efficiency", ratio(_largest(outside), t.runtime))
-        yield from _communication(t, model, "mpi_", "MPI ", part, _largest(outside))
+        yield _factor(model, part, name, "MPI communication efficiency", ratio(t.largest(outside), t.runtime))
+        yield from _communication(t, model, "mpi_", "MPI ", part, outside)
     if t.has_devices:
         rest = host if t.has_openmp else useful
-        value = ratio(_mean(rest), _mean(outside) if t.has_mpi else t.runtime)
+        value = ratio(t.mean(rest), t.mean(outside) if t.has_mpi else t.runtime)
         yield _factor(model, "host_offload_efficiency", whole, "Host offload efficiency", value)
     if t.has_openmp:
         name = "openmp_parallel_efficiency"
-        before = t.runtime if not (t.has_mpi or t.has_devices) else _mean(host)
-        yield _factor(model, name, whole, "OpenMP parallel efficiency", ratio(_mean(useful), before))
-        balance = ratio(ratio(_mean(useful), _largest(useful)), ratio(_mean(host), _largest(host)))
+        before = t.runtime if not (t.has_mpi or t.has_devices) else t.mean(host)
+        yield _factor(model, name, whole, "OpenMP parallel efficiency", ratio(t.mean(useful), before))
+        balance = ratio(ratio(t.mean(useful), t.largest(useful)), ratio(t.mean(host), t.largest(host)))
         yield _factor(model, "openmp_load_balance", name, "OpenMP load balance", balance)
-        most = ratio(_largest(useful), _largest(host))
+        most = ratio(t.largest(useful), t.largest(host))
         yield _factor(model, "openmp_communication_efficiency", name, "OpenMP communication efficiency", most)
 
 
 def _additive(t: RunTimes) -> Iterator[Metric]:
     """Yield the factors of the additive POP model: every process counts with its threads, since it holds their CPUs."""
-    n, runtime, useful = t.n_threads, t.runtime, _mean(t.useful)
-    openmp, serial, of_process = _mean(t.openmp), _mean(t.serial), t.openmp + t.serial
-    most = _largest(of_process)
+    n, runtime, useful = t.n_threads, t.runtime, t.mean(t.useful)
+    openmp, serial, of_process = t.mean(t.openmp), t.mean(t.serial), t.openmp + t.serial
+    most = t.largest(of_process)
     process = ratio(openmp + serial, runtime)
     thread = 1 - ratio(openmp + serial - useful, runtime)
     # what the workers of a process might compute while their master computes alone
     of = np.unique(t.process, return_inverse=True)[1]
     shared = t.serial / np.bincount(of)[of] if n else t.serial
-    amdahl = 1 - ratio(serial - _mean(shared), runtime)
-    in_regions = 1 - ratio(openmp - (useful - _mean(shared)), runtime)
+    amdahl = 1 - ratio(serial - t.mean(shared), runtime)
+    in_regions = 1 - ratio(openmp - (useful - t.mean(shared)), runtime)
     whole = "parallel_efficiency"
     yield _factor(ADDITIVE, whole, "", "Parallel efficiency", process + thread - 1)
     if t.has_mpi:
@@ -274,10 +289,11 @@ def _additive(t: RunTimes) -> Iterator[Metric]:
         part = "process_communication_efficiency"
         yield _factor(ADDITIVE, part, name, "Process communication efficiency", ratio(most, runtime))
         if math.isfinite(t.ideal):
-            lost, by = 1 - ratio(t.ideal - most, runtime), t.ideal_by
+            on_ideal = t.largest_on_ideal(of_process) if (t.present < 1).any() else most
+            lost, by = 1 - ratio(t.ideal - on_ideal, runtime), t.ideal_by
             title = "Process serialisation efficiency"
             yield _factor(ADDITIVE, "process_serialisation_efficiency", part, title, lost, by)
-            transfer = ratio(t.ideal, runtime)
+            transfer = ratio(t.ideal + most - on_ideal, runtime)
             yield _factor(ADDITIVE, "process_transfer_efficiency", part, "Process transfer efficiency", transfer, by)
     yield _factor(ADDITIVE, "thread_efficiency", whole, "Thread efficiency", thread)
     yield _factor(ADDITIVE, "amdahl_efficiency", "thread_efficiency", "Amdahl's efficiency", amdahl)
@@ -461,6 +477,7 @@ def times_of(
     outside = (total - seconds(ids.TIME, is_mpi))[master]
     counted = _is_computed(cube, chosen)
     runtime = _runtime(cube, total, master) if within is None else _longest(total, master)
+    present = _present(cube, rank, with_startup=with_startup) if within is None else np.ones(rank.size)
     replayed = has_replay(cube) and ideal != APPROXIMATION and within is None and not with_startup
     shortest, ideal_by = math.nan, ""
     if replayed:
@@ -489,7 +506,21 @@ def times_of(
             (seconds(name, ~parallel)[master] + seconds(name, parallel) for name in _device_calls(cube)),
             np.zeros(int(is_thread.sum())),
         ),
+        present=present,
     )
+
+
+def _present(cube: Severities, rank: NDArray[np.int64], *, with_startup: bool) -> NDArray[np.float64]:
+    """Return the share of the runtime for which the processes of threads have been there; (n_threads,) float64."""
+    trace = cube.facts.get("trace") or {}
+    whole: dict[str, Any] = {"begin": trace.get("first_time"), "end": trace.get("last_time")}
+    window = whole if with_startup else cube.facts.get("focus_window") or whole
+    result = np.ones(rank.size)
+    for late in cube.facts.get("late_processes") or ():
+        begin = late["begin"] if with_startup else late["focus"]
+        if window["begin"] < begin < window["end"]:
+            result[rank == late["rank"]] = (window["end"] - begin) / (window["end"] - window["begin"])
+    return result
 
 
 def _uses(cube: Severities) -> tuple[bool, bool, bool]:
@@ -527,7 +558,8 @@ def _runtime(cube: Severities, total: NDArray[np.float64], master: NDArray[np.in
         window = {"begin": trace["first_time"], "end": trace["last_time"]}
     if not window:
         return _longest(total, master)
-    return float((window["end"] - window["begin"]) / cube.resolution - (focus or {}).get("creating", 0.0))
+    creating = round((focus or {}).get("creating", 0.0) * cube.resolution)
+    return float((window["end"] - window["begin"] - creating) / cube.resolution)
 
 
 def _fixed_in_mpi(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -607,8 +639,7 @@ def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:
     return below(cube, ((c.role == "parallel") & (c.paradigm == "openmp")) | (unknown & named))
 
 
-# -- several runs
-# ----------------------------------------------------------------------------------------------------------
+# -- several runs ------------------------------------------------------------------------------------------------------
 
 SCALING = (
     ("speedup", "Speedup"),
@@ -673,8 +704,7 @@ def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = F
     return pd.DataFrame(rows)
 
 
-# -- requirements
-# ----------------------------------------------------------------------------------------------------------
+# -- requirements ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -700,7 +730,7 @@ class Requirement:
         except ValueError:
             bound = math.nan
         if parts is None or not math.isfinite(bound):
-            raise SeverityError(f"{show(text)} is no requirement\n  give one such as 'parallel efficiency>=0.8'")
+            raise SeverityError(f"{show(text)} is not a requirement\n  give one such as 'parallel efficiency>=0.8'")
         return cls(find_metric(parts[1]), parts[2] == ">=", bound)
 
     def is_met(self, value: float) -> bool:

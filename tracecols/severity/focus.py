@@ -167,7 +167,7 @@ def focused(cube: Cube) -> Cube:
     if not whole or inside <= 0:
         return cube
     parts = ["MPI_Init to MPI_Finalize"] * bool(start_and_end(cube).any())
-    parts += ["without device contexts"] * bool(creates.any())
+    parts += ["without device contexts" if parts else "the run without device contexts"] * bool(creates.any())
     creating = in_time.by_location(TIME, creates)[masters(cube)]
     result.facts["focus"] = {
         "share": inside / whole,

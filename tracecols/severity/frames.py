@@ -13,6 +13,7 @@ from tracecols.given.arguments import is_whole_number, show
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.queries import Severities
 from tracecols.severity.reduction import reduce_at
+from tracecols.severity.subdomains import Given, subdomains_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +29,7 @@ def frame(
     aggregation: str = "iee",
     *,
     by_period: bool = False,
+    subdomains: Given | None = None,
 ) -> pd.DataFrame:
     """Return severities as a long table.
 
@@ -44,6 +46,8 @@ def frame(
     by_period : bool, optional
         A row for every phase or bin, in a column `phase` or `bin`; -1 is outside of all phases. Only of cubes that are
         divided, and not together with an aggregation.
+    subdomains : mapping, callable, str or Path, optional
+        What part of the application locations belong to (`by_subdomain`), in a column `subdomain`; null where to none.
 
     Returns
     -------
@@ -62,7 +66,7 @@ def frame(
     if by_period:
         if aggregation != "iee":
             raise SeverityError(f"severities by period have no aggregation {show(aggregation)}\n  leave it out")
-        return _frame_by_period(cube, names, call_path, rank, thread)
+        return _frame_by_period(cube, names, call_path, rank, thread, subdomains)
     keep = cube.find_call_paths(call_path) if call_path is not None else None
     at = _locations_at(cube.system, rank, thread)
     parts = []
@@ -77,15 +81,19 @@ def frame(
         {
             "property": pd.Categorical.from_codes(np.repeat(np.arange(len(names)), lengths), categories=names),
             "call_path": _named_call_paths(cube.call_paths, call_paths),
-            "rank": cube.system.rank[locations],
-            "thread": cube.system.thread[locations],
+            **_named_locations(cube.system, locations, subdomains),
             "value": np.concatenate([c.value * cube.scale(n) for n, c in parts] or [np.zeros(0)]).astype(np.float64),
         }
     )
 
 
 def _frame_by_period(
-    cube: Severities, names: Sequence[str], call_path: str | None, rank: int | None, thread: int | None
+    cube: Severities,
+    names: Sequence[str],
+    call_path: str | None,
+    rank: int | None,
+    thread: int | None,
+    subdomains: Given | None,
 ) -> pd.DataFrame:
     """Return severities by phase or bin as a long table."""
     import pandas as pd
@@ -103,8 +111,7 @@ def _frame_by_period(
                 np.repeat(np.arange(len(names)), [len(c) for c in parts]), categories=list(names)
             ),
             "call_path": _named_call_paths(cube.call_paths, call_paths),
-            "rank": cube.system.rank[locations],
-            "thread": cube.system.thread[locations],
+            **_named_locations(cube.system, locations, subdomains),
             axis.kind: np.concatenate([np.zeros(0, np.int32), *(c.period for c in parts)]),
             "value": np.concatenate([np.zeros(0), *values]).astype(np.float64),
         }
@@ -146,6 +153,10 @@ def over_time(
     import pandas as pd
 
     axis, name = cube.divided(), cube.find_property(name)
+    if cube.properties.is_computed(name):
+        of = over_time(cube, cube.properties.id[0], call_path, by, outside=outside)
+        values = cube.computed(name, lambda operand: over_time(cube, operand, call_path, by, outside=outside))
+        return pd.DataFrame(np.broadcast_to(values, of.shape), of.index, [name] if by == "total" else of.columns)
     if by not in ("location", "rank", "total"):
         raise SeverityError(f"severities cannot be divided by {show(by)}\n  by is location, rank or total")
     cells = cube.period_cells[name]
@@ -196,7 +207,13 @@ def arrow_stream(cube: Severities, requested_schema: object | None = None) -> ob
     return pa.Table.from_pandas(frame(cube), preserve_index=False).__arrow_c_stream__(requested_schema)
 
 
-def wide(cube: Severities, properties: str | Sequence[str] | None = None, aggregation: str = "iee") -> pd.DataFrame:
+def wide(
+    cube: Severities,
+    properties: str | Sequence[str] | None = None,
+    aggregation: str = "iee",
+    *,
+    subdomains: Given | None = None,
+) -> pd.DataFrame:
     """Return severities as a wide table: a row per call path and location, a column per property.
 
     Parameters
@@ -205,6 +222,8 @@ def wide(cube: Severities, properties: str | Sequence[str] | None = None, aggreg
         Ids or titles; all that have values by default.
     aggregation : str, optional
         Along property and call path (see `cells_of`).
+    subdomains : mapping, callable, str or Path, optional
+        What part of the application locations belong to (`by_subdomain`), in a column `subdomain`; null where to none.
 
     Returns
     -------
@@ -217,15 +236,14 @@ def wide(cube: Severities, properties: str | Sequence[str] | None = None, aggreg
     names = (
         cube.find_properties(properties)
         if properties is not None
-        else [p for p in cube.properties.id if len(cube.cells[p])]
+        else [p for p in cube.properties.id if len(cube.cells[p]) or cube.properties.is_computed(p)]
     )
     cells = {name: cube.cells_of(name, aggregation) for name in names}
     keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(c.key for c in cells.values())]))
     call_path, location = (keys >> 32).astype(np.int64), keys & 0xFFFFFFFF
     columns = {
         "call_path": _named_call_paths(cube.call_paths, call_path),
-        "rank": cube.system.rank[location],
-        "thread": cube.system.thread[location],
+        **_named_locations(cube.system, location, subdomains),
     }
     return pd.DataFrame(columns | {n: (c.at(keys) * cube.scale(n)).astype(np.float64) for n, c in cells.items()})
 
@@ -289,7 +307,7 @@ def to_xarray(cube: Severities, properties: str | Sequence[str] | None = None) -
     names = cube.find_properties(properties) if properties is not None else cube.properties.id
     values = np.zeros((len(names), len(cube.call_paths), cube.system.n_locations))
     for i, name in enumerate(names):
-        cells = cube.cells[name]
+        cells = cube.cells_of(name)
         values[i, cells.call_path, cells.location] = cells.value * cube.scale(name)
     units = [cube.properties.unit[cube.properties.number[n]] for n in names]
     return xr.DataArray(
@@ -317,6 +335,17 @@ def _named_call_paths(axis: CallAxis, call_path: NDArray[Any]) -> pd.Categorical
     names, codes = np.unique(np.array([*paths, None], object)[:-1], return_inverse=True)
     number[number > 0] = codes
     return pd.Categorical.from_codes(number[call_path], categories=names)
+
+
+def _named_locations(system: SystemAxis, location: NDArray[Any], given: Given | None) -> dict[str, Any]:
+    """Return the columns that say which locations rows are of."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {"rank": system.rank[location], "thread": system.thread[location]}
+    if given is not None:
+        names, of = subdomains_of(system, given)
+        columns["subdomain"] = pd.Categorical.from_codes(of[location], categories=names)
+    return columns
 
 
 def _locations_at(system: SystemAxis, rank: int | None, thread: int | None) -> NDArray[np.bool_]:

@@ -83,6 +83,8 @@ def on_topology(
     if np.prod(shape, dtype=np.float64) > 1e8:
         raise SeverityError(f"{t!r} has too many positions for an array\n  lay it out from its coordinates")
     name = cube.find_property(name)
+    if cube.properties.is_computed(name):
+        return cube.computed(name, lambda operand: on_topology(cube, t, operand, call_path, aggregation))
     how = cube.properties.reduction(name)
     cells = cube.cells_of(name, aggregation)
     if call_path is not None:

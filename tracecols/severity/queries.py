@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.topologies import Topology
-from tracecols.enhance.scan.paths import match_paths, named
+from tracecols.enhance.scan.paths import find_paths
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import as_texts, did_you_mean, show
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells, inclusive
+from tracecols.severity.formulas import Formula, definition, parse
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.reduction import filled, reduce_at, reduce_upwards
 from tracecols.severity.resolve import find_property
@@ -179,11 +179,7 @@ class Severities:
         axis = self.call_paths
         mask = np.zeros(len(axis), bool)
         for pattern in as_texts(patterns, "call paths", SeverityError):
-            found = match_paths(axis.parent, axis.name, re.sub(r"([*?[])", r"[\1]", pattern))
-            if not found.any():
-                found = match_paths(axis.parent, axis.name, pattern)
-            if not found.any():
-                found = named(axis.name, pattern)
+            found = find_paths(axis.parent, axis.name, pattern)
             if not found.any():
                 hint = "give a whole path, a region, or a pattern such as '*/MPI_Recv'"
                 hint = did_you_mean(pattern.rpartition("/")[2], axis.name.tolist(), hint)
@@ -241,6 +237,8 @@ class Severities:
         """
         check_aggregation(aggregation)
         name = self.find_property(name)
+        if self.properties.is_computed(name):
+            return self._computed_cells(name, aggregation)
         cells = self.cells[name]
         if aggregation[0] == "e":
             cells = cells.without([self.cells[child] for child in self.properties.parts(name)])
@@ -248,7 +246,94 @@ class Severities:
             cells = inclusive(cells, self.call_paths, self.properties.reduction(name))
         return cells
 
-    def total(self, name: str) -> float:
+    def computed(self, name: str, ask: Callable[[str], Any]) -> NDArray[np.float64]:
+        """Return what the formula of a property makes of the answers for the properties in it.
+
+        Parameters
+        ----------
+        name : str
+            Id of a property that is computed.
+        ask : callable
+            From the id of a property to a value, or an array of them; all of one shape.
+        """
+        return parse(self.properties.formula[self.properties.number[name]]).evaluate(ask)
+
+    def _computed_cells(self, name: str, aggregation: str) -> Cells:
+        """Compute a property for each call path and location that have any of the properties in its formula."""
+        operands = set(parse(self.properties.formula[self.properties.number[name]]).names())
+        of = {operand: self.cells_of(operand, aggregation) for operand in operands}
+        keys = np.unique(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
+        values = self.computed(name, lambda operand: of[operand].at(keys) * self.scale(operand))
+        return Cells(keys, np.broadcast_to(values, keys.shape) / self.scale(name)).where(values != 0)
+
+    def with_metrics(self, *definitions: str) -> Self:
+        """Return this cube with properties that are computed from others wherever they are asked for: for a call path
+        from its sums over locations, for a location from those over call paths. So ratios never add up.
+
+        Parameters
+        ----------
+        *definitions : str
+            `NAME = FORMULA`, of names of properties, numbers, `+ - * /`, parentheses, `min(A, B)` and `max(A, B)`.
+            Names that are no words are in quotation marks; times are in seconds. 0 divided by anything is 0, anything
+            else divided by 0 is nan, as in Cube.
+
+        Raises
+        ------
+        SeverityError
+            If a definition is none, a property of that name exists, or one in the formula does not.
+
+        Examples
+        --------
+        >>> cube = cube.with_metrics("ipc = PAPI_TOT_INS / PAPI_TOT_CYC")  # doctest: +SKIP
+        >>> cube.by_call_path("ipc", "iie")  # doctest: +SKIP
+        """
+        result = self
+        for text in definitions:
+            result = result._with_metric(*definition(text))
+        return result
+
+    def _with_metric(self, name: str, formula: Formula) -> Self:
+        """Return this cube with one more property."""
+        p = self.properties
+        if name in p.number:
+            raise SeverityError(f"{show(name)} is a property of this cube already\n  choose another name")
+        formula = formula.renamed(self.find_property)
+        text = formula.text()
+        columns = {column: list(getattr(p, column)) for column in p.__dataclass_fields__}
+        row = {
+            "id": name,
+            "title": name,
+            "unit": formula.unit(lambda operand: p.unit[p.number[operand]]),
+            "summary": f"Computed: {text}.",
+            "confidence": 1.0,
+            "overlaps": False,
+            "aggregation": "computed",
+            "is_wait": 0,
+            "is_heading": 0,
+            "is_estimate": 0,
+            "formula": text,
+        }
+        for column, values in columns.items():
+            values.append(row.get(column, ""))
+        none = np.zeros(0, np.int32)
+        nothing = {name: PeriodCells(none, none, none, np.zeros(0, np.int64))}
+        return self.replaced(
+            properties=PropertyAxis(**columns),
+            cells=self.cells | {name: Cells.empty()},
+            period_cells=self.period_cells | nothing if self.period_cells else {},
+            outside=None if self.outside is None else self.outside | nothing,
+        )
+
+    def without_computed(self) -> Self:
+        """Return this cube without the properties that are computed from others."""
+        p = self.properties
+        kept = [i for i, formula in enumerate(p.formula) if not formula]
+        if len(kept) == len(p.id):
+            return self
+        columns = {column: [getattr(p, column)[i] for i in kept] for column in p.__dataclass_fields__}
+        return self.replaced(properties=PropertyAxis(**columns))
+
+    def total(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> float:
         """Return the sum over all call paths and locations, in seconds, occurrences or bytes; of an extreme, that of
         all.
 
@@ -256,6 +341,8 @@ class Severities:
         ----------
         name : str
             Id or title of a property.
+        call_paths : (n_call_paths,) bool, optional
+            Call paths to add up; all by default.
 
         Raises
         ------
@@ -263,7 +350,10 @@ class Severities:
             If there is no such property, or several have the title.
         """
         name = self.find_property(name)
-        return float(self.cells[name].total(self.properties.reduction(name)) * self.scale(name))
+        if self.properties.is_computed(name):
+            return float(self.computed(name, lambda operand: self.total(operand, call_paths)))
+        cells = self.cells[name] if call_paths is None else self.cells[name].on(call_paths)
+        return float(cells.total(self.properties.reduction(name)) * self.scale(name))
 
     def own_total(self, name: str) -> float:
         """Return the total of a property without those below it.
@@ -279,6 +369,8 @@ class Severities:
             If there is no such property, or several have the title.
         """
         name = self.find_property(name)
+        if self.properties.is_computed(name):
+            return self.total(name)
         return float(self.cells_of(name, "eee").total(self.properties.reduction(name)) * self.scale(name))
 
     def whole(self, name: str) -> float:
@@ -317,6 +409,9 @@ class Severities:
         """
         check_aggregation(aggregation)
         name, axis = self.find_property(name), self.call_paths
+        if self.properties.is_computed(name):
+            values = self.computed(name, lambda operand: self.by_call_path(operand, aggregation))
+            return np.broadcast_to(values, len(axis)).copy()
         how = self.properties.reduction(name)
         # along call paths locations need not be distinguished
         cells = self.cells_of(name, f"{aggregation[0]}e{aggregation[2]}")
@@ -343,6 +438,9 @@ class Severities:
             If there is no such property, or several have the title.
         """
         name = self.find_property(name)
+        if self.properties.is_computed(name):
+            values = self.computed(name, lambda operand: self.by_location(operand, call_paths))
+            return np.broadcast_to(values, self.system.n_locations).copy()
         return self.in_units(name, self._at_locations(name, call_paths))
 
     def locations_of(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> pd.DataFrame:
@@ -402,6 +500,9 @@ class Severities:
         """
         check_aggregation(aggregation)
         name = self.find_property(name)
+        if self.properties.is_computed(name):
+            computed = self.computed(name, lambda operand: self.by_system(operand, call_paths, aggregation))
+            return np.broadcast_to(computed, len(self.system.parent)).copy()
         how, s = self.properties.reduction(name), self.system
         of_location, location = self._at_locations(name, call_paths), np.array(s.location, np.int64)
         nodes = np.flatnonzero(location >= 0)

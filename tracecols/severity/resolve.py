@@ -57,7 +57,7 @@ def nearest(axis: PropertyAxis, name: object) -> list[str]:
 
 
 def matching(axis: PropertyAxis, name: object) -> list[str]:
-    """Return the ids of the properties whose id or title a shell pattern fits; none if the name is no pattern."""
+    """Return the ids of the properties whose id or title a shell pattern fits; none if the name is not a pattern."""
     if not isinstance(name, str) or not any(c in name for c in "*?["):
         return []
     pattern = name.lower()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.scan.paths import families, merged_paths, named_or_numbered
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import show
 from tracecols.severity.queries import Severities
@@ -34,7 +35,7 @@ FACTORS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB],
 def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.25) -> pd.DataFrame:
     """Group phases, or bins, that are alike.
 
-    Two are alike if their call paths are visited the same number of times, and they send, receive and so on equally
+    Two are alike if their call paths, without the running number of a phase in its name, are visited the same number of times, and they send, receive and so on equally
     often, on every location; and if what a property takes there, exclusively, differs by no more than a share of it
     all. Where that is less than a tenth of that share, counts may differ by the share, too, as those of polling do. Groups are formed one after the other, around the phase whose total is the median of those that are left; O(n
     groups) in the number of cells.
@@ -57,7 +58,7 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
     Raises
     ------
     SeverityError
-        If the cube is not divided, there is no such property, or the tolerance is no share.
+        If the cube is not divided, there is no such property, or the tolerance is not a share.
 
     Examples
     --------
@@ -70,7 +71,7 @@ def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.2
 
     axis, name = cube.divided(), cube.find_property(name)
     if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not 0 <= tolerance <= 1:
-        raise SeverityError(f"{show(tolerance)} is no tolerance\n  give a share from 0 to 1")
+        raise SeverityError(f"{show(tolerance)} is not a tolerance\n  give a share from 0 to 1")
     n = len(axis)
     values, counts = Profiles.of_values(cube, name, n), Profiles.of_counts(cube, n)
     size, pattern = values.size, counts.patterns()
@@ -137,13 +138,13 @@ class Profiles:
         """Return what a property has in each phase, by call path and location."""
         c = cube.period_cells[name]
         c = c.where(c.period >= 0)
-        feature = (c.call_path.astype(np.int64) << 32) | c.location
+        feature = (_same_paths(cube)[c.call_path] << 32) | c.location
         return cls(c.period.astype(np.int64), feature, c.value.astype(np.float64), n)
 
     @classmethod
     def of_counts(cls, cube: Severities, n: int) -> Profiles:
         """Return all counts of each phase: of visits, messages, collective operations."""
-        axis = cube.properties
+        axis, same = cube.properties, _same_paths(cube)
         period, feature, value = ([np.zeros(0, np.int64)] for _ in range(3))
         for number, (name, unit) in enumerate(zip(axis.id, axis.unit, strict=True)):
             c = cube.period_cells[name]
@@ -151,7 +152,7 @@ class Profiles:
                 continue
             c = c.where(c.period >= 0)
             period.append(c.period.astype(np.int64))
-            at = c.call_path.astype(np.int64) * cube.system.n_locations + c.location
+            at = same[c.call_path] * cube.system.n_locations + c.location
             feature.append(at * len(axis.id) + number)
             value.append(c.value.astype(np.int64))
         counts = np.concatenate(value).astype(np.float64)
@@ -179,6 +180,19 @@ class Profiles:
             mixed ^= mixed >> np.uint64(29)
         np.add.at(result, self.period, mixed)
         return result
+
+
+def _same_paths(cube: Severities) -> NDArray[np.int64]:
+    """Return by call path the first that differs in nothing but the running numbers of phases (`ProfilerStep#10`)."""
+    tree, (names, numbers) = cube.call_paths, cube.call_paths.numbered_names
+    words, name = cube.divided().words.removeprefix("from:").strip(), np.array([*names, ""], object)[:-1]
+    begins = named_or_numbered(name, words)
+    if not begins.any():
+        begins = named_or_numbered(name, words.rpartition("/")[2])
+    family, number = families(name)
+    _, of_family = np.unique(family, return_inverse=True)
+    counts_as = np.where(begins & (number >= 0), name.size + of_family, np.arange(name.size))
+    return merged_paths(tree.parent, tree.depth, counts_as[numbers])
 
 
 def groups_in_words(table: pd.DataFrame) -> list[str]:

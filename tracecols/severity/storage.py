@@ -164,7 +164,7 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     SeverityError
-        If it is no cube, damaged, or of a version this tracecols does not know.
+        If it is not a cube, damaged, or of a version this tracecols does not know.
     """
     path = Path(path)
     manifest, found = _manifest_of(path)

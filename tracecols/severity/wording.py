@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import function_name
 from tracecols.given.quantities import in_words
@@ -13,11 +16,17 @@ Facts = Mapping[str, Any]
 TINY = 4096
 """Bytes up to which a message is small."""
 
+TOKEN = 16
+"""Bytes up to which a message may say no more than whose turn it is."""
+
 MANY = 20
 """Messages that a region sends each time it is executed, from which on they are many."""
 
 SMALL = 1e-3
 """Seconds of work up to which a parallel region may be too small."""
+
+HUNDRED = 100.0
+"""Latencies that a message may take beyond waiting, so that fewer messages would help; longer ones are stalled."""
 
 LATENCY, BANDWIDTH = 1e-5, 1e9
 """Seconds and bytes a second that a network has at worst."""
@@ -45,12 +54,18 @@ class Subject(NamedTuple):
         Title of the property that has most of the time lost.
     where : str
         The region in which most of it is lost.
+    unit : str
+        What locations are called, in the singular: `rank` where each process has one thread, otherwise `thread`.
+    in_openmp : bool
+        Whether the region is executed in constructs of OpenMP.
     """
 
     region: str
     who: str
     waits: str
     where: str
+    unit: str = "thread"
+    in_openmp: bool = False
 
 
 LONGEST = 40
@@ -99,6 +114,7 @@ def has_tiny_messages(f: Facts) -> bool:
     return (
         "n_messages" in e
         and e["mean_bytes"] <= TINY
+        and e.get("transfer", 0.0) <= HUNDRED * LATENCY
         and e["n_messages"] * 2 >= MANY * max(e.get("visits", 1), 1)
         and e["n_messages"] >= 100
     )
@@ -121,6 +137,36 @@ def are_stalled(f: Facts) -> bool:
     return are_too_small(f) and f["evidence"]["lost_each"] > STALLED
 
 
+def culprits(
+    locations: Sequence[int],
+    is_process: bool,
+    rank: NDArray[np.integer[Any]],
+    thread: NDArray[np.integer[Any]],
+    name: Callable[[int], str],
+) -> str:
+    """Name the locations that cause something, or their process.
+
+    Parameters
+    ----------
+    locations : sequence of int
+        None if nobody does in particular.
+    is_process : bool
+        Whether all threads of a process do.
+    rank, thread : (n_locations,) int
+    name : callable
+        Names a location.
+    """
+    if not len(locations):
+        return ""
+    if is_process:
+        return f"rank {rank[locations[0]]}"
+    if len(locations) == np.unique(rank).size > 1 and np.unique(thread[locations]).size == 1:
+        return f"thread {thread[locations[0]]} of every rank"
+    named = list(map(name, locations[:3]))
+    more = len(locations) - len(named)
+    return f"{', '.join(named)} and {more:,} more" if more else _listed(named)
+
+
 # -- what ----------------------------------------------------------------------------------------------------------
 
 
@@ -130,21 +176,66 @@ def _computation(f: Facts, s: Subject) -> str:
     if in_wrong_order(s):
         return f"{s.where} receives messages in another order than they are sent; {s.who} in {s.region} sends late"
     if others is None:
-        return f"only {s.who} executes {s.region}, and others wait for it"
+        one = not _are_several(f, s)
+        return (
+            f"only {s.who} {'executes' if one else 'execute'} {s.region}, and others wait for {'it' if one else 'them'}"
+        )
     ratio = e["mine"] / others if others else 0
     trend = e.get("trend", "steady")
     longer = seconds(e["mine"] - others)
-    verb = "compute" if f.get("is_process") else "computes"
-    who = f"the threads of {s.who}" if f.get("is_process") else s.who
+    verb = "compute" if _are_several(f, s) else "computes"
+    who = _who(f, s)
     if trend == "once":
         return f"{who} {verb} {longer} longer than the others in {s.region}, once in {e['n_pieces']:,} times"
     if trend == "every":
         return f"{who} {verb} {longer} longer than the others in {s.region}, every {_ordinal(e['step'])} time"
+    if trend == "since":
+        return f"{who} {verb} {longer} longer than the others in {s.region}, from the {_ordinal(e['number'])} of {e['n_pieces']:,} times on"
     if trend in ("growing", "shrinking"):
         return f"{who} {verb} ever {'longer' if trend == 'growing' else 'shorter'} in {s.region}: {longer} more than the others"
     if ratio >= 1.2:
-        return f"{who} {verb} {ratio:.1f} times as long as the others in {s.region}"
+        times = f"{ratio:.1f}" if ratio < 100 else f"{ratio:,.0f}"
+        return f"{who} {verb} {times} times as long as the others in {s.region}"
     return f"{who} {verb} {longer} longer than the others in {s.region}"
+
+
+def _are_several(f: Facts, s: Subject) -> bool:
+    """Say whether those that are the cause are named in the plural."""
+    return bool(f.get("is_process")) or (len(f.get("locations", ())) > 1 and not s.who.startswith("thread"))
+
+
+def _who(f: Facts, s: Subject) -> str:
+    """Name the locations that are the cause."""
+    return f"the threads of {s.who}" if f.get("is_process") else s.who
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Write names one after the other."""
+    *some, last = names
+    return f"{', '.join(some)} and {last}" if some else last
+
+
+def _slow(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    verb = "compute" if _are_several(f, s) else "computes"
+    return f"{_who(f, s)} {verb} {e['mine'] / max(e['others'], 1e-30):.1f} times as long as the others in nearly all functions"
+
+
+def _single(f: Facts, s: Subject) -> str:
+    return f"{s.who or 'one thread'} executes {s.region} in a single construct while the others wait"
+
+
+def _threads(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    return (
+        f"creating and joining {number_of(e['n_created'], 'thread')} in {s.region} takes {seconds(e['lost_each'])} each"
+    )
+
+
+def _tasks(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    work = f", and a task computes {seconds(e['work_each'])}" if e["work_each"] else ""
+    return f"creating {number_of(e['n_tasks'], 'task')} in {s.region} takes {seconds(e['lost_each'])} each{work}"
 
 
 def _ordinal(n: int) -> str:
@@ -155,11 +246,12 @@ def _ordinal(n: int) -> str:
 def _imbalance(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     ratio = e["largest"] / e["mean"] if e.get("mean") else 1
-    return f"{s.region} is distributed unevenly over {e['n_locations']:,} threads: the longest takes {ratio:.2f} times the mean"
+    over = number_of(e["n_locations"], s.unit)
+    return f"{s.region} is distributed unevenly over {over}: the longest takes {ratio:.2f} times the mean"
 
 
 def _changing(f: Facts, s: Subject) -> str:
-    return f"{s.region} takes longer now on one rank or thread, now on another; over the run all have the same"
+    return f"{s.region} takes longest on another {s.unit} each time; over the run all take about the same"
 
 
 def _serial(f: Facts, s: Subject) -> str:
@@ -178,17 +270,26 @@ def _regions(f: Facts, s: Subject) -> str:
     return f"parallel regions and barriers in {s.region} take long beyond their work"
 
 
+def _functions(f: Facts, s: Subject) -> str:
+    """Name the function of a cause, and those that take part."""
+    names = (s.region, *map(short, f["evidence"].get("partners", ())))
+    return _listed(names) if len(names) <= 3 else f"{s.region} and {number_of(len(names) - 1, 'other function')}"
+
+
 def _messages(f: Facts, s: Subject) -> str:
-    e = f["evidence"]
+    e, where = f["evidence"], _functions(f, s)
     if has_tiny_messages(f):
-        return f"{e['n_messages']:,} messages of {size(e['mean_bytes'])} in {s.region}"
+        return f"{e['n_messages']:,} messages of {size(e['mean_bytes'])} in {where}"
     if has_large_share(f):
-        return f"{number_of(e['n_long'], 'call')} of {e['n_calls']:,} in {s.region} take {e['in_long']:.0%} of their time: messages are stalled"
+        return f"{number_of(e['n_long'], 'call')} of {e['n_calls']:,} in {where} take {e['in_long']:.0%} of their time: messages are stalled"
     if has_slow_transfers(f):
-        return f"{number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {s.region} take {seconds(e['transfer'])} each beyond waiting: messages are stalled"
+        return f"{number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where} take {seconds(e['transfer'])} each beyond waiting: messages are stalled"
     if "n_messages" in e:
-        return f"the transfer of {number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {s.region}"
-    return f"point-to-point communication in {s.region} takes long beyond waiting"
+        return f"the transfer of {number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where}"
+    if "call" in e:
+        n = e["n_calls"]
+        return f"{number_of(n, 'call')} of {e['call']} in {where} {'takes' if n == 1 else 'take'} long beyond waiting"
+    return f"point-to-point communication in {where} takes long beyond waiting"
 
 
 def _collectives(f: Facts, s: Subject) -> str:
@@ -196,23 +297,31 @@ def _collectives(f: Facts, s: Subject) -> str:
     if has_large_share(f):
         return f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region} take {e['in_long']:.0%} of their time"
     n = e.get("n_calls", 0)
-    return f"{number_of(n, 'collective call')} in {s.region} {'takes' if n == 1 else 'take'} long beyond waiting"
+    calls = f"{number_of(n, 'call')} of {e['call']}" if "call" in e else number_of(n, "collective call")
+    return f"{calls} in {s.region} {'takes' if n == 1 else 'take'} long beyond waiting"
 
 
 def _calls(f: Facts, s: Subject) -> str:
-    who = f" by {s.who} alone" if s.who else ""
-    call = s.where if s.where.lower().startswith(("mpi_", "shmem_")) else "a call of MPI"
-    return f"{call} in {s.region}{who} takes long"
+    most = f", most of all on {s.who}" if s.who else ""
+    return f"{f['evidence'].get('call', 'a call of MPI')} in {s.region} takes long{most}"
 
 
 def _lock(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     held = f", {seconds(e['held_each'])} each time" if e.get("held_each") else ""
+    construct = e.get("construct", "")
+    if _is_ordered(f):
+        return f"threads wait for their turn at the ordered section in {s.region}{held}"
     if s.who:
         return f"{s.who} holds the lock of {s.region} longest{held}; others wait for it"
-    who = "processes" if s.where.lower().startswith(("mpi_", "shmem_")) else "threads"
-    where = f" ({short(s.where)})" if s.where not in ("", s.region) else ""
+    who = "processes" if construct.lower().startswith(("mpi_", "shmem_")) else "threads"
+    where = f" ({short(construct)})" if construct not in ("", s.region) else ""
     return f"{who} wait for each other at the lock in {s.region}{where}{held}"
+
+
+def _is_ordered(f: Facts) -> bool:
+    """Say whether threads wait for their turn in place of a lock."""
+    return str(f["evidence"].get("construct", "")).lower().startswith("!$omp ordered")
 
 
 def _barrier(f: Facts, s: Subject) -> str:
@@ -229,14 +338,32 @@ def is_passed_on(f: Facts) -> bool:
     return bool(f["evidence"].get("passed_on", 1.0) >= 0.5)
 
 
+def is_too_short(f: Facts) -> bool:
+    """Say whether sweeps would take less time with smaller blocks."""
+    return bool(f["evidence"].get("parts", 1) > 1)
+
+
+def is_token(f: Facts) -> bool:
+    """Say whether messages have no more to tell than whose turn it is."""
+    e = f["evidence"]
+    return e.get("n_blocks") == 1 and e["mean_bytes"] <= TOKEN
+
+
 def _pipeline(f: Facts, s: Subject) -> str:
     if not is_passed_on(f):
         return f"ranks wait for messages in {s.region} that are sent late"
+    e = f["evidence"]
+    if is_token(f):
+        return f"ranks execute {s.region} one after the other: each waits for a message of the one before"
+    if is_too_short(f):
+        blocks = number_of(e["n_blocks"], "block")
+        return f"a pipeline of {blocks} in {s.region} is too short for {e['n_ranks']:,} ranks in turn"
     return f"ranks wait in turn for messages in {s.region}: a pipeline that is filled and drained"
 
 
 def _producer(f: Facts, s: Subject) -> str:
-    return f"threads wait for work from {s.who}, which needs too long for {s.region}"
+    verb = "take" if _are_several(f, s) else "takes"
+    return f"threads wait at a condition variable for {s.who}, which {verb} too long in {s.region}"
 
 
 def _order(f: Facts, s: Subject) -> str:
@@ -250,11 +377,24 @@ def _measurement(f: Facts, s: Subject) -> str:
     return f"{number_of(e['n_visits'], 'call')} of {s.region} of {seconds(e['visit'])} each: recording them takes a part of the time"
 
 
+def _straggler(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    if e["unrecorded"] > 0.5 * e["waits"]:
+        return f"kernels of other ranks wait for {s.who}, which is late when its recording begins, and longest in {s.region}"
+    if e["is_kernel"]:
+        return f"kernels of other ranks wait for {s.who}: {s.region} takes too long before"
+    return f"kernels of other ranks wait for {s.who}: its host takes too long in {s.region}"
+
+
 WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "computation": _computation,
     "imbalance": _imbalance,
     "changing": _changing,
     "serial": _serial,
+    "slow": _slow,
+    "single": _single,
+    "threads": _threads,
+    "tasks": _tasks,
     "regions": _regions,
     "messages": _messages,
     "collectives": _collectives,
@@ -266,6 +406,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "producer": _producer,
     "order": _order,
     "measurement": _measurement,
+    "straggler": _straggler,
 }
 
 
@@ -286,13 +427,16 @@ def advice(f: Facts, s: Subject) -> str:
             return ADVICE["order"]
         if e.get("trend") == "once":
             return "Find out what happened then: input, output, another program on the node, or special work of this one time."
+        if e.get("trend") == "since":
+            return f"Find out what changes then: the distribution of the work of {s.region}, another program on the node, or a slower clock."
         if e.get("trend") == "every":
-            return (
-                f"Spread what happens every {_ordinal(e['step'])} time over all times, or over all ranks and threads."
-            )
+            over = "ranks" if s.unit == "rank" else "ranks and threads"
+            return f"Spread what happens every {_ordinal(e['step'])} time over all times, or over all {over}."
         if e.get("others") is None:
             return f"Let others take part in {s.region}, make it shorter, or let them do something else meanwhile."
         return f"Distribute the work of {s.region} evenly, or find out why it takes longer there."
+    if kind == "imbalance" and s.in_openmp:
+        return "Distribute the work evenly; in loops of OpenMP try another schedule."
     if kind == "regions":
         if are_stalled(f):
             return "Look whether more threads run than there are cores, and where they are bound; then join small parallel regions."
@@ -304,14 +448,44 @@ def advice(f: Facts, s: Subject) -> str:
             return "Send few large messages in place of many small ones."
         if has_large_share(f) or has_slow_transfers(f):
             return "Look whether more processes or threads run than there are cores; otherwise look at the network."
+        if "n_messages" not in e and "call" in e:
+            return NO_MESSAGES
         return "Send less, send earlier without blocking, and compute while messages are on their way."
+    if kind == "straggler":
+        return _advice_for_stragglers(f, s)
     if kind == "collectives" and has_large_share(f):
         return "Look whether more processes or threads run than there are cores; otherwise look at the network."
+    if kind == "lock" and _is_ordered(f):
+        return "Do less in the ordered section, or collect results and use them in order after the loop."
+    if kind == "collectives" and "barrier" in e.get("call", "").lower():
+        return ADVICE["barrier"]
     if kind == "pipeline" and not is_passed_on(f):
         return "Send earlier, or compute first what does not depend on the messages."
+    if kind == "pipeline" and is_token(f):
+        return (
+            "Let all ranks do it at the same time where the order does not matter, as with collective calls for files."
+        )
+    if kind == "pipeline" and is_too_short(f):
+        return (
+            f"Make blocks 1/{e['parts']:,} of their size: filling and draining the pipeline takes "
+            f"{e['filling_with_parts']:.0%} of a sweep then, {e['filling']:.0%} now; let sweeps from neighbouring corners follow each other."
+        )
     if kind == "calls":
-        return next((text for begin, text in CALLS.items() if s.where.lower().startswith(begin)), ADVICE[kind])
+        return next(
+            (text for begin, text in CALLS.items() if e.get("call", "").lower().startswith(begin)), ADVICE[kind]
+        )
     return ADVICE[kind]
+
+
+def _advice_for_stragglers(f: Facts, s: Subject) -> str:
+    """Say what to do about a rank that is late."""
+    if f["evidence"]["unrecorded"] > 0.5 * f["evidence"]["waits"]:
+        return "Record the step before, too: most of the delay arises there. Then balance what the host does, as the loading of data."
+    if f["evidence"]["is_kernel"]:
+        return (
+            f"Balance the work of {s.region} over the ranks, as lengths of sequences in a batch, or shorten it there."
+        )
+    return f"Let the host do less in {s.region}, or launch the communication before it."
 
 
 CALLS = {
@@ -326,10 +500,17 @@ CALLS = {
 }
 """What to do about other calls, by what their names begin with."""
 
+NO_MESSAGES = "These calls complete no messages but other operations that do not block: compute longer between starting and completing them."
+"""What to do about point-to-point communication without messages."""
+
 ADVICE = {
-    "imbalance": "Distribute the work evenly; in loops of OpenMP try another schedule.",
+    "imbalance": "Distribute the work evenly.",
     "changing": "Synchronise less often, so that differences average out, or distribute the work dynamically.",
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
+    "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
+    "slow": "Look whether it shares its cores or its node is slower; if it has more to do, distribute the work anew.",
+    "threads": "Create threads once and give them work again and again, or give each more to do.",
+    "tasks": "Create fewer tasks with more work each: stop dividing below a size (final, if), or use taskloop with a grain size.",
     "collectives": "Join several operations into one, use a non-blocking one and compute meanwhile, or call it less often.",
     "calls": "Call it less often, with more to do each time.",
     "lock": "Hold the lock shorter, divide what it protects, or use reductions and atomic operations.",
@@ -338,7 +519,7 @@ ADVICE = {
     "pipeline": "Divide the work into smaller blocks, so that the next rank can begin sooner; reorder sweeps.",
     "order": "Receive messages in the order in which they are sent, or whichever comes first (MPI_Waitany, MPI_ANY_SOURCE).",
     "measurement": "Leave short functions out of the recording (a filter of the measurement system) and measure again before anything else.",
-    "producer": "Give out work earlier or in larger portions, let several threads produce it, or use fewer consumers.",
+    "producer": "Make it shorter, or let more threads do it: what they hand over is waited for; hand over larger portions.",
 }
 """By kind of cause what to do about it, where that depends on nothing else."""
 
@@ -350,23 +531,38 @@ def evidence(f: Facts, s: Subject) -> str:
     """Write the quantities that prove a cause; empty if there are none."""
     e, kind = f["evidence"], f["kind"]
     said: list[str] = []
-    if e.get("mine") is not None:
+    if kind == "slow":
+        said.append(
+            f"{seconds(e['mine'])} of computation{' per thread' * bool(f.get('is_process'))}, the others {seconds(e['others'])}"
+        )
+        said.append(f"most of the difference in {_listed(list(map(short, e['functions'])))}")
+    elif e.get("mine") is not None:
         others = f", the others {seconds(e['others'])}" if e.get("others") is not None else ""
-        said.append(f"{s.region} takes {seconds(e['mine'])} on {s.who}{others}")
+        each = " each" if len(f.get("locations", ())) > 1 else ""
+        said.append(f"{s.region} takes {seconds(e['mine'])}{each} on {s.who}{others}")
         if e.get("n_pieces", 0) > 1:
             said.append(f"{number_of(e['n_pieces'], 'piece')} of {seconds(e['piece'])}")
-        if e.get("trend") == "once":
-            said.append(f"the {_ordinal(e['number'])} piece, at {seconds(e['when'])}")
+        if e.get("trend") in ("once", "since"):
+            since = "from " * (e["trend"] == "since")
+            said.append(f"{since}the {_ordinal(e['number'])} piece, at {seconds(e['when'])}")
         if e.get("shorter", 1) < 0.9:
             said.append(f"{e['shorter']:.0%} of it keeps others waiting")
     elif e.get("mean") is not None:
-        said.append(
-            f"{number_of(e['n_locations'], 'thread')}, {seconds(e['mean'])} in the mean, {seconds(e['largest'])} at most"
+        mean, largest = seconds(e["mean"]), seconds(e["largest"])
+        each = (
+            f"{largest}{' each' * (e['n_locations'] > 1)}"
+            if mean == largest
+            else f"{mean} in the mean, {largest} at most"
         )
+        said.append(f"{number_of(e['n_locations'], s.unit)}, {each}")
     if kind == "regions" and e.get("n_regions"):
         said.append(
             f"{s.region}: {number_of(e['n_regions'], 'region')}, per thread and region {seconds(e['work_each'])} of work, {seconds(e['lost_each'])} lost"
         )
+    if e.get("n_created"):
+        said.append(f"each computes {seconds(e['work_each'])}")
+    if kind == "straggler":
+        said += _of_straggler(e)
     if e.get("n_moved"):
         said.append(f"{e['n_moved']:,} of {number_of(e['n_received'], 'message')} come in another order")
     if e.get("events_per_second"):
@@ -375,12 +571,46 @@ def evidence(f: Facts, s: Subject) -> str:
         said.append(f"likewise {', '.join(short(name) for name in e['more'])}")
     if "n_messages" in e:
         said.append(f"{number_of(e['n_messages'], 'message')}, {size(e['bytes'])}, {size(e['mean_bytes'])} in the mean")
-    if "median" in e:
+    if "n_blocks" in e:
+        blocks = f"{number_of(e['n_blocks'], 'block')} of {seconds(e['block'])}"
         said.append(
-            f"{number_of(e['n_calls'], 'call')}, {seconds(e['median'])} in the median, {seconds(e['mean_call'])} in the mean"
+            f"a sweep is {blocks} through {e['n_ranks']:,} ranks, first blocks are waited for {seconds(e['refill'])} in all"
+        )
+    if "median" in e:
+        beyond = f", {seconds(e['beyond'])} of it beyond waiting" if e.get("beyond") else ""
+        said.append(
+            f"{number_of(e['n_calls'], 'call')}, {seconds(e['median'])} in the median, {seconds(e['mean_call'])} in the mean{beyond}"
         )
         if has_large_share(f):
             said.append(f"{e['n_long']:,} of them more than 10 times the median with {e['in_long']:.0%} of the time")
     if e.get("held_each"):
-        said.append(f"the lock is held {seconds(e['held_each'])} each time, {seconds(e['held'])} in all")
+        what = "the section takes" if _is_ordered(f) else "the lock is held"
+        said.append(f"{what} {seconds(e['held_each'])} each time, {seconds(e['held'])} in all")
     return "; ".join(said)
+
+
+def calls(n: int, each: float, n_messages: int, n_bytes: int) -> str:
+    """Write how many calls have the time of a property, how much each, and how often they send or receive a message."""
+    if not n:
+        return ""
+    both = (
+        f"; {number_of(n_messages, 'send or receive', 'sends and receives')}, {size(n_bytes / n_messages)} in the mean"
+        if n_messages
+        else ""
+    )
+    return f"{number_of(n, 'call')}, {seconds(each)} each in the mean{both}"
+
+
+def _of_straggler(e: Mapping[str, Any]) -> list[str]:
+    """Write what others wait for a rank that is late, and what makes it late."""
+    parts = {
+        "on_host": "its host",
+        "on_stream": "its kernels",
+        "earlier": "its own waits for others",
+        "unrecorded": "what is before the recording",
+    }
+    shares = [f"{e[name] / e['waits']:.0%} {words}" for name, words in parts.items() if e[name] >= 0.005 * e["waits"]]
+    return [
+        f"kernels of others wait {seconds(e['waits'])} for it ({e['share']:.0%} of such waits), in {number_of(e['n_last'], 'operation')}",
+        f"because of {', '.join(shares)}",
+    ]

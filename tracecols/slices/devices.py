@@ -74,7 +74,7 @@ def _calls(
     store: Store, locations: Locations, wanted: NDArray[np.bool_], location: int, first_row: int, stop: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return stream and call site of every innermost call that is over before some event; (n,) int64, -1 for what is
-    not told."""
+    not recorded."""
     row, kind, _ = _events(store, location, stop, (K.ENTER, K.EXIT), wanted)
     is_enter = kind == K.ENTER
     # calls that hold none of their kind: an ENTER and the EXIT after it
@@ -108,7 +108,7 @@ def _calls(
 
 def _work(store: Store, regions: Regions, location: int, first_row: int, stop: int) -> dict[str, NDArray[np.int64]]:
     """Return the call sites of the kernels and copies of a stream that are over before some event; -1 where that is not
-    told."""
+    recorded."""
     runs = np.append(regions.role != "artificial", False)
     row, kind, region = _events(store, location, stop, (K.ENTER, K.EXIT), runs)
     depth = np.cumsum(np.where(kind == K.ENTER, 1, -1))

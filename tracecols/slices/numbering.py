@@ -23,7 +23,7 @@ from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
-from tracecols.enhance.mpi import nonblocking
+from tracecols.enhance.mpi import collectives, nonblocking
 from tracecols.enhance.mpi.file_operations import are_collective, pair_operations
 from tracecols.enhance.mpi.messages import SENDS, PointToPoint, pair_events, posted_receives
 from tracecols.enhance.mpi.windows import LOCKS, SYNCHRONIZES, GroupMembers, pair_epochs, pair_locks
@@ -578,12 +578,10 @@ class OperationCounter:
 
     def _collectives(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("collectives", members, ["communicator"])
-        kind, row = side["kind"], side["row"].astype(np.int64)
-        end = np.flatnonzero(kind == K.MPI_COLLECTIVE_END)
-        # its begin is the event before
-        begun = (end > 0) & (kind[end - 1] == K.MPI_COLLECTIVE_BEGIN) & (location[end - 1] == location[end])
-        begin = np.where(begun, row[end - 1], -1)
-        at, communicator = location[end], side["communicator"][end]
+        row = side["row"].astype(np.int64)
+        of = self._communicators, side["kind"], side["communicator"], location
+        end, before, communicator = collectives.blocking_operations(*of)
+        at, begin = location[end], pick(row, before)
         process = self._process[at]
         channel = self._communicators.channel(communicator, process.astype(np.int32))
         none = np.zeros_like(process)
@@ -686,7 +684,7 @@ class OperationCounter:
         )
         kind, flags = side["kind"][mine], side["operation_flags"][mine].astype(np.int64)
         calls = self._calls_at(at, row, self._is_file)
-        # operations that are underway: their bytes are told where they end
+        # operations that are underway: their bytes are recorded where they end
         bounds = self._bounds
         begin, end = pair_operations(kind, combine(at, handle, matching))
         underway = begin[bounds.precedes(at[begin], row[begin]) & ~bounds.precedes(at[end], row[end])]

@@ -68,7 +68,7 @@ def time_range_ticks(store: Store, start: float | None, stop: float | None) -> t
     Raises
     ------
     AnalysisError
-        If nothing lies between them, or one is no finite number.
+        If nothing lies between them, or one is not a finite number.
     """
     start, stop = as_seconds(start, "start", AnalysisError), as_seconds(stop, "end", AnalysisError)
     if start is not None and stop is not None and stop <= start:

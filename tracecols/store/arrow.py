@@ -17,8 +17,6 @@ from tracecols.given.files import check_regular
 from tracecols.schema import Column, Table, Version
 from tracecols.schema.versions import Difference, difference
 
-ROW_GROUP = 1 << 20
-
 _COMPRESSION = "lz4"
 
 PACKINGS = ("LZ4", "SNAPPY", "UNCOMPRESSED")

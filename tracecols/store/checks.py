@@ -63,7 +63,7 @@ def _reference(column: Column, values: NDArray[Any], sizes: Sizes) -> tuple[int,
     if at < 0:
         return at, ""
     null = "" if column.required else ", or -1 for none"
-    return at, f"{values[at]} is no row of {column.target}, which are numbered from 0 to {n - 1}{null}"
+    return at, f"{values[at]} is not a row of {column.target}, which are numbered from 0 to {n - 1}{null}"
 
 
 def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes) -> tuple[int, str, str]:
@@ -172,7 +172,7 @@ def _wrong_rows(row: NDArray[np.int64], rows: RowRanges, repeats: bool) -> tuple
         if wrong.size:
             k = int(wrong[0])
             low, high = int(rows.start[k]), int(rows.stop[k]) - 1
-            return int(at[k]), f"{values[k]} is no event of the location, which are numbered from {low} to {high}"
+            return int(at[k]), f"{values[k]} is not an event of the location, which are numbered from {low} to {high}"
     descends = row[1:] < row[:-1] if repeats else row[1:] <= row[:-1]
     descends[start[1:] - 1] = False
     if descends.any():
@@ -277,7 +277,7 @@ def _wrong_topologies(table: pa.Table, _sizes: Sizes) -> str:
         if len({len(values) for values in lists}) != 1:
             return f"row {i}: {', '.join(names)} have {', '.join(str(len(v)) for v in lists)} values, but one per dimension each"
         if not all(0 <= size < 1 << 32 for size in lists[1]):
-            return f"column sizes, row {i}: {lists[1]} are no sizes of a grid"
+            return f"column sizes, row {i}: {lists[1]} are not sizes of a grid"
     return ""
 
 
@@ -287,7 +287,9 @@ def _wrong_properties(table: pa.Table, sizes: Sizes) -> str:
         if target not in DEFINITIONS:
             return f"column table, row {i}: there is no definition table {target!r}"
         if not -1 <= row < sizes(target):
-            return f"column of, row {i}: {row} is no row of {target}, which are numbered from 0 to {sizes(target) - 1}"
+            return (
+                f"column of, row {i}: {row} is not a row of {target}, which are numbered from 0 to {sizes(target) - 1}"
+            )
     return ""
 
 
@@ -305,7 +307,7 @@ def _wrong_records(table: pa.Table, _sizes: Sizes) -> str:
         except (ValueError, RecursionError):
             is_record = False
         if not is_record:
-            return f"column values, row {i}: {text[:40]!r} is no JSON of the fields of a record"
+            return f"column values, row {i}: {text[:40]!r} is not JSON of the fields of a record"
     return ""
 
 
@@ -315,8 +317,7 @@ _MORE: dict[str, Callable[[pa.Table, Sizes], str]] = {
 }  # fmt: skip
 
 
-# -- what the manifest says
-# ----------------------------------------------------------------------------------------------
+# -- what the manifest says --------------------------------------------------------------------------------------------
 
 
 def wrong_manifest(manifest: Mapping[str, Any]) -> str:
@@ -387,7 +388,7 @@ def wrong_segments(table: pa.Table) -> str:
     location, part, offset, n = (to_numpy(table.column(c)) for c in ("location", "part", "offset", "n_rows"))
     if first_outside(n, 0, _INT64.max) >= 0:
         at = first_outside(n, 0, _INT64.max)
-        return f"column n_rows, row {at}: {n[at]} is no number of rows"
+        return f"column n_rows, row {at}: {n[at]} is not a number of rows"
     number = np.unique(np.array(names, object).astype(str), return_inverse=True)[1] if names else np.zeros(0, np.int64)
     order = np.lexsort((location, number))
     twice = (number[order][1:] == number[order][:-1]) & (location[order][1:] == location[order][:-1])

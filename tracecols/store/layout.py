@@ -20,6 +20,7 @@ _FORMATS = {
     "a severity cube": "tracecols severity",
     "an index for EARL": "tracecols earl index",
     "an enhanced table": "tracecols enhanced table",
+    "a timeline": "tracecols timeline",
 }
 
 
@@ -123,10 +124,10 @@ def reason(error: Exception) -> str:
     return f": {error}" if isinstance(error, UnusableFileError) else ""
 
 
-def identity(folder: Path) -> tuple[int, ...]:
-    """Return what distinguishes a store or a cube from another one that took its place; empty if there is none."""
+def identity(path: Path) -> tuple[int, ...]:
+    """Return what distinguishes a store, a cube or another file from one that took its place; empty if there is none."""
     try:
-        return _identity((folder / MANIFEST).stat())
+        return _identity((path / MANIFEST if path.is_dir() else path).stat())
     except OSError:
         return ()
 

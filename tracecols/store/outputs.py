@@ -27,7 +27,7 @@ Recognise = Callable[[Path], str | None]
 """Returns, of what exists in the place of an output: None if it is not known to be of the same kind, an empty text if
 it was made in the same way, else how it was made."""
 
-OWN_FILES = (".parquet", ".npy")
+OWN_FILES = (".parquet", ".npy", ".arrow")
 """What the files that tracecols puts into folders end with, besides manifests."""
 
 CORRECTED, REPLAYED = "TRACECOLS::CLOCKS_CORRECTED", "TRACECOLS::REPLAYED"
@@ -162,7 +162,7 @@ class Output:
         if made == "" or (self.force and (made is not None or S_ISREG(mode))):
             return None
         noun = self.what.partition(" ")[2]
-        is_not = f"is not {self.what}" if self.is_folder else f"is no {noun} of tracecols"
+        is_not = f"is not {self.what}" if self.is_folder else f"is not a {noun} of tracecols"
         text = f"{path} exists and {is_not if made is None else f'was made in another way: {made}'}\n  give another name, or "
         if S_ISDIR(mode) and made is None:
             return self.error(f"{text}remove it")

@@ -102,7 +102,7 @@ class Store:
     Raises
     ------
     StoreError
-        If it is no store, incomplete, or of a version this tracecols does not know.
+        If it is not a store, incomplete, or of a version this tracecols does not know.
     """
 
     def __init__(self, path: str | Path) -> None:

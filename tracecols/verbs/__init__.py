@@ -7,5 +7,6 @@ return an `Answer` whose columns are declared in `tracecols.schema.answers`.
 * `messages`: who sends how much to whom, and when.
 * `times`: where the time goes, by region, by process, by interval of time, by iteration.
 * `waiting`: who waits for whom, and the worst instances of a wait state.
+* `recording`: what the recording of regions costs.
 * `pictures`: how each answer is drawn.
 """

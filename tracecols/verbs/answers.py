@@ -99,7 +99,7 @@ def answer(table: Table, columns: Mapping[str, Any]) -> Answer:
     for c in table.columns:
         if c.name in columns:
             values = columns[c.name]
-            if c.dtype not in ("category", "Int32"):
+            if c.dtype not in ("category", "Int32", "Int64"):
                 values = values.astype(c.dtype, copy=False)
             found[c.name] = values
     result = Answer(found)

@@ -95,7 +95,7 @@ def message_histogram(trace: OpenedTrace, bins: int | Sequence[int] | None = Non
         edges = np.asarray(bins)
         if edges.dtype.kind not in "iu" or edges.ndim != 1 or edges.size < 2 or (np.diff(edges) <= 0).any():
             raise AnalysisError(
-                f"{show(bins)} are no bins of lengths\n  give a number of bins, or ascending whole numbers of bytes"
+                f"{show(bins)} are not bins of lengths\n  give a number of bins, or ascending whole numbers of bytes"
             )
         edges = edges.astype(np.int64)
 

@@ -93,7 +93,7 @@ def check_count(given: object, what: str) -> int:
         If it is none.
     """
     if not is_whole_number(given) or given < 1:
-        raise AnalysisError(f"{show(given)} is no number of {what}\n  give a whole number from 1")
+        raise AnalysisError(f"{show(given)} is not a number of {what}\n  give a whole number from 1")
     return int(given)
 
 

@@ -87,6 +87,10 @@ def _short(name: str, most: int = 40) -> str:
     return name if len(name) <= most else f"{name[:half]}...{name[-half:]}"
 
 
+WAITING = ("waits", "is waited for", "seconds")
+"""Labels of a matrix of who waits for whom."""
+
+
 def draw_comm_matrix(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw bytes by sender and receiver."""
     labels = ("sender", "receiver", "bytes")
@@ -95,8 +99,12 @@ def draw_comm_matrix(frame: pd.DataFrame, ax: Any) -> Any:
 
 def draw_late_senders(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw waiting time by who waits and who is waited for."""
-    labels = ("waits", "is waited for", "seconds")
-    return _matrix(frame, ax, ["victim_rank", "victim_thread"], ["culprit_rank", "culprit_thread"], "seconds", labels)
+    return _matrix(frame, ax, ["victim_rank", "victim_thread"], ["culprit_rank", "culprit_thread"], "seconds", WAITING)
+
+
+def draw_waits_by_cause(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw waiting time by who waits and who is waited for."""
+    return _matrix(frame, ax, ["rank", "thread"], ["cause_rank", "cause_thread"], "seconds", WAITING)
 
 
 def draw_histogram(frame: pd.DataFrame, ax: Any) -> Any:
@@ -129,12 +137,21 @@ def draw_comm_over_time(frame: pd.DataFrame, ax: Any) -> Any:
 
 def draw_flat_profile(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw exclusive times as bars."""
-    names = frame[next(c for c in ("region_name", "path", "paradigm") if c in frame)]
-    return _bars(frame, ax, names, {"exclusive_seconds": "exclusive"}, "exclusive time, seconds")
+    columns = {"region_name": "region", "path": "call path", "paradigm": "paradigm"}
+    column = next(c for c in columns if c in frame)
+    ax.set_ylabel(columns[column])
+    return _bars(frame, ax, frame[column], {"exclusive_seconds": "exclusive"}, "exclusive time, seconds")
+
+
+def draw_recording_costs(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw what recording takes as bars."""
+    ax.set_ylabel("region")
+    return _bars(frame, ax, frame.region_name, {"cost_seconds": "recording"}, "time of recording, seconds")
 
 
 def draw_load_imbalance(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw what imbalance costs as bars."""
+    ax.set_ylabel("region")
     return _bars(frame, ax, frame.region_name, {"lost_seconds": "lost"}, "lost by imbalance, seconds")
 
 
@@ -194,6 +211,35 @@ def draw_top_instances(frame: pd.DataFrame, ax: Any) -> Any:
     return ax
 
 
+STEP_PARTS = {
+    "compute_seconds": "compute", "overlapped_seconds": "overlapped communication", "exposed_seconds": "exposed communication",
+    "copy_seconds": "copies", "idle_seconds": "idle",
+}  # fmt: skip
+FAULTS = {
+    "host_seconds": "host", "kernel_seconds": "kernels", "earlier_wait_seconds": "earlier wait", "latency_seconds": "latency",
+    "unrecorded_seconds": "before the recording",
+}  # fmt: skip
+
+
+def draw_training_steps(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw what devices do in the first steps as bars."""
+    names = pd.Series([f"{step}, rank {rank}" for step, rank in zip(frame["step"], frame["rank"], strict=True)])
+    ax.set_ylabel("step and rank")
+    return _bars(frame, ax, names, STEP_PARTS, "seconds")
+
+
+def draw_stragglers(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw what others wait for ranks as bars, by what makes these late."""
+    ax.set_ylabel("rank that is late")
+    return _bars(frame, ax, frame["rank"].reset_index(drop=True), FAULTS, "waiting of others, seconds")
+
+
+def draw_kernel_profile(frame: pd.DataFrame, ax: Any) -> Any:
+    """Draw the time of kernels as bars."""
+    ax.set_ylabel("kernel")
+    return _bars(frame, ax, frame.region_name.reset_index(drop=True), {"seconds": "time"}, "seconds")
+
+
 PICTURES: Mapping[str, Picture] = MappingProxyType(
     {
         "comm_matrix": Picture(draw_comm_matrix, frozenset({"send_rank", "recv_rank", "bytes"})),
@@ -202,14 +248,21 @@ PICTURES: Mapping[str, Picture] = MappingProxyType(
             draw_comm_over_time, frozenset({"begin_seconds", "end_seconds", "bytes_sent", "bytes_received"})
         ),
         "flat_profile": Picture(draw_flat_profile, frozenset({"exclusive_seconds"})),
+        "recording_costs": Picture(draw_recording_costs, frozenset({"region_name", "cost_seconds"})),
         "load_imbalance": Picture(draw_load_imbalance, frozenset({"region_name", "lost_seconds"})),
         "time_profile": Picture(draw_time_profile, frozenset({"begin_seconds", "share"})),
         "idle_time": Picture(draw_idle_time, frozenset({"rank", "thread", "idle_seconds", "waiting_seconds"})),
         "iterations": Picture(draw_iterations, frozenset({"iteration", "seconds"})),
         "late_senders": Picture(draw_late_senders, frozenset({"victim_rank", "culprit_rank", "seconds"})),
+        "waits_by_cause": Picture(
+            draw_waits_by_cause, frozenset({"rank", "thread", "cause_rank", "cause_thread", "seconds"})
+        ),
         "top_instances": Picture(
             draw_top_instances, frozenset({"begin_seconds", "end_seconds", "rank", "thread", "cause_seconds"})
         ),
+        "training_steps": Picture(draw_training_steps, frozenset({"step", "rank", *STEP_PARTS})),
+        "stragglers": Picture(draw_stragglers, frozenset({"rank", *FAULTS})),
+        "kernel_profile": Picture(draw_kernel_profile, frozenset({"region_name", "seconds"})),
     }
 )
 """By the name of the question."""

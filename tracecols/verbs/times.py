@@ -314,22 +314,7 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
     if not chosen.any():
         hint = did_you_mean(region, names[tree.region].tolist(), "see trace.regions")
         raise AnalysisError(f"no call path enters a region {show(region)}\n  {hint}")
-    chosen &= _is_outermost(np.where(chosen, 0, 1 + np.arange(len(tree))), tree.end)
-    heads = np.flatnonzero(chosen)
-
-    def visit(location: int) -> tuple[NDArray[np.int64], ...]:
-        numbers = model.call_paths.numbers[location]
-        if not np.isin(numbers, heads).any():
-            return (np.zeros(0, np.int64),) * 4
-        s = scan_location(model.facts, model.scans, model.team_instances, location)
-        at = np.flatnonzero(s.is_enter() & np.append(np.isin(numbers, heads), False)[s.node])
-        leave = s.exitptr[at]
-        end = pick(s.time, np.where(leave >= 0, leave - model.scans[location].first_row, -1))
-        return np.full(at.size, location), np.arange(at.size), s.time[at], np.where(leave >= 0, end, -1)
-
-    parts = over_locations(model, np.arange(model.n_locations), visit)
-    nothing = np.zeros(0, np.int64)
-    location, number, begin, end = (np.concatenate([nothing, *(p[i] for p in parts)]) for i in range(4))
+    location, _, number, begin, end = instances_of(model, chosen)
     order = np.lexsort((location, readable.thread[location], readable.rank[location], number))
     location, number, begin, end = location[order], number[order], begin[order], end[order]
     return answer(
@@ -343,3 +328,35 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
             "seconds": np.where(end >= 0, readable.duration(end - begin), np.nan),
         },
     )
+
+
+def instances_of(model: Model, chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], ...]:
+    """Return the instances of some call paths that are in no other of these, location by location.
+
+    Parameters
+    ----------
+    chosen : (n_call_paths,) bool
+
+    Returns
+    -------
+    location, call_path, number, begin, end : (n,) int64
+        Number on the location, from 0; times in ticks, -1 for the end of what never ends.
+    """
+    tree = model.call_paths
+    heads = np.flatnonzero(chosen & _is_outermost(np.where(chosen, 0, 1 + np.arange(len(tree))), tree.end))
+
+    def visit(location: int) -> tuple[NDArray[np.int64], ...]:
+        numbers = model.call_paths.numbers[location]
+        if not np.isin(numbers, heads).any():
+            return (np.zeros(0, np.int64),) * 5
+        s = scan_location(model.facts, model.scans, model.team_instances, location)
+        at = np.flatnonzero(s.is_enter() & np.append(np.isin(numbers, heads), False)[s.node])
+        leave = s.exitptr[at]
+        end = pick(s.time, np.where(leave >= 0, leave - model.scans[location].first_row, -1))
+        path = numbers[s.node[at]].astype(np.int64)
+        return np.full(at.size, location), path, np.arange(at.size), s.time[at], np.where(leave >= 0, end, -1)
+
+    parts = over_locations(model, np.arange(model.n_locations), visit)
+    nothing = np.zeros(0, np.int64)
+    location, path, number, begin, end = (np.concatenate([nothing, *(p[i] for p in parts)]) for i in range(5))
+    return location, path, number, begin, end

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.scan.paths import find_paths
+from tracecols.errors import AnalysisError
+from tracecols.given.arguments import did_you_mean, show
 from tracecols.model.model import Model
-from tracecols.model.readable import nullable
+from tracecols.model.readable import named_rows, nullable
 from tracecols.patterns.base import Property
 from tracecols.patterns.matches import Matches
 from tracecols.schema import answers
 from tracecols.schema.properties import LATE_SENDER
 from tracecols.schema.severity import DEFAULT
-from tracecols.search.matches import causes_of, over_matches
+from tracecols.search.matches import causes_of, find_waits, over_matches, states_below
 from tracecols.search.search import times_of
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import check_choice, check_count
@@ -91,6 +95,97 @@ def _together(columns: NDArray[np.int64], n_keys: int) -> NDArray[np.int64]:
     sums = np.add.reduceat(columns[n_keys : n_keys + 2], start, axis=1)
     longest = np.maximum.reduceat(columns[n_keys + 2], start)
     return np.concatenate([columns[:n_keys, start], sums, longest[None]])
+
+
+def waits_by_cause(
+    trace: OpenedTrace,
+    cause: str | None = None,
+    *,
+    rank: int | None = None,
+    thread: int | None = None,
+    property: str | None = None,
+    conventions: str = DEFAULT,
+) -> Answer:
+    """Return who waits for whom in all wait states that say who causes them, or what waits for one cause.
+
+    Parameters
+    ----------
+    cause : str, optional
+        A call path, a region, or a shell pattern: only waits for somebody who comes in it.
+    rank, thread : int, optional
+        Only waits for this rank, this thread.
+    property : str, optional
+        Id or title: only this wait state, and those below it.
+    conventions : str
+        As for `analyze`.
+
+    Returns
+    -------
+    Answer
+        `property`, `rank`, `thread`, `path`, `cause_rank`, `cause_thread`, `cause_path`, `n_waits`, `seconds`,
+        `longest_seconds`, `longest_begin_seconds`. `plot()` draws a matrix.
+
+    Raises
+    ------
+    AnalysisError
+        If there is no such call path or property.
+    """
+    model, readable = trace.model, trace.readable
+    states = states_below(model, property, conventions)
+    waits = find_waits(model, conventions)
+    of_property, names = pd.factorize(waits["property"])
+    chosen = np.append(np.isin(names.astype(str), states), False)[of_property]
+    if cause is not None:
+        chosen &= np.append(_paths_called(model, cause), False)[waits["cause_call_path"]]
+    for wanted, of in ((rank, readable.rank), (thread, readable.thread)):
+        if wanted is not None:
+            chosen &= of[waits["cause_location"]] == wanted
+    location, call_path, begin, end, who, whose = (
+        waits[name][chosen]
+        for name in ("location", "call_path", "begin_time", "end_time", "cause_location", "cause_call_path")
+    )
+    keys, n_waits, ticks, longest, first = _longest_of(
+        np.array([of_property[chosen], location, call_path, who, whose], np.int64), end - begin, begin
+    )
+    number, location, call_path, who, whose = keys
+    columns = {
+        "property": named_rows(names, number),
+        "rank": readable.rank[location],
+        "thread": readable.thread[location],
+        "path": readable.paths(call_path),
+        "cause_rank": readable.rank[who],
+        "cause_thread": readable.thread[who],
+        "cause_path": readable.paths(whose),
+        "n_waits": n_waits,
+        "seconds": readable.duration(ticks),
+        "longest_seconds": readable.duration(longest),
+        "longest_begin_seconds": readable.seconds(first),
+    }
+    return sorted_by(answer(answers.WAITS_BY_CAUSE, columns), "seconds")
+
+
+def _paths_called(model: Model, text: str) -> NDArray[np.bool_]:
+    """Select call paths of a trace by path, region or pattern; (n_call_paths,) bool."""
+    tree = model.call_paths
+    name = np.asarray(model.regions.name, object)[tree.region]
+    found = find_paths(tree.parent, name, text)
+    if not found.any():
+        hint = did_you_mean(text.rpartition("/")[2], name.tolist(), "give a whole path, a region, or a pattern")
+        raise AnalysisError(f"no call path matches {show(text)}\n  {hint}")
+    return found
+
+
+def _longest_of(
+    keys: NDArray[np.int64], ticks: NDArray[np.int64], begin: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], ...]:
+    """Add up waits of the same keys: the keys, (n_keys, n_groups), and how many they are, their ticks, those of the
+    longest one and when it begins, (n_groups,); all int64."""
+    order = np.lexsort((begin, -ticks, *keys[::-1]))
+    keys, ticks, begin = keys[:, order], ticks[order], begin[order]
+    is_first = np.append(True, (np.diff(keys, axis=1) != 0).any(axis=0))[: order.size]
+    start = np.flatnonzero(is_first)
+    sums = np.add.reduceat(ticks, start) if start.size else ticks
+    return keys[:, start], np.diff(np.append(start, order.size)), sums, ticks[start], begin[start]
 
 
 COLUMNS = (

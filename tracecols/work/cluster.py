@@ -674,14 +674,14 @@ def _address_in(path: Path, seconds: float) -> str:
             address = found.get("address") if isinstance(found, dict) else None
             if isinstance(address, str):
                 return address
-            why, may_come = f"{path} is no file of a scheduler: it tells no address", False
+            why, may_come = f"{path} is not a file of a scheduler: it names no address", False
         except FileNotFoundError:
             why, may_come = f"no such file: {path}", True
         except OSError as error:
             why, may_come = f"cannot read {path}: {error.strerror or error}", False
         except ValueError:
             # it may be there in part
-            why, may_come = f"{path} is no file of a scheduler: it is not JSON", True
+            why, may_come = f"{path} is not a file of a scheduler: it is not JSON", True
         if not may_come or time.monotonic() > until:
             raise ClusterError(f"{why}\n  'dask scheduler --scheduler-file {path}' writes it")
         time.sleep(0.1)
@@ -730,7 +730,7 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
         if scheme not in ("tcp", "tls", "ws", "wss"):
             raise ValueError(f"{scheme}:// is not spoken by tracecols")
     except ValueError as error:
-        raise ClusterError(f"{address} is no address of a scheduler: {error}\n  such as tcp://host:8786") from error
+        raise ClusterError(f"{address} is not an address of a scheduler: {error}\n  such as tcp://host:8786") from error
     if host_and_port is None:
         return
     context = _tls_context(address)

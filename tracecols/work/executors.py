@@ -11,6 +11,7 @@ from threading import Event, Lock
 from typing import Protocol, TypeVar
 
 from tracecols.work.memory import Budget
+from tracecols.work.scratch import free_for_files
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -93,8 +94,9 @@ class Threads:
 
     @property
     def capacity(self) -> int | None:
-        """What all tasks may take: they share what is held of the whole trace."""
-        return self.budget.of_task(1)
+        """What all tasks may take, in memory and in files: they share what is held of the whole trace."""
+        in_memory = self.budget.of_task(1)
+        return None if in_memory is None else in_memory + free_for_files(self.budget.scratch)
 
     def map(
         self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported

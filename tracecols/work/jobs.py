@@ -14,12 +14,12 @@ def n_jobs(jobs: int | None) -> int:
     Raises
     ------
     TracecolsError
-        If it is no number of threads.
+        If it is not a number of threads.
     """
     if jobs is not None:
         if not is_whole_number(jobs) or jobs < 1:
             raise TracecolsError(
-                f"{show(jobs)} is no number of threads (jobs)\n  give 1 or more, or None for one per core"
+                f"{show(jobs)} is not a number of threads (jobs)\n  give 1 or more, or None for one per core"
             )
         return int(jobs)
     if hasattr(os, "sched_getaffinity"):

@@ -5,12 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Condition, Event, Lock, Thread
 
 from tracecols.given.memory import LEAST
+
+_PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def physical() -> int | None:
@@ -39,19 +44,66 @@ def give_back() -> None:
     The GNU C library keeps them for what comes next: arrays below 32 MiB come from its heap once some of them were
     freed, and what is allocated after them holds the pages in front. After all root causes of 2 x 10^7 events these
     were 760 MB of 1.1 GB. It is done once for each long stage of an analysis (`model.model.LONG`): after each slice it
-    saved no memory more, and pages that are needed again at once cost time.
+    saved no memory more, and pages that are needed again at once cost time. What Arrow read columns into is a heap of its
+    own.
     """
-    trim = _trim()
+    trim, arrow = _trim(), sys.modules.get("pyarrow")
     if trim is not None:
         trim(0)
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
+
+
+FULL = 0.75
+"""Part of what an analysis may take from which on it keeps nothing that is free."""
+
+INTERVAL = 0.02
+"""Seconds after which it is looked at again how much this process holds."""
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process holds; 0 where the system does not say."""
+    try:
+        return int((_PROC / "self" / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+@contextmanager
+def within(memory: int | None) -> Iterator[None]:
+    """Give back the pages of the heap on which nothing is whenever this process holds nearly as many bytes as it may.
+
+    Each thread has a heap of its own, which keeps what its largest slice needed: of 1.2 GB that 5 x 10^7 events took
+    with `--memory 1GB`, 0.8 were free (`multizone`, 8 x 4).
+    """
+    if memory is None or _trim() is None:
+        yield
+        return
+    stop = Event()
+    watch = Thread(target=_keep_below, args=(int(FULL * memory), stop), name="tracecols-memory", daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watch.join()
+
+
+def _keep_below(most: int, stop: Event) -> None:
+    """Give back what is free when this process holds more than some bytes, and again when that grows."""
+    kept = 0
+    while not stop.wait(INTERVAL):
+        held = resident()
+        if held > max(most, kept + most // 16):
+            give_back()
+            kept = held = resident()
+        kept = min(kept, held)
 
 
 # -- how much an analysis may take ------------------------------------------------------------------------------------
 
 BASE = 260_000_000
 """Bytes that interpreter, libraries and kernels take before any event is read."""
-
-_PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -82,9 +134,75 @@ class Budget:
         """Bytes of columns that may be held in memory for later steps; None if nobody limits them."""
         return None if self.memory is None else (self.memory - BASE) // 4
 
+    @property
+    def large(self) -> int | None:
+        """Bytes of arrays of the whole trace that may be in memory, and as many again of pages of their files; None if
+        nobody limits them."""
+        return None if self.memory is None else (self.memory - BASE) // 8
+
     def of_task(self, slots: int) -> int | None:
         """Return the bytes for each of the tasks that run at a time; None if nobody limits them."""
-        return None if self.memory is None else (self.memory - BASE) * 3 // 4 // max(slots, 1)
+        return None if self.memory is None else (self.memory - BASE) // 2 // max(slots, 1)
+
+
+class Held:
+    """Count the bytes that several hold in memory together."""
+
+    def __init__(self) -> None:
+        self._lock, self._size = Lock(), 0
+        self._given: deque[int] = deque()
+
+    def take(self, size: int, most: int) -> bool:
+        """Hold so many bytes more, unless there would be more than `most`."""
+        with self._lock:
+            self._settle()
+            fits = self._size + size <= most
+            self._size += size if fits else 0
+            return fits
+
+    def give(self, size: int) -> None:
+        """Hold so many bytes less; without the lock, since the garbage collector may run this while the same thread has
+        it."""
+        self._given.append(size)
+
+    @property
+    def size(self) -> int:
+        """Bytes that are held."""
+        with self._lock:
+            self._settle()
+            return self._size
+
+    def _settle(self) -> None:
+        while self._given:
+            self._size -= self._given.popleft()
+
+
+class Turns:
+    """Lets tasks run at the same time as far as the memory suffices for all of them.
+
+    Parameters
+    ----------
+    memory : int, optional
+        Bytes for all tasks together; nobody limits them by default.
+    """
+
+    def __init__(self, memory: int | None = None) -> None:
+        self._memory, self._taken, self._changed = memory, 0, Condition()
+
+    @contextmanager
+    def take(self, size: int) -> Iterator[None]:
+        """Wait until there are so many bytes for a task, or until no other one runs."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._memory is None or not self._taken or self._taken + size <= self._memory
+            )
+            self._taken += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= size
+                self._changed.notify_all()
 
 
 def available() -> int | None:

@@ -25,6 +25,14 @@ MAKE_ROOM_IN_SHELL = "make room there, or name a folder with more: --scratch FOL
 """What to do where temporary files cannot be written."""
 
 
+def free_for_files(parent: Path | None = None) -> int:
+    """Return the bytes that temporary files may take; `parent` as for `temporary_folder`."""
+    try:
+        return shutil.disk_usage(parent or tempfile.gettempdir()).free
+    except OSError:
+        return 0
+
+
 class ScratchFolder:
     """An empty folder of this process; it disappears with this object, at the latest when the program ends.
 

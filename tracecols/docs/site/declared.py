@@ -11,7 +11,7 @@ from tracecols.model.tables import STEPS, TABLES
 from tracecols.patterns.base import Family, Property
 from tracecols.patterns.constraints import CONSTRAINTS
 from tracecols.patterns.registry import CONVENTIONS
-from tracecols.report.properties import declared, facts
+from tracecols.report.properties import declared, facts, guidance
 from tracecols.rules import RULES
 from tracecols.schema import DEFINITIONS, EVENTS, KINDS, SIDE_TABLES, Column, Table, compound, metric_table
 from tracecols.schema.answers import ANSWERS
@@ -155,8 +155,8 @@ def property_lists(patterns: Iterable[Family] = ()) -> str:
                 text += f" Confidence {p.confidence:g}."
             if p.overlaps:
                 text += " Overlaps its siblings."
-            if p.needs == "grid":
-                text += " Where there is a grid (decisions/wavefront.md)."
+            if "grid" in p.needs:
+                text += f" Where there is a {p.needs} (decisions/wavefront.md)."
             parts.append(text)
     return "\n".join(parts) + "\n"
 
@@ -188,8 +188,9 @@ def constraints() -> str:
 def described(p: Property, others: list[Property]) -> str:
     """Describe a property under some conventions."""
     text = f"{p.summary}\n"
-    if p.advice:
-        text += f"\n*{p.advice}*\n"
+    advice = guidance(p, others)
+    if advice:
+        text += f"\n*{advice}*\n"
     text += "\n| | |\n|---|---|\n"
     around = [("Parent", [p.parent] if p.parent else []), ("Children", [q.id for q in others if q.parent == p.id])]
     for label, ids in around:

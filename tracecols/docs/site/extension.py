@@ -1,4 +1,4 @@
-"""What the site has besides its pages: timelines of properties, a live report, the help of all commands, and a check
+"""What the site has besides its pages: drawings of wait states, a live report, the help of all commands, and a check
 that every page is in a section."""
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from sphinx.util.docutils import SphinxDirective
 
 import tracecols
 from tracecols.cli import group as command_line
+from tracecols.cli.vocabulary import all_commands
 from tracecols.docs.site.contents import complete, without_section, write_property_pages
-from tracecols.docs.site.examples import EXAMPLES
-from tracecols.docs.site.timelines import draw
+from tracecols.drawings.examples import EXAMPLES
+from tracecols.drawings.svg import draw
 from tracecols.work.scratch import temporary_folder
 
 PROPERTIES = "properties/"
@@ -32,7 +33,7 @@ REPORT = "hybrid_2x3.html"
 def add_timeline(page: str, name: str) -> str:
     """Return the page of a property with its timeline and the program that it was drawn of, after the title."""
     shown = EXAMPLES[name]
-    caption = shown.caption if shown.conventions == "scalasca" else f"By the rules of EXPERT: {shown.caption}"
+    caption = f"By the rules of EXPERT: {shown.caption}" if shown.conventions == "expert" else shown.caption
     picture = draw(shown.make(), name, caption)
     code = html.escape(inspect.getsource(shown.make).split("\ndef ", 1)[1])
     figure = "\n".join(
@@ -85,14 +86,12 @@ class Commands(SphinxDirective):
 
         sections: list[nodes.Node] = []
         context = click.Context(command_line, info_name="tracecols", terminal_width=90, max_content_width=90)
-        for name in command_line.list_commands(context):
-            command = command_line.get_command(context, name)
-            assert command is not None
+        for name, command in all_commands(command_line):
             with click.Context(
                 command, info_name=name, parent=context, terminal_width=90, max_content_width=90
             ) as inner:
                 text = command.get_help(inner)
-            section = nodes.section(ids=[f"tracecols-{name}"], names=[f"tracecols {name}"])
+            section = nodes.section(ids=[f"tracecols-{name.replace(' ', '-')}"], names=[f"tracecols {name}"])
             section += nodes.title(text=f"tracecols {name}")
             section += nodes.literal_block(text, text, language="text")
             self.state.document.note_explicit_target(section)

@@ -93,6 +93,12 @@ class Columns:
         """Return a whole column; (n,)."""
         return self[name]
 
+    def pop(self, name: str) -> NDArray[Any]:
+        """Return a whole column, and hold it no more."""
+        found = self[name]
+        self._columns = {n: column for n, column in self._columns.items() if n != name}
+        return found
+
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows of a column with start <= row < stop."""
         return self[name][start:stop]

@@ -112,7 +112,7 @@ class EdgeCollector:
         node : callable, optional
             Returns the numbers that nodes of the other one have here; by default the same.
         """
-        behind, n_nodes = self.n - other.n_nodes, other.n_nodes
+        shift, n_nodes = self.n - other.n_nodes, other.n_nodes
         self.n += other.n - n_nodes
         while other._found:
             e = other._found.pop(0)
@@ -120,7 +120,7 @@ class EdgeCollector:
                 is_hub = end >= n_nodes
                 if node is not None:
                     end[~is_hub] = node(end[~is_hub])
-                end[is_hub] += behind
+                end[is_hub] += shift
             self._found.append(e)
 
     def listed(self) -> maxplus.FoundEdges:

@@ -24,8 +24,9 @@ ROW_BYTES = 3000
 """Bytes of memory that a task takes for each call instance and attributed event of its partition: 2.7 kB above what a
 worker begins with, root causes included, for partitions of 216,000 of them."""
 
-BUCKET_ROWS = 1 << 20
-"""Participants of collective operations that are matched together."""
+BUCKET_ROWS, MEMBER_BYTES, LEAST_MEMBERS = 1 << 20, 450, 1 << 14
+"""Participants of collective operations that are matched together, at most; bytes of memory that a task takes for each,
+about (430 with the points of root causes, in `multizone`); how many there are together, however little memory there is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +60,9 @@ class Window:
         whole partition.
     numbers : (n, 7) int64
         The numbers of its operations in the whole process (`enhance.scan.numbering.Numbering`).
+    around : (n, 4) int64
+        The attributed events of each location with which a team begins that is open before the window, FORK and begin,
+        and with which one ends that is open after it, end and JOIN; -1 none.
     """
 
     number: int
@@ -67,6 +71,7 @@ class Window:
     first: NDArray[np.int64] | None = None
     stop: NDArray[np.int64] | None = None
     numbers: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 7), np.int64))
+    around: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 import uuid
 import weakref
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import packing
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
-from tracecols.work.memory import Budget
+from tracecols.work.large import LargeArrays, blocks
+from tracecols.work.memory import Budget, Held
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, temporary_folder
 
 SMALLEST = 1 << 12
@@ -135,9 +135,11 @@ class SpilledColumns:
                     narrow = np.dtype(next(fits, array.dtype))
                     if narrow.itemsize < array.itemsize:
                         column.stored, column.low, column.base = narrow, low, base
-                        codes = np.empty(array.size, narrow)
-                        packing.pack(array, against, low, codes)
-                        array = codes
+                        for rows in blocks(array.size):
+                            codes = np.empty(rows.stop - rows.start, narrow)
+                            packing.pack(array[rows], against[rows], low, codes)
+                            write_array(file, codes)
+                        continue
                 write_array(file, array)
 
     def __len__(self) -> int:
@@ -174,38 +176,6 @@ class SpilledColumns:
         mapped = np.memmap(self._path, column.stored, "r", column.offset, (column.n,))
         codes = [min(v - column.low + 1, np.iinfo(np.int64).max) for v in values] if column.is_packed else values
         return np.searchsorted(mapped, np.array(codes, np.int64))
-
-
-class _Held:
-    """Count the bytes that several spills hold in memory together, of so many that they may."""
-
-    def __init__(self, most: int | None) -> None:
-        self._lock, self._size, self._most = Lock(), 0, most
-        self._given: deque[int] = deque()
-
-    def take(self, size: int) -> bool:
-        """Hold so many bytes more, unless that exceeds the budget."""
-        with self._lock:
-            self._settle()
-            fits = self._size + size <= (BUDGET if self._most is None else min(BUDGET, self._most))
-            self._size += size if fits else 0
-            return fits
-
-    def give(self, size: int) -> None:
-        """Hold so many bytes less; without the lock, since the garbage collector may run this while the same thread has
-        it."""
-        self._given.append(size)
-
-    @property
-    def size(self) -> int:
-        """Bytes that are held."""
-        with self._lock:
-            self._settle()
-            return self._size
-
-    def _settle(self) -> None:
-        while self._given:
-            self._size -= self._given.popleft()
 
 
 def _remove(path: Path) -> None:
@@ -268,12 +238,18 @@ class Spill:
         budget = Budget() if budget is None else budget
         self.folder, self._parent = folder, budget.scratch
         self._columns = None if folder is None else folder / f"{task}-{uuid.uuid4().hex[:8]}.columns"
-        self._budget: _Held = _Held(budget.held) if beside is None else beside._budget
+        self._most_held = BUDGET if budget.held is None else min(BUDGET, budget.held)
+        self._budget: Held = Held() if beside is None else beside._budget
+        self.large: LargeArrays = self._large_arrays(budget) if beside is None else beside.large
         self._lock = Lock()
         self._values: dict[tuple[str, int], _Once] = {}
         self._held: list[weakref.finalize[..., Any]] = []
         self._n_files = 0
         self._scratch: ScratchFolder | None = None
+
+    def _large_arrays(self, budget: Budget) -> LargeArrays:
+        """Return what makes arrays of the whole trace; on a cluster they go to files as values."""
+        return LargeArrays(budget.large, budget.scratch) if self.folder is None else LargeArrays()
 
     @classmethod
     def between(cls, executor: Executor, what: str, beside: Spill | None = None) -> Spill:
@@ -328,7 +304,7 @@ class Spill:
         return once.get(make)
 
     def forget(self, names: Collection[str]) -> None:
-        """Let go of the values of some names, of all slices: no later step reads them.
+        """Free the values of some names, of all slices: no later step reads them.
 
         Those in a shared folder stay: a task that is done again on another worker may read them.
         """
@@ -353,7 +329,7 @@ class Spill:
             If the file cannot be written.
         """
         size = sum(columns[name].nbytes for name in columns.names)
-        if size < SMALLEST if self._columns is not None else self._budget.take(size):
+        if size < SMALLEST if self._columns is not None else self._budget.take(size, self._most_held):
             held = columns.copy() if borrowed else columns.computed()
             if self._columns is None:
                 self._held.append(_when_forgotten(held, self._budget.give, size))
@@ -379,6 +355,11 @@ class Spill:
                 self._scratch = temporary_folder(self._parent)
             self._n_files += 1
             return self._scratch.path / str(self._n_files)
+
+
+def large_arrays(spill: Spill | None) -> LargeArrays:
+    """Return what makes arrays of the whole trace; in memory if a step is given nothing to keep them with."""
+    return LargeArrays() if spill is None else spill.large
 
 
 def keep(columns: Columns, spill: Spill | None) -> ColumnSource:

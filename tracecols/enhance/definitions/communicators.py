@@ -1,7 +1,7 @@
 """Ranks in communicators to processes, and back.
 
 A communicator that a recording names but does not define is -1. It has no members that are known, so nothing is joined
-on it: a rank in it is no process, and each process has such a communicator of its own.
+on it: a rank in it is not a process, and each process has such a communicator of its own.
 """
 
 from __future__ import annotations
@@ -28,13 +28,18 @@ class Communicators:
         Number of members; 1 for self, of an inter-communicator those of both groups (see `size_of`).
     is_self : (n,) bool
         Whether each process has one of its own (MPI_COMM_SELF).
+    is_inter : (n,) bool
+        Whether it is an inter-communicator, which joins two groups.
+    world : (n_processes,) int64
+        MPI_COMM_WORLD of each process, -1 where all have the same: processes that are spawned, or that connect to
+        others, have worlds of their own.
     """
 
     def __init__(self, store: Store, process: NDArray[np.int32]) -> None:
         table = store.definitions["communicators"]
         kind = np.array(table.column("kind").to_pylist(), object)
         self.is_self = kind == "self"
-        self._is_inter = kind == "inter"
+        self.is_inter = kind == "inter"
         members, remote = table.column("members").to_pylist(), table.column("remote_members").to_pylist()
         of = np.append(process, np.int32(-1))
         self._start, self._members = self._flat(members, of)
@@ -46,6 +51,16 @@ class Communicators:
         owner = np.repeat(np.arange(self._n), np.diff(self._start))
         self._keys = owner * self._n_processes + self._members
         self._ranks = np.arange(self._members.size) - np.repeat(self._start[:-1], np.diff(self._start))
+        self.world = self._worlds(np.array(table.column("name").to_pylist(), object) == "MPI_COMM_WORLD")
+
+    def _worlds(self, is_world: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the world of each process; the first of several, and none where there is only one."""
+        world = np.full(self._n_processes, -1, np.int64)
+        if is_world.sum() > 1:
+            owner = np.repeat(np.arange(self._n), np.diff(self._start))
+            mine = np.flatnonzero(is_world[owner] & (self._members >= 0))[::-1]
+            world[self._members[mine]] = owner[mine]
+        return world if (world != world[:1]).any() else np.full(self._n_processes, -1, np.int64)
 
     @staticmethod
     def _flat(lists: list[list[int]], of: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -80,7 +95,7 @@ class Communicators:
         return np.where(is_own, self._n + own, communicator)
 
     def rank_of(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return the rank of a process in a communicator; -1 if it is no member."""
+        """Return the rank of a process in a communicator; -1 if it is not a member."""
         at = lookup(self._keys, communicator.astype(np.int64) * self._n_processes + process)
         rank = np.where(communicator >= 0, pick(self._ranks, at), -1)
         return np.where(pick(self.is_self, communicator, 0), 0, rank)
@@ -98,8 +113,8 @@ class Communicators:
         c = np.where(valid, communicator, 0)
         start, n = self._start[c], np.diff(self._start)[c]
         result = self._take(self._members, start, n, rank)
-        if self._is_inter.any():
-            across = self._is_inter[c] & (self.rank_of(c.astype(np.int32), own) >= 0)
+        if self.is_inter.any():
+            across = self.is_inter[c] & (self.rank_of(c.astype(np.int32), own) >= 0)
             there = self._take(self._remote, self._remote_start[c], np.diff(self._remote_start)[c], rank)
             result = np.where(across, there, result)
         result = np.where(self.is_self[c], np.where(rank == 0, own, -1), result)

@@ -163,7 +163,7 @@ def find_locations(
     words = {what: number for what, number in (("rank", rank), ("thread", thread)) if number is not None}
     for what, number in words.items():
         if not is_whole_number(number) or number < 0:
-            raise error(f"{show(number)} is no {what}\n  give a whole number from 0")
+            raise error(f"{show(number)} is not a {what}\n  give a whole number from 0")
     if words:
         text = " ".join(f"{what} {number}" for what, number in words.items())
         mine = set(_selected(store, {what: [(n, n)] for what, n in words.items()}, text, error))
@@ -236,9 +236,9 @@ def _with_creators(store: Store, group: NDArray[np.int32]) -> NDArray[np.int32]:
 
 def _gpus_that_are_cpus(store: Store, candidates: Collection[int]) -> set[int]:
     """Find the locations of type gpu that are CPU threads: MPI or OpenMP lists them, or its regions run on them."""
-    told = store.manifest["source"].get(PIECE_CPUS)
-    if told is not None:
-        return {int(i) for i in str(told).split() if i.isdecimal()} & set(candidates)
+    named = store.manifest["source"].get(PIECE_CPUS)
+    if named is not None:
+        return {int(i) for i in str(named).split() if i.isdecimal()} & set(candidates)
     groups = store.definitions["groups"].to_pydict()
     found: set[int] = set()
     for kind, paradigm, members in zip(groups["type"], groups["paradigm"], groups["members"], strict=True):

@@ -15,6 +15,15 @@ from tracecols.store.arrow import to_numpy
 CONSTRUCTS = TEAM_CONSTRUCTS
 """Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
 
+THREAD_CALLS = ("pthread_create", "pthread_join", "pthread_cond_signal", "pthread_cond_broadcast")
+"""Calls of POSIX threads whose instances are joined with events of other threads."""
+
+POLLING_CALLS = ("mpi_test", "mpi_testall", "mpi_testany", "mpi_testsome", "mpi_iprobe", "mpi_improbe")
+"""Calls of MPI that ask whether something has come, and do not wait."""
+
+IS_BARRIER: NDArray[np.bool_] = np.isin(CONSTRUCTS, ("barrier", "implicit_barrier"))
+"""Which of these let all threads wait for each other."""
+
 COLLECTIVE_FILE = re.compile(
     r"mpi_file_((read|write)_(all|at_all|ordered)|close|open|preallocate|set_(atomicity|info|size|view)|sync)"
 )
@@ -60,6 +69,9 @@ _OF_PROGRAMS = ("user", "compiler", "sampling", "none")
 call."""
 
 
+PHASE = 2
+"""Flag of regions whose instances are phases."""
+
 CONTEXTS = re.compile(
     r"cuinit|cu(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|hipinit|hip(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|"
     r"clcreatecontext\w*|clreleasecontext|clgetplatformids|clgetdeviceids|acc_init\b.*|acc_shutdown\b.*|acc_device_init\b.*|"
@@ -80,6 +92,8 @@ class Regions:
         Names in lower case without trailing underscores, for comparison (Fortran).
     construct : (n_regions,) int8
         Position in `CONSTRUCTS`, -1 for other regions.
+    is_phase : (n_regions,) bool
+        Whether the recording says that its instances are phases of the program.
     is_init, is_finalize : (n_regions,) bool
         MPI_Init or MPI_Init_thread; MPI_Finalize.
     is_file, is_collective_file : (n_regions,) bool
@@ -103,10 +117,10 @@ class Regions:
             return np.array([*table.column(column).to_pylist(), tasks, threads], object)
 
         self.name = texts("name", TASKS, THREADS)
-        self.canonical_name = texts("canonical_name", TASKS, THREADS)
         self.role = texts("role", "artificial", "artificial")
         self.paradigm = texts("paradigm", "measurement_system", "measurement_system")
         self.file = texts("file", "", "")
+        self.is_phase = np.append(to_numpy(table.column("flags")) & PHASE != 0, [False, False])
         self.description = texts(
             "description",
             "tasks, whose times are also shown where they were scheduled",
@@ -124,6 +138,7 @@ class Regions:
         self.is_init = is_mpi & np.isin(self.lower, ["mpi_init", "mpi_init_thread"])
         self.is_finalize = is_mpi & (self.lower == "mpi_finalize")
         self.is_file = is_mpi & np.fromiter((n.startswith("mpi_file_") for n in self.lower), bool, self.lower.size)
+        self.is_poll = is_mpi & np.isin(self.lower, POLLING_CALLS)
         self.is_collective_file = self.is_file & np.fromiter(
             (COLLECTIVE_FILE.fullmatch(n) is not None for n in self.lower), bool, self.lower.size
         )
@@ -133,8 +148,9 @@ class Regions:
             self.construct[openmp & (self.role == role)] = i
         self.device_call = device_calls(self.name, self.role, self.paradigm)
         is_call = (self.construct >= 0) | self.is_init | self.is_finalize | self.is_file | (self.device_call >= 0)
-        is_call |= np.isin(self.role, ["thread_create", "thread_wait"])
-        is_call |= (self.paradigm == "pthread") & np.isin(self.lower, ["pthread_create", "pthread_join"])
+        is_call |= self.is_poll | np.isin(self.role, ["thread_create", "thread_wait"])
+        is_call |= openmp & np.isin(self.role, ["ordered", "ordered_sblock"])
+        is_call |= (self.paradigm == "pthread") & np.isin(self.lower, THREAD_CALLS)
         self.flags = (is_call * stacks.IS_CALL + (self.role == "artificial") * stacks.IS_ARTIFICIAL).astype(np.uint8)
 
     def __len__(self) -> int:

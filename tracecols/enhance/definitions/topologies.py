@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import Locations
+from tracecols.enhance.definitions.shapes import Found
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.files import read_json
@@ -48,6 +49,8 @@ class Topology:
         Whether it only counts processes and threads: a recorder made it up, not the program.
     communicator : int
         Communicator of the trace it was made for; -1 none, or not known any more.
+    found : Found or None
+        How it was found, if neither the trace nor the user defines it; None if that is not known any more.
     """
 
     name: str
@@ -58,6 +61,7 @@ class Topology:
     coordinates: NDArray[np.int64]
     is_artificial: bool = False
     communicator: int = -1
+    found: Found | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -267,7 +271,7 @@ def load_descriptions(file: Path) -> list[Any]:
     Raises
     ------
     AnalysisError
-        If it cannot be read or is no JSON.
+        If it cannot be read or is not JSON.
     """
     try:
         found = read_json(file)
@@ -276,7 +280,7 @@ def load_descriptions(file: Path) -> list[Any]:
     except (ValueError, RecursionError) as error:
         # of a list that is nested too deeply the parser gives up
         raise AnalysisError(
-            f'{file} is no JSON: {error}\n  describe a topology as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
+            f'{file} is not JSON: {error}\n  describe a topology as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
         ) from error
     return found if isinstance(found, list) else [found]
 
@@ -284,7 +288,7 @@ def load_descriptions(file: Path) -> list[Any]:
 def _name_of(description: Any) -> str:
     if not isinstance(description, Mapping):
         raise AnalysisError(
-            f'a topology is no {type(description).__name__}\n  describe it as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
+            f'a topology cannot be {show(description)}\n  describe it as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
         )
     name = description.get("name", "by hand")
     return name if isinstance(name, str) else show(name)

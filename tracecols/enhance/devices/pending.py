@@ -26,7 +26,7 @@ class PendingWork:
     ----------
     called, done : Counter
         Calls that are over, and kernels and copies that are, by what, process, stream and call site; -1 for what is not
-        told.
+        recorded.
     """
 
     called: Counter[WorkKey]

@@ -18,15 +18,17 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, number_chronologically, occurrence
 from tracecols.enhance.dataflow.outgoing import OutgoingRows
-from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, EVERYTHING, Bucket, Division
+from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, EVERYTHING, LEAST_MEMBERS, MEMBER_BYTES, Bucket, Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, WITHIN, step
+from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.numbering import Numbered
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
+from tracecols.schema.enums import COLLECTIVE_OPS
 
 MEMBER = (
     "key", "communicator", "rank", "location", "begin", "end", "begin_time", "end_time", "sent", "received", "root", "op",
@@ -40,6 +42,46 @@ _RELATIVE = {
 
 _K = 32
 """Bits of a key for the number of an operation among those of its communicator."""
+
+
+def blocking_operations(
+    communicators: Communicators,
+    kind: NDArray[np.uint8],
+    communicator: NDArray[np.int32],
+    location: NDArray[np.signedinteger[Any]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """Find the blocking collective operations among events of the family `collectives`.
+
+    The creation of an inter-communicator is an operation of both of its groups, also where processes are spawned or
+    connect to each other. Inside of an operation on one group (MPI_Intercomm_create) it takes the place of that.
+
+    Parameters
+    ----------
+    kind, communicator, location : (n_events,)
+        The events, location by location.
+
+    Returns
+    -------
+    end : (n,) int64
+        The events with which operations end.
+    begin : (n,) int64
+        Those with which they begin, the last ones before; -1 none.
+    communicator : (n,) int32
+        What they are on.
+    """
+    is_creation = (kind == K.COMM_CREATE) & pick(communicators.is_inter, communicator, 0).astype(bool)
+    is_begin, is_end = kind == K.MPI_COLLECTIVE_BEGIN, kind == K.MPI_COLLECTIVE_END
+    at = np.flatnonzero(is_begin | is_end | is_creation)
+    if is_creation.any():
+        inner = np.flatnonzero(is_creation[at[1:-1]] & is_begin[at[:-2]] & is_end[at[2:]]) + 1
+        inner = inner[location[at[inner - 1]] == location[at[inner + 1]]]
+        communicator = communicator.copy()
+        communicator[at[inner + 1]] = communicator[at[inner]]
+        at = np.delete(at, inner)
+    before = np.concatenate([[-1], at])[:-1] if at.size else at
+    begun = (before >= 0) & is_begin[before] & (location[before] == location[at]) if at.size else np.zeros(0, bool)
+    ends = ~is_begin[at]
+    return at[ends], np.where(begun, before, -1)[ends], communicator[at[ends]]
 
 
 class OutgoingMembers:
@@ -67,27 +109,16 @@ class OutgoingMembers:
         comm = facts.communicators
         columns = ["op", "communicator", "root", "sent", "received"]
         e = attributed_events(facts, scans, members, calls, "collectives", columns)
-        # the begin of an operation is the event before its end in the same call
-        is_begin, is_end = e.kind == K.MPI_COLLECTIVE_BEGIN, e.kind == K.MPI_COLLECTIVE_END
-        end = np.flatnonzero(is_end)
-        if (is_begin | is_end).all():
-            before = end - 1
-        else:
-            blocking = np.flatnonzero(is_begin | is_end)
-            before = np.concatenate([[-1], blocking[:-1]])[is_end[blocking]]
-        call = e.call[end]
-        begun = (
-            (before >= 0) & is_begin[before] & (e.call[before] == call) & (e.location[before] == e.location[end])
-            if end.size
-            else np.zeros(0, bool)
-        )
+        end, before, communicator = blocking_operations(comm, e.kind, e.communicator, e.location)
+        call, is_creation = e.call[end], e.kind[end] == K.COMM_CREATE
+        # an operation begins in the call in which it ends
+        begun = (before >= 0) & (e.call[before] == call) if end.size else np.zeros(0, bool)
         begin_time = (
             np.where(begun, e.time[before], pick(calls.enter_time, call)) if end.size else np.zeros(0, np.int64)
         )
         begin_row = np.where(begun, e.row[before], pick(calls.enter, call)) if end.size else begin_time
         location, end_time = e.location[end], e.time[end]
         process = facts.process[location] if end.size else np.zeros(0, np.int32)
-        communicator = e.communicator[end]
         channel = comm.channel(communicator, process)
         # threads of one process may take part one after the other
         threads = np.flatnonzero(location[1:] != location[:-1])
@@ -102,8 +133,8 @@ class OutgoingMembers:
         key = channel << _K | k
         if len(division.windows) > 1:
             order = np.argsort(key, kind="stable")
-            key, end, call, begin_row, begin_time, end_time = (
-                column[order] for column in (key, end, call, begin_row, begin_time, end_time)
+            key, end, call, begin_row, begin_time, end_time, is_creation = (
+                column[order] for column in (key, end, call, begin_row, begin_time, end_time, is_creation)
             )
             communicator, process, location = communicator[order], process[order], location[order]
         rows = Columns(
@@ -117,10 +148,12 @@ class OutgoingMembers:
                 "end": partial(np.take, e.row, end),
                 "begin_time": begin_time,
                 "end_time": end_time,
-                "sent": partial(np.take, e.sent, end),
-                "received": partial(np.take, e.received, end),
-                "root": partial(np.take, e.root, end),
-                "op": partial(np.take, e.op, end),
+                "sent": lambda: np.where(is_creation, 0, e.sent[end]),
+                "received": lambda: np.where(is_creation, 0, e.received[end]),
+                "root": lambda: np.where(is_creation, -1, e.root[end]).astype(e.root.dtype),
+                "op": lambda: np.where(is_creation, COLLECTIVE_OPS.index("create_handle"), e.op[end]).astype(
+                    e.op.dtype
+                ),
                 "enter": partial(pick, calls.enter, call),
                 "exit": partial(pick, calls.exit, call),
                 "enter_time": partial(pick, calls.enter_time, call),
@@ -147,10 +180,12 @@ def outgoing_members(
     return OutgoingMembers(facts, scans, members, call_instances, division, spill)
 
 
-def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
-    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each."""
+def plan_buckets(outgoing: Sequence[OutgoingMembers], memory: int | None = None) -> list[Bucket]:
+    """Divide collective operations into ranges of keys with about `BUCKET_ROWS` participants each, or as many as there
+    are bytes of memory for."""
     if len(outgoing) == 1:
         return [EVERYTHING]
+    most = BUCKET_ROWS if memory is None else min(BUCKET_ROWS, max(memory // MEMBER_BYTES, LEAST_MEMBERS))
     channel = np.concatenate([p.communicator for p in outgoing])
     group, first = number(channel)
     of = Segments(group, first.size)
@@ -163,10 +198,10 @@ def plan_buckets(outgoing: Sequence[OutgoingMembers]) -> list[Bucket]:
     bounds, filled = [0], 0
     for c in np.argsort(channel[first]).tolist():
         start, stop = int(starts[c]), int(stops[c])
-        step = max(1, BUCKET_ROWS * (stop - start) // int(size[c]))
+        step = max(1, most * (stop - start) // int(size[c]))
         for k in range(start, stop, step):
             n = int(size[c]) * min(step, stop - k) // (stop - start)
-            if filled and filled + n > BUCKET_ROWS:
+            if filled and filled + n > most:
                 bounds.append(int(channel[first[c]]) << _K | k)
                 filled = 0
             filled += n
@@ -263,16 +298,21 @@ def find_startups(facts: Facts, call_instances: CallInstances) -> CompoundTable:
     is_init, is_finalize = facts.regions.is_init[region], facts.regions.is_finalize[region]
     rows = np.flatnonzero(is_init | is_finalize)
     enter, leave, init = call_instances.enter_time[rows], call_instances.exit_time[rows], is_init[rows]
-    latest, earliest = np.zeros(rows.size, np.int64), np.zeros(rows.size, np.int64)
-    for which in (init, ~init):
-        if which.any():
-            latest[which], earliest[which] = enter[which].max(), leave[which].min()
+    location = call_instances.location[rows]
+    # processes that are connected end together, unless some of them have left before others come
+    world = facts.communicators.world[facts.process[location]] if rows.size else np.zeros(0, np.int64)
+    if (~init).any() and leave[~init].min() >= enter[~init].max():
+        world = np.where(init, world, -1)
+    group, first = number(2 * world + init)
+    together = Segments(group, first.size)
+    latest, earliest = together.max(enter)[group], together.min(leave)[group]
     return CompoundTable(
         STARTUPS,
         rows.size,
         {
             "is_init": init,
-            "location": call_instances.location[rows],
+            "location": location,
+            "communicator": world.astype(np.int32),
             "enter": call_instances.enter[rows],
             "exit": call_instances.exit[rows],
             "enter_time": enter,

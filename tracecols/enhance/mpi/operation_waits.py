@@ -92,11 +92,21 @@ def wait_for_starts(m: CompoundTable) -> Waits:
     Of one-to-all operations that is the root, of all-to-one operations at the root those that send, of barriers and
     others all.
     """
-    one_to_all, all_to_one, prefix = (are_of(m, ops) for ops in (ONE_TO_N, N_TO_ONE, SCAN))
     until = awaited_start(m)
-    depends = np.where(one_to_all, ~m.is_root, np.where(all_to_one, m.is_root, ~prefix))
-    wait = np.where(depends & (until >= 0), np.minimum(until, m.done_exit_time) - m.done_enter_time, 0)
+    wait = np.where(depends_on_others(m) & (until >= 0), np.minimum(until, m.done_exit_time) - m.done_enter_time, 0)
     return wait, largest_of_each(wait, np.ones(len(m), bool), m.done_enter)
+
+
+def depends_on_others(m: CompoundTable) -> NDArray[np.bool_]:
+    """Say who waits for others in non-blocking collective operations (`nonblocking_members`); (n,) bool."""
+    one_to_all, all_to_one, prefix = (are_of(m, ops) for ops in (ONE_TO_N, N_TO_ONE, SCAN))
+    return np.where(one_to_all, ~m.is_root, np.where(all_to_one, m.is_root, ~prefix))
+
+
+def wait_in_series(m: CompoundTable) -> Waits:
+    """Find how long calls that ask whether something has come (`polls`) take until it is there."""
+    wait = np.minimum(m.cause_enter_time, m.exit_time) - m.enter_time
+    return wait, wait > 0
 
 
 def awaited_start(m: CompoundTable) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import Segments
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.region_rules import RegionRule, either, in_role, is_in, named
+from tracecols.enhance.scan.region_rules import CONDITION, RegionRule, either, in_role, is_in, named, nothing
 from tracecols.schema import enums
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -21,11 +21,11 @@ WAIT_FOR_SEVERAL = named("mpi_wait(all|some)", "mpi")
 COMMUNICATORS = named(
     (
         "mpi_(cart_(coords|create|get|map|rank|shift|sub)|cartdim_get"
-        "|comm_(accept|compare|connect|create(_group|_keyval)?|delete_attr|disconnect|dup(_with_info)?|free(_keyval)?"
+        "|comm_(accept|compare|connect|create(_from_group|_group|_keyval)?|delete_attr|disconnect|dup(_with_info)?|free(_keyval)?"
         "|get_(attr|info|name|parent)|group|idup|join|rank|remote_(group|size)|set_(attr|info|name)|size|spawn(_multiple)?"
         "|split(_type)?|test_inter)"
         "|dims_create|dist_graph_(create(_adjacent)?|neighbors(_count)?)|graph_(create|get|map|neighbors(_count)?)|graphdims_get"
-        "|intercomm_(create|merge)|topo_test|(close|open)_port|(lookup|publish|unpublish)_name)"
+        "|intercomm_(create(_from_groups)?|merge)|group_from_session_pset|session_get_(info|n(um|th)_psets?|pset_info)|topo_test|(close|open)_port|(lookup|publish|unpublish)_name)"
     ),
     "mpi",
 )
@@ -46,7 +46,6 @@ version 8 on."""
 CRITICAL = in_role(["critical", "critical_sblock"], "openmp")
 OPENMP = named(".*", "openmp")
 MUTEX = named("pthread_mutex_(lock|trylock)", "pthread")
-CONDITION = named("pthread_cond_(timedwait|wait)", "pthread")
 LOCKING = either(OPENMP, MUTEX, CONDITION)
 
 EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -140,10 +139,44 @@ def wait_for_receivers(
     return wait, waits
 
 
+def wait_for_sending_kernels(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the kernels that wait because the kernels that send to them begin late; of several messages of a kernel the
+    longest wait counts. Takes and returns what `wait_for_senders` does."""
+    return wait_for_senders(facts, m, NCCL, nothing, NCCL)
+
+
+def wait_for_receiving_kernels(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the kernels that wait because the kernels that receive from them begin late; of several messages of a kernel
+    the longest wait counts, and none where it waits for a sender. Takes and returns what `wait_for_receivers` does."""
+    return wait_for_receivers(facts, m, nothing, NCCL)
+
+
 def wait_for_locks(
-    facts: Facts, m: CompoundTable, calls: RegionRule = LOCKING
+    facts: Facts, m: CompoundTable, since: str = "enter_time"
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Find the acquisitions that wait until the owner before releases the lock, in a table of acquisitions.
+
+    Parameters
+    ----------
+    m : CompoundTable
+        `lock_acquisitions`.
+    since : str, optional
+        Its column that says when waiting for the lock begins: by default when the call that acquires is entered, also
+        where that waits for a condition first.
+
+    Returns
+    -------
+    wait : (n,) int64
+        From then to the release; order 0 means no acquisition.
+    waits : (n,) bool
+        Whether it counts.
+    """
+    wait = np.where(m.has_previous & (m.acquisition > 1), m.previous_release_time - m[since], 0)
+    return wait, (wait > 0) & (m.enter >= 0) & is_in(facts, m.call_path, LOCKING)
+
+
+def wait_for_signals(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the acquisitions that wait until another thread signals a condition, in a table of acquisitions.
 
     Parameters
     ----------
@@ -153,12 +186,12 @@ def wait_for_locks(
     Returns
     -------
     wait : (n,) int64
-        From entering the call that acquires to the release; order 0 means no acquisition.
+        From entering the call that waits to the signal.
     waits : (n,) bool
         Whether it counts.
     """
-    wait = np.where(m.has_previous & (m.acquisition > 1), m.previous_release_time - m.enter_time, 0)
-    return wait, (wait > 0) & (m.enter >= 0) & is_in(facts, m.call_path, calls)
+    wait = np.where(m.signal >= 0, m.signal_time - m.enter_time, 0)
+    return wait, wait > 0
 
 
 def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

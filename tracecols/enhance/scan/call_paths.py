@@ -19,6 +19,7 @@ from tracecols.enhance.scan.periods import Divider, divide_intervals
 from tracecols.enhance.scan.scan import FOREIGN, LocationScan
 from tracecols.errors import AnalysisError
 from tracecols.kernels import stacks, trees
+from tracecols.kernels.periods import Labels
 
 TABLE_SIZE = 16
 """Call paths in phases are found in a table where it has at most so many entries for each of them; 8 B each."""
@@ -237,6 +238,12 @@ class PeriodCallPaths(CallPaths):
             # all occur outside, and those are the first
             key = np.where(self.key[at] == key, at, path)
         return np.where(path >= 0, key, -1)
+
+    @property
+    def of_kernels(self) -> Labels:
+        """Return what `label` looks at, as kernels take it."""
+        places = self._places
+        return Labels(len(self.all_periods), self.key, np.zeros(0, np.int64) if places is None else places)
 
     @cached_property
     def _places(self) -> NDArray[np.int64] | None:

@@ -1,19 +1,22 @@
 """Moments at which nothing is open on a location: no call instance, no team, no request.
 
 Where such moments of all threads of a process meet, its events can be divided into windows that steps look at one after
-the other (`enhance.scan.windows`): whatever belongs together is on the same side.
+the other (`enhance.scan.windows`): whatever belongs together is on the same side. One team may be open, such as that of
+a parallel region around everything, if all of its threads are in it and have entered as many constructs of each role:
+then the team belongs to the windows on both sides, and all else to one of them.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import mask_of, pair_with_previous
-from tracecols.enhance.scan.teams import IS_FORK, IS_JOIN, KEPT
+from tracecols.enhance.definitions.regions import CONSTRUCTS
+from tracecols.enhance.scan.teams import IS_FORK, IS_JOIN, KEPT, TeamBegins
+from tracecols.kernels import gaps as kernels
 from tracecols.kernels import stacks
+from tracecols.kernels.gaps import CALLS, LAST, N_AROUND, N_COUNTED, Gaps
 from tracecols.schema import KINDS
 from tracecols.schema import EventKind as K
 from tracecols.store import Store
@@ -28,12 +31,6 @@ windows differ in size); events of a window, at least, however little memory the
 SAMPLES = 16
 """Moments for each window that are tried as its end."""
 
-LOOKED_AT = 512, 64
-"""Ends of call instances, and of teams, after a sample that are tried."""
-
-TOGETHER = 1 << 10
-"""Samples that are looked at together."""
-
 STARTS = mask_of((K.MPI_ISEND, K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
 ENDS = mask_of((K.MPI_ISEND_COMPLETE, K.MPI_IRECV, K.MPI_IMRECV, K.MPI_REQUEST_CANCELLED))
 PROBES, TAKES = mask_of((K.MPI_PROBE,)), mask_of((K.MPI_MRECV, K.MPI_IMRECV_REQUEST))
@@ -41,38 +38,28 @@ PROBES, TAKES = mask_of((K.MPI_PROBE,)), mask_of((K.MPI_MRECV, K.MPI_IMRECV_REQU
 OPEN = {"request": (STARTS, ENDS), "message": (PROBES, TAKES)}
 """By column of the side table of messages what begins and ends what it identifies."""
 
-CALLS, EVENTS, BEGINS, *_OF_TABLES = range(7)
-"""What is counted before a moment: call instances, attributed events, begins in teams, rows of side tables."""
-
-TABLES = dict(zip(("threads", "p2p", "collectives", "locks"), _OF_TABLES, strict=True))
-"""Side tables of which windows have some rows. Those of tasks, and of accesses to windows of MPI, are not read by steps
-that look at them."""
+TABLES = {name: N_COUNTED + k for k, name in enumerate(("threads", "p2p", "collectives", "locks"))}
+"""Side tables of which windows have some rows, and where those are counted. Those of tasks, and of accesses to windows
+of MPI, are not read by steps that look at them."""
 
 _OF_TABLE = {name: mask_of(k.number for k in KINDS if k.family == name) for name in TABLES}
-
-FIRST, LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-
 
 IS_LOCK, IS_ACQUIRE = _OF_TABLE["locks"], mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 
 
-class Gaps(NamedTuple):
-    """For each of some times the first moment after it at which nothing is open on a location.
-
-    Attributes
-    ----------
-    begin, end : (n,) int64
-        Ticks between which it lies; the begin is not the smaller one where there is none.
-    counted : (n, 7) int64
-        What the location has before it: `CALLS`, `EVENTS`, `BEGINS`, and rows of `TABLES`.
-    teams : (n,) int64
-        Sum of the marks (`Teams.marks_of`) of the begins before it.
-    """
-
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    counted: NDArray[np.int64]
-    teams: NDArray[np.int64]
+def _meanings(is_begin: NDArray[np.bool_], role: NDArray[np.int8]) -> kernels.Meanings:
+    """Return what kinds of events mean, of which some begin teams, and the constructs of call paths."""
+    pairs = [
+        (IS_FORK, IS_JOIN),
+        (mask_of((K.THREAD_TEAM_BEGIN,)), mask_of((K.THREAD_TEAM_END,))),
+        (IS_ACQUIRE, IS_LOCK & ~IS_ACQUIRE),
+        *OPEN.values(),
+    ]
+    change = np.stack([begins.astype(np.int8) - ends for begins, ends in pairs])
+    table = np.full(is_begin.size, -1, np.int8)
+    for k, mask in enumerate(_OF_TABLE.values()):
+        table[mask] = k
+    return kernels.Meanings(change, is_begin, table, role)
 
 
 def window_events(memory: int | None) -> int:
@@ -106,9 +93,10 @@ def find_gaps(
     calls: stacks.CallInstances,
     attributed: stacks.AttributedEvents,
     is_begin: NDArray[np.bool_],
-    marks: NDArray[np.int64],
+    teams: TeamBegins,
+    role: NDArray[np.int8],
 ) -> Gaps | None:
-    """Find moments at which nothing is open on a location; None if its events are not in order.
+    """Find moments at which nothing is open on a location, but perhaps one team; None if its events are not in order.
 
     Parameters
     ----------
@@ -118,43 +106,34 @@ def find_gaps(
         All of the location.
     is_begin : (256,) bool
         Kinds of events that begin teams, for all threads of its process if they are FORKs.
-    marks : (n_begins,) int64
-        Of its begins in teams (`Teams.marks_of`); nothing where FORKs begin teams.
+    teams : TeamBegins
+        Its begins in teams; nothing where FORKs begin teams.
+    role : (n_nodes,) int8
+        Which construct the region of each of its call paths is; -1 none.
     """
-    is_open = _open_at(store, location, attributed.kind)
-    if is_open is None or location in store.decreases:
+    if location in store.decreases or not (_locks_are_held(store, location, attributed.kind)):
         return None
-    # the earliest that begins from a call instance on, and the latest that ends before it
-    enter = np.append(np.minimum.accumulate(calls.enter_time[::-1])[::-1], LAST)
-    leave = np.append(FIRST, np.maximum.accumulate(np.where(calls.exit >= 0, calls.exit_time, LAST)))
-    events = np.concatenate([[FIRST], attributed.time, [LAST]])
-    team_end = attributed.time[IS_JOIN[attributed.kind] | (attributed.kind == K.THREAD_TEAM_END)]
-    begin, end, n_calls, n_events = np.empty((4, times.size), np.int64)
-    for at in range(0, times.size, TOGETHER):
-        some = slice(at, at + TOGETHER)
-        own = times[some]
-        tried = np.concatenate([own[:, None], _after(leave, own, LOOKED_AT[0]), _after(team_end, own, LOOKED_AT[1])], 1)
-        before, events_before = (
-            np.searchsorted(enter[:-1], tried, "right"),
-            np.searchsorted(events[1:-1], tried, "right"),
-        )
-        begins, ends = (
-            np.maximum(leave[before], events[events_before]),
-            np.minimum(enter[before], events[events_before + 1]),
-        )
-        is_gap = (begins <= tried) & (tried < ends) & (ends > own[:, None]) & ~is_open[events_before]
-        begins[~is_gap] = LAST
-        chosen = np.arange(own.size), begins.argmin(axis=1)
-        begin[some], end[some], n_calls[some], n_events[some] = (
-            a[chosen] for a in (begins, ends, before, events_before)
-        )
-    n_begins = _before(is_begin[attributed.kind], n_events)
-    counted = [n_calls, n_events, n_begins, *(_before(mask[attributed.kind], n_events) for mask in _OF_TABLE.values())]
+    if not all(_begin_here(store, location, attributed.kind, column, *of) for column, of in OPEN.items()):
+        return None
     is_of_threads = _OF_TABLE["threads"][attributed.kind]
-    if int(is_of_threads.sum()) < store.n_rows("threads", location):
-        counted[TABLES["threads"]] = _rows_of_threads(store, location, calls.enter, n_calls, counted[TABLES["threads"]])
-    teams = np.append(0, np.cumsum(marks))[n_begins] if marks.size else np.zeros(times.size, np.int64)
-    return Gaps(begin, end, np.stack(counted, axis=1), teams)
+    # rows of created threads are in the windows of their calls
+    only_teams = int(is_of_threads.sum()) == store.n_rows("threads", location)
+    happening = kernels.Happening(
+        calls.enter_time, calls.exit, calls.exit_time, calls.node, calls.team, attributed.time, attributed.kind,
+        attributed.call, teams.marks, teams.instance if only_teams else teams.instance[:0],
+    )  # fmt: skip
+    n = times.size
+    begin, end, sums, mark = (np.zeros_like(times) for _ in range(4))
+    counted, entered = (np.zeros((n, size), np.int64) for size in (N_COUNTED + len(TABLES), len(CONSTRUCTS)))
+    found = Gaps(begin, end, counted, sums, np.full(n, -1), mark, entered, np.full((n, N_AROUND), -1))
+    meanings = _meanings(is_begin, role)
+    sizes = len(meanings.change), len(TABLES), len(CONSTRUCTS), N_AROUND, kernels.N_STATE
+    scratch = kernels.Scratch(*(np.zeros(size, np.int64) for size in sizes))
+    kernels.find_first_gaps(times, happening, meanings, scratch, found)
+    if not only_teams:
+        n_calls, of_threads = counted[:, CALLS], counted[:, TABLES["threads"]]
+        of_threads[:] = _rows_of_threads(store, location, calls.enter, n_calls, of_threads)
+    return found
 
 
 def _rows_of_threads(
@@ -176,73 +155,34 @@ def _rows_of_threads(
     return np.searchsorted(rows["row"], np.minimum(next_enter[n_calls], of_teams[n_of_teams]))
 
 
-def _after(values: NDArray[np.int64], times: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Return for each time some of the ascending values after it; (n_times, n) int64."""
-    if not values.size:
-        return np.full((times.size, 1), LAST)
-    at = np.searchsorted(values, times)[:, None] + np.arange(min(n, values.size))
-    return values[np.minimum(at, values.size - 1)]
-
-
-def _before(mask: NDArray[np.bool_], n: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count how many of the first n are marked; of the same shape as n."""
-    return np.searchsorted(np.flatnonzero(mask), n)
-
-
-def _held_before(lock: NDArray[np.int64], is_acquire: NDArray[np.bool_]) -> NDArray[np.int64] | None:
-    """Return how many locks a location holds after each of its events of locks; None if it releases what it does not
-    hold."""
+def _locks_are_held(store: Store, location: int, kind: NDArray[np.uint8]) -> bool:
+    """Say whether a location releases only locks that it holds."""
+    is_acquire = IS_ACQUIRE[kind[np.flatnonzero(IS_LOCK[kind])]]
+    if not is_acquire.size:
+        return True
+    lock = store.read("locks", location, ["lock"])["lock"].astype(np.int64)
+    if lock.size != is_acquire.size:
+        return False
     change = np.where(is_acquire, 1, -1)
     by_lock = np.argsort(lock, kind="stable")
     held = np.cumsum(change[by_lock])
     is_first = np.diff(lock[by_lock], prepend=~lock[by_lock[:1]]) != 0
     before = np.where(is_first, held - change[by_lock], 0)
     # what is held of the locks in front, which is never negative either if all goes well
-    if (held < np.maximum.accumulate(np.where(is_first, before, 0))).any() or held.min(initial=0) < 0:
-        return None
-    return np.cumsum(change)
+    return bool((held >= np.maximum.accumulate(np.where(is_first, before, 0))).all()) and int(held.min()) >= 0
 
 
-def _open_at(store: Store, location: int, kind: NDArray[np.uint8]) -> NDArray[np.bool_] | None:
-    """Say before which attributed events, and at the end, teams or requests are open; (n + 1,) bool, None if that is
-    not known."""
-    is_open = np.zeros(kind.size + 1, bool)
-    begins = (IS_FORK[kind], IS_JOIN[kind]), (kind == K.THREAD_TEAM_BEGIN, kind == K.THREAD_TEAM_END)
-    for begin, end in begins:
-        if begin.any() or end.any():
-            is_open[1:] |= np.cumsum(begin.astype(np.int8) - end.astype(np.int8), dtype=np.int64) != 0
-    of_locks = np.flatnonzero(IS_LOCK[kind])
-    if of_locks.size:
-        lock = store.read("locks", location, ["lock"])["lock"].astype(np.int64)
-        held = _held_before(lock, IS_ACQUIRE[kind[of_locks]]) if lock.size == of_locks.size else None
-        if held is None:
-            return None
-        is_open[1:] |= np.append(0, held)[np.cumsum(IS_LOCK[kind])] != 0
-    for column, (start, end) in OPEN.items():
-        change = _change_of(store, location, kind, column, start, end)
-        if change is None:
-            return None
-        if change.size:
-            is_open[1:] |= np.cumsum(change) != 0
-    return is_open
-
-
-def _change_of(
+def _begin_here(
     store: Store, location: int, kind: NDArray[np.uint8], column: str, start: NDArray[np.bool_], end: NDArray[np.bool_]
-) -> NDArray[np.int64] | None:
-    """Return how many more requests, or messages that a probe has found, are open after each attributed event; nothing
-    where there are none, None if one ends that does not begin here."""
+) -> bool:
+    """Say whether all requests, or messages that a probe finds, that end on a location begin there."""
     if not (start[kind].any() or end[kind].any()):
-        return np.zeros(0, np.int64)
-    of_table = np.flatnonzero(_OF_TABLE["p2p"][kind])
+        return True
+    of_table = kind[np.flatnonzero(_OF_TABLE["p2p"][kind])]
     key = store.read("p2p", location, [column])[column]
     if key.size != of_table.size:
-        return None
-    starts, ends = start[kind[of_table]], end[kind[of_table]]
+        return False
+    starts, ends = start[of_table], end[of_table]
     either = np.flatnonzero(starts | ends)
     partner = pair_with_previous(key[either].astype(np.int64), starts[either], ends[either])
-    if (partner[ends[either]] < 0).any():
-        return None
-    change = np.zeros(kind.size, np.int64)
-    change[of_table] = starts.astype(np.int64) - ends
-    return change
+    return bool((partner[ends[either]] >= 0).all())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of, number
+from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import ANY, WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import (
@@ -130,13 +131,15 @@ class CallInstances:
 
 
 @step(ANY, "team_instances")
-def find_teams(facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool) -> Teams:
+def find_teams(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, spill: Spill | None
+) -> Teams:
     """Find the team instances of some locations; none where only calls count that concern the whole trace."""
     if only_global:
         return Teams(facts.store, facts.locations, np.zeros(0, np.int64))
     forker = np.full(len(scans), -1, np.int64)
     forker[members] = [scans[i].forker for i in members.tolist()]
-    return Teams(facts.store, facts.locations, members, forker)
+    return Teams(facts.store, facts.locations, members, forker, large_arrays(spill))
 
 
 @step(ANY, "call_instances")
@@ -323,7 +326,8 @@ def walk_stacks(
         At most `WALKED` events, of each location in order; also of those without events.
     """
     stops = flush_stops_of(facts.store, locations) if flush_stops is None else flush_stops
-    buffers, pointers = ScanBuffers.make(), arrays.empty(stacks.Pointers, WALKED)
+    nothing = np.zeros(0, np.int64)
+    buffers, pointers = ScanBuffers.make(), stacks.Pointers(nothing, nothing, np.empty(WALKED, np.int32))
     for some in bounded(facts.store.n_events[locations], WALKED):
         again = [
             _scan_again(facts, scans, teams, i, of) for i, of in zip(locations[some].tolist(), stops[some], strict=True)
@@ -341,6 +345,8 @@ def walk_stacks(
                     row = np.array([scan.first_row + scan.at for scan in run])
                     is_end = run[0].at + sizes[0] == run[0].n
                     scan_batch(run, {"time": time, "kind": kind, "region": region}, sizes, buffers, is_end, here)
+                    if not is_end:
+                        run[0].forget_found()
                     yield WalkedEvents(
                         np.array([scan.location for scan in run]),
                         np.append(0, np.cumsum(sizes)),

@@ -37,6 +37,24 @@ def with_descendants(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDAr
     return result
 
 
+def count_descendants(mask: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Count for each call path how many of some call paths it is or has below it.
+
+    Parameters
+    ----------
+    mask : (n,) bool
+        Call paths, in the order of a call tree.
+    end : (n,) int
+        Where the subtree of each call path ends.
+
+    Returns
+    -------
+    (n,) int64
+    """
+    before = np.append(0, np.cumsum(mask, dtype=np.int64))
+    return before[end] - before[:-1]
+
+
 def outermost_of(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.int64]:
     """Find for each call path the outermost of some call paths that it is, or is below of.
 
@@ -183,6 +201,74 @@ def named(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
     return found
 
 
+NUMBERED = re.compile(r"(.*[^\s\d#_:=.,(\[-])[\s#_:=.,(\[-]*(\d{1,18})[\s)\]]*", re.DOTALL)
+"""Names of one family differ in the number at their end: `ProfilerStep#10`, `iteration_3`, `epoch [7]`."""
+
+
+def families(name: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+    """Divide the names of regions into that of a family and a running number; without a number the family is the name.
+
+    Parameters
+    ----------
+    name : (n,) object
+
+    Returns
+    -------
+    family : (n,) object
+    number : (n,) int64
+        -1 without a number.
+    """
+    found = [NUMBERED.fullmatch(n) for n in name]
+    family = np.array([*(n if m is None else m[1] for n, m in zip(name, found, strict=True)), ""], object)[:-1]
+    return family, np.array([-1 if m is None else int(m[2]) for m in found], np.int64)
+
+
+def named_or_numbered(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
+    """Find the regions of a name, or that match it as a shell pattern; if there is none, those of the family of this
+    name.
+
+    Parameters
+    ----------
+    name : (n,) object
+
+    Returns
+    -------
+    (n,) bool
+    """
+    found = named(name, wanted)
+    if not found.any():
+        family, number = families(name)
+        found = (family == wanted) & (number >= 0)
+    return found
+
+
+def merged_paths(
+    parent: NDArray[np.integer], depth: NDArray[np.integer], region: NDArray[np.integer]
+) -> NDArray[np.int64]:
+    """Find for each call path the first one with the same regions from the root on.
+
+    Parameters
+    ----------
+    parent, depth : (n,) int
+        -1 for roots; level in the tree.
+    region : (n,) int
+        What the region of each call path counts as: call paths that differ only in other respects are merged.
+
+    Returns
+    -------
+    (n,) int64
+        O(n log n).
+    """
+    merged = np.arange(parent.size, dtype=np.int64)
+    by_level = np.argsort(depth, kind="stable")
+    for level in np.split(by_level, np.flatnonzero(np.diff(depth[by_level])) + 1):
+        above = np.where(parent[level] >= 0, merged[parent[level]], -1)
+        keys = np.stack([above, region[level]], axis=1)
+        _, first, of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        merged[level] = level[first][of.reshape(-1)]
+    return merged
+
+
 def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) -> NDArray[np.bool_]:
     """Find the call paths that match a shell pattern, in which ``*`` also stands for slashes.
 
@@ -233,6 +319,27 @@ def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) ->
             known[key] = advance(*key)
         states.append(known[key])
     return np.fromiter((len(pieces) in s for s in states), bool, len(states))
+
+
+def find_paths(parent: NDArray[np.int32], name: NDArray[np.object_], text: str) -> NDArray[np.bool_]:
+    """Find call paths by a text that is tried as a whole path, as a pattern of whole paths, as a region, and as a
+    pattern of regions, in this order.
+
+    Parameters
+    ----------
+    parent : (n,) int32
+        -1 for roots; parents come before their children.
+    name : (n,) object
+        Of the region of each call path.
+
+    Returns
+    -------
+    (n,) bool
+    """
+    found = match_paths(parent, name, re.sub(r"([*?[])", r"[\1]", text))
+    if not found.any():
+        found = match_paths(parent, name, text)
+    return found if found.any() else named(name, text)
 
 
 def _pieces(pattern: str) -> list[str]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.definitions.regions import Regions
-from tracecols.enhance.scan.paths import named
+from tracecols.enhance.scan.paths import named_or_numbered
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, is_whole_number, show
 from tracecols.kernels import stacks
@@ -94,11 +94,20 @@ class Divider:
         """The period that a location begins in: its first piece, or outside of all phases."""
         return 0 if self.by_time else -1
 
-    @property
-    def period_of_rest(self) -> int:
-        """The period of values of which nothing says when they arise: the first bin, the focus, or outside of all
-        phases."""
-        return {BIN: 0, FOCUS: 1}.get(self.kind, -1)
+    def period_of_rest(self, location: NDArray[np.signedinteger[Any]] | None, n: int) -> NDArray[np.int64]:
+        """Return the periods of values of which nothing says when they arise, outside of all phases or the first piece in
+        the focus; (n,) int64.
+
+        Parameters
+        ----------
+        location : (n,) int or None
+            Where they are; without it of bins the first.
+        n : int
+            Number of values.
+        """
+        if self.kind == BIN and self.has_focus and location is not None:
+            return np.asarray(self._focus_edges(location)[0] + 1, np.int64)
+        return np.full(n, {BIN: 0, FOCUS: 1}.get(self.kind, -1))
 
     def converted(self, times: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Divider:
         """Return the same with edges in another unit of time."""
@@ -241,7 +250,7 @@ def ask(phases: object = None, bins: object = None, bin_width: object = None) ->
             f"phases are given by a region or a call, not as {show(phases)}\n  give its name; tracecols phases proposes some"
         )
     if bins is not None and (not is_whole_number(bins) or not 1 <= bins <= MOST_BINS):
-        raise AnalysisError(f"{show(bins)} is no number of bins\n  give a whole number from 1 to {MOST_BINS:,}")
+        raise AnalysisError(f"{show(bins)} is not a number of bins\n  give a whole number from 1 to {MOST_BINS:,}")
     width = None
     if bin_width is not None:
         width = 0.0
@@ -267,9 +276,9 @@ def phases_of(words: str, names: NDArray[np.object_]) -> Divider:
     """
     path = words.removeprefix(FROM).strip()
     levels = [path]
-    if not named(names, path).any():
+    if not named_or_numbered(names, path).any():
         levels = [part for part in path.split("/") if part][::-1]
-    fits = np.array([named(names, level) for level in levels], bool)
+    fits = np.array([named_or_numbered(names, level) for level in levels], bool)
     for level, found in zip(levels, fits, strict=True):
         if not found.any():
             hint = did_you_mean(level, names.tolist(), "tracecols phases TRACE proposes some")

@@ -72,6 +72,18 @@ def either(*rules: RegionRule) -> RegionRule:
     return rule
 
 
+CONDITION = named("pthread_cond_(timedwait|wait)", "pthread")
+"""Calls that wait for a condition."""
+
+SIGNAL = named("pthread_cond_(broadcast|signal)", "pthread")
+"""Calls that end such waits."""
+
+
+def is_polling(regions: Regions) -> NDArray[np.bool_]:
+    """Region rule: calls that ask whether something has come."""
+    return regions.is_poll
+
+
 def is_in(facts: Facts, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
     """Whether the regions of call paths fit a rule; false for null.
 
@@ -85,3 +97,8 @@ def is_in(facts: Facts, call_path: NDArray[np.int32], rule: RegionRule) -> NDArr
         mask = facts.memo[rule] = np.append(rule(facts.regions)[facts.call_paths.region], False)
     result: NDArray[np.bool_] = mask[call_path]
     return result
+
+
+def nothing(regions: Regions) -> NDArray[np.bool_]:
+    """The region rule that no region fits."""
+    return np.zeros(len(regions), bool)

@@ -23,17 +23,19 @@ from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
-from tracecols.enhance.scan.gaps import Gaps, find_gaps, sample_times
+from tracecols.enhance.scan.gaps import find_gaps, sample_times
 from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.tasks import TaskEvents
-from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, Teams, ThreadEvents
+from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, TeamBegins, Teams, ThreadEvents
 from tracecols.errors import StoreError
 from tracecols.kernels import actions, arrays, stacks
 from tracecols.kernels.actions import action_table
+from tracecols.kernels.gaps import Gaps
 from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 from tracecols.work.executors import Report, not_reported
+from tracecols.work.large import LargeArrays, blocks
 
 BATCH = 1 << 20
 """Events per kernel call."""
@@ -185,11 +187,12 @@ class ScanBuffers:
     end: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
     ended: list[LocationScan] = field(default_factory=list)
     filled: NDArray[np.int64] = field(default_factory=lambda: np.zeros(stacks.N_FILLED, np.int64))
+    large: LargeArrays = field(default_factory=LargeArrays)
 
     @classmethod
-    def make(cls) -> ScanBuffers:
-        """Make small ones."""
-        return cls(
+    def make(cls, large: LargeArrays | None = None) -> ScanBuffers:
+        """Make small ones, of which those that grow with a location are made by `large`, by default in memory."""
+        found = cls(
             arrays.linked(stacks.Frames, 64),
             arrays.zeros(stacks.CallPaths, 256),
             np.zeros(512, np.int32),
@@ -197,6 +200,8 @@ class ScanBuffers:
             arrays.zeros(stacks.AttributedEvents, 1 << 12),
             np.full(16, -1, np.int64),
         )
+        found.large = LargeArrays() if large is None else large
+        return found
 
     def grow(self, state: NDArray[np.int64]) -> None:
         """Double those that are full, for the location with this state."""
@@ -212,11 +217,11 @@ class ScanBuffers:
         while n_paths + self.table.size // 2 > self.paths.parent.size:
             self.paths = arrays.doubled(self.paths)
         if is_full:
-            stacks.index_call_paths(arrays.behind(self.paths, n_paths), state[stacks.N_NODES], self.table)
+            stacks.index_call_paths(arrays.after(self.paths, n_paths), state[stacks.N_NODES], self.table)
         if n_calls + state[stacks.N_CALLS] >= self.calls.node.size:
-            self.calls = arrays.doubled(self.calls)
+            self.calls = arrays.doubled(self.calls, self.large.zeros)
         if n_attributed + state[stacks.N_ATTRIBUTED] >= self.attributed.kind.size:
-            self.attributed = arrays.doubled(self.attributed)
+            self.attributed = arrays.doubled(self.attributed, self.large.zeros)
         if state[stacks.TEAM_DEPTH] + 1 >= self.team_stack.size:
             self.team_stack = np.concatenate([self.team_stack, np.full_like(self.team_stack, -1)])
 
@@ -246,9 +251,16 @@ class ScanBuffers:
 
 
 class BufferPool:
-    """Buffers that are used by one scan after the other: fresh memory costs as much as writing to it."""
+    """Buffers that are used by one scan after the other: fresh memory costs as much as writing to it.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    large : LargeArrays
+        Makes those that grow with a location.
+    """
+
+    def __init__(self, large: LargeArrays) -> None:
+        self._large = large
         self._free: list[ScanBuffers] = []
 
     def take(self) -> ScanBuffers:
@@ -256,7 +268,7 @@ class BufferPool:
         try:
             return self._free.pop()
         except IndexError:
-            return ScanBuffers.make()
+            return ScanBuffers.make(self._large)
 
     def give(self, buffers: ScanBuffers) -> None:
         """Take buffers back."""
@@ -283,7 +295,7 @@ def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[n
 RESULTS = (
     "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "paths", "n_calls",
     "n_attributed", "calls", "events", "global_numbers", "global_calls", "bad_exits", "open", "disordered", "divider",
-    "phase_begin", "phase_end", "nested", "forker", "gaps", "first_call", "first_begin",
+    "phase_begin", "phase_end", "nested", "forker", "gaps", "first_call", "first_begin", "before", "after",
 )  # fmt: skip
 """Attributes of a `LocationScan` that later steps read."""
 
@@ -326,6 +338,9 @@ class LocationScan:
         Moments at which nothing is open on it, after some times of long processes.
     first_call, first_begin : int
         Number of the first call instance, and begin in a team, of `calls`; 0 but in windows of processes.
+    before, after : tuple of ColumnSlice
+        In windows of processes: the attributed events with which a team begins that is open before, and those with
+        which one ends that is open after the window.
     """
 
     def __init__(
@@ -343,9 +358,11 @@ class LocationScan:
     ) -> None:
         self.divider, self.samples = divider, samples
         is_marked = samples.size and teams.forker[location] < 0
-        self.marks = teams.marks_of(location) if is_marked else NOTHING
+        self.begun = teams.marked_begins_of(location) if is_marked else TeamBegins(NOTHING, NOTHING)
         self.gaps: Gaps | None = None
         self.first_call = self.first_begin = 0
+        self.before: tuple[ColumnSlice, ...] = ()
+        self.after: tuple[ColumnSlice, ...] = ()
         self.store, self.regions, self.order, self.location = store, regions, order, location
         self._events_of_teams, self.fork_rows = teams.events, teams.fork_rows_of(location)
         self.n = store.n_rows("events", location)
@@ -360,9 +377,9 @@ class LocationScan:
         self._known = self._master.size
         if self._known:
             # none of them is known: NO_PARENT, and no period
-            unknown = np.empty((3, self._known), np.int64)
-            unknown.fill(stacks.NO_PARENT)
-            self._parents, self._programs, self._team_periods = unknown
+            self._parents, self._programs, self._team_periods = (
+                teams.large.full(self._known, stacks.NO_PARENT, np.int64) for _ in range(3)
+            )
             is_other = self._master >= 0
             if is_other.any():
                 self.depends, self._known = np.unique(self._master[is_other]), int(is_other.argmax())
@@ -439,6 +456,14 @@ class LocationScan:
         flags = flags | fits[0].astype(np.uint8) * np.uint8(stacks.IS_PHASE) if fits.size else flags
         action = FORKER_ACTION if self.forks_teams else ACTION
         return stacks.Meanings(action, regions.of_entry, flags, np.int32(regions.tasks), np.int32(regions.threads))
+
+    def forget_found(self) -> None:
+        """Forget the call instances and attributed events that were found so far, which who only walks through the
+        events does not need: what follows takes their place.
+
+        Those that are still open are ended in the place of others.
+        """
+        self.state[[stacks.N_CALLS, stacks.N_ATTRIBUTED]] = 0
 
     def side_values(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
         """Return what its side tables say, in the order of `stacks.LocationSides` without `n_known`; `time` is that of
@@ -605,12 +630,12 @@ class LocationScan:
         events: ColumnSlice,
         global_calls: ColumnSlice,
     ) -> None:
-        """Take what is kept of it, and let go of what the pass worked with."""
+        """Take what is kept of it, and free what the pass worked with."""
         self.paths, self.calls, self.events = paths, calls, events
         self.global_calls, self.global_numbers = global_calls, global_numbers
         self.done = True
         del self.tasks, self._master, self._fork, self._parents, self._programs, self._team_periods, self.fork_rows
-        del self._stop_times, self._task_slots, self.state, self.marks, self.samples, self._events_of_teams
+        del self._stop_times, self._task_slots, self.state, self.begun, self.samples, self._events_of_teams
         self.buffers = None
         self._spans = None
         self._interval_start = self._interval_stop = self._last_join = NOTHING
@@ -622,6 +647,7 @@ def publish(
     n_attributed: NDArray[np.int64],
     period: NDArray[np.int32],
     n_paths: NDArray[np.int64],
+    large: LargeArrays,
 ) -> NDArray[np.int64]:
     """Let threads that were forked on some locations know where: the call path of every FORK so far, and the program it
     belongs to.
@@ -634,6 +660,8 @@ def publish(
         Periods of their call paths, one location after the other.
     n_paths : (n_scans,) int64
         How many of these each has.
+    large : LargeArrays
+        Makes what they see.
 
     Returns
     -------
@@ -659,6 +687,9 @@ def publish(
         first = (np.cumsum(n_paths) - n_paths)[of]
         in_period = pick(period, np.where(node >= 0, first + node, -1)).astype(np.int64)
     start = 0
+    node, programs, in_period = (
+        large.computed(of.size, np.int64, of.__getitem__) for of in (node, programs, in_period)
+    )
     for scan, n in zip(scans, counts, strict=True):
         here = slice(start, start + n)
         # at once: threads look at it while this one goes on
@@ -722,7 +753,7 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
     n_paths, n_calls, n_attributed, n_phases = states[:, OWN].T
     of_all = buffers.filled.tolist()
     attributed = arrays.first(buffers.attributed, of_all[stacks.FILLED_ATTRIBUTED])
-    n_forks = publish(scans, attributed, n_attributed, buffers.paths.period, n_paths)
+    n_forks = publish(scans, attributed, n_attributed, buffers.paths.period, n_paths, buffers.large)
     compare_with_sides(scans, attributed.kind, n_attributed, n_forks)
     columns = arrays.first(buffers.calls, of_all[stacks.FILLED_CALLS])._asdict()
     if not columns["tasks"].any():
@@ -751,11 +782,12 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
     numbers -= np.repeat(first_call[:-1], np.diff(first_global))
     for scan, rows, of_phases in zip(scans, bounds, pairwise(first_phase.tolist()), strict=True):
         if scan.samples.size:
-            own_calls = arrays.first(arrays.behind(buffers.calls, rows[1][0]), rows[1][1] - rows[1][0])
-            own_events = arrays.first(arrays.behind(attributed, rows[2][0]), rows[2][1] - rows[2][0])
-            scan.gaps = find_gaps(
-                scan.store, scan.location, scan.samples, own_calls, own_events, scan.begins, scan.marks
-            )
+            own_calls = arrays.first(arrays.after(buffers.calls, rows[1][0]), rows[1][1] - rows[1][0])
+            own_events = arrays.first(arrays.after(attributed, rows[2][0]), rows[2][1] - rows[2][0])
+            own_entries = paths.entry[rows[0][0] : rows[0][1]]
+            role = scan.regions.construct[scan.regions.of_entry[np.maximum(own_entries, 0)]].astype(np.int8)
+            own = scan.samples, own_calls, own_events, scan.begins, scan.begun, role
+            scan.gaps = find_gaps(scan.store, scan.location, *own)
         if n_phases.any():
             scan.phase_begin, scan.phase_end = (edges[slice(*of_phases)] for edges in phases)
         slices = (ColumnSlice(source, *of_location) for source, of_location in zip(kept, rows, strict=True))
@@ -780,10 +812,13 @@ def _global_calls(
     is_many : bool
         Whether there may be others than start and end of MPI among them.
     """
-    kept = np.zeros(len(calls), bool)
+    kept, node = np.zeros(len(calls), bool), calls.node
     startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[np.maximum(paths.entry, 0)]]
     if startup.any():
-        kept = startup[np.repeat(np.cumsum(n_paths) - n_paths, n_calls) + calls.node]
+        first_path, stop = np.cumsum(n_paths) - n_paths, np.cumsum(n_calls)
+        for here in blocks(len(calls)):
+            of = np.searchsorted(stop, np.arange(here.start, here.stop), "right")
+            kept[here] = startup[first_path[of] + node[here]]
     joins = np.flatnonzero(JOINS_ALL[events.kind])
     if joins.size:
         of = np.searchsorted(np.cumsum(n_attributed), joins, "right")
@@ -859,9 +894,10 @@ def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
         if k < len(scans):
             n = int(scans[k].state[stacks.N_ATTRIBUTED])
             first_path, _, first = buffers.filled[: stacks.FILLED_PHASES].tolist()
-            attributed = arrays.first(arrays.behind(buffers.attributed, first), n)
+            attributed = arrays.first(arrays.after(buffers.attributed, first), n)
             n_paths = scans[k].state[stacks.N_NODES]
-            publish([scans[k]], attributed, np.array([n]), buffers.paths.period[first_path:], np.array([n_paths]))
+            of_paths = buffers.paths.period[first_path:], np.array([n_paths])
+            publish([scans[k]], attributed, np.array([n]), *of_paths, buffers.large)
         if is_end or k < len(scans):
             return k
 
@@ -933,15 +969,9 @@ def scan_batch(
             sides,
             side_bounds,
             b.periods(divider, focus),
-            b.frames,
-            b.paths,
-            b.table,
-            b.calls,
-            b.attributed,
-            b.team_stack,
-            tasks,
-            pointers,
-            charges,
+            stacks.ScanArrays(
+                b.frames, b.paths, b.table, b.calls, b.attributed, b.team_stack, tasks, pointers, charges
+            ),
             b.filled,
             ends,
         )
@@ -958,7 +988,7 @@ def scan_batch(
         scan.last_time = int(time[here.stop - 1]) if here.stop > here.start else 0
     if why == stacks.BLOCKED:
         first, stop = side_bounds[stacks.TASKS, k : k + 2].tolist()
-        scans[k].wait(at, buffers, arrays.first(arrays.behind(tasks, first), stop - first))
+        scans[k].wait(at, buffers, arrays.first(arrays.after(tasks, first), stop - first))
     if ends:
         for scan, state in zip(scans[:k], states[:k, NOTED].tolist(), strict=True):
             scan.note(*state)
@@ -1017,10 +1047,11 @@ def fork_spans(scans: Sequence[LocationScan], events_of_teams: Sequence[ThreadEv
     StoreError
         If they do not follow each other as in the side table of threads.
     """
-    events = merged(scan.events for scan in scans)
+    parts = [(*scan.before, scan.events, *scan.after) for scan in scans]
+    events = merged(part for of_scan in parts for part in of_scan)
     kind = joined_column(events, "kind", np.uint8)
     mine = np.flatnonzero(IS_OF_TEAM[kind])
-    of = np.searchsorted(np.cumsum([scan.n_attributed for scan in scans]), mine, "right")
+    of = np.searchsorted(np.cumsum([sum(map(len, of_scan)) for of_scan in parts]), mine, "right")
     is_fork = IS_FORK[kind[mine]]
     sides = [events_of_teams[scan.location] for scan in scans]
     side_kind, side_row = (np.concatenate([getattr(side, name) for side in sides]) for name in ("kind", "row"))
@@ -1154,10 +1185,10 @@ def scan_locations(
     n_events, wave_events = store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // WAVE_BYTES))
     chosen = np.arange(first_rows.size) if members is None else members
     found: dict[int, LocationScan] = {}
-    buffers = BufferPool()
+    buffers = BufferPool(spill.large)
 
     def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
-        teams = Teams(store, locations, members)
+        teams = Teams(store, locations, members, large=spill.large)
         of_process = np.bincount(locations.process[members], n_events[members])
         samples = {p: sample_times(store, int(of_process[p]), memory) for p in set(locations.process[members].tolist())}
         scans = {

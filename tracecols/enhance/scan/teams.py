@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.grouping import mask_of, number, occurrence
+from tracecols.enhance.dataflow.grouping import bounded, mask_of
 from tracecols.enhance.definitions.locations import Locations
+from tracecols.kernels import teams as kernels
 from tracecols.kernels.actions import FORK, JOIN, TEAM_BEGIN, TEAM_END, kinds_that
-from tracecols.once import once
 from tracecols.schema import EventKind
 from tracecols.store import Store
+from tracecols.work.large import BLOCK, LargeArrays, blocks
 
 FORKS, JOINS = kinds_that(FORK), kinds_that(JOIN)
 IS_FORK, IS_JOIN = mask_of(FORKS), mask_of(JOINS)
 KEPT = mask_of(kinds_that(FORK, JOIN, TEAM_BEGIN, TEAM_END))
+
+MEANING = np.where(IS_FORK, np.int8(kernels.FORKS), np.int8(kernels.NEITHER))
+"""What kinds of events mean to teams that say who begins in them."""
+MEANING[EventKind.THREAD_TEAM_BEGIN] = kernels.BEGINS
+
+COLUMNS = ["row", "kind", "team"]
+"""What is read of events of threads."""
 
 LATE = np.iinfo(np.int64).max
 """Time of a JOIN that never was."""
@@ -38,6 +48,14 @@ class ThreadEvents:
     def is_begin(self) -> NDArray[np.bool_]:
         """Which begin a team."""
         return self.kind == EventKind.THREAD_TEAM_BEGIN
+
+
+class TeamBegins(NamedTuple):
+    """The begins of a location in teams: a mark of each (`Teams.marks_of`), and the team instance, -1 where it is not
+    defined or nobody forked it; (n_begins,) int64 each."""
+
+    marks: NDArray[np.int64]
+    instance: NDArray[np.int64]
 
 
 class Teams:
@@ -72,6 +90,8 @@ class Teams:
         Number of the FORK among those of the master's location.
     forker : (n_locations,) int64
         Where teams are not begun by events of their own: the location whose FORKs begin them, -1 elsewhere.
+    large : LargeArrays
+        Makes the arrays that grow with a process.
     """
 
     def __init__(
@@ -80,72 +100,73 @@ class Teams:
         locations: Locations,
         members: NDArray[np.int64] | None = None,
         forker: NDArray[np.int64] | None = None,
+        large: LargeArrays | None = None,
     ) -> None:
-        process, n_locations = locations.process, len(locations)
+        n_locations, self.large = len(locations), large or LargeArrays()
         chosen = np.arange(n_locations) if members is None else np.sort(members)
-        columns, counts = store.read_together("threads", chosen, ["row", "kind", "team"])
-        kept = KEPT[columns["kind"]]
-        of = np.repeat(chosen, counts)[kept]
-        row, kind, team = (columns[c][kept] for c in ("row", "kind", "team"))
-        nothing = ThreadEvents(row[:0], kind[:0], team[:0])
-        self.events = [nothing] * n_locations
-        starts = np.flatnonzero(np.diff(of, prepend=-1))
-        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), of.size], strict=False):
-            self.events[of[start]] = ThreadEvents(row[start:stop], kind[start:stop], team[start:stop])
-        is_fork, is_begin = IS_FORK[kind], kind == EventKind.THREAD_TEAM_BEGIN
-        self.forker = self._forkers(locations, of[is_fork], of[is_begin]) if forker is None else forker
-        self._n_defined = int(team.max(initial=-1)) + 1
-        # defined teams, one of each process, and an unknown one of each location
-        first_unknown = self._n_defined + int(process.max(initial=-1)) + 1
-        # the thread that forked begins in the team with its FORK, or right after it
-        n_forks = np.bincount(of[is_fork], minlength=n_locations)
-        self._fork_rows, self._fork_start = row[is_fork], np.append(0, np.cumsum(n_forks))
-        behind = np.cumsum(n_forks)
-        own = np.flatnonzero(is_begin & (self.forker[of] < 0))
-        own_team, own_location = team[own].astype(np.int64), of[own]
-        self.n_undefined = int((own_team < 0).sum())
-        after_fork = np.append(False, is_fork[:-1] & (of[1:] == of[:-1]))[own] if of.size else is_fork
-        last_fork = np.cumsum(is_fork)[own] - 1 - (behind - n_forks)[own_location]
-        # where no event says so, every thread of the process begins with each FORK
-        forked = chosen[self.forker[chosen] >= 0]
-        n_begins = n_forks[self.forker[forked]]
-        location = np.repeat(forked, n_begins)
-        turn = np.arange(location.size) - np.repeat(np.cumsum(n_begins) - n_begins, n_begins)
-        location = np.concatenate([own_location, location])
-        order = np.argsort(location, kind="stable")
-        self.location = location[order].astype(np.int32)
-        self.begin_start = np.searchsorted(self.location, np.arange(n_locations + 1))
-        of_forked = location[own.size :]
-        is_master = np.append(after_fork, self.forker[of_forked] == of_forked)[order]
-        fork = np.append(last_fork, turn)[order]
-        self.team = np.append(
-            np.where(own_team >= 0, own_team, first_unknown + own_location), self._n_defined + process[of_forked]
-        )[order]
-        n_teams = int(self.team.max(initial=-1)) + 2
-        k = occurrence(self.location.astype(np.int64) * n_teams + self.team)
-        keys = k * n_teams + self.team
-        group, first = number(keys)
-        self.n_instances = first.size
-        position = np.empty(first.size, np.int64)
-        position[np.argsort(keys[first])] = np.arange(first.size)
-        self.instance = position[group]
-        by_position = first[np.argsort(position)]
-        self.turn, team = k[by_position], self.team[by_position]
-        # the same whichever locations there are: defined teams, those of processes, those of locations
-        of_process, of_location = team - self._n_defined, team - first_unknown
-        self.team_of_instance = np.where(
-            team < self._n_defined, team, np.where(of_location < 0, _PROCESSES + of_process, _LOCATIONS + of_location)
+        self.events = _read(store, chosen, n_locations, self.large)
+        n_of = np.zeros((2, n_locations), np.int64)
+        filled = [i for i in chosen.tolist() if self.events[i].row.size]
+        for i in filled:
+            meaning = MEANING[self.events[i].kind]
+            n_of[:, i] = np.count_nonzero(meaning == kernels.FORKS), np.count_nonzero(meaning == kernels.BEGINS)
+        n_forks, n_begins = n_of
+        self.forker = (
+            self._forkers(locations, np.flatnonzero(n_forks), np.flatnonzero(n_begins)) if forker is None else forker
         )
-        self.master = np.full(self.n_instances, -1, np.int64)
-        masters = np.flatnonzero(is_master)
-        self.master[self.instance[masters]] = masters
-        self.fork = np.where(self.master >= 0, fork[self.master] if fork.size else 0, -1)
-        self.is_master = is_master
-        forked_by = np.where(is_master, -1, pick(self.location, self.master[self.instance]))
-        self._forked_by, self._fork_of_begin = forked_by.astype(np.int64), self.fork[self.instance]
+        self._n_defined = 1 + max((int(self.events[i].team.max()) for i in filled), default=-1)
+        # where no event says so, every thread of the process begins with each FORK
+        is_forked = self.forker >= 0
+        n_begins[is_forked] = n_forks[self.forker[is_forked]]
+        n_begins[np.setdiff1d(np.arange(n_locations), chosen)] = 0
+        self.begin_start = np.append(0, np.cumsum(n_begins))
+        begins = self._list(locations, chosen[n_begins[chosen] > 0])
+        self.location, self.team, self.instance, _, self.is_master = begins
+        most = np.zeros(self._n_defined + self._n_processes + n_locations, np.int64)
+        if self.team.size:
+            kernels.count_turns(begins, most)
+        self.n_instances = n = int(most.sum())
+        new, full = partial(self.large.empty, n, np.int64), partial(self.large.full, n, -1, np.int64)
+        found = kernels.Instances(new(), new(), full(), full(), new(), self.large.zeros(n, np.int64))
+        runs, start = np.flatnonzero(most), np.cumsum(most) - most
+        if n:
+            kernels.number_instances(runs, most, start, new(), begins, found)
+        self.turn, self.master, self.fork = found.turn, found.master, found.fork
+        self._last, self._size = found.last, found.size
+        self.team_of_instance = self.large.computed(n, np.int64, lambda here: self._team_everywhere(found.team[here]))
+
+    def _list(self, locations: Locations, chosen: NDArray[np.int64]) -> kernels.Begins:
+        """List the begins of some locations in teams, of which the k-th in a team is the k-th turn of it."""
+        n, large = int(self.begin_start[-1]), self.large
+        types = np.int32, np.int64, np.int64, np.int64, np.bool_
+        begins = kernels.Begins(*(large.empty(n, of) for of in types))  # type: ignore[arg-type]
+        self._n_processes = int(locations.process.max(initial=-1)) + 1
+        self.n_undefined = 0
+        # defined teams, one of each process, and an unknown one of each location
+        first_unknown = self._n_defined + self._n_processes
+        turns = np.full((2, first_unknown + len(locations)), -1, np.int64)
+        for i in chosen.tolist():
+            mine, events = self.begins_of(i), self.events[i]
+            if self.forker[i] < 0:
+                given = i, mine.start, MEANING, events.kind, events.team, first_unknown + i
+                self.n_undefined += int(kernels.list_begins(*given, turns, begins))
+                continue
+            begins.location[mine], begins.is_master[mine] = i, self.forker[i] == i
+            begins.team[mine] = self._n_defined + int(locations.process[i])
+            begins.instance[mine] = begins.fork[mine] = np.arange(mine.stop - mine.start)
+        return begins
+
+    def _team_everywhere(self, team: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return numbers of teams that are the same whichever locations there are: of defined ones, of those of
+        processes, and of those of locations."""
+        of_process = team - self._n_defined
+        of_location = of_process - self._n_processes
+        others = np.where(of_location < 0, _PROCESSES + of_process, _LOCATIONS + of_location)
+        return np.where(team < self._n_defined, team, others)
 
     def _forkers(self, locations: Locations, forks: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find the processes whose threads do not say when they begin in a team, and which thread forks."""
+        """Find the processes whose threads do not say when they begin in a team, and which thread forks; given the
+        locations that fork, and those that begin."""
         of_process = np.full(int(locations.process.max(initial=-1)) + 1, -1, np.int64)
         masters = forks[locations.master[forks] == forks]
         of_process[locations.process[masters]] = masters
@@ -164,24 +185,74 @@ class Teams:
         """Return for each team begin of a location the location that forked and the number of its FORK; -1 for none or
         itself."""
         mine = self.begins_of(location)
-        return self._forked_by[mine], self._fork_of_begin[mine]
+        instance, is_master = self.instance[mine], self.is_master[mine]
+
+        def forked_by(here: slice) -> NDArray[np.int64]:
+            by = pick(self.location, self.master[instance[here]])
+            return np.where(is_master[here], -1, by).astype(np.int64)
+
+        n, computed = instance.size, self.large.computed
+        return computed(n, np.int64, forked_by), computed(n, np.int64, lambda here: self.fork[instance[here]])
 
     def marks_of(self, location: int) -> NDArray[np.int64]:
         """Return a number for each begin of a location; those of an instance add up to 0, and those of some of its
         threads do not."""
-        return self._marks[self.begins_of(location)]
+        mine = self.begins_of(location)
 
-    @once
-    def _marks(self) -> NDArray[np.int64]:
-        mark = (self.instance + 1) * np.int64(-7046029254386353131)
-        last = np.empty(self.n_instances, np.int64)
-        last[self.instance] = np.arange(self.instance.size)
-        mark[last] *= 1 - np.bincount(self.instance, minlength=self.n_instances)
-        return mark
+        def marks(here: slice) -> NDArray[np.int64]:
+            instance = self.instance[mine][here]
+            mark = (instance + 1) * np.int64(-7046029254386353131)
+            is_last = self._last[instance] == np.arange(here.start, here.stop) + mine.start
+            mark[is_last] *= 1 - self._size[instance[is_last]]
+            return mark
+
+        return self.large.computed(mine.stop - mine.start, np.int64, marks)
+
+    def marked_begins_of(self, location: int) -> TeamBegins:
+        """Return the begins of a location, where moments are looked for at which its process can be divided."""
+        mine = self.begins_of(location)
+
+        def known(here: slice) -> NDArray[np.int64]:
+            team, instance = self.team[mine][here], self.instance[mine][here]
+            return np.where((team < self._n_defined) & (self.master[instance] >= 0), instance, -1)
+
+        return TeamBegins(self.marks_of(location), self.large.computed(mine.stop - mine.start, np.int64, known))
 
     def fork_rows_of(self, location: int) -> NDArray[np.int64]:
         """Return the rows of the FORKs of a location, in order."""
-        return self._fork_rows[self._fork_start[location] : self._fork_start[location + 1]]
+        events = self.events[location]
+        return events.row[IS_FORK[events.kind]]
+
+
+def _read(store: Store, chosen: NDArray[np.int64], n_locations: int, large: LargeArrays) -> list[ThreadEvents]:
+    """Read the events of teams of some locations, ascending; by location."""
+    counts = store.counts("threads")[chosen]
+    row, kind, team = (large.empty(int(counts.sum()), of) for of in (np.int64, np.uint8, np.int32))
+    found, n = [ThreadEvents(row[:0], kind[:0], team[:0])] * n_locations, 0
+    for some in bounded(counts, BLOCK):
+        members, sizes = chosen[some], counts[some]
+        kept_of, first = np.zeros(members.size, np.int64), n
+        of = np.repeat(np.arange(members.size), sizes)
+        # several that have no more than a block together are read at once
+        for here in blocks(of.size) if members.size == 1 else [slice(0, of.size)]:
+            rows = _rows_of(store, members, here)
+            kept = np.flatnonzero(KEPT[rows["kind"]])
+            into = slice(n, n + kept.size)
+            row[into], kind[into], team[into] = (rows[c][kept] for c in COLUMNS)
+            kept_of += np.bincount(of[here][kept], minlength=members.size)
+            n += kept.size
+        for k in np.flatnonzero(kept_of).tolist():
+            into = slice(first, first + int(kept_of[k]))
+            found[members[k]] = ThreadEvents(row[into], kind[into], team[into])
+            first = into.stop
+    return found
+
+
+def _rows_of(store: Store, members: NDArray[np.int64], here: slice) -> dict[str, NDArray[Any]]:
+    """Read some rows of a location, or all of several that have no more than a block."""
+    if members.size == 1:
+        return store.read("threads", int(members[0]), COLUMNS, here.start, here.stop)
+    return store.read_together("threads", members, COLUMNS)[0]
 
 
 def events_in_teams(

@@ -1,7 +1,9 @@
-"""Windows of processes: what happens between two moments at which nothing is open on any of their threads.
+"""Windows of processes: what happens between two moments at which nothing is open on any of their threads, but perhaps
+one team.
 
 Steps that look at the events within processes see one window at a time, as if it were a trace of its own: the rows of its
-side tables, its call instances, and the numbers that its operations have in the whole process.
+side tables, its call instances, and the numbers that its operations have in the whole process. Of a team that is open at
+either end they see all: when it is forked, begins, ends and is joined.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +22,11 @@ from tracecols.enhance.dataflow.columns import ColumnSlice
 from tracecols.enhance.dataflow.grouping import Segments, number
 from tracecols.enhance.dataflow.partitions import Division, Partition, Window
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.gaps import BEGINS, CALLS, EVENTS, SAMPLES, TABLES
+from tracecols.enhance.scan.gaps import SAMPLES, TABLES
 from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
+from tracecols.enhance.scan.region_rules import is_in, is_polling
 from tracecols.enhance.scan.scan import LocationScan
+from tracecols.kernels.gaps import BEGIN, BEGINS, CALLS, END, EVENTS, FIRST_ROW, FORK, JOIN, STOP_ROW, Gaps
 from tracecols.schema import EventKind
 
 
@@ -67,7 +71,9 @@ def seen_in(window: Window, facts: Facts, scans: Sequence[LocationScan]) -> tupl
     store = facts.store.between(window.members, rows_of(window))
     seen = replace(facts, store=store, numbering=Numbering(window.numbers))
     seen.__dict__["memo"] = facts.memo
-    own = {i: _between(scans[i], *of) for i, *of in zip(window.members.tolist(), first, stop, strict=True)}
+    own = {
+        i: _between(scans[i], *of) for i, *of in zip(window.members.tolist(), first, stop, window.around, strict=True)
+    }
     return seen, WindowScans(scans, own)
 
 
@@ -77,15 +83,54 @@ def rows_of(window: Window) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int
     return {table: (window.first[:, k], window.stop[:, k]) for table, k in TABLES.items()}
 
 
-def _between(scan: LocationScan, first: NDArray[np.int64], stop: NDArray[np.int64]) -> LocationScan:
-    """Return the scan of a location with what lies in a window."""
+def _between(
+    scan: LocationScan, first: NDArray[np.int64], stop: NDArray[np.int64], around: NDArray[np.int64]
+) -> LocationScan:
+    """Return the scan of a location with what lies in a window, and in teams around it."""
     found = copy(scan)
     for name, k in (("calls", CALLS), ("events", EVENTS)):
         whole: ColumnSlice = getattr(scan, name)
         setattr(found, name, ColumnSlice(whole.source, whole.start + int(first[k]), whole.start + int(stop[k])))
     found.n_calls, found.n_attributed = len(found.calls), len(found.events)
     found.first_call, found.first_begin = int(first[CALLS]), int(first[BEGINS])
+    whole = scan.events
+    before, after = (
+        tuple(ColumnSlice(whole.source, whole.start + e, whole.start + e + 1) for e in events.tolist() if e >= 0)
+        for events in (around[:2], around[2:])
+    )
+    found.before, found.after = before, after
     return found
+
+
+class _Cut(NamedTuple):
+    """The end of a window, and the begin of the next one.
+
+    Attributes
+    ----------
+    stop, first : (n_locations, 7) int64
+        What is before it of the window that ends, and of what is before it what the next one does not see: a team that
+        is open is in both.
+    ends, begins : (n_locations, 2) int64
+        Attributed events with which the open team ends, and with which it begins; -1 none.
+    """
+
+    stop: NDArray[np.int64]
+    first: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    begins: NDArray[np.int64]
+
+    @classmethod
+    def at(cls, counted: NDArray[np.int64], around: NDArray[np.int64] | None = None) -> _Cut:
+        """Return the cut before which there is so much, with what is known of an open team
+        (`enhance.scan.gaps.Gaps.around`)."""
+        if around is None:
+            nothing = np.full((len(counted), 2), -1)
+            return cls(counted, counted, nothing, nothing)
+        is_in, stop, first = around[:, BEGIN] >= 0, counted.copy(), counted.copy()
+        stop[is_in, TABLES["threads"]] = around[is_in, STOP_ROW]
+        first[is_in, TABLES["threads"]] = around[is_in, FIRST_ROW]
+        first[is_in, BEGINS] -= 1
+        return cls(stop, first, around[:, [END, JOIN]], around[:, [FORK, BEGIN]])
 
 
 def divide_into_windows(division: Division, facts: Facts, scans: Sequence[LocationScan]) -> Division:
@@ -102,13 +147,8 @@ def divide_into_windows(division: Division, facts: Facts, scans: Sequence[Locati
     return replace(division, windows=tuple(windows))
 
 
-def _cuts_of(facts: Facts, scans: Sequence[LocationScan], partition: Partition) -> list[NDArray[np.int64]]:
-    """Return what the threads of a process have before each of its windows, and in all; nothing if there is one window.
-
-    Returns
-    -------
-    list of (n_locations, 7) int64
-    """
+def _cuts_of(facts: Facts, scans: Sequence[LocationScan], partition: Partition) -> list[_Cut]:
+    """Return where the windows of a process begin, and its end; nothing if there is one window."""
     members, process = partition.members, facts.process[partition.members]
     own = [scans[i] for i in members.tolist()]
     gaps = [scan.gaps for scan in own if scan.gaps is not None]
@@ -117,28 +157,67 @@ def _cuts_of(facts: Facts, scans: Sequence[LocationScan], partition: Partition) 
     # what a stream of a device does was launched by the host, any time before
     if facts.locations.is_device[members].any():
         return []
-    begin, end = np.max([g.begin for g in gaps], axis=0), np.min([g.end for g in gaps], axis=0)
-    valid = np.flatnonzero((begin < end) & (np.sum([g.teams for g in gaps], axis=0) == 0))
-    counted = np.stack([g.counted[valid] for g in gaps], axis=1)
+    valid = np.flatnonzero(_meet(gaps))
+    counted, around = (np.stack([g[valid] for g in of], axis=1) for of in _columns(gaps, "counted", "around"))
+    are_apart = ~_are_in_series(facts, own, members, counted)
+    counted, around = counted[are_apart], around[are_apart]
     # where FORKs begin teams, all threads of the process begin with each
     forker = np.searchsorted(members, [scan.forker for scan in own])
     begun = np.flatnonzero([scan.forker >= 0 for scan in own])
     counted[:, begun, BEGINS] = counted[:, forker[begun], BEGINS]
     rows = counted[:, :, [CALLS, EVENTS]].sum(axis=(1, 2)).tolist()
     total = sum(scan.n_calls + scan.n_attributed for scan in own)
-    size = total * SAMPLES // (begin.size + 1)
-    chosen, last = [], 0
+    size = total * SAMPLES // (gaps[0].begin.size + 1)
+    chosen, last = list[_Cut](), 0
     for k, (n, following) in enumerate(pairwise([*rows, total])):
         if last < n < total and following - last > size:
-            chosen.append(counted[k])
+            chosen.append(_Cut.at(counted[k], around[k]))
             last = n
     if not chosen:
         return []
-    in_all = np.zeros_like(chosen[0])
+    in_all = np.zeros_like(chosen[0].first)
     in_all[:, CALLS], in_all[:, EVENTS] = [scan.n_calls for scan in own], [scan.n_attributed for scan in own]
     for table, k in TABLES.items():
         in_all[:, k] = facts.store.counts(table)[members]
-    return [np.zeros_like(in_all), *chosen, in_all]
+    return [_Cut.at(np.zeros_like(in_all)), *chosen, _Cut.at(in_all)]
+
+
+def _columns(gaps: Sequence[Gaps], *names: str) -> list[list[NDArray[np.int64]]]:
+    """Return some columns of the moments of several locations, location by location."""
+    return [[getattr(g, name) for g in gaps] for name in names]
+
+
+def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
+    """Say at which moments the threads of a process have nothing open together, but perhaps one team in which all of its
+    threads have entered as many constructs of each role; (n_moments,) bool."""
+    begin, end = np.max([g.begin for g in gaps], axis=0), np.min([g.end for g in gaps], axis=0)
+    instance, mark, teams, constructs, around = (
+        np.array(of) for of in _columns(gaps, "instance", "mark", "teams", "constructs", "around")
+    )
+    team = instance.max(axis=0)
+    is_in = instance >= 0
+    is_one = ((instance == team) | ~is_in).all(axis=0) & (mark.sum(axis=0) == 0)
+    # it is forked by one of them
+    is_one &= (team < 0) | ((around[:, :, FORK] >= 0) & is_in).sum(axis=0) == 1
+    most = np.where(is_in[:, :, None], constructs, 0).max(axis=0)
+    in_step = ((constructs == most) | ~is_in[:, :, None]).all(axis=(0, 2))
+    return (begin < end) & (teams.sum(axis=0) == 0) & is_one & in_step
+
+
+def _are_in_series(
+    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], counted: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Say of moments whether the last call of some thread asked whether something has come: it may go on to ask, and calls
+    of one series are in one window; (n_moments,) bool."""
+    result = np.zeros(len(counted), bool)
+    if not facts.regions.is_poll.any():
+        return result
+    for k, (location, scan) in enumerate(zip(members.tolist(), scans, strict=True)):
+        last = counted[:, k, CALLS] - 1
+        known = np.flatnonzero(last >= 0)
+        call_path = facts.call_paths.numbers[location][scan.calls.column("node")[last[known]]]
+        result[known] |= is_in(facts, call_path, is_polling)
+    return result
 
 
 class CountedWindows:
@@ -157,10 +236,12 @@ class CountedWindows:
         self._acquisitions: dict[int, int] = {}
         self.are_separate = True
 
-    def window(self, turn: int, partition: int, first: NDArray[np.int64], stop: NDArray[np.int64]) -> Window:
+    def window(self, turn: int, partition: int, begin: _Cut, end: _Cut) -> Window:
         """Return the next window."""
         before = [[Numbered.COLLECTIVE, self._process, c, 0, 0, 0, n] for c, n in self._collectives.items()]
-        window = Window(turn, partition, self._members, first, stop, np.array(before, np.int64).reshape(-1, N_COLUMNS))
+        numbers = np.array(before, np.int64).reshape(-1, N_COLUMNS)
+        around = np.hstack([begin.begins, end.ends])
+        window = Window(turn, partition, self._members, begin.first, end.stop, numbers, around)
         rows = self._read(window, "collectives", ["kind", "communicator"])
         is_end = rows["kind"] == EventKind.MPI_COLLECTIVE_END
         found, n = np.unique(rows["communicator"][is_end], return_counts=True)

@@ -4,6 +4,9 @@ A nested lock is acquired and released several times by its owner, and free only
 gives all of these events one acquisition number; where a recorder counts each of them, those that an owner acquires
 before it has released the one before belong together.
 
+A wait for a condition releases the lock and acquires it again. Which signal ends it is not recorded: it is the last one
+of the process that comes meanwhile.
+
 Scope: within a process. Joins on (process, lock) in order of time and on (process, lock, acquisition).
 """
 
@@ -14,11 +17,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, is_in
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import LOCK_ACQUISITIONS
@@ -50,6 +54,9 @@ def match_locks(
     acquisition = np.where(e.acquisition >= 0, e.acquisition, acquisition)
     acquire = np.flatnonzero(is_acquire)
     own_release, previous_release = _find_releases(process, e.lock, acquisition, e.location, is_acquire, order)
+    calls, call = call_instances, e.call[acquire]
+    given_up = _given_up(facts, calls, e, acquire)
+    signal = _find_signals(facts, calls, given_up, pick(calls.enter_time, call), e.time[acquire], e.location[acquire])
     table = CompoundTable(
         LOCK_ACQUISITIONS,
         acquire.size,
@@ -65,13 +72,20 @@ def match_locks(
             "previous_release_time": pick(e.time, previous_release),
             "previous_release": pick(e.row, previous_release),
             "previous_owner": pick(e.location, previous_release),
-            "previous_call_path": lambda: pick(call_instances.call_path, pick(e.call, previous_release)),
+            "previous_call_path": lambda: pick(calls.call_path, pick(e.call, previous_release)),
             "lockptr": lockptr[acquire],
             "lockptr_time": lockptr_time[acquire],
-            "enter": lambda: pick(call_instances.enter, e.call[acquire]),
-            "enter_time": lambda: pick(call_instances.enter_time, e.call[acquire]),
-            "call_path": lambda: pick(call_instances.call_path, e.call[acquire]),
+            "enter": lambda: pick(calls.enter, call),
+            "enter_time": lambda: pick(calls.enter_time, call),
+            "call_path": lambda: pick(calls.call_path, call),
+            "signal": pick(calls.enter, signal),
+            "signal_time": pick(calls.enter_time, signal),
+            "signal_location": pick(calls.location, signal),
+            "signal_call_path": pick(calls.call_path, signal),
+            "lock_wait_time": np.where(signal >= 0, pick(calls.enter_time, signal), pick(calls.enter_time, call)),
             "has_previous": previous_release >= 0,
+            "given_up": given_up,
+            "signal_exit": pick(calls.exit, signal),
         },
         {"locks that were never released": _held_at_the_end(key[order], e.location[order], is_acquire[order])},
     )
@@ -106,6 +120,56 @@ def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int6
     release = np.where(numbered, released, locks.lockptr)
     is_release = np.isin(release, locks.release) & (release >= 0)
     return np.where(is_release & has_previous, release, -1), np.where(numbered, time, locks.lockptr_time)
+
+
+def _given_up(facts: Facts, calls: CallInstances, e: Columns, acquire: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Find the releases with which waits for conditions give up the locks that they acquire again: the event before, if
+    it is in the same call; (n_acquires,) int64 rows, -1 for none."""
+    result = np.full(acquire.size, -1, np.int64)
+    call = e.call[acquire]
+    at = np.flatnonzero((acquire > 0) & (call >= 0) & is_in(facts, pick(calls.call_path, call), CONDITION))
+    before = acquire[at] - 1
+    kept = (e.call[before] == call[at]) & (e.lock[before] == e.lock[acquire[at]]) & ~ACQUIRE[e.kind[before]]
+    result[at[kept]] = e.row[before[kept]]
+    return result
+
+
+def _find_signals(
+    facts: Facts,
+    calls: CallInstances,
+    given_up: NDArray[np.int64],
+    since: NDArray[np.int64],
+    until: NDArray[np.int64],
+    location: NDArray[np.int32],
+) -> NDArray[np.int64]:
+    """Find the last calls that signal a condition during waits, in the same process; (n,) int64 call instances, -1 for
+    none.
+
+    Parameters
+    ----------
+    given_up : (n,) int64
+        -1 for what is not a wait for a condition.
+    since, until : (n,) int64
+        Ticks between which each waits.
+    location : (n,) int32
+    """
+    result = np.full(given_up.size, -1, np.int64)
+    waits = np.flatnonzero(given_up >= 0)
+    if not waits.size:
+        return result
+    signals = np.flatnonzero(is_in(facts, calls.call_path, SIGNAL) & (calls.exit >= 0))
+    process = facts.process[np.concatenate([calls.location[signals], location[waits]])]
+    time = np.concatenate([calls.enter_time[signals], until[waits]])
+    is_wait = np.repeat([False, True], [signals.size, waits.size])
+    # who has the lock again may signal in the same tick
+    order = np.lexsort((~is_wait, time, process))
+    last = np.maximum.accumulate(np.where(is_wait[order], -1, np.arange(order.size)))
+    before = pick(order, last)[is_wait[order]]
+    of = order[is_wait[order]]
+    found = (before >= 0) & (process[before] == process[of])
+    found &= time[before] > since[waits][of - signals.size]
+    result[waits[of[found] - signals.size]] = signals[before[found]]
+    return result
 
 
 def _find_releases(

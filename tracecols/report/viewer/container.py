@@ -36,6 +36,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.drawings.examples import shown_under
+from tracecols.drawings.svg import draw
 from tracecols.given.printable import printable
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
@@ -253,6 +255,16 @@ def _shown(texts: Iterable[Any]) -> list[Any]:
     return [printable(t) if isinstance(t, str) else t for t in texts]
 
 
+def _drawings(cube: SeverityCube) -> dict[str, dict[str, str]]:
+    """Return the small drawings of the wait states that a cube has, by the rules that it follows, with their captions."""
+    known = shown_under(cube.facts.get("conventions", ""))
+    return {
+        name: {"caption": known[name].caption, "svg": draw(known[name].make(), name, known[name].caption)}
+        for name in cube.properties.id
+        if name in known
+    }
+
+
 def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
     p, c, s = cube.properties, cube.call_paths, cube.system
     seen: dict[tuple[Any, ...], int] = {}
@@ -285,6 +297,7 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
             "overlaps": p.overlaps,
             "stored": stored,
         },
+        "drawings": _drawings(cube),
         "regions": {
             column: _shown([key[i] for key in seen])
             for i, column in enumerate(("name", "file", "line", "paradigm", "role"))

@@ -60,7 +60,7 @@ class Sources:
         """
         folder = Path(folder)
         if not folder.is_dir():
-            raise SeverityError(f"{folder} is no folder\n  give the one that has the sources of the program")
+            raise SeverityError(f"{folder} is not a folder\n  give the one that has the sources of the program")
         found = cls()
         wanted: dict[str, set[int]] = {}
         for file, line, end in zip(

@@ -21,6 +21,20 @@ const Several = ({ n, what }) => (
   </h3>
 );
 
+/* A small time line of the wait state. The picture is made by the package of a program of its own, not of names in the trace. */
+function Drawing({ shown }) {
+  if (!shown) return null;
+  return (
+    <details class="tc-drawing">
+      <summary>What it looks like</summary>
+      <figure>
+        <div dangerouslySetInnerHTML={{ __html: shown.svg }} />
+        <figcaption>{shown.caption}</figcaption>
+      </figure>
+    </details>
+  );
+}
+
 export function PropertyDetails({ model }) {
   const { properties } = model.cube.header;
   const selection = model.selection();
@@ -53,6 +67,7 @@ export function PropertyDetails({ model }) {
             {open ? " Shown without the properties below it." : ""}
           </p>
           {properties.advice[node] && <p class="tc-advice">{properties.advice[node]}</p>}
+          <Drawing shown={model.cube.header.drawings?.[properties.id[node]]} />
           {properties.confidence[node] < 1 && (
             <p class="tc-muted">
               Confidence {percent(properties.confidence[node]).replace(".00", "")} %: a match makes this behaviour likely, not certain.

@@ -83,13 +83,25 @@ function picture(seen, height, width, most, look) {
   return canvas;
 }
 
-/** The command that shows some periods as a timeline: of the store that the report was made beside, or of one of its name. */
-export function timelineCommand({ name, store }, periods, from, to) {
+/** The selected property if rows of the timeline can show it: one part of the time, which is not all of it. */
+function shownOnTimeline(properties, selection) {
+  const id = selection.length === 1 ? properties.id[selection[0][0]] : "";
+  let root = selection[0]?.[0] ?? -1;
+  while (properties.parent[root] >= 0) root = properties.parent[root];
+  return properties.id[root] === "time" && id !== "time" && id !== "execution" ? id : "";
+}
+
+/** The commands that show some periods as a timeline: of the store that the report was made beside, or of one of its name. */
+export function timelineCommands({ name, store }, periods, from, to, property) {
   const seconds = (ticks, round) => String(round(((ticks + periods.offset) / periods.resolution) * 1e9) / 1e9);
   const [begin, end] = [seconds(periods.begin[from], Math.floor), seconds(periods.end[to], Math.ceil)];
   const quoted = (text) => (/^[\w./+=-]+$/.test(text) ? text : `'${text.replace(/'/g, `'\\''`)}'`);
   const file = (ending) => quoted((name || "NAME") + ending);
-  return `tracecols export ${store ? quoted(store) : file(".trace")} ${file(`.${periods.kind}${from === to ? from : `${from}-${to}`}.pftrace`)} --from ${begin} --to ${end}`;
+  const [trace, range] = [store ? quoted(store) : file(".trace"), `--from ${begin} --to ${end}`];
+  return {
+    view: `tracecols view ${trace} ${range}${property ? ` -p ${quoted(property)}` : ""}`,
+    perfetto: `tracecols export ${trace} ${file(`.${periods.kind}${from === to ? from : `${from}-${to}`}.pftrace`)} ${range}`,
+  };
 }
 
 /** When it happened: the selected severity by location and phase or bin, and above its sum over locations. */
@@ -366,6 +378,7 @@ export function Time({ model }) {
   }
   const { properties } = cube.header;
   const selection = model.selection();
+  const commands = model.scope && timelineCommands(cube.header, periods, ...model.scope, shownOnTimeline(properties, selection));
   const what = selection.map(([p, open]) => properties.title[p] + (open ? " (rest)" : "")).join(" + ");
   const sum = byPeriod ? byPeriod.profile.reduce((a, b) => a + b, 0) : 0;
   return (
@@ -410,7 +423,8 @@ export function Time({ model }) {
         )}
         <Legend model={model} range={range} unit={unit} note={group > 1 ? `a column is ${group} ${periods.kind}s` : ""} />
       </div>
-      {model.scope && <Command model={model} command={timelineCommand(cube.header, periods, ...model.scope)} />}
+      {commands && <Command model={model} what="its timeline:" command={commands.view} />}
+      {commands && <Command model={model} what="for Perfetto:" command={commands.perfetto} />}
       <div class="tc-time-frame" ref={frame} style={{ height: `${top + AXIS + Math.max(40, Math.min(112, 14 * rows.length))}px` }}>
         <canvas
           ref={canvas}
@@ -465,14 +479,14 @@ export function Time({ model }) {
 }
 
 /** A command to run elsewhere, with a button that copies it. */
-function Command({ model, command }) {
+function Command({ model, what, command }) {
   const copy = async () => {
     model.say((await copyText(command)) ? "Command copied" : "The browser does not allow copying");
     model.emit();
   };
   return (
     <p class="tc-command">
-      <span class="tc-muted">its timeline:</span> <code>{command}</code>
+      <span class="tc-muted">{what}</span> <code>{command}</code>
       <Tool icon="copy" title="Copy the command" onClick={copy} />
     </p>
   );

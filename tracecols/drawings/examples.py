@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tracecols.docs.site.programs import PTHREAD, OffloadProgram, PosixProgram, WindowProgram
+from tracecols.drawings.programs import PTHREAD, OffloadProgram, PosixProgram, WindowProgram
 from tracecols.testing import Location, Program
 
 PARALLEL = "!$omp parallel @a.c:1"
@@ -95,6 +95,12 @@ EXAMPLES: dict[str, Shown] = {}
 """By property."""
 
 
+def shown_under(conventions: str) -> dict[str, Shown]:
+    """Return how properties are shown by the rules of some conventions; `exact` follows those of Scalasca and has more."""
+    rules = {"exact": ("scalasca", "exact")}.get(conventions, (conventions,))
+    return {name: shown for name, shown in EXAMPLES.items() if shown.conventions in rules}
+
+
 def shows(
     *properties: str, caption: str, conventions: str = "scalasca"
 ) -> Callable[[Callable[[], Example]], Callable[[], Example]]:
@@ -117,8 +123,7 @@ def shows(
     return declare
 
 
-# -- point-to-point
-# --------------------------------------------------------------------------------------------------------
+# -- point-to-point ----------------------------------------------------------------------------------------------------
 
 
 @shows("mpi_latesender", caption="Rank 1 enters MPI_Recv at 10 s and waits until rank 0 enters MPI_Send at 40 s.")
@@ -129,6 +134,23 @@ def late_sender() -> Example:
     sender.enter(0, "main").enter(40, "MPI_Send").send(42, to=1).leave(52).leave(60)
     receiver.enter(0, "main").enter(10, "MPI_Recv").receive(54, source=0).leave(55).leave(60)
     return Example(program, (Interval(receiver, 10, 40),), Cause(sender, 40, "rank 0 enters MPI_Send"))
+
+
+@shows(
+    "mpi_polling_wait", conventions="exact",
+    caption="Rank 1 asks by MPI_Test for a message that rank 0 begins to send at 40 s: its calls until then are waiting.",
+)  # fmt: skip
+def polling() -> Example:
+    """A message is asked for again and again."""
+    program = Program(processes=2)
+    sender, receiver = program.masters
+    sender.enter(0, "main").enter(40, "MPI_Send").send(42, to=1).leave(46).leave(60)
+    receiver.enter(0, "main").enter(4, "MPI_Irecv").post_receive(6).leave(8)
+    for enter, leave in ((10, 20), (24, 34), (38, 42)):
+        receiver.enter(enter, "MPI_Test").leave(leave)
+    receiver.enter(46, "MPI_Test").complete_receive(48, source=0).leave(52).leave(60)
+    waits = tuple(Interval(receiver, *of) for of in ((10, 20), (24, 34), (38, 40)))
+    return Example(program, waits, Cause(sender, 40, "rank 0 enters MPI_Send"))
 
 
 @shows(
@@ -193,8 +215,7 @@ def late_receiver_wrong_order() -> Example:
     return Example(program, (Interval(sender, 18, 40),), Cause(receiver, 40, "rank 1 enters MPI_Recv for tag 2"))
 
 
-# -- collective operations
-# ---------------------------------------------------------------------------------------------------
+# -- collective operations ---------------------------------------------------------------------------------------------
 
 
 def collective(name: str, op: str, times: list[tuple[int, int]], end: int = 60, **given: int | list[int]) -> Program:
@@ -357,8 +378,7 @@ def nonblocking_wait() -> Example:
     return Example(program, (Interval(first, 18, 40),), Cause(last, 40, "rank 1 enters MPI_Iallreduce"))
 
 
-# -- OpenMP
-# ------------------------------------------------------------------------------------------------------------------
+# -- OpenMP ------------------------------------------------------------------------------------------------------------
 
 
 def team(n: int, begin: list[int]) -> Program:
@@ -518,8 +538,7 @@ def idle_threads() -> Example:
     )
 
 
-# -- threads of POSIX
-# --------------------------------------------------------------------------------------------------------
+# -- threads of POSIX --------------------------------------------------------------------------------------------------
 
 
 @shows(
@@ -565,8 +584,22 @@ def condition_contention() -> Example:
     return mutex("pthread_cond_wait")
 
 
-# -- one-sided communication
-# -------------------------------------------------------------------------------------------------
+@shows(
+    "pthread_condition_wait", conventions="exact",
+    caption="Thread 1 enters pthread_cond_wait at 10 s and waits for work until thread 0 signals the condition at 40 s.",
+)  # fmt: skip
+def condition_wait() -> Example:
+    """A thread waits until another one signals a condition."""
+    program = PosixProgram()
+    producer, consumer = program.main, program.created
+    consumer.enter(0, "work").enter(2, "pthread_mutex_lock").acquire(3, 1, 1, PTHREAD).leave(6)
+    consumer.enter(10, "pthread_cond_wait").release(11, 1, 1, PTHREAD).acquire(44, 1, 2, PTHREAD).leave(46)
+    consumer.enter(50, "pthread_mutex_unlock").release(51, 1, 2, PTHREAD).leave(54).leave(60)
+    producer.enter(0, "main").enter(40, "pthread_cond_signal").leave(50).leave(60)
+    return Example(program, (Interval(consumer, 10, 40),), Cause(producer, 40, "thread 0 signals the condition"))
+
+
+# -- one-sided communication -------------------------------------------------------------------------------------------
 
 
 def window_call(name: str) -> Example:
@@ -755,8 +788,7 @@ def window_lock() -> Example:
     return Example(program, (Interval(waiting, 15, 40),), Cause(owner, 40, "rank 0 releases the lock"))
 
 
-# -- devices
-# -----------------------------------------------------------------------------------------------------------------
+# -- devices -----------------------------------------------------------------------------------------------------------
 
 
 def offload() -> OffloadProgram:
@@ -893,8 +925,7 @@ def idle_after_launch() -> Example:
     )
 
 
-# -- root causes
-# -------------------------------------------------------------------------------------------------------------
+# -- root causes -------------------------------------------------------------------------------------------------------
 
 
 @shows(

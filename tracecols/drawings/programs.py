@@ -107,5 +107,5 @@ class PosixProgram(Program):
         self.pool = self.define("communicators", kind="group", paradigm="pthread", flags=0, members=[0, 1])
         self.region("pthread_create", "pthread", "thread_create")
         self.region("pthread_join", "pthread", "thread_wait")
-        for name in ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait"):
+        for name in ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_signal"):
             self.region(name, "pthread", "wrapper")

@@ -1,0 +1,290 @@
+"""Moments at which nothing is open on a location, but a team that all of its threads are in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.kernel import kernel, part
+
+CALLS, EVENTS, BEGINS, N_COUNTED = range(4)
+"""What is counted before a moment: call instances, attributed events, begins in teams; rows of side tables follow."""
+
+FORKED, BEGUN = range(2)
+"""What is open of teams: those that were forked here, and those that the location began in."""
+
+FIRST_ROW, STOP_ROW, FORK, BEGIN, END, JOIN, N_AROUND = range(7)
+"""What is known of the open team of a location: its first row of the side table of threads and one past the last, and
+the numbers of its attributed events; -1 where the location has none."""
+
+THREADS, MESSAGES = range(2)
+"""The first of the counted side tables is that of threads; from the second on events are matched within windows."""
+
+PARALLEL = 0
+"""Role of parallel regions."""
+
+LAST = np.iinfo(np.int64).max
+"""Later than all times."""
+
+
+class Happening(NamedTuple):
+    """What happens on a location, in order of time.
+
+    Attributes
+    ----------
+    enter_time, exit, exit_time : (n_calls,) int64
+        Of call instances; `exit` is negative where one never ends.
+    node : (n_calls,) int32
+        Call path of each.
+    team : (n_calls,) int32
+        Number of the begin in a team that each is in; -1 none.
+    time : (n_events,) int64
+        Of attributed events.
+    kind : (n_events,) uint8
+    call : (n_events,) int64
+        The call instance that each is in; -1 none.
+    marks : (n_begins,) int64
+        Of begins in teams; none where they are not needed.
+    instance : (n_begins,) int64
+        The team instance of each, -1 where it may not be divided; none where no team is divided.
+    """
+
+    enter_time: NDArray[np.int64]
+    exit: NDArray[np.int64]
+    exit_time: NDArray[np.int64]
+    node: NDArray[np.int32]
+    team: NDArray[np.int32]
+    time: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    call: NDArray[np.int64]
+    marks: NDArray[np.int64]
+    instance: NDArray[np.int64]
+
+
+class Gaps(NamedTuple):
+    """For each of some times the first moment after it at which nothing is open on a location, but perhaps one team.
+
+    Attributes
+    ----------
+    begin, end : (n,) int64
+        Ticks between which it lies; the begin is not the smaller one where there is none.
+    counted : (n, 7) int64
+        What the location has before it: `CALLS`, `EVENTS`, `BEGINS`, and rows of tables.
+    teams : (n,) int64
+        Sum of the marks of the begins before it.
+    instance, mark : (n,) int64
+        The team instance that is open, -1 for none, and the mark of the begin in it.
+    constructs : (n, n_roles) int64
+        How many constructs of each role the location has entered in the open team.
+    around : (n, 6) int64
+        What is known of the open team: `FIRST_ROW`, ..., `JOIN`.
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    counted: NDArray[np.int64]
+    teams: NDArray[np.int64]
+    instance: NDArray[np.int64]
+    mark: NDArray[np.int64]
+    constructs: NDArray[np.int64]
+    around: NDArray[np.int64]
+
+
+class Meanings(NamedTuple):
+    """What kinds of events mean.
+
+    Attributes
+    ----------
+    change : (n_counters, 256) int8
+        By how much they change how many of a sort are open.
+    is_begin : (256,) bool
+        Those that begin teams.
+    table : (256,) int8
+        Which of the counted side tables they have a row in; -1 none.
+    role : (n_nodes,) int8
+        Which construct the region of a call path is that teams execute; -1 none.
+    """
+
+    change: NDArray[np.int8]
+    is_begin: NDArray[np.bool_]
+    table: NDArray[np.int8]
+    role: NDArray[np.int8]
+
+
+class Scratch(NamedTuple):
+    """What is open on a location, and what was counted, at some moment; all 0 at first.
+
+    Attributes
+    ----------
+    open_of : (n_counters,) int64
+        How many of each sort are open: teams that were forked, teams that the location is in, ...
+    rows : (n_tables,) int64
+        Rows of side tables.
+    constructs : (n_roles,) int64
+        Constructs entered in the team of `state`.
+    around : (6,) int64
+        As that of `Gaps`, of the open team.
+    state : (7,) int64
+        `CALL`, ...
+    """
+
+    open_of: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    constructs: NDArray[np.int64]
+    around: NDArray[np.int64]
+    state: NDArray[np.int64]
+
+
+CALL, EVENT, N_BEGINS, COUNTED_IN, DIRECT, MARKS, UNTIL, N_STATE = range(8)
+"""The next call instance and event; begins in teams; the begin whose constructs are counted; events of other tables than
+that of threads in parallel regions themselves; sum of the marks of begins; when the last parallel region ends."""
+
+
+@kernel
+def find_first_gaps(times, here, meanings, scratch, found):
+    """Find for each of some times the first moment after it at which nothing is open, but perhaps one team.
+
+    A team may be open whose constructs and other events do not depend on more of it than who its threads are: no other
+    team has begun in it, and nothing but begins and ends of teams lies in its parallel region itself.
+
+    Parameters
+    ----------
+    times : (n,) int64
+        Ascending.
+    here : Happening
+    meanings : Meanings
+    scratch : Scratch
+    found : Gaps, written
+        Of n moments; `begin` is not the smaller time where there is none.
+    """
+    n_calls, n_events, sample, pending = here.enter_time.size, here.time.size, 0, 0
+    state, begin = scratch.state, np.int64(np.iinfo(np.int64).min)
+    while sample < times.size:
+        following = here.enter_time[state[CALL]] if state[CALL] < n_calls else LAST
+        if state[EVENT] < n_events:
+            following = min(following, here.time[state[EVENT]])
+        is_free = may_divide(here, scratch)
+        while is_free and begin < following and sample < times.size and times[sample] < following:
+            found.begin[sample], found.end[sample] = begin, following
+            note_gap(sample, here, scratch, found)
+            sample += 1
+        if state[CALL] == n_calls and state[EVENT] == n_events:
+            break
+        # all that happens at one time is on the same side
+        while state[CALL] < n_calls and here.enter_time[state[CALL]] <= following:
+            begin = max(begin, enter_call(here, meanings, scratch))
+        while state[EVENT] < n_events and here.time[state[EVENT]] <= following:
+            begin = max(begin, here.time[state[EVENT]])
+            if count_event(here, meanings, scratch):
+                close_team(pending, sample, scratch, found)
+                begin, pending = max(begin, state[UNTIL]), sample
+    # what stays open is not divided
+    for k in range(pending, times.size):
+        if k >= sample or found.instance[k] >= 0:
+            found.begin[k], found.end[k] = LAST, LAST
+
+
+@part
+def may_divide(here, scratch):
+    """Say whether nothing is open, but perhaps one team that may be divided."""
+    open_of, around = scratch.open_of, scratch.around
+    for k in range(BEGUN + 1, open_of.size):
+        if open_of[k] != 0:
+            return False
+    if open_of[FORKED] == 0 and open_of[BEGUN] == 0:
+        return True
+    last = scratch.state[N_BEGINS] - 1
+    is_alone = open_of[BEGUN] == 1 and 0 <= last < here.instance.size and around[FORK] < around[BEGIN]
+    n_rows = 1 + (around[FORK] >= 0)
+    if not is_alone or open_of[FORKED] != n_rows - 1 or scratch.rows[THREADS] - around[FIRST_ROW] != n_rows:
+        return False
+    return here.instance[last] >= 0
+
+
+@part
+def note_gap(sample, here, scratch, found):
+    """Note what a location has before a moment."""
+    state, counted = scratch.state, found.counted[sample]
+    counted[CALLS], counted[EVENTS], counted[BEGINS] = state[CALL], state[EVENT], state[N_BEGINS]
+    for k in range(scratch.rows.size):
+        counted[N_COUNTED + k] = scratch.rows[k]
+    found.teams[sample], found.instance[sample], found.mark[sample] = state[MARKS], -1, 0
+    if scratch.open_of[BEGUN] > 0:
+        last = state[N_BEGINS] - 1
+        found.instance[sample], found.mark[sample] = here.instance[last], here.marks[last]
+        for k in range(N_AROUND):
+            found.around[sample, k] = scratch.around[k]
+        # how many such events there were, until the team ends
+        found.around[sample, END] = state[DIRECT]
+        for k in range(scratch.constructs.size):
+            found.constructs[sample, k] = scratch.constructs[k] if state[COUNTED_IN] == last else 0
+
+
+@part
+def enter_call(here, meanings, scratch):
+    """Go past the ENTER of the next call instance; return until when it is open, that of a team as long as the team is."""
+    state = scratch.state
+    call = state[CALL]
+    state[CALL] += 1
+    role, team = meanings.role[here.node[call]], here.team[call]
+    if role >= 0 and team >= 0 and team >= state[COUNTED_IN]:
+        if team > state[COUNTED_IN]:
+            state[COUNTED_IN] = team
+            scratch.constructs[:] = 0
+        scratch.constructs[role] += 1
+    until = here.exit_time[call] if here.exit[call] >= 0 else LAST
+    if role == PARALLEL and team >= 0 and here.instance.size > 0:
+        state[UNTIL] = max(state[UNTIL], until)
+        return here.enter_time[call]
+    return until
+
+
+@part
+def count_event(here, meanings, scratch):
+    """Go past the next event; return whether it ends a team, and no other one is open."""
+    state, open_of, around = scratch.state, scratch.open_of, scratch.around
+    event = state[EVENT]
+    kind = here.kind[event]
+    state[EVENT] += 1
+    was_open = open_of[FORKED] != 0 or open_of[BEGUN] != 0
+    forks, begins = meanings.change[FORKED, kind], meanings.change[BEGUN, kind]
+    if not was_open and (forks > 0 or begins > 0):
+        around[:] = -1
+        around[FIRST_ROW] = scratch.rows[THREADS]
+    if forks != 0 and (forks < 0 or around[FORK] < 0):
+        around[FORK if forks > 0 else JOIN] = event
+    if begins != 0 and (begins < 0 or around[BEGIN] < 0):
+        around[BEGIN if begins > 0 else END] = event
+    for k in range(open_of.size):
+        open_of[k] += meanings.change[k, kind]
+    table = meanings.table[kind]
+    if table >= 0:
+        scratch.rows[table] += 1
+    if meanings.is_begin[kind]:
+        if here.marks.size > 0:
+            state[MARKS] += here.marks[state[N_BEGINS]]
+        state[N_BEGINS] += 1
+    if table >= MESSAGES and here.call[event] >= 0:
+        state[DIRECT] += meanings.role[here.node[here.call[event]]] == PARALLEL
+    around[STOP_ROW] = scratch.rows[THREADS]
+    return was_open and open_of[FORKED] == 0 and open_of[BEGUN] == 0
+
+
+@part
+def close_team(pending, sample, scratch, found):
+    """Note the end of the team that is open at some moments; those before more than its end are none."""
+    around = scratch.around
+    for k in range(pending, sample):
+        if found.instance[k] < 0:
+            continue
+        n_rows = around[STOP_ROW] - found.counted[k, N_COUNTED + THREADS]
+        is_simple = n_rows == 1 + (around[FORK] >= 0) and found.around[k, END] == scratch.state[DIRECT]
+        found.around[k, STOP_ROW], found.around[k, END], found.around[k, JOIN] = (
+            around[STOP_ROW],
+            around[END],
+            around[JOIN],
+        )
+        if not is_simple:
+            found.begin[k], found.end[k] = LAST, LAST

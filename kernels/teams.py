@@ -1,0 +1,134 @@
+"""Which begins of threads in teams belong together: the k-th of each thread of a team."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels.kernel import kernel
+
+# what an event does
+NEITHER, FORKS, BEGINS = range(3)
+
+
+class Begins(NamedTuple):
+    """Begins in teams, location by location.
+
+    Attributes
+    ----------
+    location : (n_begins,) int32
+    team : (n_begins,) int64
+    instance : (n_begins,) int64
+        The how manieth time it is that its location begins in its team; once numbered, the team instance.
+    fork : (n_begins,) int64
+        Number of the last FORK of its location before; -1 none.
+    is_master : (n_begins,) bool
+        Whether its location has forked right before.
+    """
+
+    location: NDArray[np.int32]
+    team: NDArray[np.int64]
+    instance: NDArray[np.int64]
+    fork: NDArray[np.int64]
+    is_master: NDArray[np.bool_]
+
+
+class Instances(NamedTuple):
+    """Team instances: (n_instances,) each. The how manieth time it is that its team runs, the team, the begin of the
+    thread that forked and the number of its FORK (-1 none), the last begin, and how many there are."""
+
+    turn: NDArray[np.int64]
+    team: NDArray[np.int64]
+    master: NDArray[np.int64]
+    fork: NDArray[np.int64]
+    last: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+@kernel
+def list_begins(location, at, meaning, kind, team, unknown, turns, begins):
+    """List the begins of a location that has events for them.
+
+    Parameters
+    ----------
+    location, at : int
+        The location, and its first begin.
+    meaning : (256,) int8
+        FORKS, BEGINS or NEITHER, by kind of event.
+    kind, team : (n,) uint8, int32
+        Its events of teams.
+    unknown : int
+        The team of those that are not defined.
+    turns : (2, n_teams) int64
+        How often a location has begun in each team, and which one.
+    begins : Begins, written
+
+    Returns
+    -------
+    int
+        How many of them are in teams that are not defined.
+    """
+    n_forks, n_undefined, has_forked = 0, 0, False
+    for e in range(kind.size):
+        what = meaning[kind[e]]
+        if what == FORKS:
+            n_forks += 1
+        elif what == BEGINS:
+            t = np.int64(team[e]) if team[e] >= 0 else unknown
+            n_undefined += team[e] < 0
+            if turns[1, t] != location:
+                turns[0, t], turns[1, t] = 0, location
+            begins.location[at], begins.team[at], begins.instance[at] = location, t, turns[0, t]
+            begins.fork[at], begins.is_master[at] = n_forks - 1, has_forked
+            turns[0, t] += 1
+            at += 1
+        has_forked = what == FORKS
+    return n_undefined
+
+
+@kernel
+def count_turns(begins, most):
+    """Count how often each team runs: as often as the thread does that begins in it most often; `most` (n_teams,) int64
+    of zeros is filled."""
+    for b in range(begins.team.size):
+        most[begins.team[b]] = max(most[begins.team[b]], begins.instance[b] + 1)
+
+
+@kernel
+def number_instances(teams, most, start, position, begins, instances):
+    """Number team instances by their turns and, of these, by teams.
+
+    Parameters
+    ----------
+    teams : (n,) int64
+        Those that run, ascending; written.
+    most, start : (n_teams,) int64
+        How often each runs, and how many instances those before it have.
+    position : (n_instances,) int64, written
+        By team and turn the instance.
+    begins : Begins, written
+        Those of the instances.
+    instances : Instances, written
+        `master` and `fork` are -1, and `size` is 0.
+    """
+    n, n_left, turn = 0, teams.size, 0
+    while n_left > 0:
+        left = 0
+        for k in range(n_left):
+            t = teams[k]
+            position[start[t] + turn] = n
+            instances.turn[n], instances.team[n] = turn, t
+            n += 1
+            if most[t] > turn + 1:
+                teams[left] = t
+                left += 1
+        n_left, turn = left, turn + 1
+    for b in range(begins.team.size):
+        i = position[start[begins.team[b]] + begins.instance[b]]
+        begins.instance[b] = i
+        instances.last[i] = b
+        instances.size[i] += 1
+        if begins.is_master[b]:
+            instances.master[i], instances.fork[i] = b, begins.fork[b]

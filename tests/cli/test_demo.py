@@ -1,0 +1,62 @@
+"""The first command of a new user: the main job on the trace that the package carries."""
+
+from __future__ import annotations
+
+import webbrowser
+
+import pytest
+from click.testing import CliRunner
+
+import tracecols
+from tracecols.cli import group
+from tracecols.cli.demo import open_in_browser, sample_trace
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The pages that a browser was asked to open."""
+    pages = []
+    monkeypatch.setattr(webbrowser, "open", lambda page: pages.append(page) or True)
+    return pages
+
+
+def test_demo__runs_the_main_job_and_shows_each_command(tmp_path, opened):
+    folder = tmp_path / "first try"
+    result = CliRunner().invoke(group, ["demo", "-o", str(folder)])
+    assert result.exit_code == 0, result.output
+    shown = [line for line in result.output.splitlines() if line.startswith("$ tracecols ")]
+    assert [line.split()[2] for line in shown] == ["convert", "analyze", "show", "report"]
+    assert f"'{folder / 'hybrid.trace'}'" in shown[0], "a path with a blank can be copied"
+    assert "What costs most" in result.output
+    assert tracecols.SeverityCube.load(folder / "hybrid.severity").total("time") > 0
+    assert (folder / "hybrid.html").stat().st_size > 10**5
+    assert not opened, "nobody watches"
+    assert "open it with a browser" in result.output
+    assert f"tracecols view '{folder / 'hybrid.trace'}'" in result.output
+    again = CliRunner().invoke(group, ["demo", "-o", str(folder), "--no-browser"])
+    assert again.exit_code == 0, again.output
+
+
+def test_demo__ends_with_the_command_that_failed(tmp_path):
+    (tmp_path / "hybrid.trace").write_text("mine")
+    result = CliRunner().invoke(group, ["demo", "-o", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "$ tracecols analyze" not in result.output
+    assert (tmp_path / "hybrid.trace").read_text() == "mine"
+
+
+def test_report__is_opened_only_for_a_person(tmp_path, opened, monkeypatch):
+    page = tmp_path / "a page.html"
+    assert not open_in_browser(page)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert open_in_browser(page)
+    assert opened == [page.as_uri()]
+
+
+def test_sample__is_the_trace_of_the_readme(data):
+    names = {path.relative_to(sample_trace()) for path in sample_trace().rglob("*.*") if path.suffix != ".parquet"}
+    assert names == {
+        path.relative_to(data / "hybrid_2x3")
+        for path in (data / "hybrid_2x3").rglob("*.*")
+        if path.suffix != ".parquet"
+    }

@@ -1,0 +1,107 @@
+"""Findings of programs whose kernels communicate: which rank, and which code or kernel, makes the kernels of all others
+wait."""
+
+from __future__ import annotations
+
+import tarfile
+
+import pytest
+from conftest import SHARED
+from support.device_program import Rank, Simulation
+
+import tracecols
+from tracecols.severity import wording
+
+
+def first_of(simulation):
+    with simulation.program.trace() as trace:
+        return trace.analyze().diagnosis().findings[0]
+
+
+def rank(host=10, kernel=10):
+    """Two operations with work of the host and a kernel before each."""
+    found = Rank()
+    for _ in range(2):
+        found.work("work", host).kernel("k", kernel).collective().sync()
+    return found
+
+
+def test_late_host__is_named_with_its_gain():
+    found = first_of(Simulation([rank(), rank(90), rank()]))
+    assert (found.kind, found.rank, found.cause_region) == ("straggler", 1, "work")
+    assert "its host takes too long in work" in found.what
+    assert found.advice == "Let the host do less in work, or launch the communication before it."
+    # 80 less for each of two operations, less what latency takes of it, of 2 x 105 ticks
+    assert found.gain == pytest.approx(160, abs=8)
+    assert found.evidence["waits"] == pytest.approx(4 * 80, abs=8)
+    assert found.evidence["n_last"] == 2
+    assert "100% of such waits" in found.shows
+
+
+def test_long_kernel__is_named_with_its_gain():
+    found = first_of(Simulation([rank(), rank(), rank(kernel=70)]))
+    assert (found.kind, found.rank, found.cause_region) == ("straggler", 2, "k")
+    assert "k takes too long before" in found.what
+    assert "Balance the work of k" in found.advice
+    assert found.gain == pytest.approx(120, abs=8)
+
+
+def test_who_waits_itself__is_no_cause():
+    # 2 is late in the first operation; because it waited there, 1 is late in the second one
+    def one(first, second):
+        return Rank().work("first", first).collective().sync().work("second", second).collective().sync()
+
+    with Simulation([one(10, 10), one(10, 14), one(90, 10)]).program.trace() as trace:
+        found = trace.analyze().diagnosis().findings
+    assert [f.rank for f in found if f.kind == "straggler"] == [2]
+
+
+def test_balanced_ranks__have_no_straggler():
+    with Simulation([rank(), rank(), rank()]).program.trace() as trace:
+        assert all(f.kind != "straggler" for f in trace.analyze().diagnosis().findings)
+
+
+def test_hosts_that_never_wait__have_no_gain(data, tmp_path):
+    trace = tracecols.open(tracecols.convert(data / "kineto_gloo_3", tmp_path / "gloo.trace"))
+    found = trace.analyze().diagnosis().findings[0]
+    assert (found.kind, found.rank, found.cause_region, found.gain) == ("straggler", 1, "SlowBackward", None)
+
+
+def test_delay_before_the_recording__is_said():
+    evidence = {
+        "waits": 1.0,
+        "share": 0.5,
+        "n_last": 1,
+        "on_host": 0.2,
+        "on_stream": 0.0,
+        "earlier": 0.0,
+        "unrecorded": 0.8,
+        "is_kernel": False,
+    }
+    facts = {"kind": "straggler", "evidence": evidence}
+    subject = wording.Subject("forward", "rank 7", "", "")
+    assert "late when its recording begins" in wording.what(facts, subject)
+    assert wording.advice(facts, subject).startswith("Record the step before, too")
+    assert "80% what is before the recording" in wording.evidence(facts, subject)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("archive", "rank", "region"),
+    [
+        ("kineto/dlrm_8rank_v100/dlrm_kineto.tar.gz", 7, "DistributedDataParallel.forward"),
+        ("nsight/mfu_2gpu_before.sqlite", 1, "flash_fwd_kernel"),
+    ],
+)
+def test_recorded__first_finding_names_the_rank_that_all_wait_for(archive, rank, region, tmp_path):
+    path = SHARED / archive
+    if not path.exists():
+        pytest.skip("no reference traces beside the repository")
+    if path.suffix == ".gz":
+        with tarfile.open(path) as packed:
+            packed.extractall(tmp_path, filter="data")
+        path = tmp_path / "dlrm_kineto"
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"))
+    found = trace.analyze().diagnosis().findings[0]
+    assert (found.kind, found.rank, found.cause_region) == ("straggler", rank, region)
+    assert found.gain > 0

@@ -1,0 +1,251 @@
+"""Experiments: runs with parameters, what changed among them, how times grow (issue 35, part 4)."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.small_cubes import small_cube
+
+import tracecols
+from benchmarks.changes import Kind, campaign
+from tracecols.cli import group
+from tracecols.errors import SeverityError
+from tracecols.runs.changes import find_changes, too_few
+from tracecols.runs.growth import TERMS, basis, best_terms, reaches
+
+WORK = {"main": 10, "main/solve": 400, "main/solve/exchange": 90, "main/write": 50}
+
+
+def cube(rng=None, ranks=2, noise=0.005, **slower):
+    """A cube of a program whose call paths take their time on each rank, with noise, and with factors by name."""
+    time, mpi = {}, {}
+    for rank in range(ranks):
+        for path, ms in WORK.items():
+            factor = slower.get(path.rpartition("/")[2], 1) * (1 if rng is None else 1 + noise * rng.standard_normal())
+            time[path, rank, 0] = round(1000 * ms * factor)
+        mpi["main/solve/exchange", rank, 0] = time["main/solve/exchange", rank, 0]
+    return small_cube({"time": time, "mpi": mpi}, parents={"mpi": "time"}, resolution=10**6)
+
+
+@pytest.fixture
+def nightly(tmp_path):
+    """Twelve runs, one each night; solve takes 10 % more from the eighth on."""
+    rng = np.random.default_rng(1)
+    experiment = tracecols.Experiment(tmp_path / "nightly")
+    for night in range(12):
+        experiment.add(cube(rng, solve=1.1 if night >= 7 else 1), f"night-{night:02}", {"commit": f"c{night:02}"})
+    return experiment
+
+
+def run(*arguments):
+    return CliRunner().invoke(group, [str(a) for a in arguments])
+
+
+def test_change__is_found_where_and_since_when(nightly):
+    (change,) = find_changes(nightly.series())
+    assert change.label == "c07"
+    assert change.chance <= 0.05
+    assert [cell.call_path for cell in change.cells] == ["main/solve"]
+    assert change.cells[0].after / change.cells[0].before == pytest.approx(1.1, abs=0.01)
+    assert change.after - change.before == pytest.approx(0.08, abs=0.01), "two ranks"
+
+
+def test_changes__several_are_found_one_by_one(tmp_path):
+    rng = np.random.default_rng(2)
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for night in range(24):
+        experiment.add(cube(rng, solve=1.1 if night >= 8 else 1, write=0.5 if night >= 16 else 1), f"n{night:02}")
+    found = find_changes(experiment.series())
+    assert [(c.label, c.cells[0].call_path) for c in found] == [("n08", "main/solve"), ("n16", "main/write")]
+    assert found[1].after < found[1].before
+
+
+def test_changes__without_noise_nothing_changes(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for i in range(10):
+        experiment.add(cube(), parameters={"commit": "a" if i < 5 else "b"})
+    assert find_changes(experiment.series()) == []
+
+
+def test_changes__of_properties_that_were_asked_for(nightly):
+    assert find_changes(nightly.series("mpi")) == []
+
+
+def test_series__needs_runs_that_differ_in_one_parameter(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for size in (1, 2):
+        for commit in ("a", "b"):
+            experiment.add(cube(), parameters={"size": size, "commit": commit})
+    with pytest.raises(SeverityError, match="commit, size vary together"):
+        experiment.series()
+    series = experiment.series(where={"size": 2})
+    assert (series.along, series.labels) == ("commit", ["a", "b"])
+    assert experiment.series(along="size", where={"commit": "a"}).labels == ["1", "2"]
+    with pytest.raises(SeverityError, match="no run has size=3"):
+        experiment.series(where={"size": 3})
+    with pytest.raises(SeverityError, match="no run has the parameter weather"):
+        experiment.series(along="weather")
+
+
+def test_series__last_positions_only(nightly):
+    series = nightly.series(last=2)
+    assert series.labels == ["c10", "c11"]
+    assert "too few" in too_few(series, 0.05)
+
+
+def test_too_few__four_repetitions_suffice(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for n in (6, 8):
+        for i in range(n // 2 - (n == 8)):
+            experiment.add(cube(), f"{n}{i}", {"commit": str(n)})
+    assert "3 and 3 runs are too few" in too_few(experiment.series(), 0.05)
+    for n in (6, 8):
+        experiment.add(cube(), f"{n}x", {"commit": str(n)})
+    assert too_few(experiment.series(), 0.05) == ""
+
+
+def test_add__keeps_what_is_there(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    experiment.add(cube(), "a", {"size": 3})
+    with pytest.raises(SeverityError, match="has a run called a already"):
+        experiment.add(cube(), "a")
+    experiment.add(cube(), "a", {"size": 4}, force=True)
+    assert [r.parameters["size"] for r in experiment.runs()] == [4.0]
+    for name in ("", "../a", ".a", "a/b"):
+        with pytest.raises(SeverityError, match="is not a name for a run"):
+            tracecols.runs.folder.add(experiment.folder, cube(), name, {})
+    with pytest.raises(SeverityError, match="is not a name for a parameter"):
+        experiment.add(cube(), "b", {"a=b": 1})
+    with pytest.raises(SeverityError, match="cannot add"):
+        experiment.add("a.severity")
+    assert [path.name for path in sorted(experiment.folder.iterdir())] == ["a.json", "a.severity"]
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"format": "tracecols run", "version": 1}', '{"format": "tracecols run"}']
+)
+def test_runs__that_are_damaged_are_refused_or_are_none(tmp_path, content):
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(SeverityError, match=r"holds no runs|is damaged|of a version"):
+        tracecols.Experiment(tmp_path).runs()
+
+
+@pytest.mark.parametrize("term", [(1, 0), (0.5, 0), (0, 1), (1, 1), (2, 0)])
+def test_growth__the_model_of_exact_values_is_found(term):
+    p = np.array([4.0, 8, 16, 32, 64, 128])
+    quality, best = best_terms(p, (3 + 0.5 * basis(p, *term))[:, None])
+    assert TERMS[int(best[0])] == term
+    assert quality[0] < 1e-12
+
+
+def test_growth__what_hurts_first_comes_first_and_noise_does_not_grow(tmp_path):
+    rng = np.random.default_rng(3)
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for p in (2, 4, 8, 16, 32):
+        for _ in range(3):
+            experiment.add(cube(rng, p, exchange=p / 4, write=1 + np.log2(p) / 20), parameters={"code": "x"})
+    series = experiment.series(along="processes")
+    table = experiment.growth(series, at=1024)
+    growing = table[table.coefficient != 0]
+    assert growing.call_path.tolist() == ["main/solve/exchange", "main/write"]
+    first = growing.iloc[0]
+    assert (first.power, first.logarithm) == (1.0, 0)
+    assert first.predicted == pytest.approx(0.09 * 1024 / 4, rel=0.05)
+    model = tracecols.runs.growth.find_growth(series, at=1024)[0]
+    assert reaches(model, 1.0, 32) == pytest.approx(4 / 0.09, rel=0.05)
+    assert "processes" in first.model
+
+
+def test_growth__needs_five_values(nightly, tmp_path):
+    with pytest.raises(SeverityError, match="are not positive numbers"):
+        nightly.growth(nightly.series())
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for size in (1, 2):
+        experiment.add(cube(), parameters={"size": size})
+    with pytest.raises(SeverityError, match="size has 2 values, 1, 2; a model needs 5"):
+        experiment.growth(experiment.series())
+
+
+def test_campaign__few_alarms_are_false_and_slowdowns_are_located():
+    assert campaign(Kind(0.0), 20)[0] <= 3
+    alarms, located = campaign(Kind(0.05), 20)
+    assert alarms >= 17
+    assert located >= 16
+
+
+@pytest.mark.slow
+def test_campaign__the_stated_rates_hold():
+    assert campaign(Kind(0.0), 200)[0] < 10
+    assert campaign(Kind(0.05), 200)[1] >= 190
+
+
+def test_commands__from_the_cube_to_the_exit_code(tmp_path, nightly):
+    for i, one in enumerate((cube(), cube(solve=2))):
+        one.save(tmp_path / f"{i}.severity")
+    folder = tmp_path / "e"
+    added = run("runs", "add", folder, tmp_path / "0.severity", "-P", "size=8", "-P", "machine=big one")
+    assert (added.exit_code, added.output) == (
+        0,
+        f"{folder}: run-1 (processes=2, threads=2, size=8, machine=big one)\n",
+    )
+    assert (
+        run(
+            "runs", "add", folder, tmp_path / "1.severity", "--name", "other", "-P", "size=16", "-P", "machine=big one"
+        ).exit_code
+        == 0
+    )
+    listed = run("runs", "list", folder)
+    assert re.search(r"run-1 .* 8 +big one", listed.output), listed.output
+    shown = run("runs", "show", folder, "--rows", "1")
+    assert re.search(r"Time +main/solve +800 ms +1.6 s", shown.output), shown.output
+    assert run("runs", "list", folder, "--where", "size=16", "--json").output.count('"run"') == 1
+    failed = run("runs", "trend", nightly.folder, "--require", "growth<=2%", "-o", tmp_path / "s.md")
+    assert failed.exit_code == 3
+    assert "since c07 it takes 7.3% more, required is 2.0% at most" in failed.output
+    assert "| Time | main/solve |" in (tmp_path / "s.md").read_text()
+    assert run("runs", "trend", nightly.folder, "--require", "growth<=20%").exit_code == 0
+    as_json = json.loads(run("runs", "trend", nightly.folder, "--json").output)
+    assert [row["call_path"] for row in as_json["rows"]] == ["", "main/solve"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("trend", "{e}", "--require", "growth"), "is not a requirement such as"),
+        (("trend", "{e}", "--at", "8"), "--at is a value to predict for"),
+        (("trend", "{e}", "--growth", "--require", "growth<=1%"), "nothing to require"),
+        (("trend", "{e}", "-o", "x.pdf"), "ends with .md, .html or .json"),
+        (("add", "{e}", "a", "b", "--name", "c"), "--name is the name of one run"),
+        (("list", "{e}", "--where", "size"), "is not of the form NAME=VALUE"),
+    ],
+)
+def test_commands__that_are_mistaken_are_refused(nightly, arguments, text):
+    result = run("runs", *(a.format(e=nightly.folder) for a in arguments))
+    assert result.exit_code == 2
+    assert text in result.output
+
+
+def test_page__draws_what_changed_and_loads_nothing(nightly, tmp_path):
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "trend.html"
+    assert run("runs", "trend", nightly.folder, "-o", page).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<svg") == 2, "the total, and the call path that changed"
+    assert "slower since c07" in text
+    assert not re.search(r"<(script|link|img)", text)
+
+
+def test_names__stay_text(tmp_path):
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(5)
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for i in range(12):
+        experiment.add(cube(rng, solve=1 + (i > 5)), parameters={"commit": f"<b>|`${i:02}"})
+    for name in ("t.md", "t.html"):
+        assert run("runs", "trend", experiment.folder, "-o", tmp_path / name).exit_code == 0
+    assert r"\<b\>\|\`$06" in (tmp_path / "t.md").read_text()
+    assert "<b>|" not in (tmp_path / "t.html").read_text()

@@ -1,0 +1,199 @@
+"""Subdomains of the application: their rows are sums over locations, whoever says which belong to them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tracecols
+from tracecols.cli import group
+from tracecols.errors import SeverityError
+from tracecols.export.cube_read import read_cube
+from tracecols.severity import SeverityCube
+from tracecols.severity.axes import SystemAxis
+
+FILE = "rank, thread, subdomain\n0,,ocean\n1,0,ice\n1,2,output\n"
+"""Of a trace of two processes with three threads each: thread 1 of rank 1 belongs to none."""
+
+
+@pytest.fixture(scope="module")
+def folder(data, tmp_path_factory):
+    """A cube and a file of subdomains."""
+    folder = tmp_path_factory.mktemp("subdomains")
+    store = tracecols.convert(data / "hybrid_2x3", folder / "h.trace")
+    tracecols.open(store).analyze().save(folder / "h.severity")
+    (folder / "parts.csv").write_text(FILE)
+    return folder
+
+
+@pytest.fixture
+def cube(folder):
+    return tracecols.read_cube(folder / "h.severity")
+
+
+def expected(cube, name, places):
+    """Add up the values of some locations, one by one."""
+    of = {
+        (int(r), int(t)): v
+        for r, t, v in zip(cube.system.rank, cube.system.thread, cube.by_location(name), strict=True)
+    }
+    return sum(of[place] for place in places), max(of[place] for place in places)
+
+
+PARTS = {"ocean": [(0, 0), (0, 1), (0, 2)], "ice": [(1, 0)], "": [(1, 1)], "output": [(1, 2)]}
+
+
+@pytest.mark.parametrize("name", ["time", "mpi", "visits"])
+def test_by_subdomain__adds_up_locations(cube, folder, name):
+    def as_function(rank, thread):
+        return next((part or None for part, places in PARTS.items() if (rank, thread) in places), None)
+
+    as_mapping = {0: "ocean", (1, 0): "ice", (1, 2): "output"}
+    for given in (folder / "parts.csv", as_function, as_mapping):
+        table = cube.by_subdomain(name, given)
+        assert table.index.tolist() == ["ocean", "ice", "output", ""]
+        for part, places in PARTS.items():
+            total, largest = expected(cube, name, places)
+            row = table.loc[part]
+            assert (row.value, row["mean"]) == (pytest.approx(total), pytest.approx(total / len(places)))
+            assert row["max"] == largest and row.n_locations == len(places)
+            assert (row["rank"], row.thread) in places
+        assert table.value.sum() == pytest.approx(cube.total(name))
+
+
+def test_frames__have_a_column_of_subdomains(cube, folder):
+    frame = cube.frame("time", subdomains=folder / "parts.csv")
+    assert frame.drop(columns="subdomain").equals(cube.frame("time"))
+    assert frame.columns.tolist() == ["property", "call_path", "rank", "thread", "subdomain", "value"]
+    table = cube.by_subdomain("time", folder / "parts.csv").value
+    sums = frame.groupby(frame.subdomain.astype(object).fillna(""), observed=True).value.sum()
+    assert sums.to_dict() == pytest.approx(table[table > 0].to_dict())
+    wide = cube.wide(subdomains={0: "ocean"})
+    assert wide.drop(columns="subdomain").equals(cube.wide())
+    assert (wide.subdomain.eq("ocean") == wide["rank"].eq(0)).all()
+
+
+def test_export__writes_the_column_where_it_is_asked_for(cube, folder, tmp_path):
+    import pandas as pd
+
+    source = cube.save(tmp_path / "x.severity")
+    run = CliRunner().invoke
+    for flags in ([], ["--wide"]):
+        for name in ("x.csv", "x.parquet"):
+            path = tmp_path / name
+            of = [*flags, "--subdomains", str(folder / "parts.csv"), "--force"]
+            made = run(group, ["export", str(source), str(path), *of])
+            assert made.exit_code == 0, made.output
+            read = pd.read_csv(path) if name.endswith(".csv") else pd.read_parquet(path)
+            plain = cube.wide() if flags else cube.frame()
+            assert read.columns.tolist() == [*plain.columns[: list(plain.columns).index("thread") + 1], "subdomain", *plain.columns[list(plain.columns).index("thread") + 1 :]]  # fmt: skip
+            assert read.subdomain[read["rank"] == 0].eq("ocean").all() and len(read) == len(plain)
+    of = ["--subdomains", str(folder / "parts.csv")]
+    refused = run(group, ["export", str(source), str(tmp_path / "x.otf2"), *of])
+    assert refused.exit_code == 2 and "--subdomains is for severities" in refused.output
+    made = run(group, ["export", str(source), str(tmp_path / "x.cubex"), *of])
+    assert made.exit_code == 0, made.output
+    found = read_cube(tmp_path / "x.cubex")
+    roots = [name for name, parent in zip(found.system.name, found.system.parent, strict=True) if parent < 0]
+    assert roots == ["ocean", "ice", "output", "(none)"]
+    assert found.total("time") == pytest.approx(cube.total("time"))
+
+
+def test_with_subdomains__are_in_the_place_of_machines(cube, folder, tmp_path):
+    grouped = cube.with_subdomains(folder / "parts.csv")
+    s = grouped.system
+    roots = [i for i, parent in enumerate(s.parent) if parent < 0]
+    assert [(s.kind[i], s.name[i]) for i in roots] == [("subdomain", n) for n in ("ocean", "ice", "output", "(none)")]
+    # below each of them are its locations, in their processes
+    below = {}
+    for i, parent in enumerate(s.parent):
+        root = i
+        while s.parent[root] >= 0:
+            assert s.parent[root] < root
+            root = s.parent[root]
+        if s.location[i] >= 0:
+            assert s.kind[parent] == "process"
+            below.setdefault(s.name[root], []).append(s.location[i])
+    places = {p: i for i, p in enumerate(zip(s.rank.tolist(), s.thread.tolist(), strict=True))}
+    assert below == {part or "(none)": [places[p] for p in of] for part, of in PARTS.items()}
+    # values are as they are, also of nodes
+    assert grouped.by_location("time").tolist() == cube.by_location("time").tolist()
+    again = SeverityCube.load(grouped.save(tmp_path / "by_part.severity"))
+    assert again.system.name == s.name and again.by_subdomain("time", folder / "parts.csv").equals(
+        cube.by_subdomain("time", folder / "parts.csv")
+    )
+    page = CliRunner().invoke(group, ["report", str(cube.save(tmp_path / "y.severity")), "-o", str(tmp_path / "y.html"), "--subdomains", str(folder / "parts.csv")])  # fmt: skip
+    assert page.exit_code == 0, page.output
+
+
+def test_with_subdomains__keeps_all_that_lies_inside_of_processes(cube):
+    places = list(zip(cube.system.rank.tolist(), cube.system.thread.tolist(), strict=True))
+    n = len(places)
+    # two nodes of other kinds between the process and its locations
+    kind = ["machine", "process", "domain", "core", *["thread"] * n]
+    deep = cube.replaced(
+        system=SystemAxis(
+            kind, kind, [-1, 0, 1, 2, *[3] * n], [-1] * 4 + list(range(n)), cube.system.rank, cube.system.thread,
+            cube.system.location_name, cube.system.location_type,
+        )
+    )  # fmt: skip
+    s = deep.with_subdomains(dict(zip(places, ["a", *["b"] * (n - 1)], strict=True))).system
+    assert s.kind == [k for m in (1, n - 1) for k in ("subdomain", "process", "domain", "core", *["thread"] * m)]
+    assert s.parent == [-1, 0, 1, 2, 3, -1, 5, 6, 7, *[8] * (n - 1)]
+    assert s.location == [-1, -1, -1, -1, 0, -1, -1, -1, -1, *range(1, n)]
+
+
+def test_by_subdomain__of_ratios_and_call_paths(cube, folder):
+    cube = cube.with_metrics("each = time / visits")
+    mask = cube.find_call_paths("MPI_*")
+    time, visits, each = (cube.by_subdomain(n, folder / "parts.csv", mask).value for n in ("time", "visits", "each"))
+    assert visits.sum() == cube.total("visits", mask)
+    # threads that idle while their master is in MPI have time there and no visits
+    assert visits.tolist()[2:] == [0, 0] and (time > 0).all()
+    np.testing.assert_array_equal(each, [*(time[:2] / visits[:2]), np.nan, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "has no columns rank and subdomain"),
+        ("rank,name\n0,a\n", "has no columns rank and subdomain"),
+        ("rank,subdomain\nx,a\n", "line 2: x,  are no rank and thread"),
+        ("rank,subdomain\n0,a\n0,b\n", "line 3: 0 has a subdomain already"),
+        ("rank,subdomain\n7,a\n", "ranks or threads that this cube does not have, such as 7"),
+    ],
+)
+def test_by_subdomain__says_what_is_wrong_in_a_file(cube, tmp_path, text, words):
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(SeverityError, match=words):
+        cube.by_subdomain("time", tmp_path / "x.csv")
+
+
+def test_by_subdomain__says_what_is_no_mapping(cube):
+    for given, words in ((7, "says no subdomains"), ({0: 1}, "is no name"), (lambda rank, thread: 3, "is no name")):
+        with pytest.raises(SeverityError, match=words):
+            cube.by_subdomain("time", given)
+
+
+def test_show__prints_subdomains(folder):
+    run = CliRunner().invoke
+    asked = [
+        "show",
+        str(folder / "h.severity"),
+        "--with-startup",
+        "-p",
+        "mpi",
+        "--subdomains",
+        str(folder / "parts.csv"),
+    ]
+    printed = run(group, asked)
+    assert printed.exit_code == 0, printed.output
+    assert [line.rpartition("  ")[2].partition(",")[0] for line in printed.output.splitlines()[2:]] == ["ocean", "ice", "output", "(none)"]  # fmt: skip
+    values = json.loads(run(group, [*asked, "--json"]).stdout)
+    table = tracecols.read_cube(folder / "h.severity").by_subdomain("mpi", folder / "parts.csv")
+    assert [row["subdomain"] for row in values["subdomains"]] == table.index.tolist()
+    np.testing.assert_allclose([row["value"] for row in values["subdomains"]], table.value, rtol=1e-9)
+    assert run(group, [*asked, "--topology", "0"]).exit_code == 2

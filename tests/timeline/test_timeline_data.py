@@ -1,0 +1,522 @@
+"""What the timeline is made of: sums are those of analyses, intervals and slices those of the tables."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tracecols
+from tracecols.analysis.opened import OpenedTrace
+from tracecols.errors import AnalysisError
+from tracecols.kernels import arrays
+from tracecols.kernels import timeline as kernels
+from tracecols.report.viewer.profile import part_of, time_profile
+from tracecols.severity.axes import SystemAxis
+from tracecols.severity.periods import PeriodCells
+from tracecols.store import Store
+from tracecols.timeline import intervals, marks, slices
+from tracecols.timeline import overview as overviews
+from tracecols.timeline.answers import QuestionError, Timeline
+from tracecols.timeline.instances import of_finding, worst_of
+from tracecols.timeline.intervals import Intervals, IntervalsWriter
+from tracecols.timeline.prepare import find_prepared, prepare
+from tracecols.timeline.rows import rows_of
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory, data):
+    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("t") / "h.trace")
+
+
+@pytest.fixture(scope="module")
+def trace(path):
+    return tracecols.open(path)
+
+
+@pytest.fixture(scope="module")
+def timeline(path):
+    store = Store(path)
+    with pytest.MonkeyPatch.context() as patch:
+        # so that a small trace has several marks per location and many intervals have several batches
+        patch.setattr(marks, "EVERY", 16)
+        patch.setattr(intervals, "ROWS", 7)
+        return Timeline(store, prepare(OpenedTrace(store)))
+
+
+def every_row(timeline):
+    return list(range(len(timeline.rows)))
+
+
+# -- overview ----------------------------------------------------------------------------------------------------------
+
+
+def test_overview__is_what_an_analysis_by_bins_finds(timeline, trace):
+    n = timeline.overview.bounds.size - 1
+    profile = time_profile(trace.analyze(bins=n))
+    ticks = timeline.overview.ticks(0, np.arange(6), 0, n).sum(axis=1)
+    assert timeline.overview.classes == [part["id"] for part in profile["parts"]]
+    assert ticks.tolist() == [part["values"] for part in profile["parts"]]
+
+
+def test_overview__coarser_levels_are_sums(timeline):
+    o, everything = timeline.overview, np.arange(6)
+    n = o.bounds.size - 1
+    assert o.n_levels == n.bit_length() > 5
+    for level in range(1, o.n_levels):
+        finer = o.ticks(level - 1, everything, 0, n >> (level - 1))
+        assert (o.ticks(level, everything, 0, n >> level) == finer.reshape(*finer.shape[:2], -1, 2).sum(axis=3)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_overview__is_what_the_piece_between_two_times_has(timeline, trace, seed):
+    """Sums of time are exact; waits may be cut at the ends of a piece, so that all but computation is added up."""
+    rng = np.random.default_rng(seed)
+    bounds = timeline.overview.bounds
+    low, high = np.sort(rng.choice(bounds.size, 2, replace=False))
+    clock = trace.manifest["clock"]
+    start, stop = ((int(bounds[i]) - clock["origin"]) / clock["resolution"] for i in (low, high))
+    assert [trace.ticks(start), trace.ticks(stop)] == bounds[[low, high]].tolist()
+    cube = trace.analyze(start=start, stop=stop)
+    location = int(rng.integers(6))
+    ticks = timeline.overview.ticks(0, np.array([location]), low, high)[:, 0].sum(axis=1)
+
+    def of(name):
+        cells = cube.cells[name]
+        return int(cells.value[cells.location == location].sum())
+
+    assert int(ticks.sum()) == of("time")
+    assert int(ticks[timeline.overview.classes.index("comp")]) == of("comp")
+
+
+def test_overview__severities_are_those_of_the_cube(timeline, trace):
+    n = timeline.overview.bounds.size - 1
+    cube = trace.analyze(bins=n)
+    for name in timeline.overview.properties:
+        expected = np.zeros((6, n), np.int64)
+        cells = cube.period_cells[name]
+        np.add.at(expected, (cells.location, cells.period), cells.value.astype(np.int64))
+        assert (timeline.overview.severity(name, 0, 0, n) == expected).all()
+        halves = timeline.overview.severity(name, 1, 0, n // 2)
+        assert (halves == expected.reshape(6, -1, 2).sum(axis=2)).all()
+    waits = [name for name, p in timeline.overview.properties.items() if p["is_wait"]]
+    assert waits and all(part_of(cube.properties, name) for name in waits)
+
+
+def test_overview__names_the_call_path_with_most_time(timeline, trace):
+    n = timeline.overview.bounds.size - 1
+    cells = trace.analyze(bins=n).period_cells["time"]
+    by = {}
+    for call_path, location, period, value in zip(
+        *(getattr(cells, c).tolist() for c in ("call_path", "location", "period", "value")), strict=True
+    ):
+        by.setdefault((location, period), []).append((-value, call_path))
+    path, best = timeline.overview.dominant(0, np.arange(6), 0, n)
+    found = {(i, k): (-int(best[i, k]), int(path[i, k])) for i in range(6) for k in range(n) if path[i, k] >= 0}
+    assert found == {key: min(values) for key, values in by.items()}
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["compiled", "plain"])
+def test_find_dominant__of_equal_call_paths_is_the_first(plain):
+    cells = PeriodCells.ordered(*np.array([[2, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [5, 5, 3, 1]]))
+    with pytest.MonkeyPatch.context() as patch:
+        if plain:
+            patch.setattr(kernels, "find_dominant", kernels.find_dominant.py_func)
+        path, best = overviews.dominant(cells, (2, 2))
+    assert path.tolist() == [1, 0, 0, -1]
+    assert best.tolist() == [5, 3, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("n_locations", "n_events", "length", "n_call_paths", "expected"),
+    [
+        (8, 2_400_000, 10**9, 100, 4096),
+        (1, 10, 10**9, 1, overviews.LEAST_BINS),
+        (1, 10, 100, 1, 64),
+        (100_000, 10**9, 10**12, 1000, 32),
+        (256, 10**9, 10**12, 10**6, 16),
+        (10**7, 10**9, 10**12, 10, 1),
+    ],
+)
+def test_n_bins__keeps_the_overview_small(n_locations, n_events, length, n_call_paths, expected):
+    manifest = {"n_locations": n_locations, "n_events": n_events, "first_time": 5, "last_time": 5 + length}
+    n = overviews.n_bins(manifest, n_call_paths)
+    assert n == expected
+    assert n * n_locations <= max(overviews.MOST_CELLS, n_locations)
+
+
+# -- intervals ---------------------------------------------------------------------------------------------------------
+
+some_intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 3)), max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(found=some_intervals, window=st.tuples(st.integers(-2, 32), st.integers(1, 10)), rows=st.integers(1, 9))
+def test_overlapping__finds_what_overlaps(found, window, rows, tmp_path_factory):
+    path = tmp_path_factory.mktemp("i") / "x.arrow"
+    begin, length, where = np.array(found, np.int64).reshape(-1, 3).T
+    start, stop = window[0], sum(window)
+    with pytest.MonkeyPatch.context() as patch, IntervalsWriter(path, {"location": "int32"}) as writer:
+        patch.setattr(intervals, "ROWS", rows)
+        for at in range(0, begin.size, 5):
+            part = slice(at, at + 5)
+            writer.add({"begin": begin[part], "end": (begin + length)[part], "location": where[part]})
+    assert writer.n == len(found)
+    read = Intervals(path)
+    expected = sorted(
+        (b, b + n, w) for b, n, w in found if w != 1 and b < stop and (b + n > start or (n == 0 and b == start))
+    )
+    n, columns = read.overlapping(start, stop, {"location": np.array([True, False, True, True])})
+    assert n == len(expected)
+    assert sorted(zip(*(columns[c].tolist() for c in ("begin", "end", "location")), strict=True)) == expected
+    assert (np.diff(columns["begin"]) >= 0).all()
+    n, columns = read.overlapping(start, stop, {"location": np.array([True, False, True, True])}, most=2)
+    assert n == len(expected) and columns["begin"].size == (n if n <= 2 else 0)
+
+
+def test_waits__are_those_of_the_table(timeline, trace):
+    waits = trace.frame("waits", raw=True)
+    table = timeline.tables["waits"]
+    _, rows = table.overlapping(timeline.first, timeline.last + 1)
+    of_table = {
+        (int(a), int(b), int(c)) for a, b, c in zip(waits.location, waits.begin_time, waits.end_time, strict=True)
+    }
+    drawn = list(zip(*(rows[c].tolist() for c in ("location", "begin", "end")), strict=True))
+    assert set(drawn) == of_table
+    assert len(drawn) == len(table)
+
+
+def test_waits__sums_are_the_cells(timeline, trace):
+    """Of a wait state and those below it together, since an instance is of the innermost."""
+    cube = trace.analyze()
+    _, rows = timeline.tables["waits"].overlapping(timeline.first, timeline.last + 1)
+    names = [p["id"] for p in timeline.prepared.content["properties"]]
+    length = rows["end"] - rows["begin"]
+    for name in ("mpi_latesender", "mpi_wait_nxn", "omp_ibarrier_wait"):
+        below = [i for i, other in enumerate(names) if name in (other, *cube.properties.above(other))]
+        assert int(length[np.isin(rows["property"], below)].sum()) == int(cube.cells[name].value.sum()) > 0
+
+
+def test_messages__are_those_of_the_table(timeline, trace):
+    m = trace.frame("messages", raw=True)
+    _, rows = timeline.tables["messages"].overlapping(timeline.first, timeline.last + 1)
+    names = ("send_location", "recv_location", "send_time", "recv_time", "length")
+    assert sorted(zip(*(rows[c].tolist() for c in names), strict=True)) == sorted(
+        zip(*(m[c].tolist() for c in names), strict=True)
+    )
+
+
+def test_path__is_the_critical_path(timeline, trace):
+    path = trace.critical_path(raw=True)
+    _, rows = timeline.tables["path"].overlapping(timeline.first, timeline.last + 1)
+    expected = path[path.end_time > path.begin_time]
+    found = sorted(zip(*(rows[c].tolist() for c in ("begin", "end", "location")), strict=True))
+    assert [f for f in found if f[1] > f[0]] == sorted(
+        zip(expected.begin_time.tolist(), expected.end_time.tolist(), expected.location.tolist(), strict=True)
+    )
+
+
+# -- slices ------------------------------------------------------------------------------------------------------------
+
+
+def clipped(instances, start, stop):
+    """The slow twin: region instances within a window, as (location, begin, end, region)."""
+    found = []
+    for location, begin, end, region in instances:
+        if begin < stop and (end > start or begin == end == start):
+            found.append((location, max(begin, start), min(end, stop), region))
+    return sorted(f for f in found if f[1] < f[2])
+
+
+@pytest.fixture(scope="module")
+def instances(trace):
+    table = trace.frame("region_instances", raw=True)
+    columns = ("location", "enter_time", "exit_time", "region")
+    return list(zip(*(table[c].tolist() for c in columns), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_slices__are_the_region_instances_of_the_window(timeline, instances, seed):
+    rng = np.random.default_rng(seed)
+    start, stop = np.sort(rng.integers(timeline.first, timeline.last + 1, 2)).tolist()
+    found, shortest = timeline.slices.read(range(6), start, stop + 1)
+    assert shortest == 0
+    columns = (found.location, found.begin, found.end, found.name)
+    drawn = sorted(zip(*(c.tolist() for c in columns), strict=True))
+    assert [d for d in drawn if d[1] < d[2]] == clipped(instances, start, stop + 1)
+
+
+def test_slices__begin_at_marks(timeline, monkeypatch):
+    """What is before the last mark is not read."""
+    reads = []
+    read = timeline.store.read
+    monkeypatch.setattr(timeline.store, "read", lambda *a, **k: reads.append(a) or read(*a, **k))
+    n = timeline.store.n_rows("events", 0)
+    middle = int(read("events", 0, ["time"])["time"][n // 2])
+    reads.clear()
+    low, high = timeline.slices._between(0, middle, middle + 1)
+    assert n > 100 and 0 < low < high < n and high - low <= 2 * 16
+    timeline.slices.of(0, middle, middle + 1)
+    assert [(a[3], a[4]) for a in reads if a[0] == "events"] == [(low, high)]
+
+
+def test_slices__that_are_too_many_are_merged(timeline, monkeypatch):
+    everything, _ = timeline.slices.read(range(6), timeline.first, timeline.last + 1)
+    monkeypatch.setattr(slices, "MOST_SLICES", 50)
+    found, shortest = timeline.slices.read(range(6), timeline.first, timeline.last + 1)
+    assert found.begin.size <= 50 < everything.begin.size
+    assert shortest > 0
+    assert int(found.count.sum()) == int(everything.count.sum())
+    assert int(found.busy.sum()) == int(everything.busy.sum())
+
+
+def merged(drawn, shortest):
+    """The slow twin of `collect_slices`."""
+    found, grey = [], {}
+    stack = []
+    for time, name in drawn:
+        if name >= 0:
+            stack.append((time, name))
+            continue
+        begin, name = stack.pop()
+        depth = len(stack)
+        if time - begin >= shortest:
+            found.append((begin, time, depth, name, 1, time - begin))
+            continue
+        old = grey.get(depth)
+        if old and begin - old[1] >= shortest:
+            found.append((old[0], old[1], depth, *old[2:]))
+            old = None
+        first, _, of, count, busy = old or (begin, time, name, 0, 0)
+        grey[depth] = (first, time, of, count + 1, busy + time - begin)
+    found += [(g[0], g[1], depth, *g[2:]) for depth, g in grey.items()]
+    return sorted(found)
+
+
+@st.composite
+def drawings(draw):
+    """Begins (time, name) and ends (time, -1) that nest."""
+    time, depth, found = 0, 0, []
+    for _ in range(draw(st.integers(0, 40))):
+        time += draw(st.integers(0, 5))
+        if depth and draw(st.booleans()):
+            found.append((time, -1))
+            depth -= 1
+        else:
+            found.append((time, draw(st.integers(0, 3))))
+            depth += 1
+    return found + [(time + 1, -1)] * depth
+
+
+@settings(max_examples=80, deadline=None)
+@given(drawn=drawings(), shortest=st.integers(0, 12), sizes=st.lists(st.integers(0, 40), max_size=3))
+@pytest.mark.parametrize("plain", [pytest.param(False, id="compiled"), pytest.param(True, id="plain")])
+def test_collect_slices__merges_short_neighbours(plain, drawn, shortest, sizes):
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("collect_slices", "collect_rest") if plain else ():
+            patch.setattr(kernels, name, getattr(kernels, name).py_func)
+        collector = slices._Collector(4, shortest)
+        collector._open = arrays.zeros(kernels.Open, 1)
+        time, name = np.array(drawn, np.int64).reshape(-1, 2).T
+        bounds = sorted({0, time.size, *(s % (time.size + 1) for s in sizes)})
+        for low, high in pairwise(bounds):
+            what = np.where(name[low:high] >= 0, kernels.BEGIN, kernels.END).astype(np.uint8)
+            mark = np.full(high - low, -1, np.int64)
+            collector.add(kernels.Drawn(time[low:high].copy(), what, name[low:high].astype(np.int32), mark))
+        found = collector.done()
+    assert sorted(zip(*(c.tolist() for c in found), strict=True)) == merged(drawn, shortest)
+    exact = merged(drawn, 0)
+    own = [0] * 4
+    for begin, end, depth, number, _, busy in exact:
+        inside = sum(b[5] for b in exact if b[2] == depth + 1 and begin <= b[0] and b[1] <= end) if busy else 0
+        own[number] += busy - inside
+    if len({e[:3] for e in exact}) == len(exact) and all(e[5] for e in exact):
+        assert collector.own.tolist() == own
+    assert int(collector.own.sum()) == sum(e[5] for e in exact if e[2] == 0)
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def test_rows__are_the_system_tree(timeline):
+    shown = [(r.parent, r.label, r.location, r.locations.tolist()) for r in timeline.rows]
+    assert shown[0] == (-1, "all locations", -1, [0, 1, 2, 3, 4, 5])
+    assert shown[2:] == [
+        (1, "MPI Rank 0", -1, [0, 1, 2]),
+        (2, "Master thread", 0, [0]),
+        (2, "OMP thread 1", 1, [1]),
+        (2, "OMP thread 2", 2, [2]),
+        (1, "MPI Rank 1", -1, [3, 4, 5]),
+        (6, "Master thread", 3, [3]),
+        (6, "OMP thread 1", 4, [4]),
+        (6, "OMP thread 2", 5, [5]),
+    ]
+
+
+def test_rows__of_many_locations():
+    n = 100_000
+    axis = SystemAxis(
+        ["machine", *["process", "thread"] * n], ["m", *["p", "t"] * n], [-1, *(v for i in range(n) for v in (0, 2 * i + 1))],
+        [-1, *(v for i in range(n) for v in (-1, i))], np.arange(n, dtype=np.int32), np.zeros(n, np.int32), ["t"] * n, ["CPU_THREAD"] * n,
+    )  # fmt: skip
+    rows = rows_of(axis)
+    assert len(rows) == n + 2
+    assert rows[1].locations.tolist() == list(range(n))
+    assert [r.location for r in rows[2:]] == list(range(n))
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_prepare__keeps_what_it_made_and_finds_it_again(path, timeline):
+    store = Store(path)
+    found = find_prepared(store)
+    assert found.folder == path / "enhanced" / "timeline"
+    assert prepare(OpenedTrace(store)).content == timeline.prepared.content
+
+
+@pytest.mark.usefixtures("timeline")
+def test_prepare__of_another_store_or_an_incomplete_one_is_not_found(tmp_path, path):
+    copy = tmp_path / "copy.trace"
+    shutil.copytree(path, copy)
+    (copy / "enhanced" / "timeline" / "marks.arrow").unlink()
+    assert find_prepared(Store(copy)) is None
+    other = tmp_path / "other.trace"
+    shutil.copytree(path, other)
+    assert find_prepared(Store(other)) is not None
+    manifest = other / "enhanced" / "timeline" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(Store(path).digest, "0" * 16))
+    assert find_prepared(Store(other)) is None
+
+
+def test_prepare__of_a_read_only_store_is_temporary(tmp_path, path, monkeypatch):
+    copy = tmp_path / "copy.trace"
+    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    store = Store(copy)
+    prepared = prepare(OpenedTrace(store))
+    assert not (copy / "enhanced").exists()
+    folder = prepared.folder
+    assert Timeline(store, prepared).about().says["rows"]
+    del prepared
+    assert not folder.exists()
+
+
+def test_prepare__of_a_trace_without_events_is_refused(archive, tmp_path):
+    archive.location(0)
+    store = Store(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    with pytest.raises(AnalysisError, match="has no events\n  there is nothing to draw"):
+        prepare(OpenedTrace(store))
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_view__of_the_whole_run_has_every_tick(timeline, trace):
+    answer = timeline.view(0, timeline.last - timeline.first + 1, every_row(timeline), 200)
+    cells = trace.analyze().cells["time"]
+    by_location = np.bincount(cells.location, cells.value, 6).astype(np.int64)
+    sums = answer.arrays["ticks"].sum(axis=(0, 2))
+    assert sums.tolist() == [int(by_location[r.locations].sum()) for r in timeline.rows]
+    assert [r.label for r in timeline.rows][:1] == ["all locations"]
+
+
+def test_view__of_a_moment_has_events(timeline):
+    length = timeline.last - timeline.first
+    answer = timeline.view(length // 2, length // 2 + length // 50, every_row(timeline), 200)
+    assert answer.says["detail"]
+    assert answer.says["n"]["slice"] == answer.arrays["slice.begin"].size > 0
+    assert answer.arrays["slice.begin"].min() >= length // 2
+
+
+def test_view__says_what_is_left_out(timeline, monkeypatch):
+    from tracecols.timeline import answers
+
+    monkeypatch.setitem(answers.MOST_INTERVALS, "waits", 3)
+    answer = timeline.view(0, timeline.last - timeline.first + 1, every_row(timeline), 8000)
+    if not answer.says["detail"]:
+        pytest.fail("a small trace is shown event by event")
+    assert answer.says["n"]["waits"] > 3
+    assert answer.says["left_out"] == ["waits"]
+    assert answer.arrays["waits.begin"].size == 0
+
+
+@pytest.mark.parametrize(
+    "question",
+    [(5, 5, [0], 10), (-1, 5, [0], 10), (0, 1 << 60, [0], 10), (0, 5, [99], 10), (0, 5, [0], 0), (0, 5, [-1], 10)],
+)
+def test_view__refuses_nonsense(timeline, question):
+    with pytest.raises(QuestionError):
+        timeline.view(*question)
+
+
+def test_view__refuses_an_unknown_property(timeline):
+    with pytest.raises(QuestionError, match="no property of that id"):
+        timeline.view(0, 5, [0], 10, "nonsense")
+
+
+def test_encoded__is_read_as_it_was_written(timeline):
+    answer = timeline.view(0, timeline.last - timeline.first + 1, [0, 1], 100)
+    encoded = answer.encoded()
+    import json
+
+    n = int.from_bytes(encoded[:4], "little")
+    head = json.loads(encoded[4 : 4 + n])
+    assert (4 + n) % 8 == 0
+    for a in head["arrays"]:
+        values = np.frombuffer(encoded, "<" + a["type"], int(np.prod(a["shape"])), 4 + n + a["at"])
+        assert (values.reshape(a["shape"]) == answer.arrays[a["name"]]).all()
+
+
+def test_cause__of_every_wait_lies_before_it(timeline):
+    _, rows = timeline.tables["waits"].overlapping(timeline.first, timeline.last + 1)
+    known = 0
+    for location, begin, end in list(
+        zip(rows["location"].tolist(), rows["begin"].tolist(), rows["end"].tolist(), strict=True)
+    )[:60]:
+        found = timeline.cause(location, begin - timeline.first, end - timeline.first).says
+        cause = found["cause"]
+        if found["wait"]["cause_location"] < 0:
+            assert cause == {}
+            continue
+        known += 1
+        assert cause["location"] == found["wait"]["cause_location"]
+        assert cause["since"] <= cause["until"] <= end - timeline.first
+        assert sum(ticks for _, ticks in cause["spent"]) + cause["waited"] <= 2 * (cause["until"] - cause["since"])
+    assert known > 20
+
+
+def test_cause__of_no_wait_is_refused(timeline):
+    with pytest.raises(QuestionError, match="no wait of this location"):
+        timeline.cause(0, 0, 1)
+    with pytest.raises(QuestionError, match="no such location"):
+        timeline.cause(77, 0, 1)
+
+
+def test_instances__are_the_longest(timeline):
+    names = [p["id"] for p in timeline.prepared.content["properties"]]
+    number = names.index("omp_ibarrier_wait")
+    found = timeline.instances(number).says["instances"]
+    _, rows = timeline.tables["waits"].overlapping(timeline.first, timeline.last + 1)
+    length = (rows["end"] - rows["begin"])[rows["property"] == number]
+    assert [i["end"] - i["begin"] for i in found] == np.sort(length)[::-1][: len(found)].tolist()
+    with pytest.raises(QuestionError):
+        timeline.instances(len(names))
+
+
+def test_of_finding__prefers_who_is_named(timeline):
+    waits = timeline.tables["waits"]
+    names = [p["id"] for p in timeline.prepared.content["properties"]]
+    numbers = {name: [i] for i, name in enumerate(names)}
+    causes = {w["cause_location"] for w in worst_of(waits, [names.index("mpi_latesender")])} - {-1}
+    who = min(causes)
+    found = of_finding(waits, ["mpi_latesender"], numbers, [who], [])
+    assert found["cause_location"] == who
+    assert of_finding(waits, ["mpi_latesender"], numbers, [], [])["property"] == names.index("mpi_latesender")
+    assert of_finding(waits, ["nonsense"], numbers, [], []) is None

@@ -1,0 +1,565 @@
+"""The timeline in a real browser: what is drawn is what the tables have, keys lead from a finding to its cause, and names
+are text."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import struct
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from support.browser import chromium
+
+import tracecols
+from tracecols.analysis.opened import OpenedTrace
+from tracecols.errors import AnalysisError
+from tracecols.report.viewer import container
+from tracecols.store import Store
+from tracecols.timeline import page as pages
+from tracecols.timeline.answers import Timeline
+from tracecols.timeline.prepare import prepare
+from tracecols.timeline.server import ViewServer
+
+FOLDER = Path(pages.__file__).parent
+PICTURES = Path(tracecols.__file__).parent / "docs" / "pictures"
+
+
+def test_bundle__is_built_from_the_sources():
+    digest = hashlib.sha256()
+    build = Path(container.__file__).parent
+    files = [(f"src/{p.name}", p) for p in sorted((FOLDER / "src").iterdir())]
+    for name, path in [*files, *((n, build / n) for n in ("build.js", "licences.js", "package-lock.json"))]:
+        digest.update(f"{name}\n".encode() + path.read_bytes() + b"\n")
+    script = (FOLDER / "timeline.js").read_text()
+    assert f"sources {digest.hexdigest()}" in script, "npm ci && npm run build in tracecols/report/viewer"
+    assert len(script) < 600_000
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+class Page:
+    """The page of a timeline; whatever goes wrong in it or asks for another machine is collected."""
+
+    def __init__(self, browser, server, fragment="", width=1400, height=800, **context):
+        self.server, self.trouble = server, []
+        self.context = browser.new_context(viewport={"width": width, "height": height}, **context)
+        self.page = self.context.new_page()
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("console", lambda m: self.trouble.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on(
+            "request", lambda r: self.trouble.append(r.url) if not r.url.startswith((server.url, "data:")) else None
+        )
+        self.open(fragment)
+
+    def open(self, fragment=""):
+        """Open the page anew."""
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.server.url}{fragment}")
+        self.settle()
+
+    def settle(self):
+        """Wait until all that was asked for is there and drawn."""
+        self.page.wait_for_function(
+            "() => { const v = document.getElementById('timeline').view; return v?.answer && v.isSettled && v.drawn; }",
+            timeout=20_000,
+        )
+        self.page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go, 30)))")
+
+    def view(self, expression):
+        """Evaluate an expression of `view`."""
+        return self.page.evaluate(
+            f"() => {{ const view = document.getElementById('timeline').view; return {expression}; }}"
+        )
+
+    def press(self, *keys):
+        """Press keys one after the other."""
+        for key in keys:
+            self.page.keyboard.press(key)
+            self.page.wait_for_timeout(60)
+            self.settle()
+
+    def array(self, name):
+        """Return an array of the latest answer."""
+        return np.array(self.view(f"Array.from(view.answer.arrays['{name}'])"))
+
+
+@contextmanager
+def served(path):
+    """Serve the timeline of a store."""
+    store = Store(path)
+    with ViewServer(Timeline(store, prepare(OpenedTrace(store)))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory, data):
+    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("t") / "hybrid.trace")
+
+
+@pytest.fixture(scope="module")
+def server(path):
+    with served(path) as server:
+        yield server
+
+
+@pytest.fixture
+def page(browser, server):
+    found = Page(browser, server)
+    yield found
+    found.context.close()
+    assert found.trouble == []
+
+
+def test_page__shows_rows_and_the_whole_run(page):
+    labels = page.page.locator(".label").all_text_contents()
+    assert [label[1:] for label in labels if "thread" in label] == ["Master thread", "OMP thread 1", "OMP thread 2"] * 2
+    assert page.view("[view.state.from, view.state.to]") == [0, page.view("view.about.length + 1")]
+    assert page.page.locator(".findings li").count() == len(page.view("view.about.findings")) > 0
+
+
+def test_drawn__slices_are_those_of_the_table(page, path):
+    """Of a window in which events can be distinguished, every slice and no other is on the screen."""
+    trace = tracecols.open(path)
+    first = int(trace.manifest["first_time"])
+    length = page.view("view.about.length")
+    start, stop = int(length * 0.6), int(length * 0.6) + 400_000
+    page.page.evaluate(f"() => {{ location.hash = '#from={start}&to={stop}'; }}")
+    page.page.wait_for_timeout(100)
+    page.settle()
+    assert page.view("view.answer.says.shortest") <= (stop - start) // 800
+    table = trace.frame("region_instances", raw=True)
+    inside = table[(table.enter_time - first < stop) & (table.exit_time - first > start)]
+    expected = Counter(
+        (int(r.location), max(int(r.enter_time) - first, start), min(int(r.exit_time) - first, stop), int(r.region))
+        for r in inside.itertuples()
+    )
+    counts = page.array("slice.count")
+    columns = [page.array(f"slice.{name}")[counts == 1].tolist() for name in ("location", "begin", "end", "name")]
+    exact = Counter(tuple(map(int, row)) for row in zip(*columns, strict=True) if row[1] < row[2])
+    assert exact and exact <= expected
+    # what is missing is merged, and nothing is lost
+    assert sum(expected.values()) == int(counts.sum())
+    visible = page.view("view.drawn.slices.length")
+    assert visible == counts.size
+
+
+def test_drawn__waits_are_those_of_the_table(page, path):
+    trace = tracecols.open(path)
+    waits = trace.frame("waits", raw=True)
+    first = int(trace.manifest["first_time"])
+    expected = {(int(w.location), int(w.begin_time) - first, int(w.end_time) - first) for w in waits.itertuples()}
+    columns = [page.array(f"waits.{name}").astype(int).tolist() for name in ("location", "begin", "end")]
+    assert set(zip(*columns, strict=True)) == expected
+    assert page.view("view.drawn.waits.length") == len(columns[0])
+
+
+def test_drawn__messages_are_those_of_the_table(page, path):
+    messages = tracecols.open(path).frame("messages", raw=True)
+    assert page.array("messages.begin").size == len(messages)
+
+
+def test_tour__without_a_mouse(page):
+    whole = page.view("view.state.to - view.state.from")
+    page.press("w", "w", "d", "+")
+    zoomed = page.view("view.state.to - view.state.from")
+    assert zoomed < whole / 3
+    page.press("s", "-")
+    assert page.view("view.state.to - view.state.from") > zoomed * 2
+    page.press("0")
+    assert page.view("view.state.to - view.state.from") == whole
+    page.press("ArrowDown", "ArrowDown", "Space")
+    row = page.view("view.state.row")
+    assert page.view(f"view.state.flames.has({row}) || view.state.closed.has({row})")
+    page.press("Space", "e")
+    assert page.view("view.state.flames.size") == 6
+    page.press("e", "c", "c", "c", "f")
+    assert page.view("view.chosen.kind") == "wait"
+    wait = page.view("view.state.wait")
+    status = page.page.locator("[role=status]").text_content()
+    assert "waits for" in status
+    page.press("Enter")
+    assert page.view("view.chosen.begin") != wait["begin"] or page.view("view.chosen.kind") == "slice"
+    page.press("Backspace")
+    assert page.view("view.state.wait") == wait
+    page.press("n")
+    first = page.view("view.at")
+    page.press("n")
+    assert page.view("view.at") == first + 1
+    page.press("p")
+    assert page.view("view.at") == first
+    page.press("Escape")
+    assert page.view("view.chosen") is None
+    page.press("?")
+    assert page.page.locator("dialog").is_visible()
+    page.press("Escape")
+
+
+def test_address__is_what_is_shown(page, browser, server):
+    page.press("f", "e", "c")
+    before = page.view("view.state")
+    fragment = page.page.evaluate("() => location.hash")
+    other = Page(browser, server, fragment)
+    assert other.view("view.state") == before
+    assert other.view("view.explained.cause") == page.view("view.explained.cause")
+    other.context.close()
+    assert other.trouble == []
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["#from=-5&to=x", "#from=9&to=3", "#wait=1,2", "#severity=__proto__", "#row=1e9&flames=77,x&closed=-1", "#path=7", "#%", "#wait=0,0,1"],
+)  # fmt: skip
+def test_address__that_makes_no_sense_shows_the_run(browser, server, fragment):
+    found = Page(browser, server, fragment)
+    assert found.view("view.state.from") == 0
+    found.context.close()
+    assert [t for t in found.trouble if "400" not in t] == []
+
+
+def test_address__of_the_command_shows_what_is_asked_for(browser, server, path):
+    """`tracecols view --from --to -p`, which the report of a cube by periods names for a selected period."""
+    trace = tracecols.open(path)
+    first = int(trace.manifest["first_time"])
+    found = Page(browser, server, f"#{server.timeline.address(0.3, 0.35, 'late sender')}")
+    assert found.view("[view.state.from, view.state.to]") == [trace.ticks(t) - first for t in (0.3, 0.35)]
+    assert found.view("view.state.severity") == "mpi_latesender"
+    found.context.close()
+    assert found.trouble == []
+
+
+def test_address__of_the_command_is_within_the_run(server):
+    timeline = server.timeline
+    assert timeline.address(None, None, None) == ""
+    assert timeline.address(0.3, None, None).endswith(f"to={timeline.last - timeline.first + 1}")
+    for start, stop in ((-5.0, 1e6), (1e5, None), (None, 1e-9)):
+        low, high = (int(part.split("=")[1]) for part in timeline.address(start, stop, None).split("&"))
+        assert 0 <= low < high <= timeline.last - timeline.first + 1
+    with pytest.raises(AnalysisError, match=r"no property 'late_sendr'.*\n.*mpi_latesender"):
+        timeline.address(None, None, "late_sendr")
+    with pytest.raises(AnalysisError, match="property visits has no time that rows could show"):
+        timeline.address(None, None, "visits")
+    with pytest.raises(AnalysisError, match="the end has to be later"):
+        timeline.address(0.4, 0.3, None)
+
+
+def test_mouse__zooms_pans_and_selects(page):
+    box = page.page.locator(".canvas").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 150
+    page.page.mouse.move(x, y)
+    page.page.mouse.wheel(0, -600)
+    page.settle()
+    span = page.view("view.state.to - view.state.from")
+    assert span < page.view("view.about.length") / 2
+    start = page.view("view.state.from")
+    page.page.mouse.down()
+    page.page.mouse.move(x + 100, y, steps=4)
+    page.page.mouse.up()
+    page.settle()
+    assert page.view("view.state.from") < start
+    page.page.keyboard.down("Shift")
+    page.page.mouse.down()
+    page.page.mouse.move(x + 200, y, steps=4)
+    page.page.mouse.up()
+    page.page.keyboard.up("Shift")
+    low, high = page.view("view.range")
+    assert low < high
+    page.press("z")
+    assert abs(page.view("view.state.to") - high) <= 1
+
+
+def test_range__is_copied_as_options(browser, server, path):
+    found = Page(browser, server, permissions=["clipboard-read", "clipboard-write"])
+    found.press("w", "w")
+    found.page.get_by_text("copy --from --to").click()
+    text = found.page.evaluate("() => navigator.clipboard.readText()")
+    words = text.split()
+    assert words[0] == "--from" and words[2] == "--to"
+    trace = tracecols.open(path)
+    first = int(trace.manifest["first_time"])
+    ticks = [trace.ticks(float(words[i])) - first for i in (1, 3)]
+    assert ticks == found.view("[view.state.from, view.state.to]")
+    found.context.close()
+
+
+def saved(page, key, folder):
+    """Save what is shown by a key; returns the file, called as the browser is asked to."""
+    with page.page.expect_download() as found:
+        page.page.keyboard.press(key)
+    path = folder / found.value.suggested_filename
+    found.value.save_as(path)
+    return path
+
+
+def rows_of(file):
+    """The rows of a CSV file, by column."""
+    with file.open(newline="", encoding="utf-8") as text:
+        return list(csv.DictReader(text))
+
+
+def test_table__that_is_saved_has_what_is_drawn(page, path, tmp_path):
+    """Each region instance and each wait once, at its time."""
+    length, resolution, zero = (page.view(f"view.about.{name}") for name in ("length", "resolution", "zero"))
+    start, stop = int(length * 0.6), int(length * 0.6) + 400_000
+    page.page.evaluate(f"() => {{ location.hash = '#from={start}&to={stop}'; }}")
+    page.page.wait_for_timeout(100)
+    page.settle()
+    file = saved(page, "b", tmp_path)
+    assert file.name.startswith("hybrid.") and file.suffix == ".csv"
+    rows = rows_of(file)
+    trace = tracecols.open(path)
+    first = int(trace.manifest["first_time"])
+    table = trace.frame("region_instances", raw=True)
+    inside = table[(table.enter_time - first < stop) & (table.exit_time - first > start)]
+    regions = [row for row in rows if row["what"] == "region"]
+    assert sum(int(row["count"]) for row in regions) == len(inside) > 0
+    names = trace.regions.name.to_numpy()[inside.region]
+    begins = (inside.enter_time.to_numpy() - first).clip(start)
+    expected = set(zip(names.tolist(), begins.tolist(), strict=True))
+    single = {
+        (row["name"], round((float(row["begin_seconds"]) - zero) * resolution))
+        for row in regions
+        if row["count"] == "1"
+    }
+    assert single and {(name, max(begin, start)) for name, begin in single} <= expected
+    waits = trace.frame("waits", raw=True)
+    n_waits = ((waits.begin_time - first < stop) & (waits.end_time - first > start)).sum()
+    assert sum(row["what"] == "wait" for row in rows) == n_waits
+
+
+def test_table__of_a_property_has_its_severity_by_bin(page, server, tmp_path):
+    page.page.get_by_label("What rows show").select_option("mpi_latesender")
+    page.settle()
+    page.page.locator(".labels").focus()
+    rows = rows_of(saved(page, "b", tmp_path))
+    whole = sum(float(row["mpi_latesender_seconds"]) for row in rows if row["row"] == rows[0]["row"])
+    total = server.timeline.overview.properties["mpi_latesender"]["total"]
+    assert whole == pytest.approx(total / page.view("view.about.resolution"), rel=1e-9)
+
+
+def test_picture__that_is_saved_is_what_is_drawn(page, tmp_path):
+    page.press("f", "c")
+    root = ElementTree.parse(saved(page, "v", tmp_path)).getroot()
+    svg = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{svg}svg" and "hybrid" in root.find(f"{svg}title").text
+    rects = list(root.iter(f"{svg}rect"))
+    assert sum(r.get("fill") == "url(#waits)" for r in rects) == page.view("view.drawn.waits.length") > 0
+    assert len(rects) > page.view("view.drawn.slices.length") > 0
+    assert {"Master thread", "OMP thread 1"} <= {text.text for text in root.iter(f"{svg}text")}
+    # nothing is loaded from elsewhere
+    assert all(image.get("href").startswith("data:image/png") for image in root.iter(f"{svg}image"))
+
+
+def test_severity__is_a_heat_map(page, server):
+    page.page.get_by_label("What rows show").select_option("mpi_latesender")
+    page.settle()
+    assert page.view("view.state.severity") == "mpi_latesender"
+    total = server.timeline.overview.properties["mpi_latesender"]["total"]
+    rows = page.view("view.rows.length")
+    found = page.array("severity").reshape(rows, -1)
+    assert int(found[0].sum()) == total > 0
+
+
+def test_reader__hears_rows_and_what_is_selected(page):
+    label = page.page.locator(".label[aria-selected=true]").get_attribute("aria-label")
+    assert "Computation" in label and "%" in label
+    assert page.page.locator(".labels").get_attribute("role") == "tree"
+    assert "nothing is selected" in page.page.locator(".canvas").get_attribute("aria-label")
+    page.press("f")
+    assert "waits for" in page.page.locator(".canvas").get_attribute("aria-label")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_narrow__window_has_all_of_it(browser, server, scheme):
+    found = Page(browser, server, width=900, color_scheme=scheme)
+    assert found.page.evaluate("() => document.documentElement.dataset.theme") == scheme
+    assert found.page.evaluate("() => document.documentElement.scrollWidth") == 900
+    assert found.view("view.width") > 400
+    found.press("t")
+    assert found.page.evaluate("() => document.documentElement.dataset.theme") != scheme
+    found.context.close()
+    assert found.trouble == []
+
+
+def distance(a, b):
+    """How far two colours are apart, of those in 0..255: as in CIE76."""
+
+    def lab(colour):
+        linear = np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in np.array(colour) / 255])
+        xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ linear
+        x, y, z = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in xyz / [0.9505, 1, 1.089])
+        return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+    return float(np.linalg.norm(lab(a) - lab(b)))
+
+
+# Machado, Oliveira, Fernandes 2009, severity 1
+BLIND = {
+    "sees all": np.eye(3),
+    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "tritanopia": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
+}
+
+
+@pytest.mark.parametrize("who", BLIND)
+def test_colours__of_classes_are_told_apart(browser, server, who):
+    for scheme in ("light", "dark"):
+        found = Page(browser, server, color_scheme=scheme)
+        colours = found.page.evaluate(
+            "() => [...document.querySelectorAll('.legend i')].map((i) => getComputedStyle(i).backgroundColor)"
+        )
+        found.context.close()
+        values = [np.array([int(v) for v in c[c.index("(") + 1 : -1].split(",")]) for c in colours]
+        seen = [np.clip(BLIND[who] @ v, 0, 255) for v in values]
+        assert len(seen) >= 4
+        for i, a in enumerate(seen):
+            for b in seen[:i]:
+                assert distance(a, b) > 14, (scheme, colours)
+
+
+HOSTILE = "</script><img src=x onerror='window.hit=1'><b>"
+
+
+def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
+    mpi = archive.mpi(2)
+    with mpi.ranks[0] as rank:
+        rank.enter(10, HOSTILE).enter(20, "MPI_Send").send(5000, 1, mpi.world, tag=7, length=64).leave(
+            6000, "MPI_Send"
+        ).leave(9000, HOSTILE)
+    with mpi.ranks[1] as rank:
+        rank.enter(10, HOSTILE).enter(20, "MPI_Recv").receive(7000, 0, mpi.world, tag=7, length=64).leave(
+            8000, "MPI_Recv"
+        ).leave(9000, HOSTILE)
+    name = "<img src=x onerror='window.hit=2'>.trace"
+    with served(tracecols.convert(archive.write(), tmp_path / name)) as server:
+        found = Page(browser, server)
+        box = found.page.locator(".canvas").bounding_box()
+        for x in range(20, int(box["width"]), 160):
+            found.page.mouse.move(box["x"] + x, box["y"] + 130)
+        found.press("e", "f", "Enter")
+        # the finding has no instance, so that rows show its property
+        found.page.get_by_label("What rows show").select_option("")
+        found.page.locator(".labels").focus()
+        found.press("0")
+        picture = ElementTree.parse(saved(found, "v", tmp_path))
+        texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+        assert any(text.startswith(HOSTILE[:12]) for text in texts)
+        assert HOSTILE in {row["name"] for row in rows_of(saved(found, "b", tmp_path))}
+        assert found.page.evaluate("() => window.hit") is None
+        assert found.page.locator("img").count() == 0
+        assert found.page.locator("h1").text_content() == name.removesuffix(".trace")
+        found.context.close()
+        assert found.trouble == []
+
+
+def test_reload__and_closed_tabs_are_survived(browser, server):
+    for _ in range(5):
+        tabs = [Page(browser, server) for _ in range(4)]
+        for tab in tabs:
+            tab.page.keyboard.press("w")
+            tab.context.close()
+    last = Page(browser, server)
+    last.page.reload()
+    last.settle()
+    assert last.view("view.answer.says.level") >= 0
+    last.context.close()
+    assert last.trouble == []
+
+
+def test_server__that_has_ended_is_said(browser, server):
+    found = Page(browser, server)
+    found.page.route("**/data/view?*", lambda route: route.abort())
+    found.page.keyboard.press("w")
+    found.page.wait_for_function("() => document.querySelector('.note.trouble')", timeout=10_000)
+    assert "was tracecols view ended?" in found.page.locator(".note").text_content()
+    found.context.close()
+
+
+INJECTED = [
+    "chain3",
+    "fine_omp",
+    "hybrid_thread",
+    "iallreduce_late",
+    "imbalance_assembly",
+    "late_receiver",
+    "no_overlap",
+    "pthread_cond",
+    "rma_fence",
+    "tiny_messages",
+    "wavefront_coarse",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", INJECTED)
+def test_three_keys__lead_from_the_first_finding_to_where_the_fault_begins(browser, shared_traces, tmp_path, name):
+    """What is selected after one of them lies in the region that was injected, on the rank and thread that it names."""
+    folder = shared_traces / "injected" / name
+    truth = json.loads((folder / "truth.json").read_text())
+    right = {truth["region"], *truth["also_right"]}
+    path = tracecols.convert(folder, tmp_path / "x.trace")
+    trace = tracecols.open(path)
+    table, names = trace.frame("region_instances", raw=True), trace.regions.name.to_numpy()
+    where = trace.locations
+    first = int(trace.manifest["first_time"])
+    with served(path) as server:
+        found = Page(browser, server)
+        reached = []
+        for key in ("f", "Enter", "Enter"):
+            found.press(key)
+            chosen = found.view("view.chosen")
+            location = where.iloc[int(chosen["location"])]
+            around = table[
+                (table.location == chosen["location"])
+                & (table.enter_time - first <= chosen["begin"])
+                & (table.exit_time - first >= chosen["end"])
+            ]
+            is_place = truth["rank"] in (None, location["rank"]) and truth["thread"] in (None, location["thread"])
+            reached.append(is_place and bool(right & set(names[around.region])))
+        found.context.close()
+    assert any(reached)
+
+
+# -- pictures of the documentation -------------------------------------------------------------------------------------
+
+SHOTS = {"view-run.png": ("", ()), "view-cause.png": ("", ("f",)), "view-flames.png": ("", ("f", "Enter", "e", "c"))}
+
+
+def size_of(png):
+    """Return width and height."""
+    return struct.unpack(">II", png[16:24])
+
+
+@pytest.mark.parametrize("name", SHOTS)
+def test_pictures__of_the_documentation_are_of_this_page(browser, server, name):
+    """With TRACECOLS_WRITE_PICTURES in the environment they are made anew."""
+    fragment, keys = SHOTS[name]
+    found = Page(browser, server, fragment, width=1200, height=560)
+    found.press(*keys)
+    found.page.mouse.move(2, 2)
+    made = found.page.screenshot()
+    found.context.close()
+    if os.environ.get("TRACECOLS_WRITE_PICTURES"):
+        PICTURES.mkdir(exist_ok=True)
+        (PICTURES / name).write_bytes(made)
+    kept = (PICTURES / name).read_bytes()
+    assert size_of(kept) == size_of(made)
+    assert len(kept) < 120_000
+
+
+def test_wheel__carries_the_page():
+    assert {"", "timeline.js", "timeline.css"} == set(pages.documents())

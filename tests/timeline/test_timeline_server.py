@@ -1,0 +1,233 @@
+"""The server of the timeline: this machine only, for who knows the token; whatever else is refused."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from threading import Thread
+
+import numpy as np
+import pytest
+
+import tracecols
+from tracecols.analysis.opened import OpenedTrace
+from tracecols.errors import StoreError
+from tracecols.store import Store
+from tracecols.timeline.answers import Timeline
+from tracecols.timeline.prepare import prepare
+from tracecols.timeline.server import Latest, Superseded, ViewServer
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory, data):
+    return tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("t") / "h.trace")
+
+
+@pytest.fixture(scope="module")
+def server(path):
+    store = Store(path)
+    with ViewServer(Timeline(store, prepare(OpenedTrace(store)))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def ask(server, target, method="GET", **headers):
+    """Send a request; return the status, the headers and the body."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, target, headers=headers)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, dict(answer.getheaders()), body
+
+
+def test_page__is_sent_to_who_knows_the_token(server):
+    status, headers, body = ask(server, f"/{server.token}/")
+    assert status == 200
+    assert b'<div id="timeline">' in body
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert ask(server, f"/{server.token}/timeline.js")[0] == 200
+
+
+def test_server__listens_on_this_machine_only(server):
+    assert server.server_address[0] == "127.0.0.1"
+    assert server.url == f"http://127.0.0.1:{server.server_port}/{server.token}/"
+    assert len(server.token) >= 32
+
+
+@pytest.mark.parametrize("token", ["", "x", "TOKEN", "..", "%2e%2e"])
+@pytest.mark.parametrize("rest", ["/", "/timeline.js", "/data/about"])
+def test_wrong_token__is_refused(server, token, rest):
+    status, _, body = ask(server, f"/{token}{rest}")
+    assert status == 403
+    assert body == b"Forbidden"
+
+
+def test_token__is_compared_as_a_whole(server):
+    assert ask(server, f"/{server.token[:-1]}/")[0] == 403
+    assert ask(server, f"/{server.token}x/")[0] == 403
+    assert ask(server, "/")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil", "", "0.0.0.0"]
+)
+def test_foreign_host__is_refused(server, host):
+    """A name of somebody else may resolve to this machine."""
+    assert ask(server, f"/{server.token}/", Host=host)[0] == 421
+
+
+@pytest.mark.parametrize("host", ["localhost:1234", "127.0.0.1:8000", "[::1]:99", "localhost"])
+def test_forwarded_port__is_taken(server, host):
+    assert ask(server, f"/{server.token}/", Host=host)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1", "file://"]
+)
+def test_foreign_origin__is_refused(server, origin):
+    assert ask(server, f"/{server.token}/data/about", Origin=origin)[0] == 403
+
+
+def test_own_origin__is_taken(server):
+    assert ask(server, f"/{server.token}/data/about", Origin=server.url.split(f"/{server.token}")[0])[0] == 200
+
+
+def test_request_of_another_site__is_refused(server):
+    target = f"/{server.token}/data/about"
+    assert ask(server, target, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="cors")[0] == 403
+    assert ask(server, target, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors")[0] == 403
+    assert ask(server, target, Sec_Fetch_Site="same-origin", Sec_Fetch_Mode="cors")[0] == 200
+    # a link in a mail
+    assert ask(server, f"/{server.token}/", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../server.py",
+        "..%2fserver.py",
+        "data/../../../etc/passwd",
+        "%2e%2e/%2e%2e/etc/passwd",
+        "/etc/passwd",
+        "timeline.js/..",
+        "page.py",
+        "nonsense",
+        "data/",
+    ],
+)
+def test_names__of_other_files_lead_nowhere(server, name):
+    assert ask(server, f"/{server.token}/{name}")[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
+def test_methods__that_are_not_get_are_not_known(server, method):
+    assert ask(server, f"/{server.token}/", method)[0] == 501
+
+
+def test_long_address__is_refused(server):
+    assert ask(server, f"/{server.token}/data/view?rows=" + "1," * 5000)[0] == 414
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["view?from=x&to=5", "view?from=5&to=5&columns=10&rows=0", "view?from=0&to=99&rows=0&columns=1e9", "cause?location=-3", "instances?number=999"],
+)  # fmt: skip
+def test_questions__that_make_no_sense_are_refused_with_the_reason(server, question):
+    status, headers, body = ask(server, f"/{server.token}/data/{question}")
+    assert status == 400
+    assert headers["Content-Type"] == "application/json"
+    assert json.loads(body)["error"]
+
+
+def decode(body):
+    """Read an answer as the page does."""
+    n = int.from_bytes(body[:4], "little")
+    head = json.loads(body[4 : 4 + n])
+    arrays = {
+        a["name"]: np.frombuffer(body, "<" + a["type"], int(np.prod(a["shape"])), 4 + n + a["at"]).reshape(a["shape"])
+        for a in head["arrays"]
+    }
+    return head, arrays
+
+
+def test_view__is_answered(server):
+    _, _, body = ask(server, f"/{server.token}/data/about")
+    about, _ = decode(body)
+    rows = ",".join(map(str, range(len(about["rows"]))))
+    status, _, body = ask(server, f"/{server.token}/data/view?from=0&to={about['length']}&columns=300&rows={rows}")
+    head, arrays = decode(body)
+    assert status == 200
+    assert arrays["ticks"].shape[:2] == (len(about["classes"]), len(about["rows"]))
+    assert head["n"]["slice"] == arrays["slice.begin"].size
+
+
+def test_questions__at_the_same_time_are_all_answered(server):
+    found = []
+
+    def one(number):
+        found.append(ask(server, f"/{server.token}/data/view?from=0&to=1000&columns=100&rows=0,{number % 3}")[0])
+
+    threads = [Thread(target=one, args=(i,)) for i in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [200] * 20
+
+
+def test_superseded__questions_are_dropped(server):
+    target = f"/{server.token}/data/view?from=0&to=1000&columns=100&rows=0&page=tab&number="
+    assert ask(server, f"{target}7")[0] == 200
+    assert ask(server, f"{target}6")[0] == 409
+    assert ask(server, f"{target}8")[0] == 200
+    assert ask(server, f"/{server.token}/data/view?from=0&to=1000&columns=100&rows=0&page=other&number=1")[0] == 200
+
+
+def test_latest__forgets_old_pages():
+    latest = Latest()
+    latest.asked("a", 5)
+    latest.asked("a", 3)
+    latest.check("a", 5)
+    with pytest.raises(Superseded):
+        latest.check("a", 4)
+    for i in range(1000):
+        latest.asked(f"page {i}", 1)
+    assert len(latest._of) == 256
+    latest.check("a", 1)
+
+
+def test_port__that_is_taken_is_an_error(server):
+    with pytest.raises(StoreError, match=r"cannot listen on port \d+: .*\n  choose another one with --port"):
+        ViewServer(server.timeline, server.server_port)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_command__says_where_and_ends_with_the_terminal(path, number):
+    environment = {**os.environ, "SSH_CONNECTION": "10.0.0.1 5 10.0.0.2 22", "PYTHONUNBUFFERED": "1"}
+    # where tests run in the background, Ctrl-C is ignored
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from tracecols.cli import main; main()"
+    command = [sys.executable, "-c", start, "view", str(path), "--no-browser", "--jobs", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    where = process.stdout.readline()
+    url = where.split()[-1]
+    port = int(url.split(":")[2].split("/")[0])
+    assert f"ssh -L {port}:127.0.0.1:{port} 10.0.0.2" in process.stdout.readline()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", url.partition(str(port))[2])
+    assert connection.getresponse().status == 200
+    process.send_signal(number)
+    out, error = process.communicate(timeout=20)
+    assert process.returncode == 0, error
+    assert "Traceback" not in out + error

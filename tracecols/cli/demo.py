@@ -1,0 +1,78 @@
+"""tracecols demo"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
+from tracecols.errors import SourceError
+
+
+def sample_trace() -> Path:
+    """Return the folder of the trace that the package carries: a hybrid program of 2 processes with 3 threads."""
+    try:
+        (folder,) = import_module("tracecols.sample").__path__
+    except ImportError:
+        folder = ""
+    if not (Path(folder) / "traces.otf2").is_file():
+        raise SourceError(
+            "the sample trace is not installed; in a clone of the project it is tests/data/hybrid_2x3: "
+            "give it to tracecols convert"
+        )
+    return Path(folder)
+
+
+def open_in_browser(page: Path) -> bool:
+    """Open a page in the browser of the person at the terminal; False if there is neither."""
+    import webbrowser
+
+    if not sys.stdout.isatty():
+        return False
+    try:
+        return webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        return False
+
+
+@click.command()
+@option(
+    "output", "The folder to make for store, cube and report.  [default: tracecols-demo]", metavar="FOLDER",
+    default=Path("tracecols-demo"), show_default=False,
+)  # fmt: skip
+@option("no_browser", "Do not open the report in a browser.")
+@click.pass_context
+def demo(context: click.Context, output: Path, no_browser: bool) -> None:
+    """Run the main job on a small trace that comes with tracecols, command by command, and open the report.
+
+    The trace is of a hybrid program of 2 processes with 3 threads each, recorded with Score-P. Each command is shown
+    before it runs; all that is made lies in one folder, which can be removed afterwards.
+    """
+    from tracecols.cli import group
+
+    source = sample_trace()
+    output.mkdir(parents=True, exist_ok=True)
+    store, cube, page = (output / f"hybrid.{ending}" for ending in ("trace", "severity", "html"))
+    commands = [
+        ["convert", source, "-o", store],
+        ["analyze", store, "-o", cube],
+        ["show", cube, "--rows", "12"],
+        ["report", cube, "-o", page],
+    ]
+    for command in commands:
+        words = [str(word) for word in command]
+        echo(f"\n$ tracecols {shlex.join(words)}")
+        code = group.main(words, prog_name="tracecols", standalone_mode=False)
+        if code:
+            context.exit(code)
+    if no_browser or not open_in_browser(page):
+        echo(f"\nThe report is {page}: open it with a browser.")
+    echo(
+        f"\nThe timeline of the same run: {shlex.join(['tracecols', 'view', str(store)])}"
+        "\nWith a trace of your own: tracecols analyze FOLDER; then tracecols report NAME.severity."
+    )

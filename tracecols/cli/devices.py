@@ -1,0 +1,52 @@
+"""tracecols devices"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option(
+    "--steps",
+    metavar="REGION",
+    help="The region that is a training step: its name, a pattern, or its name without running numbers.  [default: what the recording calls phases]",
+)
+@option("rows", "Rows of each table to print.", default=10)
+@option("as_json", "Print all rows as JSON.")
+@option("jobs")
+def devices(source: Path, steps: str | None, rows: int, as_json: bool, jobs: int | None) -> None:
+    """Print what the devices of SOURCE, a store or a trace archive, do: each training step divided into computation,
+    communication, copies and idle time; which ranks begin communication last, and what makes them late; kernels by time.
+
+    Of a step, computation, overlapped communication, exposed communication, copies and idle time add up to the time of
+    the step on the host. Idle time is host-bound while nothing is launched that has not begun. Without steps the whole
+    run is one.
+    """
+    import json
+
+    from tracecols.cli.progress import progress
+    from tracecols.cli.sources import opened
+    from tracecols.errors import AnalysisError
+    from tracecols.report.devices import Answers, plain, render
+    from tracecols.report.screen import Screen, text_width
+    from tracecols.trace import Trace
+
+    with opened(source, jobs) as store, progress("analyzing") as report:
+        trace = Trace(store.path, jobs=jobs, progress=report)
+        if not trace.model.has_device_work:
+            raise AnalysisError(
+                f"{source} has no events of devices\n  wait states of hosts are found by: tracecols analyze {source}"
+            )
+        found = Answers(trace.training_steps(steps), trace.stragglers(), trace.kernel_profile())
+    if as_json:
+        echo(json.dumps(plain(found), indent=1))
+        return
+    screen = Screen(width=text_width())
+    for part in render(found, rows, text_width()):
+        screen.print(part)

@@ -1,0 +1,56 @@
+"""tracecols filter"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@option("output", "The filter to write.  [default: none, the prediction is printed]", metavar="FILE.filter")
+@option("rows", "Print so many regions, at most: those with most events.", default=10)
+@option("force", "Replace any file, not only a filter.")
+@option("as_json", "Print the prediction as JSON.")
+@option("jobs")
+def filter(source: Path, output: Path | None, rows: int, force: bool, as_json: bool, jobs: int | None) -> None:
+    """Say which regions of SOURCE, a store or a trace archive, cost more to record than they tell, and write a filter
+    for the next measurement with Score-P that leaves them out (SCOREP_FILTERING_FILE).
+
+    Left out are functions of the program that are called 1,000 times or more, for less than 1 us each, in which nothing is called that
+    communicates or waits (MPI, OpenMP, ...). What is printed of the next measurement follows from the numbers of calls: its events, bytes
+    and the time that recording takes.
+    """
+    from tracecols.cli.progress import progress
+    from tracecols.cli.sources import opened
+    from tracecols.export.filters import filter_output, filter_text, plain, prediction
+    from tracecols.model.model import enhance
+    from tracecols.store.outputs import check_not_read
+    from tracecols.verbs.recording import recording_of
+    from tracecols.work.jobs import n_jobs
+
+    if output is not None:
+        check_not_read(output, source)
+        filter_output(output, force=force).check()
+    with opened(source, jobs) as store, progress("scanning") as report:
+        found = recording_of(enhance(store, n_jobs(jobs), report))
+    if output is not None:
+        with filter_output(output, force=force).new() as new:
+            new.write_text(filter_text(found, str(source)), encoding="utf-8")
+    if as_json:
+        import json
+
+        echo(json.dumps(plain(found), indent=1))
+        return
+    if found.is_left_out.any():
+        echo("      calls         mean  left out")
+    for region in plain(found)["left_out"][:rows]:
+        echo(f"{region['visits']:11,} {region['mean'] * 1e9:9.0f} ns  {region['region']}")
+    for line in prediction(found):
+        echo(line)
+    if output is not None:
+        echo(f"{output}: measure with SCOREP_FILTERING_FILE={output}")

@@ -1,0 +1,54 @@
+"""Metrics that are computed from others, as commands are given them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracecols.cli.output import echo
+
+if TYPE_CHECKING:
+    from tracecols.severity.cube import SeverityCube
+
+
+def is_definition(text: str) -> bool:
+    """Return whether a text defines a metric; otherwise it names a file."""
+    return "=" in text and not Path(text).is_file()
+
+
+def with_specifications(cube: SeverityCube, files: Iterable[str]) -> SeverityCube:
+    """Return a cube with the metrics that files define (METRICS.SPEC). Those of which something is not in the cube are
+    left out, with a note: such files are written for many machines.
+
+    Raises
+    ------
+    SeverityError
+        If a file cannot be read, or a line of it is no definition.
+    """
+    from tracecols.errors import SeverityError
+    from tracecols.severity.formulas import specification
+
+    for file in files:
+        try:
+            lines = Path(file).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SeverityError(
+                f"cannot read the metrics of {file}: {error}\n  give a file of definitions, or NAME = FORMULA"
+            ) from error
+        try:
+            definitions = specification(lines)
+        except SeverityError as error:
+            raise SeverityError(f"{file}, {error}") from error
+        left_out = []
+        for name, formula in definitions:
+            if all(operand in cube.properties.number for operand in formula.names()):
+                cube = cube.with_metrics(f"{name} = {formula.text()}")
+            else:
+                left_out.append(name)
+        if left_out:
+            echo(
+                f"note: {file}: left out, since the cube lacks what they are computed from: {', '.join(left_out)}",
+                err=True,
+            )
+    return cube

@@ -1,0 +1,257 @@
+"""tracecols runs"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracecols.cli.options import named_values, part_of_whole
+from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import grouped, option
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tracecols.runs.folder import Value
+    from tracecols.runs.series import Series
+
+FOLDER = click.Path(path_type=Path)
+
+
+def growth_limit(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
+    """Return 0.05 for growth<=5%."""
+    if value is None:
+        return None
+    parts = re.fullmatch(r"\s*growth\s*<=\s*([0-9.eE+-]+)\s*(%?)\s*", value)
+    try:
+        found = float(parts[1]) / (100 if parts[2] else 1) if parts else math.nan
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise click.BadParameter(f"{value!r} is not a requirement such as 'growth<=5%'")
+    return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which runs of an experiment a command looks at, and of what."""
+
+    properties: tuple[str, ...]
+    along: str
+    where: dict[str, Value]
+    last: int | None
+    with_startup: bool
+
+    def series(self, folder: Path) -> Series:
+        """Read them."""
+        from tracecols.runs import Experiment
+
+        names = [name for text in self.properties for name in text.split(",")] or ["time"]
+        return Experiment(folder).series(names, self.along, self.where, self.last, with_startup=self.with_startup)
+
+
+def series_options(command: Any) -> Any:
+    """Add the options of `Asked`; use as a decorator."""
+    for name in ("with_startup", "last", "where", "along"):
+        command = option(name)(command)
+    return option("properties", "By id or title: these and what is below them.  [default: time]")(command)
+
+
+@click.group()
+def runs() -> None:
+    """Keep the cubes of many runs with their parameters, and say what changed among them.
+
+    \b
+      tracecols runs add nightly run.severity -P commit=1f3a9c0
+      tracecols runs trend nightly --require 'growth<=2%'
+    """
+
+
+@runs.command("add")
+@click.argument("folder", type=FOLDER)
+@click.argument("sources", metavar="CUBE|STORE|ARCHIVE...", nargs=-1, required=True, type=FOLDER)
+@click.option(
+    "-P", "--parameter", "parameters", multiple=True, callback=named_values, metavar="NAME=VALUE",
+    help="A parameter of the run: a number or a text.",
+)  # fmt: skip
+@click.option("--name", help="Of the run, if there is one.  [default: run-1, run-2 and so on]")
+@option("force", "Replace a run of this name.")
+@option("jobs", "Threads to analyse a trace.  [default: one per core]")
+def add(
+    folder: Path,
+    sources: tuple[Path, ...],
+    parameters: dict[str, Value],
+    name: str | None,
+    force: bool,
+    jobs: int | None,
+) -> None:
+    """Add runs to the experiment in FOLDER, which is made if it is missing. Runs with equal parameters are
+    repetitions, from which noise is known."""
+    from tracecols.cli.sources import cube_of
+    from tracecols.runs import Experiment
+
+    if name is not None and len(sources) > 1:
+        raise click.UsageError("--name is the name of one run; give one cube, or leave it out.")
+    experiment = Experiment(folder)
+    for source in sources:
+        run = experiment.add(cube_of(source, jobs), name, parameters, force=force)
+        from tracecols.runs.folder import in_words
+
+        words = ", ".join(f"{key}={in_words(value)}" for key, value in run.parameters.items())
+        echo(f"{folder}: {run.name} ({words})")
+
+
+@runs.command("list")
+@click.argument("folder", type=FOLDER)
+@option("where")
+@option("with_startup", "Runtimes with start-up and shutdown.")
+@option("as_json")
+def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json: bool) -> None:
+    """List the runs of an experiment with their parameters and runtimes."""
+    from tracecols.report.runs import runs_table
+    from tracecols.report.screen import Screen, text_width
+    from tracecols.runs import Experiment
+
+    table = Experiment(folder).frame(where, with_startup=with_startup)
+    if as_json:
+        echo(as_plain(table))
+    else:
+        Screen(soft_wrap=True, width=1000).print(runs_table(table, text_width()))
+
+
+@runs.command("show")
+@click.argument("folder", type=FOLDER)
+@series_options
+@option("rows", "Rows to print: those that vary most.", default=15)
+@option("as_json", "Print all numbers as JSON.")
+@grouped(asked=Asked)
+def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
+    """Show the severities of runs side by side, by property and call path, the mean of repetitions."""
+    from tracecols.report.runs import head_of, severities_table
+    from tracecols.report.screen import Screen, text_width
+    from tracecols.runs import Experiment
+
+    series = asked.series(folder)
+    table = Experiment(folder).severities(series)
+    if as_json:
+        echo(as_plain(table))
+        return
+    console = Screen(soft_wrap=True, width=1000)
+    console.print(head_of(series))
+    console.print(severities_table(table, series, rows, text_width()))
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What a trend is looked at for."""
+
+    rate: float
+    growth: bool
+    at: float | None
+    required: float | None
+    rows: int
+
+
+@runs.command("trend")
+@click.argument("folder", type=FOLDER)
+@series_options
+@click.option(
+    "--false-alarms", "rate", default="5%", show_default=True, callback=part_of_whole, metavar="SHARE",
+    help="How often there may be an alarm although nothing changed.",
+)  # fmt: skip
+@click.option("--growth", is_flag=True, help="Model how times grow with a parameter instead (Extra-P's normal form).")
+@click.option(
+    "--at", type=float, metavar="VALUE", help="The value to predict for.  [default: eight times the largest one]"
+)
+@option(
+    "required", "Exit code 3 if the total grew by more at some change.", callback=growth_limit, metavar="growth<=SHARE"
+)
+@option("output", "Also write it: .md for summaries, .html with pictures (extra plot), .json.", metavar="FILE")
+@option("rows", "Call paths to print of each change.", default=10)
+@option("force", "Replace any file.")
+@option("as_json", "Print all numbers as JSON.")
+@click.pass_context
+@grouped(asked=Asked, looked=Looked)
+def trend(
+    ctx: click.Context, folder: Path, asked: Asked, looked: Looked, output: Path | None, force: bool, as_json: bool
+) -> None:
+    """Say what became slower or faster among the runs of an experiment, where, and since when.
+
+    What differs is compared with what noise alone would differ by, over all call paths and places together, so that
+    alarms are false no more often than asked for. Two sets of runs need four repetitions each.
+
+    \b
+      tracecols runs trend nightly -o summary.md
+      tracecols runs trend nightly --along commit --last 2 --require 'growth<=2%'
+      tracecols runs trend sizes --along processes --growth --at 4096
+    """
+    from tracecols.report.runs import changes_shown, growth_shown
+    from tracecols.report.screen import Screen, text_width
+    from tracecols.runs import Experiment
+    from tracecols.runs.changes import too_few
+
+    experiment, series = Experiment(folder), asked.series(folder)
+    if looked.growth:
+        if looked.required is not None or (output is not None and output.suffix != ".json"):
+            raise click.UsageError("--growth predicts: there is nothing to require, and it is written as .json only.")
+        table = experiment.growth(series, looked.at, looked.rate)
+        at = looked.at or 8 * float(series.labels[-1])
+        shown = growth_shown(series, table, at, looked.rows, text_width())
+    else:
+        if looked.at is not None:
+            raise click.UsageError("--at is a value to predict for; give --growth, too.")
+        table = experiment.changes(series, looked.rate)
+        shown = changes_shown(series, table, looked.rate, looked.rows, text_width())
+        if note := too_few(series, looked.rate):
+            echo(f"note: {note}", err=True)
+    if output is not None:
+        write(output, series, table, looked, folder.name, force=force)
+    if as_json:
+        echo(as_plain(table))
+    else:
+        console = Screen(soft_wrap=True, width=1000)
+        for part in shown:
+            console.print(part)
+    if looked.required is not None:
+        totals = table[table.property == ""]
+        failed = totals[totals.ratio - 1 > looked.required]
+        for row in failed.itertuples():
+            echo(
+                f"since {row.since} it takes {row.ratio - 1:.1%} more, required is {looked.required:.1%} at most",
+                err=True,
+            )
+        if len(failed):
+            ctx.exit(3)
+
+
+def write(output: Path, series: Series, table: pd.DataFrame, looked: Looked, title: str, *, force: bool) -> None:
+    """Write a trend as a file."""
+    from tracecols.export.outputs import text_output
+    from tracecols.report.runs import SIGNATURE, markdown, page
+
+    if output.suffix == ".md":
+        text, signature = markdown(series, table, looked.rate, looked.rows), SIGNATURE
+    elif output.suffix == ".html":
+        text, signature = page(series, table, looked.rate, looked.rows, title), SIGNATURE
+    elif output.suffix == ".json":
+        text, signature = as_plain(table) + "\n", '"format": "tracecols trend"'
+    else:
+        raise click.UsageError(f"{output}: give a name that ends with .md, .html or .json.")
+    with text_output(output, "a trend", signature.encode(), force=force).new() as file:
+        file.write_text(text, encoding="utf-8", errors="replace")
+
+
+def as_plain(table: pd.DataFrame) -> str:
+    """Return a table as JSON; what is not a number is null."""
+
+    def plain(value: Any) -> Any:
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    rows = [{key: plain(value) for key, value in row.items()} for row in table.to_dict("records")]
+    return json.dumps({"format": "tracecols trend", "rows": rows}, indent=1)

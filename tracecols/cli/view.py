@@ -1,0 +1,104 @@
+"""tracecols view"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracecols.cli.output import echo
+from tracecols.cli.vocabulary import option
+
+if TYPE_CHECKING:
+    from tracecols.severity.cube import SeverityCube
+
+
+@click.command()
+@click.argument("source", metavar="STORE|CUBE|ARCHIVE", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(1, 65535), help="The port to listen on.  [default: any that is free]")
+@option("start", "Show the time from here on.")
+@option("stop", "Show the time up to here.")
+@option("properties", "Let rows show the severity of this property, by id or title.", called="severity", multiple=False)
+@option("no_browser")
+@option("memory")
+@option("jobs", "Threads to analyse a trace, and to answer the page.  [default: one per core]")
+def view(
+    source: Path,
+    port: int | None,
+    start: float | None,
+    stop: float | None,
+    severity: str | None,
+    no_browser: bool,
+    memory: int | None,
+    jobs: int | None,
+) -> None:
+    """Show the timeline of a trace in a browser: from the whole run to single events, with waits and their causes.
+
+    SOURCE is a store, a trace archive, which is converted for the time being, or a cube whose store is beside it. What the page needs is made once and kept in the store. The server listens on this machine only and
+    ends with Ctrl-C; over SSH it prints the command that forwards its port.
+    """
+    from tracecols.analysis.opened import OpenedTrace
+    from tracecols.cli.progress import compiling_ahead, progress
+    from tracecols.cli.sources import opened
+    from tracecols.timeline.answers import Timeline
+    from tracecols.timeline.prepare import prepare
+    from tracecols.timeline.server import ViewServer
+    from tracecols.work.jobs import n_jobs
+    from tracecols.work.memory import Budget
+
+    path, cube = store_and_cube(source)
+    with compiling_ahead(n_jobs(jobs)), opened(path, jobs) as store:
+        timeline = Timeline(store, prepare(OpenedTrace(store, jobs, Budget.default(memory)), cube, progress))
+        shown = timeline.address(start, stop, severity)
+        with ViewServer(timeline, port or 0, n_jobs(jobs)) as server, suppress(KeyboardInterrupt):
+            url = f"{server.url}#{shown}" if shown else server.url
+            _say_where(url, server.server_port)
+            if not no_browser:
+                _open(url)
+            server.serve_forever()
+
+
+def store_and_cube(source: Path) -> tuple[Path, SeverityCube | None]:
+    """Return the store to look at, and the cube if it is of the whole trace, by the usual conventions: an analysis of the
+    store would find the same."""
+    from tracecols.cli.report import store_of
+    from tracecols.cli.sources import cube_of, holds_cube
+    from tracecols.errors import StoreError
+    from tracecols.schema.severity import DEFAULT
+
+    if not holds_cube(source):
+        return source, None
+    cube = cube_of(source)
+    store = store_of(source, cube)
+    if not store:
+        raise StoreError(
+            f"the store that {source} was made of is neither beside it nor here\n  give the store: tracecols view STORE"
+        )
+    is_whole = cube.facts.get("conventions") == DEFAULT and "narrowed" not in cube.facts
+    return Path(store), cube if is_whole else None
+
+
+def _say_where(url: str, port: int) -> None:
+    """Print the address, and over SSH how to reach it."""
+    echo(f"The timeline is at {url}")
+    if os.environ.get("SSH_CONNECTION"):
+        host = os.environ["SSH_CONNECTION"].split()[2:3]
+        echo(
+            f"On your own machine: ssh -L {port}:127.0.0.1:{port} {host[0] if host else 'HOST'}, then open this address there."
+        )
+    echo("Ctrl-C ends it.")
+
+
+def _open(url: str) -> None:
+    """Open a page in the browser of the person at the terminal, if there is one."""
+    import webbrowser
+
+    if sys.stdout.isatty():
+        try:
+            webbrowser.open(url)
+        except webbrowser.Error:
+            echo("note: no browser could be opened", err=True)

@@ -1,0 +1,497 @@
+"""Regular shapes in a graph of who communicates with whom: lines, rings, grids and tori of up to four dimensions,
+hypercubes, stars, trees.
+
+A shape is looked for in the order of the nodes first (a grid whose nodes are counted row by row, a tree whose nodes are
+counted level by level), where some edges may be missing or besides, then in any order, where the graph has to be exactly
+the shape. How likely a random graph of as many edges would fit as well is the doubt about it: two processes that
+communicate are always a line, and three of them often.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+N_DIMENSIONS = 4
+"""Dimensions of a grid, at most; hypercubes have as many as they need."""
+
+PRESENT = 0.8
+"""Part of the edges of a shape that the graph has, at least, if its nodes are in order; also of those across an edge of
+the grid, for a dimension to be periodic."""
+
+EXPLAINED = 0.9
+"""Part of the edges of the graph that are edges of the shape, at least."""
+
+LEAST_IN_ORDER, LEAST = 0.75, 0.95
+"""Confidence that a shape must have, if the nodes are in its order, and if they are in any order."""
+
+GAP = 4.0
+"""Factor between the weights of edges that separates those of a shape from others, such as those of a reduction."""
+
+N_GAPS = 3
+"""Such gaps that are tried."""
+
+MOST_PAIRS = 1 << 22
+"""Pairs of edges of the same node that are looked at, at most: 4-D tori of 10^5 nodes have 2.8 x 10^6."""
+
+ARITY = range(2, 9)
+"""Children of a node in trees whose nodes are in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An undirected graph without loops.
+
+    Attributes
+    ----------
+    n : int
+        Number of nodes.
+    a, b : (n_edges,) int64
+        Ends of each edge, `a < b`; each pair once.
+    weights : tuple of (n_edges,) int64
+        Of each edge, in several units.
+    """
+
+    n: int
+    a: Ints
+    b: Ints
+    weights: tuple[Ints, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is known of a shape that was found.
+
+    Attributes
+    ----------
+    kind : str
+        line, ring, grid, torus, hypercube, star or tree.
+    confidence : float
+        1 less the chance that a random graph of as many edges has this shape.
+    explained : float
+        Part of the weight of all edges (messages, or their bytes) that is on edges of the shape.
+    """
+
+    kind: str
+    confidence: float
+    explained: float
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether neighbours are those whose coordinates differ by one."""
+        return self.kind not in ("star", "tree")
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A shape that was found.
+
+    Attributes
+    ----------
+    found : Found
+    sizes, periodic : tuple
+        Of each dimension; of stars and trees level and position in it.
+    node : (n,) int64
+        The nodes it has, ascending.
+    coordinates : (n, n_dimensions) int64
+        Where they are.
+    """
+
+    found: Found
+    sizes: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    node: Ints
+    coordinates: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A shape of `n` nodes as it fits the edges `used` of a graph; `copies` is the logarithm of the number of graphs that
+    would be taken for it, `n_edges` what it has itself."""
+
+    kind: str
+    sizes: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    coordinates: Ints
+    used: NDArray[np.bool_]
+    n_edges: int
+    copies: float
+
+    @property
+    def is_close(self) -> bool:
+        """Whether few edges are missing, or besides."""
+        k = int(self.used.sum())
+        return k >= PRESENT * self.n_edges and k >= EXPLAINED * self.used.size
+
+    @property
+    def likeness(self) -> float:
+        """1 if the graph is the shape."""
+        return 2 * float(self.used.sum()) / (self.used.size + self.n_edges)
+
+
+def find_shape(graph: Graph) -> Shape | None:
+    """Find the shape of a graph; None if it has none that can be distinguished from a random graph.
+
+    The shape may be that of its edges of large weight. O(n_edges log n_edges); nothing is as large as n x n.
+    """
+    subsets = list(_edge_sets(graph))
+    for search, least in ((_in_order, LEAST_IN_ORDER), (_in_any_order, LEAST)):
+        found: list[tuple[tuple[float, ...], Shape]] = []
+        for unit, chosen in subsets:
+            node = np.unique(np.concatenate([graph.a[chosen], graph.b[chosen]]))
+            a, b = np.searchsorted(node, graph.a[chosen]), np.searchsorted(node, graph.b[chosen])
+            for fit in search(node.size, a, b):
+                confidence = 1 - min(1.0, len(subsets) * _chance(node.size, fit)) if fit.is_close else 0.0
+                weight = graph.weights[unit]
+                explained = float(weight[chosen][fit.used].sum() / weight.sum())
+                if confidence >= least and explained >= 0.5:
+                    of = Found(fit.kind, confidence, explained)
+                    rank = (round(fit.likeness, 6), node.size, -len(fit.sizes), of.is_grid, explained)
+                    found.append((rank, Shape(of, fit.sizes, fit.periodic, node, fit.coordinates)))
+        if found:
+            return max(found, key=lambda one: one[0])[1]
+    return None
+
+
+def _edge_sets(graph: Graph) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """Yield all edges, and those that have much more weight than the others; as long as they have 90 % of the nodes.
+    Each with the number of the weight that says so."""
+    every = np.ones(graph.a.size, bool)
+    if graph.a.size:
+        yield 0, every
+    n_nodes = np.unique(np.concatenate([graph.a, graph.b])).size
+    for unit, weight in enumerate(graph.weights):
+        values = np.unique(weight)
+        ratio = values[1:] / np.maximum(values[:-1], 1)
+        for at in np.argsort(-ratio, kind="stable")[:N_GAPS].tolist():
+            chosen = weight >= values[at + 1]
+            kept = np.unique(np.concatenate([graph.a[chosen], graph.b[chosen]])).size
+            if ratio[at] >= GAP and kept >= 0.9 * n_nodes:
+                yield unit, chosen
+
+
+# -- how much a shape proves -------------------------------------------------------------------------------------------
+
+
+def _ln_choose(n: float, k: float) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def _chance(n: int, fit: _Fit) -> float:
+    """Return how likely a random graph of as many edges has as many of the shape: the tail of the hypergeometric
+    distribution, times the number of shapes that would do."""
+    pairs, g, m, k = n * (n - 1) // 2, fit.n_edges, fit.used.size, int(fit.used.sum())
+    if k * pairs <= g * m:
+        return 1.0
+    tail = _ln_choose(g, k) + _ln_choose(pairs - g, m - k) - _ln_choose(pairs, m) + math.log(min(g, m) - k + 1)
+    return math.exp(min(0.0, tail + fit.copies))
+
+
+# -- nodes in the order of the shape -----------------------------------------------------------------------------------
+
+
+def factorizations(n: int, most: int = N_DIMENSIONS) -> Iterator[tuple[int, ...]]:
+    """Yield the ways in which a number is a product of so many factors, at most, in any order; no factor is 1."""
+    if n > 1:
+        yield (n,)
+    if most > 1:
+        for first in range(2, n // 2 + 1) if n < 64 else _divisors(n):
+            if n % first == 0:
+                for others in factorizations(n // first, most - 1):
+                    yield (first, *others)
+
+
+def _divisors(n: int) -> list[int]:
+    """Return the divisors of a number without 1 and itself."""
+    low = [d for d in range(2, math.isqrt(n) + 1) if n % d == 0]
+    return sorted({*low, *(n // d for d in low)})
+
+
+def _n_edges(sizes: Sequence[int], periodic: Sequence[bool]) -> int:
+    """Return the number of edges of a grid."""
+    n = math.prod(sizes)
+    return sum(n if wraps else n - n // size for size, wraps in zip(sizes, periodic, strict=True))
+
+
+def _kind(sizes: Sequence[int], periodic: Sequence[bool]) -> str:
+    """Return what a grid is called."""
+    if len(sizes) == 1:
+        return "ring" if periodic[0] else "line"
+    if len(sizes) > 2 and set(sizes) == {2}:
+        return "hypercube"
+    return "torus" if any(periodic) else "grid"
+
+
+def _in_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
+    """Yield the shapes that nodes have in their order."""
+    if n < 3:
+        return
+    yield from _grids_in_order(n, a, b)
+    if n < 4:
+        return
+    degree = np.bincount(np.concatenate([a, b]), minlength=n)
+    centre = int(degree.argmax())
+    place = np.arange(n)
+    level = (place != centre).astype(np.int64)
+    star = np.stack([level, (place - (place > centre)) * level], axis=1)
+    yield _Fit("star", (2, n - 1), (False, False), star, (a == centre) | (b == centre), n - 1, math.log(n))
+    parents = [(b - 1) // k for k in ARITY if k < n - 1] + [b & (b - 1)]
+    for number, parent in enumerate(parents):
+        used = parent == a
+        if used.sum() >= PRESENT * (n - 1):
+            k, child = ARITY[min(number, len(ARITY) - 1)], np.arange(1, n)
+            above = np.append(0, child & (child - 1) if number == len(parents) - 1 else (child - 1) // k)
+            coordinates, sizes = _levels(above, 0)
+            yield _Fit("tree", sizes, (False, False), coordinates, used, n - 1, math.log(len(parents)))
+
+
+def _grids_in_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
+    """Yield the grids whose nodes are counted row by row, the last dimension fastest."""
+    steps, counts = np.unique(b - a, return_counts=True)
+    count = dict(zip(steps.tolist(), counts.tolist(), strict=True))
+    sizes_of = list(factorizations(n))
+    if n & (n - 1) == 0 and n > 1 << N_DIMENSIONS:
+        sizes_of.append((2,) * (n.bit_length() - 1))
+    for sizes in sizes_of:
+        strides = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
+        wraps = [
+            size > 2 and count.get(s * (size - 1), 0) >= PRESENT * (n // size)
+            for size, s in zip(sizes, strides, strict=True)
+        ]
+        n_edges = _n_edges(sizes, wraps)
+        most = sum(min(count.get(s, 0), n - n // size) for size, s in zip(sizes, strides, strict=True))
+        most += sum(n // size for size, wrap in zip(sizes, wraps, strict=True) if wrap)
+        if most >= PRESENT * n_edges and most >= EXPLAINED * a.size:
+            coordinates = np.stack(np.unravel_index(np.arange(n), sizes), axis=1).astype(np.int64)
+            used = _are_steps(coordinates[a], coordinates[b], sizes, wraps)
+            copies = math.log(_n_alike(n, n_edges, sizes_of))
+            yield _Fit(_kind(sizes, wraps), sizes, tuple(wraps), coordinates, used, n_edges, copies)
+
+
+def _are_steps(at: Ints, to: Ints, sizes: Sequence[int], periodic: Sequence[bool]) -> NDArray[np.bool_]:
+    """Say which pairs of positions are neighbours on a grid."""
+    apart = np.abs(at - to)
+    wraps = np.array(periodic) & (apart == np.array(sizes) - 1)
+    result: NDArray[np.bool_] = ((apart == 1) | wraps).any(1) & ((apart > 0).sum(1) == 1)
+    return result
+
+
+def _n_alike(n: int, n_edges: int, sizes_of: Sequence[tuple[int, ...]]) -> int:
+    """Return how many grids in order have as many edges; of many nodes, an upper bound."""
+    if n > 64:
+        return len(sizes_of) << N_DIMENSIONS
+    variants = (
+        _n_edges(sizes, wraps)
+        for sizes in sizes_of
+        for wraps in product(*([False, True] if size > 2 else [False] for size in sizes))
+    )
+    return sum(found == n_edges for found in variants)
+
+
+# -- nodes in any order ------------------------------------------------------------------------------------------------
+
+
+def _in_any_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
+    """Yield the grid or the tree that a graph is, wherever its nodes are."""
+    if n < 4 or not a.size or components(n, a, b).any():
+        return
+    every = np.ones(a.size, bool)
+    if a.size == n - 1:
+        above, root = _parents(n, a, b)
+        coordinates, sizes = _levels(above, root)
+        is_line = np.bincount(np.concatenate([a, b])).max() <= 2
+        if not is_line:
+            yield _Fit("tree", sizes, (False, False), coordinates, every, n - 1, (n - 2) * math.log(n))
+    dimensions = _dimensions(n, a, b)
+    if dimensions is None:
+        return
+    copies = _ln_copies(n, [(size, wraps) for size, wraps, _ in dimensions])
+    dimensions = _with_rings_of_four(dimensions)
+    sizes, periodic = tuple(size for size, _, _ in dimensions), tuple(wraps for _, wraps, _ in dimensions)
+    kind = _kind(sizes, periodic)
+    if len(sizes) <= N_DIMENSIONS or kind == "hypercube":
+        coordinates = np.stack([at for _, _, at in dimensions], axis=1)
+        yield _Fit(kind, sizes, periodic, coordinates, every, a.size, copies)
+
+
+def _ln_copies(n: int, dimensions: Sequence[tuple[int, bool]]) -> float:
+    """Return the logarithm of the number of graphs on the same nodes that are the same grid: n! by its symmetries."""
+    symmetries = sum(math.log(2 * size if wraps else 2) for size, wraps in dimensions)
+    symmetries += sum(math.lgamma(dimensions.count(d) + 1) for d in set(dimensions))
+    return math.lgamma(n + 1) - symmetries
+
+
+def components(n: int, a: Ints, b: Ints) -> Ints:
+    """Return the smallest node of the component of each node; (n,) int64. O((n + n_edges) log n)."""
+    label = np.arange(n)
+    while True:
+        low, high = np.minimum(label[a], label[b]), np.maximum(label[a], label[b])
+        if (low == high).all():
+            return label
+        np.minimum.at(label, high, low)
+        while not (label[label] == label).all():
+            label = label[label]
+
+
+Dimension = tuple[int, bool, Ints]
+"""Size, whether it wraps around, and the coordinate of every node."""
+
+
+def _dimensions(n: int, a: Ints, b: Ints) -> list[Dimension] | None:
+    """Divide a graph into the lines and rings that it is the Cartesian product of; None if it is none.
+
+    Two edges of a node belong to different dimensions if they are sides of a square, and opposite sides of a square to
+    the same one; so do two edges that are sides of none. A ring of four is a square itself, and comes as two dimensions
+    of two.
+    """
+    of = _same_dimension(n, a, b)
+    if of is None:
+        return None
+    found: list[Dimension] = []
+    heads = np.unique(of)
+    if heads.size > 2 * max(N_DIMENSIONS, n.bit_length()):
+        return None
+    for head in heads.tolist():
+        mine = of == head
+        layer = components(n, a[~mine], b[~mine])
+        layers, at = np.unique(layer, return_inverse=True)
+        along = _along(layers.size, at[a[mine]], at[b[mine]])
+        if along is None:
+            return None
+        place, wraps = along
+        found.append((layers.size, wraps, place[at]))
+    found.sort(key=lambda d: -d[0])
+    sizes, periodic = [size for size, _, _ in found], [wraps for _, wraps, _ in found]
+    is_product = math.prod(sizes) == n and _n_edges(sizes, periodic) == a.size
+    key = np.ravel_multi_index([at for _, _, at in found], sizes) if is_product else np.zeros(n, np.int64)
+    return found if np.unique(key).size == n else None
+
+
+def _same_dimension(n: int, a: Ints, b: Ints) -> Ints | None:
+    """Number edges such that those of one dimension have the same number; None if a node has too many edges, or two
+    nodes have too many neighbours in common."""
+    ends, others = np.concatenate([a, b]), np.concatenate([b, a])
+    edge = np.tile(np.arange(a.size), 2)
+    order = np.argsort(ends, kind="stable")
+    ends, others, edge = ends[order], others[order], edge[order]
+    degree = np.bincount(ends, minlength=n)
+    most = int(degree.max())
+    if (degree * (degree - 1) // 2).sum() > MOST_PAIRS or most > 2 * max(N_DIMENSIONS, n.bit_length()):
+        return None
+    slots = np.full((n, most), -1)
+    slots[ends, np.arange(ends.size) - np.repeat(np.cumsum(degree) - degree, degree)] = np.arange(ends.size)
+    pairs = [slots[:, list(pair)] for pair in combinations(range(most), 2)]
+    arc = np.concatenate([pair[(pair >= 0).all(1)] for pair in pairs]) if pairs else np.zeros((0, 2), np.int64)
+    swapped = others[arc[:, 0]] > others[arc[:, 1]]
+    arc[swapped] = arc[swapped, ::-1]
+    key = others[arc[:, 0]] * n + others[arc[:, 1]]
+    order = np.argsort(key, kind="stable")
+    key, first, second = key[order], edge[arc[order, 0]], edge[arc[order, 1]]
+    start = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if key.size else np.zeros(0, np.int64)
+    size = np.diff(start, append=key.size)
+    known = np.argsort(a * n + b, kind="stable")
+    edges = (a * n + b)[known]
+    closing = np.minimum(np.searchsorted(edges, key[start]), edges.size - 1)
+    is_triangle = edges[closing] == key[start]
+    if (size > 2).any():
+        return None
+    alone, twice = start[(size == 1) | is_triangle], start[(size == 2) & ~is_triangle]
+    closed = start[is_triangle]
+    joined = (
+        (first[alone], second[alone]),
+        (first[closed], known[closing[is_triangle]]),
+        (first[twice], second[twice + 1]),
+        (second[twice], first[twice + 1]),
+    )
+    left, right = (np.concatenate(side) for side in zip(*joined, strict=True))
+    return components(a.size, left, right)
+
+
+def _along(n: int, a: Ints, b: Ints) -> tuple[Ints, bool] | None:
+    """Put the nodes of a line or a ring in order: the place of each, and whether it is a ring; None if it is neither.
+
+    A line begins at the end that is first among the nodes, a ring at the first node, on the side of its first neighbour.
+    """
+    key = np.unique(np.minimum(a, b) * n + np.maximum(a, b))
+    a, b = key // n, key % n
+    degree = np.bincount(np.concatenate([a, b]), minlength=n)
+    wraps = key.size == n and n > 2
+    if (a == b).any() or degree.max() > 2 or not (wraps or key.size == n - 1) or components(n, a, b).any():
+        return None
+    neighbours: list[list[int]] = [[] for _ in range(n)]
+    for x, y in zip(a.tolist(), b.tolist(), strict=True):
+        neighbours[x].append(y)
+        neighbours[y].append(x)
+    place = np.zeros(n, np.int64)
+    before, at = -1, 0 if wraps else int(np.flatnonzero(degree <= 1)[0])
+    for number in range(n):
+        place[at] = number
+        before, at = at, min((x for x in neighbours[at] if x != before), default=at)
+    return place, wraps
+
+
+def _with_rings_of_four(dimensions: list[Dimension]) -> list[Dimension]:
+    """Join pairs of dimensions of two to rings of four, which are the same graph, where other dimensions wrap around or
+    there are too many; a hypercube stays one."""
+    twos = [d for d in dimensions if d[0] == 2]
+    others = [d for d in dimensions if d[0] != 2]
+    joined: list[Dimension] = []
+    wraps = any(periodic for _, periodic, _ in others)
+    while others and len(twos) > 1 and (wraps or len(others) + len(joined) + len(twos) > N_DIMENSIONS):
+        x, y = twos.pop()[2], twos.pop()[2]
+        joined.append((4, True, 2 * x + (x ^ y)))
+    return sorted(others + joined + twos, key=lambda d: -d[0])
+
+
+def _parents(n: int, a: Ints, b: Ints) -> tuple[Ints, int]:
+    """Return the node above each node of a tree, and its root: the first node, where the node above has always the
+    smaller number, otherwise the one that is left when leaves are taken off, level by level."""
+    if np.unique(b).size == n - 1:
+        above = np.zeros(n, np.int64)
+        above[b] = a
+        return above, 0
+    ends, others = np.concatenate([a, b]), np.concatenate([b, a])
+    order = np.argsort(ends, kind="stable")
+    others = others[order]
+    start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))]).tolist()
+    degree, neighbours = np.diff(start), others.tolist()
+    above, left = np.full(n, -1), n
+    leaves = np.flatnonzero(degree == 1).tolist()
+    while left > 1:
+        following: list[int] = []
+        for leaf in leaves:
+            up = next((x for x in neighbours[start[leaf] : start[leaf + 1]] if degree[x] > 0), -1)
+            if up < 0:
+                continue
+            above[leaf], degree[leaf], left = up, 0, left - 1
+            degree[up] -= 1
+            if degree[up] == 1:
+                following.append(up)
+            if left == 1:
+                break
+        leaves = following
+    root = int(np.flatnonzero(above < 0)[0])
+    above[root] = root
+    return above, root
+
+
+def _levels(above: Ints, root: int) -> tuple[Ints, tuple[int, ...]]:
+    """Place the nodes of a tree: level, and position in it, below the nodes above; and how far that goes."""
+    n = above.size
+    level, position = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    order = np.argsort(above, kind="stable")
+    start = np.searchsorted(above[order], np.arange(n + 1))
+    row, depth, widest = np.array([root]), 0, 1
+    while row.size:
+        level[row], position[row] = depth, np.arange(row.size)
+        widest = max(widest, row.size)
+        row = np.concatenate([order[start[x] : start[x + 1]] for x in row.tolist()])
+        row, depth = row[row != root], depth + 1
+    return np.stack([level, position], axis=1), (depth, widest)

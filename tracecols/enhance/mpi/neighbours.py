@@ -1,0 +1,215 @@
+"""Topologies that a trace does not define, found from who sends to whom (2004 paper on virtual topologies, section 6).
+
+Only the envelopes of sends and the first receives are read, so that the topology is known before the analysis begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.grouping import bounded
+from tracecols.enhance.definitions.communicators import Communicators
+from tracecols.enhance.definitions.shapes import Graph, Shape, find_shape
+from tracecols.enhance.definitions.topologies import Topology
+from tracecols.enhance.mpi.messages import RECEIVES, SENDS
+from tracecols.enhance.scan.facts import Definitions
+from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
+
+Ints = NDArray[np.int64]
+
+BATCH = 1 << 21
+"""Events that are read at a time."""
+
+N_FIRST = 64
+"""Receives of each location that are looked at for the order of the dimensions."""
+
+MOST_NEIGHBOURS = 64
+"""Neighbours of a process, on average, beyond which no topology is looked for: everyone sends to everyone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """Who sends to whom.
+
+    Attributes
+    ----------
+    source, destination : (n,) int64
+        Processes; each pair once, without messages to oneself.
+    n_messages, n_bytes : (n,) int64
+        Of each pair.
+    receiver, sender : (n_receives,) int64
+        Processes of the first receives of each location, one location after the other.
+    begins : (n_receives,) bool
+        Whether a receive is the first of a location.
+    """
+
+    source: Ints
+    destination: Ints
+    n_messages: Ints
+    n_bytes: Ints
+    receiver: Ints
+    sender: Ints
+    begins: NDArray[np.bool_]
+
+
+def find_topology(definitions: Definitions) -> Topology | None:
+    """Find the topology of the processes of a trace; None if who sends to whom has no regular shape.
+
+    Processes may be on it in any order. O(n) in the point-to-point events, 60 B for each of a batch.
+    """
+    channels = read_channels(definitions.store, definitions.process, definitions.communicators)
+    if channels is None or not channels.source.size:
+        return None
+    master = definitions.locations.master
+    process, first = np.unique(definitions.process[master >= 0], return_index=True)
+    location = master[master >= 0][first]
+    rank = to_numpy(definitions.store.definitions["processes"].column("rank"))[process]
+    order = np.lexsort((process, rank))
+    process, location = process[order].astype(np.int64), location[order]
+    place = np.full(int(max(process.max(), channels.source.max(), channels.destination.max())) + 1, -1, np.int64)
+    place[process] = np.arange(process.size)
+    shape = find_shape(_graph_of(channels, place))
+    return None if shape is None else _topology_of(shape, location, channels, place)
+
+
+def topology_of(store: Store) -> Topology | None:
+    """Find the topology of the processes of a store; None if it defines one, or who sends to whom has no regular
+    shape."""
+    definitions = Definitions.of(store)
+    return find_topology(definitions) if all(t.is_artificial for t in definitions.topologies) else None
+
+
+def read_channels(store: Store, process: NDArray[np.int32], communicators: Communicators) -> Channels | None:
+    """Read who sends to whom; None if everyone sends to everyone."""
+    n = int(process.max(initial=-1)) + 1
+    tallies = [np.zeros((0, 3), np.int64)]
+    firsts: list[tuple[Ints, Ints, NDArray[np.bool_]]] = []
+    n_pairs = 0
+    for location, rows, is_first in _batches(store):
+        own = process[location]
+        other = communicators.process_of(rows["communicator"], rows["peer"].astype(np.int64), own)
+        sends = np.flatnonzero(SENDS[rows["kind"]] & (other >= 0) & (other != own))
+        key, n_bytes = own[sends].astype(np.int64) * n + other[sends], rows["length"][sends].astype(np.int64)
+        tallies.append(_tally(key, np.ones(sends.size, np.int64), n_bytes))
+        n_pairs += len(tallies[-1])
+        if n_pairs > 2 * MOST_NEIGHBOURS * n + BATCH:
+            tallies = [_merged(tallies)]
+            n_pairs = len(tallies[0])
+            if n_pairs > 2 * MOST_NEIGHBOURS * n:
+                return None
+        receives = np.flatnonzero(RECEIVES[rows["kind"]] & (other >= 0) & is_first)
+        begins = np.ones(receives.size, bool)
+        begins[1:] = location[receives[1:]] != location[receives[:-1]]
+        firsts.append((own[receives].astype(np.int64), other[receives], begins))
+    key, n_messages, n_bytes = _merged(tallies).T
+    if key.size > 2 * MOST_NEIGHBOURS * n:
+        return None
+    nothing = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
+    receiver, sender, begins = (np.concatenate(parts) for parts in zip(nothing, *firsts, strict=True))
+    return Channels(key // max(n, 1), key % max(n, 1), n_messages, n_bytes, receiver, sender, begins)
+
+
+def _batches(store: Store) -> Iterator[tuple[Ints, dict[str, NDArray[np.int32]], NDArray[np.bool_]]]:
+    """Yield point-to-point events, all of each location in order: locations, columns, and which are among the first of
+    their location."""
+    if "p2p" not in store.tables:
+        return
+    columns = ["kind", "peer", "communicator", "length"]
+    counts = store.counts("p2p")
+    filled = np.flatnonzero(counts)
+    for group in bounded(counts[filled], BATCH):
+        locations = filled[group]
+        for start in range(0, int(counts[locations[0]]) if locations.size == 1 else 1, BATCH):
+            if locations.size == 1:
+                stop = min(start + BATCH, int(counts[locations[0]]))
+                rows = store.read("p2p", int(locations[0]), columns, start, stop)
+                n = np.array([stop - start])
+            else:
+                rows, n = store.read_together("p2p", locations, columns)
+            at = start + np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
+            # two events for each receive that is not blocking, and as many sends
+            yield np.repeat(locations, n), rows, at < 4 * N_FIRST
+
+
+def _tally(key: Ints, n_messages: Ints, n_bytes: Ints) -> Ints:
+    """Add up messages and bytes by key; (n_keys, 3) int64, in no order. Without kernels, which `info` does not load."""
+    keys, number = _numbered(key)
+    sums = np.zeros((keys.size, 3), np.int64)
+    sums[:, 0] = keys
+    np.add.at(sums[:, 1], number, n_messages)
+    np.add.at(sums[:, 2], number, n_bytes)
+    return sums[sums[:, 1] > 0]
+
+
+def _numbered(key: Ints) -> tuple[Ints, Ints]:
+    """Return keys, in order, and the number of each given one among them; all of a range if most of it is there."""
+    low, high = int(key.min(initial=0)), int(key.max(initial=0))
+    if high - low < 4 * key.size:
+        return np.arange(low, high + 1), key - low
+    return np.unique(key, return_inverse=True)
+
+
+def _merged(tallies: Sequence[Ints]) -> Ints:
+    """Add up tallies, in the order of their keys."""
+    every = np.concatenate(tallies)
+    found = _tally(*every.T)
+    return found[np.argsort(found[:, 0], kind="stable")]
+
+
+def _graph_of(channels: Channels, place: Ints) -> Graph:
+    """Make a graph of who communicates with whom, in whatever direction; processes count in the order of ranks."""
+    s, d = place[channels.source], place[channels.destination]
+    known = np.flatnonzero((s >= 0) & (d >= 0))
+    low, high = np.minimum(s, d)[known], np.maximum(s, d)[known]
+    n = int(place.max(initial=-1)) + 1
+    edges = _merged([np.stack([low * n + high, channels.n_messages[known], channels.n_bytes[known]], axis=1)])
+    return Graph(n, edges[:, 0] // n, edges[:, 0] % n, (edges[:, 1], edges[:, 2]))
+
+
+def _topology_of(shape: Shape, location: Ints, channels: Channels, place: Ints) -> Topology:
+    """Make the topology: processes are where their first threads are, and dimensions in the order of the receives."""
+    dimensions = [*range(len(shape.sizes))]
+    if shape.found.is_grid and 1 < len(dimensions) <= 4:
+        dimensions = _order_of_receives(shape, channels, place)
+    names = (
+        ("level", "position") if not shape.found.is_grid else tuple(f"dimension {i}" for i in range(len(dimensions)))
+    )
+    at = location[shape.node]
+    order = np.argsort(at, kind="stable")
+    return Topology(
+        f"{shape.found.kind} found in messages",
+        names,
+        tuple(shape.sizes[d] for d in dimensions),
+        tuple(shape.periodic[d] for d in dimensions),
+        at[order].astype(np.int32),
+        shape.coordinates[order][:, dimensions],
+        found=shape.found,
+    )
+
+
+def _order_of_receives(shape: Shape, channels: Channels, place: Ints) -> list[int]:
+    """Return the dimensions in the order in which a process receives from its neighbours: that with the fewest steps
+    back, as a sweep receives along each dimension once in each block; the order of the shape if nothing says so."""
+    where = np.full(int(place.max()) + 1, -1, np.int64)
+    where[shape.node] = np.arange(shape.node.size)
+    here, there = (np.append(where, -1)[place[p]] for p in (channels.receiver, channels.sender))
+    both = (here >= 0) & (there >= 0)
+    apart = shape.coordinates[here] != shape.coordinates[there]
+    near = np.flatnonzero(both & (apart.sum(1) == 1))
+    along = apart[near].argmax(1)
+    of_location = np.cumsum(channels.begins)[near]
+    same = of_location[1:] == of_location[:-1]
+    n = len(shape.sizes)
+    follows = np.bincount((along[:-1] * n + along[1:])[same], minlength=n * n).reshape(n, n)
+
+    def steps_back(order: Iterable[int]) -> int:
+        at = list(order)
+        return int(np.tril(follows[at][:, at]).sum())
+
+    return list(min(permutations(range(n)), key=steps_back))

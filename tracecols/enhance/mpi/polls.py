@@ -1,0 +1,160 @@
+"""Calls that ask again and again whether something has come (MPI_Test and its like, MPI_Iprobe), and whom they wait for.
+
+A series of such calls of one location, with no other call of MPI between them, ends with the call that completes
+something; after MPI_Iprobe with the call that receives. All of them wait for what that call gets.
+
+Scope: series within a process; what they get is that of messages, and of non-blocking collective operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
+from tracecols.enhance.dataflow.grouping import lookup, mask_of
+from tracecols.enhance.dataflow.spill import Spill, keep
+from tracecols.enhance.dataflow.steps import GLOBAL, RECEIVE, WITHIN, step
+from tracecols.enhance.mpi.operation_waits import awaited_start, awaited_starters, depends_on_others
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances
+from tracecols.enhance.scan.region_rules import is_in, is_polling, named
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.schema import EventKind as K
+from tracecols.schema.compound import POLLS
+
+PROBE = named("mpi_im?probe", "mpi")
+"""Calls that look for messages and receive none."""
+
+COMPLETES = mask_of(
+    (
+        K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV, K.MPI_ISEND_COMPLETE, K.MPI_REQUEST_CANCELLED,
+        K.NON_BLOCKING_COLLECTIVE_COMPLETE,
+    )
+)  # fmt: skip
+
+CALL = ("location", "call_path", "enter", "exit", "enter_time", "exit_time")
+POLL = {**dict.fromkeys(CALL, np.int64), "ends_in": np.int64, "is_last": np.bool_}
+"""Columns of the calls of series: `ends_in` is the ENTER of the call that gets what they wait for, `is_last` whether that
+is the call itself."""
+CAUSE = ("location", "event", "call_path", "enter_time", "exit_time")
+AWAITED = {**POLL, **{f"cause_{name}": np.int64 for name in CAUSE}}
+
+Awaited = dict[str, NDArray[Any]]
+
+
+@step(WITHIN, "polling_calls", keeps=("polling_calls",))
+def list_polling_calls(
+    facts: Facts,
+    scans: Sequence[LocationScan],
+    members: NDArray[np.int64],
+    call_instances: CallInstances,
+    spill: Spill | None,
+) -> ColumnSource:
+    """List the calls of series that end with a call that gets something."""
+    calls = call_instances
+    polls = is_in(facts, calls.call_path, is_polling)
+    if not polls.any():
+        return _nothing(POLL)
+    order = np.lexsort((calls.enter, calls.location))
+    polls, location, enter = polls[order], calls.location[order], calls.enter[order]
+    probes = is_in(facts, calls.call_path[order], PROBE)
+    completes = polls & _completing(scans, members, calls)[order]
+    # the series ends there, or before
+    ends = np.flatnonzero(completes | ~polls)
+    at = np.flatnonzero(polls)
+    end = pick(np.append(ends, -1), np.searchsorted(ends, at))
+    known = (end >= 0) & (pick(location, end) == location[at])
+    at, end = at[known], end[known]
+    known = completes[end] | probes[end - 1]
+    at, end = at[known], end[known]
+    columns = {name: getattr(calls, name)[order[at]].astype(np.int64) for name in CALL}
+    return keep(Columns(at.size, {**columns, "ends_in": enter[end], "is_last": at == end}), spill)
+
+
+def _completing(scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances) -> NDArray[np.bool_]:
+    """Say which calls complete something; (n_calls,) bool."""
+    result = np.zeros(calls.enter.size, bool)
+    for i in members.tolist():
+        events = scans[i].events
+        of = np.flatnonzero(COMPLETES[events.column("kind")])
+        call = calls.number(np.full(of.size, i, np.int32), events.column("call")[of])
+        result[call[call >= 0]] = True
+    return result
+
+
+def _nothing(of: dict[str, Any]) -> Columns:
+    return Columns(0, {name: np.zeros(0, dtype) for name, dtype in of.items()})
+
+
+@step(RECEIVE, "polled_messages", keeps=("polled_messages",))
+def find_polled_messages(
+    messages: CompoundTable, own_polling_calls: Sequence[ColumnSource], spill: Spill | None
+) -> ColumnSource:
+    """Find the calls that wait in series for messages to be sent: of several the one that is sent last."""
+    polls = joined_columns(own_polling_calls)
+    if not len(polls):
+        return _nothing(AWAITED)
+    m = messages
+    cause = (m.send_location, m.send, m.send_call_path, m.send_enter_time, m.send_exit_time)
+    found = _awaited(polls, m.recv_enter, m.send_enter_time, cause)
+    return keep(Columns(found["enter"].size, found), spill)
+
+
+def _awaited(polls: ColumnSource, got_in: NDArray[np.int64], time: NDArray[np.int64], cause: Sequence[Any]) -> Awaited:
+    """Return the calls of series that begin before what the last of them gets is there; `AWAITED`.
+
+    Parameters
+    ----------
+    got_in : (n,) int64
+        ENTER of the call that gets each thing.
+    time : (n,) int64
+        When it is there.
+    cause : sequence of (n,) array
+        `CAUSE` of each.
+    """
+    order = np.lexsort((time, got_in))
+    order = order[np.append(got_in[order][1:] != got_in[order][:-1], True)[: order.size]]
+    thing = lookup(got_in[order], polls.column("ends_in"))
+    at = np.flatnonzero(thing >= 0)
+    thing = order[thing[at]]
+    waits = time[thing] > polls.column("enter_time")[at]
+    at, thing = at[waits], thing[waits]
+    columns = {name: polls.column(name)[at] for name in POLL}
+    return columns | {
+        f"cause_{name}": np.asarray(values)[thing].astype(np.int64) for name, values in zip(CAUSE, cause, strict=True)
+    }
+
+
+@step(GLOBAL, "polls")
+def match_polls(
+    every_polling_calls: Sequence[ColumnSource],
+    every_polled_messages: Sequence[ColumnSource],
+    nonblocking_members: CompoundTable,
+) -> CompoundTable:
+    """Build the table of the calls that wait in series for messages and non-blocking collective operations.
+
+    The last call of a series that completes an operation is no part of it: it is in `nonblocking_members`.
+    """
+    parts: list[Awaited] = [{name: part.column(name) for name in AWAITED} for part in every_polled_messages]
+    m = nonblocking_members
+    if len(m):
+        polls = joined_columns(every_polling_calls)
+        cause = awaited_starters(m)
+        of = np.flatnonzero(depends_on_others(m) & (awaited_start(m) >= 0) & (cause >= 0))
+        by = cause[of]
+        of_cause = (m.location, m.begin, m.begin_call_path, m.begin_time, m.begin_time)
+        found = _awaited(polls, m.done_enter[of], awaited_start(m)[of], [column[by] for column in of_cause])
+        earlier = ~found["is_last"]
+        parts.append({name: column[earlier] for name, column in found.items()})
+    columns = {name: np.concatenate([np.zeros(0, dtype), *(p[name] for p in parts)]) for name, dtype in AWAITED.items()}
+    # of several things that a call waits for the last one
+    order = np.lexsort((columns["cause_enter_time"], columns["enter"]))
+    enter = columns["enter"][order]
+    order = order[np.append(enter[1:] != enter[:-1], True)[: order.size]]
+    columns = {name: column[order] for name, column in columns.items()}
+    del columns["ends_in"]
+    return CompoundTable(POLLS, order.size, columns)

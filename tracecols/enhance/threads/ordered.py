@@ -1,0 +1,65 @@
+"""Ordered sections of OpenMP loops, which threads execute one after the other.
+
+Scope: within a process. Sections of a construct follow each other in the order of time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import combine
+from tracecols.enhance.dataflow.steps import WITHIN, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CallInstances
+from tracecols.enhance.scan.region_rules import in_role, is_in
+
+CONSTRUCT, SECTION = in_role(["ordered"], "openmp"), in_role(["ordered_sblock"], "openmp")
+"""What threads enter to wait for their turn, and what they execute then."""
+
+
+class OrderedSections(NamedTuple):
+    """Sections that are executed in order.
+
+    Attributes
+    ----------
+    construct : (n,) int64
+        ENTER of the construct, where the thread begins to wait for its turn; -1 unknown.
+    enter, exit : (n,) int64
+        ENTER and EXIT of the section itself; EXIT is -1 where it was never left.
+    previous : (n,) int64
+        EXIT of the section before, of another thread; -1 for none.
+    """
+
+    construct: NDArray[np.int64]
+    enter: NDArray[np.int64]
+    exit: NDArray[np.int64]
+    previous: NDArray[np.int64]
+
+
+@step(WITHIN, "ordered_sections")
+def find_ordered_sections(facts: Facts, call_instances: CallInstances) -> OrderedSections:
+    """Find the sections that threads execute in order, and which one each has to wait for."""
+    calls, nothing = call_instances, np.zeros(0, np.int64)
+    section = np.flatnonzero(is_in(facts, calls.call_path, SECTION))
+    if not section.size:
+        return OrderedSections(nothing, nothing, nothing, nothing)
+    waiting = np.flatnonzero(is_in(facts, calls.call_path, CONSTRUCT))
+    waiting = waiting[np.argsort(calls.enter[waiting], kind="stable")]
+    # the construct that is entered last before the section
+    at = np.searchsorted(calls.enter[waiting], calls.enter[section]) - 1
+    around = np.where(at >= 0, pick(waiting, at), -1)
+    around[pick(calls.location, around) != calls.location[section]] = -1
+    process = facts.process[calls.location[section]]
+    group = combine(process, facts.call_paths.region[calls.call_path[section]])
+    order = facts.order.argsort(calls.enter[section], calls.enter_time[section], group)
+    previous = np.full(section.size, -1, np.int64)
+    follows = group[order[1:]] == group[order[:-1]]
+    previous[order[1:][follows]] = section[order[:-1][follows]]
+    previous[pick(calls.location, previous) == calls.location[section]] = -1
+    return OrderedSections(
+        pick(calls.enter, around), calls.enter[section], calls.exit[section], pick(calls.exit, previous)
+    )

@@ -1,0 +1,109 @@
+"""Causes in programs whose kernels communicate: a process that begins operations last, because of its host or of kernels,
+so that the kernels of all others wait, and their hosts for these.
+
+What makes it late is found by chains (`causes.device_costs`). It is mended by taking that off: of an operation as much as
+the one waits that waits longest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.device_chains import BEFORE, ON_HOST, ON_STREAM
+from tracecols.causes.device_costs import WAITING
+from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
+from tracecols.enhance.dataflow.steps import SWEEP
+from tracecols.findings.cause import Cause
+from tracecols.findings.scenarios import Change, Scenarios
+
+N_TRIED = 7
+"""Processes that are tried, at most: those for which others wait longest."""
+
+LEAST = 0.01
+"""Part of the runtime of all processes that others wait for one that is a cause."""
+
+PASSED_ON = 0.5
+"""Part of this from which on a process is late because it has waited for another one: that is the cause."""
+
+STRAGGLER = "straggler"
+"""The kind of these causes."""
+
+
+def of_devices(s: Scenarios) -> list[Cause]:
+    """Return the processes that begin operations of kernels last, with what mending that would gain: nothing where it is
+    not recorded that hosts wait for kernels."""
+    with s.model.divided() as run:
+        (blame,) = run.stages(lambda model, _stage: model.get("device_blame"), [SWEEP])
+    process = np.asarray(s.model.facts.process, np.int64)
+    of = process[blame.cause_location]
+    waits = np.bincount(of, blame.ticks)
+    least = LEAST * s.runtime * np.unique(process[s.model.locations.is_device]).size
+    chosen = np.argsort(-waits, kind="stable")[:N_TRIED]
+    parts = [blame.take(np.flatnonzero(of == p)) for p in chosen[waits[chosen] >= max(least, 1)].tolist()]
+    found = [c for c in (_late(s, part, int(waits.sum())) for part in parts) if c is not None]
+    for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
+        cause.gain = max(gain, 0)
+    return found
+
+
+def _late(s: Scenarios, blame: Columns, whole: int) -> Cause | None:
+    """Return the cause that a process is late; None if neither its host nor its kernels make it late.
+
+    Parameters
+    ----------
+    blame : Columns
+        What makes it late.
+    whole : int
+        What kernels of all processes wait.
+    """
+    own = blame.take(np.flatnonzero(np.isin(blame.spent_in, (ON_HOST, ON_STREAM))))
+    cell, first = number(combine(own.location, own.call_path))
+    if not first.size or blame.ticks[blame.spent_in == WAITING].sum() > PASSED_ON * blame.ticks.sum():
+        return None
+    cells = Segments(cell, first.size)
+    worst = int(cells.sum(own.ticks).argmax())
+    location, call_path = own.location[first], own.call_path[first]
+    change = _earlier(s, location, call_path, cells.sum(own.late))
+    resolution = s.model.resolution
+    by = {k: int(blame.ticks[blame.spent_in == k].sum()) / resolution for k in (ON_HOST, ON_STREAM, WAITING, BEFORE)}
+    evidence: dict[str, Any] = {
+        "waits": int(blame.ticks.sum()) / resolution,
+        "share": int(blame.ticks.sum()) / whole,
+        "n_last": int(np.unique(blame.cause).size),
+        "on_host": by[ON_HOST],
+        "on_stream": by[ON_STREAM],
+        "earlier": by[WAITING],
+        "unrecorded": by[BEFORE],
+        "is_kernel": bool(s.model.locations.is_device[location[worst]]),
+        "there": int(cells.sum(own.ticks)[worst]) / resolution,
+    }
+    frees = _without(s, int(s.model.facts.process[location[worst]]))
+    return Cause(STRAGGLER, int(call_path[worst]), location[[worst]], change, evidence=evidence, frees=frees)
+
+
+def _earlier(
+    s: Scenarios, location: NDArray[np.int64], call_path: NDArray[np.int64], late: NDArray[np.int64]
+) -> Change:
+    """Return the change that takes off by how much call paths of a process make it late."""
+    c, n_paths = s.computation, len(s.call_paths)
+    order = np.argsort(location * n_paths + call_path)
+    at = lookup((location * n_paths + call_path)[order], c.location.astype(np.int64) * n_paths + c.call_path)
+    row = np.flatnonzero(at >= 0)
+    of = order[at[row]]
+    whole = np.bincount(of, c.ticks[row], late.size)
+    part = np.divide(late, whole, out=np.zeros(late.size), where=whole > 0)
+    return s.less_computation(row, np.minimum(part, 1.0)[of] * c.ticks[row])
+
+
+def _without(s: Scenarios, process: int) -> Change:
+    """Return the change after which the kernels of no other process wait for those of one."""
+    nodes, n = s.graph.nodes, len(s.graph.nodes)
+    of, edges = np.asarray(s.model.facts.process)[nodes.location], s.graph.edges
+    tail, head = np.asarray(edges.tail, np.int64), np.asarray(edges.head, np.int64)
+    mine = (tail < n) & (of[np.minimum(tail, n - 1)] == process)
+    mine &= s.model.locations.is_device[nodes.location[np.minimum(tail, n - 1)]]
+    leaves = (head >= n) | (of[np.minimum(head, n - 1)] != process)
+    return Change(cut=np.flatnonzero(mine & leaves))

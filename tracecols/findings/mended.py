@@ -1,0 +1,67 @@
+"""What mending the causes of lost time would gain, in words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracecols.findings.cause import Cause
+from tracecols.findings.search import find_causes, has_causes
+from tracecols.model.readable import Readable
+from tracecols.replay.prediction import Prediction
+from tracecols.replay.replay import Changes, Replay
+from tracecols.severity import wording
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def mended_of(predicted: Prediction) -> pd.DataFrame | None:
+    """Return what mending the causes of lost time would gain, of a prediction without changes; None of another."""
+    return mended(predicted.replay) if predicted.changes == Changes() else None
+
+
+def mended(replay: Replay) -> pd.DataFrame:
+    """Return by how much the runtime would shrink if each cause of lost time were mended, by itself.
+
+    Returns
+    -------
+    DataFrame
+        change (the cause in words), runtime (s), saving (s) and share (of the runtime), the largest saving first. Empty
+        where causes are not looked for.
+
+    Raises
+    ------
+    AnalysisError
+        If the trace cannot be replayed.
+    """
+    import pandas as pd
+
+    causes = find_causes(replay) if has_causes(replay.model) else []
+    resolution = replay.model.facts.resolution
+    recorded = replay.runtime(replay.nodes.time) / resolution
+    saving = np.array([c.gain for c in causes], np.float64) / resolution
+    return pd.DataFrame(
+        {
+            "change": [_in_words(replay, c) for c in causes],
+            "runtime": recorded - saving,
+            "saving": saving,
+            "share": saving / recorded if recorded > 0 else math.nan,
+        }
+    )
+
+
+def _in_words(replay: Replay, cause: Cause) -> str:
+    """Say what the cause is."""
+    model = replay.model
+    of = Readable(model.store, lambda: model.facts)
+    several = bool((of.thread > 0).any())
+
+    def name(location: int) -> str:
+        return f"rank {of.rank[location]}" + f" thread {of.thread[location]}" * several
+
+    who = wording.culprits(cause.locations.tolist(), cause.is_process, of.rank, of.thread, name)
+    region = wording.short(str(model.regions.name[replay.call_paths.region[cause.call_path]]))
+    return wording.what(cause.facts(), wording.Subject(region, who, "", "", "thread" if several else "rank"))

@@ -1,0 +1,185 @@
+"""Pipelines of sweeps: how many ranks they lead through, in how many blocks, and how small blocks should be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.dataflow.grouping import latest_before
+from tracecols.model.model import Model
+from tracecols.patterns.wavefront import N_DIMENSIONS, Positions, Sweeps, find_sweeps, positions
+
+MOST = 0.8
+"""Part of the messages of sweeps that has to be passed on from the same corner; an exchange is no sweep."""
+
+NEAR = 1.1
+"""How much longer than with the best blocks a sweep may take with those that are proposed."""
+
+SMALLEST = 1 << 12
+"""Parts into which a block is divided, at most."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sweeps of a function, as most of them are.
+
+    Attributes
+    ----------
+    n_ranks : int
+        Ranks that a sweep leads through from one corner to the other, one after the other.
+    n_blocks : int
+        Blocks in which it does so.
+    n_sweeps : int
+        How many there are, at the location that receives most of them.
+    work : int
+        Ticks between the last message of a block and the first that is sent after it.
+    cost : int
+        Ticks that the messages of a block take beyond waiting for who sends them.
+    refill : int
+        Ticks that all locations wait for the first block of a sweep.
+    """
+
+    n_ranks: int
+    n_blocks: int
+    n_sweeps: int
+    work: int
+    cost: int
+    refill: int
+
+    def duration(self, parts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the ticks of a sweep whose blocks are divided into so many parts each; (n,) float64."""
+        n_steps = self.n_blocks * parts + self.n_ranks - 1
+        return np.asarray(n_steps * (self.work / parts + self.cost), np.float64)
+
+    def filling(self, parts: int) -> float:
+        """Return the part of a sweep in which its pipeline is filled and drained, if blocks are divided."""
+        return (self.n_ranks - 1) / (self.n_blocks * parts + self.n_ranks - 1)
+
+    def parts(self) -> int:
+        """Return into how many parts a block should be divided: the fewest with which a sweep takes little longer than
+        with the best number of them."""
+        parts = np.arange(1, SMALLEST + 1)
+        duration = self.duration(parts)
+        return int(parts[np.flatnonzero(duration <= NEAR * duration.min())[0]])
+
+    def evidence(self, resolution: int) -> dict[str, Any]:
+        """Return it as the evidence of a cause: times in seconds."""
+        parts = self.parts()
+        return {
+            "n_ranks": self.n_ranks,
+            "n_blocks": self.n_blocks,
+            "n_sweeps": self.n_sweeps,
+            "block": self.work / resolution,
+            "block_cost": self.cost / resolution,
+            "refill": self.refill / resolution,
+            "filling": self.filling(1),
+            "parts": parts,
+            "filling_with_parts": self.filling(parts),
+        }
+
+
+def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
+    """Return the sweeps whose messages are received on some call paths; None if most of these are of none.
+
+    Parameters
+    ----------
+    is_here : (n_call_paths + 1,) bool
+        The call paths; the last one is none.
+    """
+    m, where = model.messages, positions(model, with_lines=True)
+    here = is_here[model.call_paths.path_of(m.recv_call_path)]
+    found = find_sweeps(model, m, where, with_lines=True)
+    of = np.repeat(np.arange(found.blocks.size.size), found.blocks.size)
+    kept = (found.blocks.corner[of] >= 0) & here[found.rows]
+    rows, of = found.rows[kept], of[kept]
+    if rows.size <= here.sum() / 2 or _passed_on(m, where, found, rows, of) < MOST:
+        return None
+    blocks, first = np.unique(of, return_index=True)
+    run = _runs(model, m, found, blocks, rows[first])
+    begins = np.concatenate([[True], run[1:] != run[:-1]])
+    n_blocks = np.bincount(run - run[0])
+    n_sweeps = np.bincount(found.location[blocks[begins]])
+    work, cost = _times(m, rows, of)
+    late = np.maximum(np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time, 0)
+    return Shape(
+        _n_ranks(m, where, rows),
+        int(np.median(n_blocks[n_blocks > 0])),
+        int(n_sweeps.max()),
+        work,
+        cost,
+        int(late[rows[np.isin(of, blocks[begins])]].sum()),
+    )
+
+
+def _passed_on(
+    m: CompoundTable, where: Positions, found: Sweeps, rows: NDArray[np.int64], of: NDArray[np.int64]
+) -> float:
+    """Return the part of messages of which the sender had received one of a sweep from the same corner last, among those
+    whose senders are not where the sweep begins."""
+    order = np.repeat(np.arange(found.blocks.size.size), found.blocks.size)
+    before = latest_before(
+        m.recv_location[found.rows], m.recv_exit_time[found.rows], m.send_location[rows], m.send_enter_time[rows]
+    )
+    corner = found.blocks.corner[of]
+    upstream = [2 * d + (corner >> d & 1) for d in range(N_DIMENSIONS)]
+    receives = np.any([where.has[m.send_location[rows], side] for side in upstream], axis=0)
+    same = (before >= 0) & (found.blocks.corner[order[before]] == corner)
+    return float(same[receives].mean()) if receives.any() else 0.0
+
+
+def _runs(
+    model: Model, m: CompoundTable, found: Sweeps, blocks: NDArray[np.int64], first: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Number the sweeps of each location that blocks belong to: one ends where another corner follows, and at collective
+    operations, which begin anew; (n_blocks,) int64, ascending."""
+    c = model.collective_members
+    last = latest_before(
+        c.location.astype(np.int64), c.enter_time, found.location[blocks].astype(np.int64), m.recv_enter_time[first]
+    )
+    key = np.stack([found.location[blocks], np.cumsum(found.starts)[blocks], last])
+    return np.cumsum(np.concatenate([[False], (key[:, 1:] != key[:, :-1]).any(0)]), dtype=np.int64)
+
+
+def _n_ranks(m: CompoundTable, where: Positions, rows: NDArray[np.int64]) -> int:
+    """Return the ranks between opposite corners of the grid on which most messages of sweeps are, both included."""
+    grid = np.bincount(where.grid[m.recv_location[rows]]).argmax()
+    mine = rows[where.grid[m.recv_location[rows]] == grid]
+    at = where.at[np.unique(np.concatenate([m.send_location[mine], m.recv_location[mine]]))]
+    moves = np.abs(where.at[m.send_location[mine]] - where.at[m.recv_location[mine]]).any(0)
+    return 1 + sum(np.unique(at[:, d]).size - 1 for d in range(N_DIMENSIONS) if moves[d])
+
+
+def _times(m: CompoundTable, rows: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the medians of the ticks that are worked on a block, and of those that its messages take beyond waiting."""
+    last = np.flatnonzero(np.concatenate([of[1:] != of[:-1], [True]]))
+    received = rows[last]
+    # the first send after it, and whether another block is received before that
+    send = _next(m.send_location[rows], m.send_enter_time[rows], m.recv_location[received], m.recv_exit_time[received])
+    following = np.append(received[1:], received[-1])
+    until = np.where(
+        m.recv_location[following] == m.recv_location[received], m.recv_enter_time[following], np.iinfo(np.int64).max
+    )
+    until[-1] = np.iinfo(np.int64).max
+    is_sent = np.flatnonzero(send >= 0)
+    is_sent = is_sent[m.send_enter_time[rows[send[is_sent]]] <= until[is_sent]]
+    work = (m.send_enter_time[rows[send[is_sent]]] - m.recv_exit_time[received[is_sent]]) if is_sent.size else [0]
+    # who gets one along every dimension sets the pace
+    n_each = int(np.bincount(of).max())
+    beyond = m.recv_exit_time[rows] - np.maximum(m.recv_enter_time[rows], m.send_enter_time[rows])
+    sending = m.send_exit_time[rows] - m.send_enter_time[rows]
+    # a send that ends before its receive begins waits for nobody
+    waits = m.send_exit_time[rows] > m.recv_enter_time[rows]
+    waiting = np.where(waits, np.maximum(m.recv_enter_time[rows] - m.send_enter_time[rows], 0), 0)
+    cost = n_each * (np.median(np.maximum(beyond, 0)) + np.median(sending - waiting))
+    return int(np.median(work)), int(cost)
+
+
+def _next(
+    key: NDArray[np.int32], time: NDArray[np.int64], wanted_key: NDArray[np.int32], wanted_time: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the first element of a key with time >= each wanted one; its position, -1 if there is none."""
+    return latest_before(key.astype(np.int64), -time, wanted_key.astype(np.int64), -wanted_time)

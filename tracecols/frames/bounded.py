@@ -1,0 +1,98 @@
+"""Queries of whoever asks: one that only reads, within limits of rows, time and memory, and of no file but the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+
+from tracecols.errors import StoreError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a query may take.
+
+    Attributes
+    ----------
+    skipped, rows : int
+        Rows of the result that are left out, and that are returned after them, at most.
+    seconds : float
+        Until it is interrupted.
+    memory : int
+        Bytes; nothing goes to files.
+    """
+
+    skipped: int
+    rows: int
+    seconds: float
+    memory: int
+
+
+def run_bounded(duckdb: Any, db: Any, query: str, bounds: Bounds, folders: Iterable[Path]) -> pd.DataFrame:
+    """Run a query on a connection that is not used afterwards.
+
+    Parameters
+    ----------
+    folders : iterable of Path
+        What the views of the connection read; no other file can be opened.
+
+    Raises
+    ------
+    StoreError
+        If it is not one statement that only reads.
+    duckdb.Error
+        If it is wrong, or takes more than it may (`refusal`).
+    """
+    text = _only_reading(duckdb, db, query)
+    _lock(db, bounds.memory, folders)
+    timer = Timer(bounds.seconds, db.interrupt)
+    timer.start()
+    try:
+        # the newline ends a comment at the end of the query
+        found: pd.DataFrame = db.execute(f"select * from (\n{text}\n) limit {bounds.rows} offset {bounds.skipped}").df()
+    finally:
+        timer.cancel()
+    return found
+
+
+def refusal(duckdb: Any, error: Exception, bounds: Bounds) -> StoreError:
+    """Say why a query failed, and what to do."""
+    if isinstance(error, duckdb.InterruptException):
+        return StoreError(
+            f"the query takes more than {bounds.seconds:g} s\n  ask for less: fewer tables, a narrower where, no join without a condition"
+        )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return StoreError(
+            f"the query takes more than {bounds.memory:,} bytes of memory\n  ask for less: a narrower where, fewer groups, no order by over all rows"
+        )
+    return StoreError(
+        f"the query cannot be run: {error}\n  'describe TABLE' lists the columns of a table, 'show tables' the tables that there are"
+    )
+
+
+def _only_reading(duckdb: Any, db: Any, query: str) -> str:
+    """Return a query without what ends it; refuse all but one statement that only reads."""
+    statements = db.extract_statements(query)
+    if len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT:
+        return str(statements[0].query).strip().rstrip(";")
+    what = f"of {len(statements)} statements" if len(statements) != 1 else f"a statement {statements[0].type.name}"
+    raise StoreError(f"the query is {what}, not one that only reads\n  give one select, describe, summarize or show")
+
+
+def _lock(db: Any, memory: int, folders: Iterable[Path]) -> None:
+    """Let a connection open no file besides those in some folders, and change nothing of that any more."""
+    allowed = ", ".join("'" + str(folder.absolute()).replace("'", "''") + "'" for folder in folders)
+    for setting in (
+        "temp_directory = ''",
+        f"memory_limit = '{memory}B'",
+        f"allowed_directories = [{allowed}]",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        db.execute(f"set {setting}")

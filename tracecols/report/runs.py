@@ -1,0 +1,187 @@
+"""Experiments for people: tables in the terminal, Markdown for summaries of continuous integration, and a page with
+trends."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import RenderableType
+from rich.text import Text
+
+from tracecols.given.printable import escaped, printable
+from tracecols.given.quantities import counted, in_words
+from tracecols.report.comparison import percent
+from tracecols.report.screen import Screen
+from tracecols.report.tables import TextTable
+from tracecols.runs.folder import in_words as value_in_words
+from tracecols.runs.series import Series
+from tracecols.verbs.pictures import axes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SIGNATURE = "<!-- tracecols trend -->"
+"""How pages and Markdown are recognised."""
+
+PICTURES = 12
+"""Cells whose trend is drawn, at most."""
+
+
+def runs_table(frame: pd.DataFrame, width: int) -> TextTable:
+    """Return the runs of an experiment as a table."""
+    names = [name for name in frame.columns if name not in ("run", "added", "runtime")]
+    made = TextTable("<run", "<added", *(f"<{name}" for name in names), "runtime", width=width, spare=(1,))
+    for row in frame.to_dict("records"):
+        values = ["" if _is_missing(row[name]) else value_in_words(row[name]) for name in names]
+        runtime = "" if row["runtime"] != row["runtime"] else in_words(row["runtime"], "seconds")
+        made.add(row["run"], str(row["added"])[:16].replace("T", " "), *values, runtime)
+    return made
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value != value
+
+
+def severities_table(table: pd.DataFrame, series: Series, rows: int, width: int) -> TextTable:
+    """Return the severities of a series as a table: what varies most first."""
+    labels = list(series.labels)
+    made = TextTable("<property", "<call path", *labels, width=width, spare=tuple(range(2, len(labels))))
+    for row in table.head(rows).to_dict("records"):
+        made.add(row["title"], row["call_path"], *(in_words(row[label], "seconds") for label in labels))
+    return made
+
+
+def change_in_words(row: Any) -> str:
+    """Say how much something changed: from, to, by how much."""
+    sign = "+" if row.after >= row.before else "-"
+    by = in_words(abs(row.after - row.before), "seconds")
+    return f"{in_words(row.before, 'seconds')} -> {in_words(row.after, 'seconds')}, {sign}{by}, {percent(row.ratio)}"
+
+
+def head_of(series: Series) -> str:
+    """Say what a series is."""
+    sizes, runs = series.sizes, counted(len(series.runs), "run")
+    if not series.along:
+        return f"{runs} in the order in which they were added"
+    few, many = int(sizes.min()), int(sizes.max())
+    repeated = "" if many == 1 else f", {few} runs each" if few == many else f", {few} to {many} runs each"
+    return f"{runs}, {counted(sizes.size, 'position')} along {series.along}{repeated}"
+
+
+def changes_shown(series: Series, table: pd.DataFrame, rate: float, rows: int, width: int) -> Iterator[RenderableType]:
+    """Yield what changed, change by change."""
+    yield Text(head_of(series), "dim")
+    if table.empty:
+        yield f"Nothing changed by more than noise (false alarms in at most {rate:.3g} of such series)."
+    for (_, since, chance), part in table.groupby(["position", "since", "chance"], sort=True):
+        total, cells = part.iloc[0], part.iloc[1:]
+        slower = total.after > total.before
+        yield ""
+        yield Text(
+            f"{'slower' if slower else 'faster'} since {since}: {change_in_words(total)} (chance {chance:.3g})", "bold"
+        )
+        made = TextTable("<property", "<call path", "before", "after", "change", width=width)
+        for row in cells.head(rows).itertuples():
+            before, after = in_words(row.before, "seconds"), in_words(row.after, "seconds")
+            made.add(row.title, row.call_path, before, after, percent(row.ratio))
+        if len(cells):
+            yield made
+        else:
+            yield "  no call path by itself changed by more than noise"
+
+
+def growth_shown(series: Series, table: pd.DataFrame, at: float, rows: int, width: int) -> Iterator[RenderableType]:
+    """Yield how times grow, what will take most more first."""
+    yield Text(f"{head_of(series)}; seconds per thread", "dim")
+    growing = table[table.coefficient != 0]
+    if growing.empty:
+        yield "Nothing grows by more than noise."
+        return
+    largest = series.labels[-1]
+    made = TextTable("<property", "<call path", "<model", f"at {largest}", f"at {at:g}", width=width)
+    for row in growing.head(rows).itertuples():
+        measured, predicted = in_words(row.measured, "seconds"), in_words(max(row.predicted, 0.0), "seconds")
+        made.add(row.title, row.call_path, row.model, measured, predicted)
+    yield made
+    yield f"{len(table) - len(growing):,} of {counted(len(table), 'call path')} with properties do not grow by more than noise."
+
+
+def markdown(series: Series, table: pd.DataFrame, rate: float, rows: int) -> str:
+    """Return what changed as Markdown, for summaries of continuous integration."""
+    lines = [SIGNATURE, "## Trend", "", f"{_cell(head_of(series))}.", ""]
+    if table.empty:
+        lines.append(f"Nothing changed by more than noise (false alarms in at most {rate:.3g} of such series).")
+    for (_, since, chance), part in table.groupby(["position", "since", "chance"], sort=True):
+        total, cells = part.iloc[0], part.iloc[1:]
+        word = "Slower" if total.after > total.before else "Faster"
+        lines += [f"**{word} since {_cell(since)}**: {change_in_words(total)} (chance {chance:.3g})", ""]
+        if len(cells):
+            lines += ["| property | call path | before | after | change |", "|---|---|---:|---:|---:|"]
+        for row in cells.head(rows).itertuples():
+            before, after = in_words(row.before, "seconds"), in_words(row.after, "seconds")
+            lines.append(f"| {_cell(row.title)} | {_cell(row.call_path)} | {before} | {after} | {percent(row.ratio)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _cell(text: str) -> str:
+    """Return a name as text of Markdown: nothing in it is markup."""
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>()#+!|~" else c for c in printable(text).replace("\n", " "))
+
+
+def page(series: Series, table: pd.DataFrame, rate: float, rows: int, title: str) -> str:
+    """Return a page with the trend of the total, and of the cells that changed, which loads nothing.
+
+    Raises
+    ------
+    MissingExtraError
+        Without matplotlib.
+    """
+    pictures = [_picture(series, series.totals, "total")]
+    cells = table[table.property != ""].drop_duplicates(["property", "call_path"]).head(PICTURES)
+    number = {cell: i for i, cell in enumerate(zip(series.properties, series.call_paths, strict=True))}
+    for row in cells.itertuples():
+        i = number[row.property, row.call_path]
+        pictures.append(_picture(series, series.cells[:, i], series.cell(i)))
+    words = "\n".join(_as_text(part, 120) for part in changes_shown(series, table, rate, rows, 120))
+    return (
+        f'<!doctype html>\n<html lang="en">\n{SIGNATURE}\n<head>\n<meta charset="utf-8">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escaped(title)}</title>\n"
+        "<style>body{font-family:sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+        "pre{overflow-x:auto}figure{margin:1rem 0}svg{max-width:100%;height:auto}</style>\n</head>\n<body>\n"
+        f"<h1>{escaped(title)}</h1>\n<pre>{escaped(words)}</pre>\n{''.join(pictures)}</body>\n</html>\n"
+    )
+
+
+def _as_text(shown: RenderableType, width: int) -> str:
+    console = Screen(file=io.StringIO(), width=width, color_system=None, soft_wrap=True)
+    console.print(shown)
+    file: Any = console.file
+    return str(file.getvalue()).rstrip("\n")
+
+
+def _picture(series: Series, values: np.ndarray[Any, Any], title: str) -> str:
+    """Draw the runs at each position as points, and their means as a line."""
+    ax = axes()
+    ax.plot(series.position, values, "o", alpha=0.5)
+    ax.plot(range(len(series.labels)), [values[series.at(i)].mean() for i in range(len(series.labels))], "-")
+    step = max(len(series.labels) // 12, 1)
+    shown = range(0, len(series.labels), step)
+    # dollar signs are no mathematics
+    ax.set_xticks(list(shown), [series.labels[i][:12].replace("$", r"\$") for i in shown], rotation=30)
+    ax.set_xlabel((series.along or "run").replace("$", r"\$"))
+    ax.set_ylabel("seconds of all threads")
+    ax.set_ylim(bottom=0)
+    ax.set_title(title.replace("$", r"\$"), fontsize="small", wrap=True)
+    file = io.StringIO()
+    ax.figure.savefig(file, format="svg")
+    import matplotlib.pyplot as plt
+
+    plt.close(ax.figure)
+    text = file.getvalue()
+    return f"<figure>{text[text.index('<svg') :]}</figure>\n"

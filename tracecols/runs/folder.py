@@ -1,0 +1,159 @@
+"""An experiment as a folder: of each run a cube, `NAME.severity`, and its parameters, `NAME.json`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tracecols.errors import SeverityError
+from tracecols.given.arguments import did_you_mean
+from tracecols.given.files import read_json
+from tracecols.severity.comparison import Comparison
+from tracecols.severity.cube import SeverityCube
+from tracecols.store.outputs import Output
+
+FORMAT = "tracecols run"
+
+MEASURED = ("processes", "threads")
+"""Parameters that every run has: how many there are, threads of all processes together."""
+
+Value = str | float
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of an experiment.
+
+    Attributes
+    ----------
+    name : str
+    parameters : dict of str to str or float
+        What the caller gave, and those of `MEASURED`.
+    added : str
+        Date and time in UTC, with microseconds, as in ISO 8601.
+    path : Path
+        Of the cube.
+    """
+
+    name: str
+    parameters: dict[str, Value]
+    added: str
+    path: Path
+
+
+def in_words(value: Value) -> str:
+    """Write the value of a parameter."""
+    return f"{value:,.12g}".replace(",", "") if isinstance(value, float) else value
+
+
+def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Value], *, force: bool = False) -> Run:
+    """Put a run into an experiment; the folder is made if it is missing.
+
+    Raises
+    ------
+    SeverityError
+        If the name or a parameter is none, there is a run of this name, or the folder cannot be written.
+    """
+    if not re.fullmatch(r"[^/\\\0.][^/\\\0]*", name):
+        raise SeverityError(
+            f"{name!r} is not a name for a run\n  give a name that can be a file's, without a dot in front"
+        )
+    for parameter in parameters:
+        if not re.fullmatch(r"\w[\w.-]*", parameter) or parameter in ("run", "added", "runtime"):
+            raise SeverityError(
+                f"{parameter!r} is not a name for a parameter\n  letters, digits, _, - and . are allowed"
+            )
+    about = folder / f"{name}.json"
+    if about.exists() and not force:
+        raise SeverityError(
+            f"{folder} has a run called {name} already\n  give another name, or force=True to replace it",
+            in_shell="give another name with --name, or --force to replace it",
+        )
+    processes, threads = Comparison.size(cube)
+    given = {key: float(value) if isinstance(value, int | float) else str(value) for key, value in parameters.items()}
+    run = Run(
+        name, {"processes": float(processes), "threads": float(threads), **given},
+        datetime.now(UTC).isoformat(timespec="microseconds"), folder / f"{name}.severity",
+    )  # fmt: skip
+    cube.save(run.path, force=force)
+    content = {"format": FORMAT, "version": 1, "name": name, "added": run.added, "parameters": run.parameters}
+    with Output(about, "a run of an experiment", _recognise, force=force, error=SeverityError).new() as file:
+        file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return run
+
+
+def _recognise(path: Path) -> str | None:
+    try:
+        return "" if read_json(path)["format"] == FORMAT else None
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def runs_in(folder: Path) -> list[Run]:
+    """Return the runs of an experiment in the order in which they were added.
+
+    Raises
+    ------
+    SeverityError
+        If there is none, or one is damaged.
+    """
+    found = [_read(path) for path in sorted(folder.glob("*.json")) if _recognise(path) is not None]
+    if not found:
+        raise SeverityError(f"{folder} holds no runs\n  add one: tracecols runs add {folder} run.severity")
+    return sorted(found, key=lambda run: (run.added, run.name))
+
+
+def _read(path: Path) -> Run:
+    content = read_json(path)
+    if content.get("version") != 1:
+        raise SeverityError(f"{path} is of a version that this tracecols does not know\n  update tracecols")
+    parameters, added = content.get("parameters"), content.get("added")
+    is_known = isinstance(parameters, dict) and all(isinstance(v, str | int | float) for v in parameters.values())
+    if not is_known or not isinstance(added, str):
+        raise SeverityError(f"{path} is damaged: parameters or date are missing\n  remove it, and add the run again")
+    values: dict[str, Value] = {k: v if isinstance(v, str) else float(v) for k, v in parameters.items()}
+    return Run(path.stem, values, added, path.with_suffix(".severity"))
+
+
+def chosen(runs: Iterable[Run], where: Mapping[str, Value]) -> list[Run]:
+    """Return the runs whose parameters have some values.
+
+    Raises
+    ------
+    SeverityError
+        If there is none.
+    """
+    runs = list(runs)
+    kept = [run for run in runs if all(run.parameters.get(key) == value for key, value in where.items())]
+    if not kept:
+        known = sorted({key for run in runs for key in run.parameters})
+        unknown = [key for key in where if key not in known]
+        hint = (
+            did_you_mean(unknown[0], known, f"parameters are {', '.join(known)}")
+            if unknown
+            else "list them: tracecols runs list"
+        )
+        raise SeverityError(f"no run has {', '.join(f'{k}={in_words(v)}' for k, v in where.items())}\n  {hint}")
+    return kept
+
+
+def varying(runs: Iterable[Run]) -> list[str]:
+    """Return the parameters in which runs differ, sorted."""
+    runs = list(runs)
+    names = sorted({key for run in runs for key in run.parameters})
+    return [name for name in names if len({run.parameters.get(name) for run in runs}) > 1]
+
+
+def read_cubes(runs: Iterable[Run]) -> list[SeverityCube]:
+    """Read the cubes of runs."""
+    return [SeverityCube.load(run.path) for run in runs]
+
+
+def plain(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """Return runs as plain values, for JSON."""
+    return [{"run": run.name, "added": run.added, "parameters": run.parameters} for run in runs]

@@ -1,0 +1,202 @@
+"""How times grow with a parameter: a model of each call path in the performance model normal form.
+
+    f(p) = c0 + c1 * p^i * log2(p)^j
+
+with the exponents that Extra-P tries (Calotoiu et al., SC 2013; Ritter et al., IPDPS 2020). The exponents that predict
+each value best from the others are taken (leave one out). That a cell grows at all has to be more than noise, as in
+`runs.changes`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import SeverityError
+from tracecols.runs.changes import SHUFFLES
+from tracecols.runs.folder import in_words
+from tracecols.runs.series import Floats, Series
+
+FEWEST = 5
+"""Different values of the parameter that a model needs."""
+
+POWERS = tuple(Fraction(n, d) for n, d in (
+    (0, 1), (1, 4), (1, 3), (1, 2), (2, 3), (3, 4), (1, 1), (5, 4), (4, 3), (3, 2), (5, 3), (7, 4), (2, 1), (9, 4), (7, 3), (5, 2), (8, 3),
+    (11, 4), (3, 1),
+))  # fmt: skip
+LOGARITHMS = (0, 1, 2)
+TERMS = tuple((i, j) for i in POWERS for j in LOGARITHMS if i or j)
+"""Exponents of the parameter and of its logarithm."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How the time of a cell grows.
+
+    Attributes
+    ----------
+    property, title, call_path : str
+    constant, coefficient : float
+        c0 and c1: per thread, in the unit of the property. c1 is 0 of what does not grow.
+    term : tuple of (Fraction, int)
+        i and j.
+    chance : float
+        How often noise alone fits as well in some cell.
+    measured, predicted : float
+        Per thread, at the largest value of the parameter, and at the value that was asked for.
+    """
+
+    property: str
+    title: str
+    call_path: str
+    constant: float
+    coefficient: float
+    term: tuple[Fraction, int]
+    chance: float
+    measured: float
+    predicted: float
+
+    def formula(self, parameter: str) -> str:
+        """Write the model as text."""
+        return f"{self.constant:.3g}{formula(self.coefficient, self.term, parameter)}"
+
+
+def formula(coefficient: float, term: tuple[Fraction, int], parameter: str) -> str:
+    """Write a term of a model with its sign; empty if it is 0."""
+    if not coefficient:
+        return ""
+    power, logarithm = term
+    factors = [f"{abs(coefficient):.3g}"]
+    if power:
+        factors.append(
+            parameter if power == 1 else f"{parameter}^{power}" if power.denominator == 1 else f"{parameter}^({power})"
+        )
+    if logarithm:
+        factors.append(f"log2({parameter})" + ("" if logarithm == 1 else f"^{logarithm}"))
+    return f" {'-' if coefficient < 0 else '+'} {' * '.join(factors)}"
+
+
+def find_growth(series: Series, at: float | None = None, rate: float = 0.05, min_share: float = 0.001) -> list[Growth]:
+    """Model how the time per thread of each cell grows with the parameter of a series; what will take most comes first.
+
+    Parameters
+    ----------
+    at : float, optional
+        The value to predict for; by default eight times the largest one.
+    rate : float
+        How often one of all models may be no more than noise.
+    min_share : float
+        Cells with a smaller part of the total in all runs are left out.
+
+    Raises
+    ------
+    SeverityError
+        If the parameter is no positive number, or has too few values.
+    """
+    p = _parameter(series)
+    at = 8 * float(p[-1]) if at is None else at
+    per_thread = series.cells / series.threads[:, None]
+    share = series.cells / np.where(series.totals > 0, series.totals, 1)[:, None]
+    looked_at = np.flatnonzero(share.max(axis=0) >= min_share)
+    means = np.stack([per_thread[series.at(i)].mean(axis=0) for i in range(p.size)])[:, looked_at]
+    quality, term = best_terms(p, means)
+    chance = _chances(p, means, quality)
+    found = []
+    for k, cell in enumerate(looked_at.tolist()):
+        i, j = TERMS[term[k]]
+        x = basis(p, i, j)
+        grows = chance[k] <= rate
+        slope, constant = np.polyfit(x, means[:, k], 1) if grows else (0.0, float(means[:, k].mean()))
+        predicted = float(constant + slope * basis(np.array([at]), i, j)[0])
+        found.append(
+            Growth(
+                series.properties[cell], series.titles[cell], series.call_paths[cell], float(constant), float(slope),
+                (i, j), float(chance[k]), float(means[-1, k]), predicted,
+            )
+        )  # fmt: skip
+    return sorted(found, key=lambda growth: (growth.measured - growth.predicted, growth.call_path))
+
+
+def _parameter(series: Series) -> Floats:
+    """Return the values of the parameter of a series, ascending."""
+    if not series.along:
+        raise SeverityError(
+            "no parameter varies among the runs\n  add runs with other values of one",
+            in_shell="add runs with other values of one: tracecols runs add -P size=1000",
+        )
+    try:
+        p = np.array([float(label) for label in series.labels])
+    except ValueError:
+        p = np.zeros(0)
+    if p.size == 0 or p.min() <= 0:
+        raise SeverityError(f"the values of {series.along} are not positive numbers\n  models need such a parameter")
+    if p.size < FEWEST:
+        raise SeverityError(
+            f"{series.along} has {p.size} values, {', '.join(map(in_words, p.tolist()))}; a model needs {FEWEST}\n"
+            "  add runs with other values"
+        )
+    return p
+
+
+def basis(p: Floats, power: Fraction, logarithm: int) -> Floats:
+    """Return p^i * log2(p)^j; (n,) float64."""
+    result: Floats = p ** float(power) * np.log2(p) ** logarithm
+    return result
+
+
+def best_terms(p: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Find the term that predicts the values of each cell best.
+
+    Parameters
+    ----------
+    p : (n,) float64
+    values : (n, n_cells) float64
+
+    Returns
+    -------
+    quality : (n_cells,) float64
+        The squared error of predicting each value from the others, by that of their mean; 0 is best.
+    term : (n_cells,) int64
+        Number in `TERMS`.
+    """
+    n = p.size
+    constant = (((values - values.mean(axis=0)) * n / (n - 1)) ** 2).sum(axis=0)
+    error = np.stack([_left_out(basis(p, *term), values) for term in TERMS])
+    best = error.argmin(axis=0)
+    scale = (values**2).sum(axis=0)
+    # what differs by rounding only is constant
+    is_constant = constant <= scale * 1e-24
+    return np.where(is_constant, 1.0, error.min(axis=0) / np.where(is_constant, 1.0, constant)), best
+
+
+def _left_out(x: Floats, values: Floats) -> Floats:
+    """Return the sum of squares of the errors of predicting each value by the line through the others; (n_cells,)."""
+    centred = x - x.mean()
+    spread = float((centred**2).sum())
+    slope = centred @ values / spread
+    residual = values - values.mean(axis=0) - centred[:, None] * slope
+    leverage = 1 / x.size + centred**2 / spread
+    error: Floats = ((residual / (1 - leverage)[:, None]) ** 2).sum(axis=0)
+    return error
+
+
+def _chances(p: Floats, values: Floats, quality: Floats) -> Floats:
+    """Return how often the best model of some cell is as good when the values are shuffled; (n_cells,) float64."""
+    if not quality.size:
+        return quality
+    rng = np.random.default_rng(0)
+    best = np.sort([best_terms(p, values[rng.permutation(p.size)])[0].min() for _ in range(SHUFFLES)])
+    return (1 + np.searchsorted(best, quality, "right")) / (1 + SHUFFLES)
+
+
+def reaches(growth: Growth, limit: float, largest: float) -> float:
+    """Return the value of the parameter from which a cell takes longer than a limit; inf if it is not reached below
+    2^20 times the largest value of the runs."""
+    values = largest * 2.0 ** np.linspace(0, 20, 20 * 64 + 1)
+    taken = growth.constant + growth.coefficient * basis(values, *growth.term)
+    above = np.flatnonzero(taken > limit)
+    return float(values[above[0]]) if above.size else math.inf

@@ -1,0 +1,186 @@
+"""Which files may be opened, and what is kept open of them."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracecols.conversion import convert
+from tracecols.errors import SourceError
+from tracecols.export.cube_read import read_cube
+from tracecols.given.files import check_path
+from tracecols.store.layout import identity, recognised
+from tracecols.trace import Trace
+from tracecols.work.scratch import temporary_folder
+
+if TYPE_CHECKING:
+    from tracecols.severity.cube import SeverityCube
+
+KEPT = 4
+"""Traces and cubes that are kept open, those that were asked for last."""
+
+LISTED = 500
+"""Traces and cubes that are listed, at most."""
+
+LEVELS = 3
+"""Levels of folders in which they are looked for."""
+
+CUBE, STORE = "a severity cube", "a store of a trace"
+
+
+class Files:
+    """Traces and cubes in some folders: opened, converted and analysed when they are asked for, and kept for a while.
+
+    Parameters
+    ----------
+    allowed : sequence of Path
+        Files and folders: nothing outside of them is opened, also not by way of a link.
+    jobs : int, optional
+        Threads; by default one per core.
+    memory : int, optional
+        Bytes that an analysis may take.
+    """
+
+    def __init__(self, allowed: Sequence[Path], jobs: int | None = None, memory: int | None = None) -> None:
+        self.allowed = tuple(dict.fromkeys(path.resolve() for path in allowed))
+        self._jobs, self._memory = jobs, memory
+        self._stack = ExitStack()
+        self._stores: dict[tuple[Path, frozenset[tuple[str, int, int, int]]], Path] = {}
+        self._traces: dict[tuple[Path, tuple[int, ...]], Trace] = {}
+        self._cubes: dict[tuple[Path, tuple[int, ...]], SeverityCube] = {}
+
+    def __enter__(self) -> Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def find(self, given: str) -> Path:
+        """Return the file that is called so, if it may be opened.
+
+        Parameters
+        ----------
+        given : str
+            A path; one that is not absolute is looked for in each folder that is allowed.
+
+        Raises
+        ------
+        SourceError
+            If there is none, or it may not be opened.
+        """
+        check_path(given, SourceError)
+        places = [of for of in self.allowed if of.name == given] + [of / given for of in self.allowed]
+        there = [path for path in places if path.exists()]
+        path = (there or places)[0].resolve()
+        if not any(path.is_relative_to(of) for of in self.allowed):
+            raise SourceError(
+                f"{given} may not be opened: it lies outside of {', '.join(map(str, self.allowed))}\n"
+                "  ask for a path in there, which open without a path lists; whoever starts tracecols serve says what may be opened"
+            )
+        if not there:
+            raise SourceError(f"there is no {given}\n  open without a path lists the traces and cubes that there are")
+        return path
+
+    def listed(self) -> list[dict[str, str]]:
+        """Return the traces and cubes that may be opened, as `path` and `kind`, at most `LISTED`."""
+        found: list[dict[str, str]] = []
+        for folder in self.allowed:
+            for path, kind in _recognised(folder, LEVELS):
+                if len(found) == LISTED:
+                    return found
+                found.append({"path": str(path), "kind": kind.removeprefix("a ")})
+        return found
+
+    def is_cube(self, path: Path) -> bool:
+        """Say whether a file is a cube, not a trace."""
+        return recognised(path) == CUBE
+
+    def trace(self, given: str) -> Trace:
+        """Open a trace; an archive is converted to a temporary store first, once.
+
+        Raises
+        ------
+        TracecolsError
+            If it is none, is damaged, or may not be opened.
+        """
+        path = self.find(given)
+        if self.is_cube(path):
+            raise SourceError(
+                f"{given} is a severity cube, and this needs the events of a trace\n  give the store or the archive that it was made of"
+            )
+        store = path if recognised(path) == STORE else self._converted(path)
+        key = store, identity(store)
+        found = self._traces.pop(key, None) or Trace(store, jobs=self._jobs)
+        _keep(self._traces, key, found)
+        return found
+
+    def cube(self, given: str) -> SeverityCube:
+        """Return a cube; a trace is analysed.
+
+        Raises
+        ------
+        TracecolsError
+            If it is neither, is damaged, or may not be opened.
+        """
+        path = self.find(given)
+        is_cube = self.is_cube(path)
+        trace = None if is_cube else self.trace(given)
+        key = (path, identity(path)) if trace is None else (trace.path, identity(trace.path))
+        found = self._cubes.pop(key, None)
+        if found is None:
+            found = read_cube(path) if trace is None else trace.analyze(memory=self._memory)
+        _keep(self._cubes, key, found)
+        return found
+
+    def _converted(self, path: Path) -> Path:
+        """Return the temporary store of an archive; it is made anew if a file of the archive was replaced or changed."""
+        key = path, _state(path)
+        if key not in self._stores:
+            folder = self._stack.enter_context(temporary_folder())
+            self._stores[key] = convert(path, folder / f"{path.name.partition('.')[0]}.trace", jobs=self._jobs)
+        return self._stores[key]
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    """Keep a value as the last one of `KEPT`."""
+    kept[key] = value
+    while len(kept) > KEPT:
+        del kept[next(iter(kept))]
+
+
+def _state(path: Path) -> frozenset[tuple[str, int, int, int]]:
+    """Return the files of an archive, each with its size and when it was last written and last changed.
+
+    These are the files in a folder, or those beside a file whose names begin like its own up to the first dot. A file that was copied with its
+    times differs in the last of them.
+    """
+    first = [path] if path.is_dir() else path.parent.glob(f"{glob.escape(path.name.partition('.')[0])}*")
+    found = set()
+    for place in first:
+        for file in place.rglob("*") if place.is_dir() else [place]:
+            with suppress(OSError):
+                stat = file.stat()
+                found.add((str(file), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+    return frozenset(found)
+
+
+def _recognised(path: Path, levels: int) -> Iterator[tuple[Path, str]]:
+    """Yield what is a trace or a cube, in the order of names; links are not followed."""
+    kind = recognised(path)
+    if kind:
+        yield path, kind
+    if kind in (STORE, CUBE) or not levels or not path.is_dir():
+        return
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:
+        return
+    for name in names:
+        if not name.startswith(".") and not (path / name).is_symlink():
+            inside = _recognised(path / name, levels - 1)
+            # an archive is a folder and the anchor file in it
+            yield from (found for found in inside if not kind or found[1] in (STORE, CUBE))

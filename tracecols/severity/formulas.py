@@ -1,0 +1,275 @@
+"""Metrics that are computed from others: formulas of `+ - * /`, `min` and `max`, as METRICS.SPEC of EXPERT and expressions
+of Cube (CubePL) have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import SeverityError
+from tracecols.given.arguments import show
+
+LONGEST = 10_000
+"""Characters of a formula, at most."""
+
+DEEPEST = 100
+"""How deep it may nest."""
+
+TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"|metric::(?P<metric>[^()]+)\(\s*\)"
+    r"|(?P<name>[A-Za-z_][\w.:~@]*)"
+    r"|\"(?P<quoted>[^\"]+)\""
+    r"|(?P<sign>[-+*/(),])|(?P<end>$))"
+)
+"""What a formula consists of: numbers, metrics (`time`, `metric::time()`, `"any name"`) and signs."""
+
+PLAIN = re.compile(r"[A-Za-z_][\w.:~@]*")
+FUNCTIONS = ("min", "max")
+SIGNS = {"+": 1, "-": 1, "*": 2, "/": 2}
+"""How strongly operators bind."""
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A number, a metric, or what an operation makes of others.
+
+    Attributes
+    ----------
+    operation : str
+        `number`, `metric`, one of `+ - * /`, `min` or `max`.
+    of : float, str or tuple of Formula
+        The number, the name of the metric, or the operands: two, or one of `-`.
+    """
+
+    operation: str
+    of: Any
+
+    def names(self) -> Iterator[str]:
+        """Yield the metrics that it is computed from, from left to right."""
+        if self.operation == "metric":
+            yield self.of
+        elif self.operation != "number":
+            for operand in self.of:
+                yield from operand.names()
+
+    def renamed(self, name_of: Callable[[str], str]) -> Formula:
+        """Return it with other names of metrics."""
+        if self.operation == "metric":
+            return Formula("metric", name_of(self.of))
+        if self.operation == "number":
+            return self
+        return Formula(self.operation, tuple(operand.renamed(name_of) for operand in self.of))
+
+    def text(self, metric: Callable[[str], str] | None = None) -> str:
+        """Write it, with metrics as a function writes them; by default by their names."""
+        write = metric or (lambda name: name if is_plain(name) else f'"{name}"')
+        if self.operation == "metric":
+            return write(self.of)
+        if self.operation == "number":
+            return f"{self.of:.17g}"
+        written = [operand.text(metric) for operand in self.of]
+        if self.operation in FUNCTIONS:
+            return f"{self.operation}({', '.join(written)})"
+        if len(written) == 1:
+            return f"(-({written[0]}))" if self.of[0].operation in SIGNS else f"(-{written[0]})"
+        right = self.of[1]
+        binds_less = SIGNS.get(right.operation, 3) <= SIGNS[self.operation]
+        left = f"({written[0]})" if SIGNS.get(self.of[0].operation, 3) < SIGNS[self.operation] else written[0]
+        return f"{left} {self.operation} {f'({written[1]})' if binds_less else written[1]}"
+
+    def evaluate(self, value_of: Callable[[str], Any]) -> Values:
+        """Return its value, given those of metrics: numbers or arrays of one shape. As in Cube, 0 divided by anything is
+        0, and anything else divided by 0 is nan."""
+        if self.operation == "number":
+            return np.asarray(self.of, np.float64)
+        if self.operation == "metric":
+            return np.asarray(value_of(self.of), np.float64)
+        operands = [operand.evaluate(value_of) for operand in self.of]
+        return _negative(*operands) if len(operands) == 1 else OPERATIONS[self.operation](*operands)
+
+    def unit(self, unit_of: Callable[[str], str]) -> str:
+        """Return the unit of its value, given those of metrics; empty where it has none, or none that can be named."""
+        if self.operation == "number":
+            return ""
+        if self.operation == "metric":
+            return unit_of(self.of)
+        units = [operand.unit(unit_of) for operand in self.of]
+        is_number = [operand.operation == "number" for operand in self.of]
+        if self.operation == "/":
+            if is_number[1]:
+                return units[0]
+            return "" if units[0] == units[1] else f"{units[0] or '1'}/{units[1] or '1'}"
+        if self.operation == "*" and any(is_number):
+            return units[is_number[0]]
+        return units[0] if len(set(units)) == 1 and self.operation != "*" else ""
+
+
+def _negative(value: Values) -> Values:
+    return np.asarray(-value, np.float64)
+
+
+def _quotient(one: Values, other: Values) -> Values:
+    with np.errstate(all="ignore"):
+        return np.where(one == 0, 0.0, np.where(other == 0, np.nan, one / np.where(other == 0, 1, other)))
+
+
+OPERATIONS: dict[str, Callable[[Values, Values], Values]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": _quotient,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def is_plain(name: str) -> bool:
+    """Return whether the name of a metric can be written without quotes."""
+    return bool(PLAIN.fullmatch(name)) and name not in FUNCTIONS
+
+
+def parse(text: str) -> Formula:
+    """Read a formula.
+
+    Parameters
+    ----------
+    text : str
+        Numbers and names of metrics with `+ - * /`, parentheses, `min(A, B)` and `max(A, B)`; names that are no words
+        in quotation marks; `metric::NAME()` as in CubePL.
+
+    Raises
+    ------
+    SeverityError
+        If it is none: what is wrong, and where.
+    """
+    reader = _Reader(text)
+    result = reader.sum(0)
+    if reader.kind != "end":
+        raise reader.error("an operator is missing")
+    return result
+
+
+class _Reader:
+    """Reads a formula from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.whole, self.at = text, 0
+        if len(text) > LONGEST:
+            raise SeverityError(f"a formula has more than {LONGEST:,} characters\n  compute it in several metrics")
+        self.step()
+
+    def step(self) -> None:
+        """Go to the next token."""
+        self.begin = len(self.whole) - len(self.whole[self.at :].lstrip())
+        found = TOKEN.match(self.whole, self.at)
+        if found is None:
+            raise self.error("it has a character that means nothing there")
+        self.at = found.end()
+        self.kind = str(found.lastgroup)
+        self.token = found[self.kind]
+
+    def error(self, what: str) -> SeverityError:
+        """Return what is wrong, and where."""
+        return SeverityError(
+            f"{show(self.whole)} is no formula: {what}, at character {self.begin + 1}\n"
+            "  a formula has names of metrics, numbers, + - * /, parentheses, min(A, B) and max(A, B)"
+        )
+
+    def is_sign(self, signs: str) -> bool:
+        """Return whether the token is one of some signs."""
+        return self.kind == "sign" and self.token in signs
+
+    def sum(self, depth: int) -> Formula:
+        """Read terms with `+` and `-` in between."""
+        if depth > DEEPEST:
+            raise self.error(f"it nests more than {DEEPEST} deep")
+        return self.chain("+-", lambda: self.chain("*/", lambda: self.factor(depth)))
+
+    def chain(self, signs: str, operand: Callable[[], Formula]) -> Formula:
+        """Read operands with operators in between, which are applied from left to right."""
+        result, n = operand(), 0
+        while self.is_sign(signs):
+            operation = self.token
+            self.step()
+            result, n = Formula(operation, (result, operand())), n + 1
+            if n > DEEPEST:
+                raise self.error(f"it has more than {DEEPEST} operators in a row")
+        return result
+
+    def factor(self, depth: int) -> Formula:
+        """Read a number, a metric, a function, or something in parentheses."""
+        kind, token = self.kind, self.token
+        if self.is_sign("-+"):
+            self.step()
+            of = self.factor(depth + 1) if depth < DEEPEST else self.sum(depth + 1)
+            return of if token == "+" else Formula("-", (of,))
+        if self.is_sign("("):
+            return self.arguments(depth, 1)[0]
+        if kind == "end" or kind == "sign":
+            raise self.error("a metric or a number is missing")
+        self.step()
+        if kind == "number":
+            return Formula("number", float(token))
+        if kind == "name" and token in FUNCTIONS:
+            return Formula(token, self.arguments(depth, 2))
+        return Formula("metric", token)
+
+    def arguments(self, depth: int, n: int) -> tuple[Formula, ...]:
+        """Read so many formulas in parentheses."""
+        found: list[Formula] = []
+        for sign in ("(", *"," * (n - 1)):
+            if not self.is_sign(sign):
+                raise self.error(f"{sign!r} is missing")
+            self.step()
+            found.append(self.sum(depth + 1))
+        if not self.is_sign(")"):
+            raise self.error("')' is missing")
+        self.step()
+        return tuple(found)
+
+
+def definition(text: str) -> tuple[str, Formula]:
+    """Read a definition, `NAME = FORMULA`; return the name and the formula.
+
+    Raises
+    ------
+    SeverityError
+        If it is none.
+    """
+    name, equals, formula = text.partition("=")
+    name = name.strip().strip('"')
+    if not equals or not name:
+        raise SeverityError(
+            f'{show(text)} defines no metric\n  write NAME = FORMULA, such as "ipc = PAPI_TOT_INS / PAPI_TOT_CYC"'
+        )
+    return name, parse(formula)
+
+
+def specification(lines: Iterable[str]) -> list[tuple[str, Formula]]:
+    """Read a file of definitions, as METRICS.SPEC of EXPERT: a line for each, with `measure`, `compose` or `compute`
+    before it or nothing; `aggroup` lines, which say what to record together, are no definitions.
+
+    Raises
+    ------
+    SeverityError
+        If a line is no definition: which one.
+    """
+    found = []
+    for number, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip()
+        word, _, rest = text.partition(" ")
+        if not text or word.lower() == "aggroup":
+            continue
+        try:
+            found.append(definition(rest if word.lower() in ("measure", "compose", "compute") else text))
+        except SeverityError as error:
+            raise SeverityError(f"line {number}: {error}") from error
+    return found

@@ -1,0 +1,348 @@
+"""Answers to the questions of the page: what a range of time shows, why somebody waits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.definitions.regions import Regions
+from tracecols.errors import AnalysisError, TracecolsError
+from tracecols.given.printable import printable
+from tracecols.patterns.registry import properties
+from tracecols.schema.causes import POINTS
+from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.schema.severity import DEFAULT
+from tracecols.severity.axes import PropertyAxis, SystemAxis
+from tracecols.severity.resolve import find_property
+from tracecols.slices.source import time_range_ticks
+from tracecols.store import Store
+from tracecols.timeline.causes import Causes
+from tracecols.timeline.collected import COLLECTIVES, COPIES, KINDS, LAUNCHES, LOCATIONS, MESSAGES, PAIRS, PATH, WAITS
+from tracecols.timeline.intervals import Intervals
+from tracecols.timeline.marks import Marks
+from tracecols.timeline.overview import Overview, narrow
+from tracecols.timeline.prepare import Prepared
+from tracecols.timeline.rows import as_json, rows_of
+from tracecols.timeline.slices import MOST_EVENTS, MOST_SLICES, SliceReader
+
+DENSE = 8
+"""Events per column of a row up to which slices are drawn where the overview is fine enough as well."""
+
+MOST_COLUMNS, MOST_ROWS = 8192, 512
+"""Columns and rows that one question may be about."""
+
+MOST_INTERVALS = {WAITS: 20_000, MESSAGES: 10_000, COLLECTIVES: 10_000, LAUNCHES: 5_000, COPIES: 5_000, PATH: 10_000}
+"""Rows of an answer, at most; where there are more it says how many."""
+
+
+class QuestionError(TracecolsError):
+    """A question that makes no sense."""
+
+
+@dataclass
+class Answer:
+    """Numbers and arrays.
+
+    Attributes
+    ----------
+    says : dict
+        What JSON can hold.
+    arrays : dict of str to array
+    """
+
+    says: dict[str, Any]
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def encoded(self) -> bytes:
+        """Return it as bytes: the length of a head (4 bytes, little-endian), the head as JSON, then the arrays, each at
+        a multiple of 8 bytes from the end of the head; `arrays` of the head says name, type, shape and offset."""
+        at, listed, parts = 0, [], []
+        for name, values in self.arrays.items():
+            compact = _for_page(values)
+            listed.append({"name": name, "type": compact.dtype.str[1:], "shape": compact.shape, "at": at})
+            octets = compact.tobytes()
+            parts.append(octets + bytes(-len(octets) % 8))
+            at += len(parts[-1])
+        head = json.dumps({**self.says, "arrays": listed}, separators=(",", ":")).encode()
+        head += b" " * (-(len(head) + 4) % 8)
+        return b"".join([len(head).to_bytes(4, "little"), head, *parts])
+
+
+def _for_page(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array in a type that browsers have: 64 bits as floating-point numbers, which hold 2**53 ticks."""
+    found = values if values.dtype.itemsize < 8 else values.astype("<f8")
+    return np.ascontiguousarray(found)
+
+
+class Timeline:
+    """Answers questions about a trace; may be asked by several threads at a time.
+
+    Times in questions and answers are ticks since the first event.
+
+    Parameters
+    ----------
+    store : Store
+    prepared : Prepared
+        What `prepare` returned for it.
+    """
+
+    def __init__(self, store: Store, prepared: Prepared) -> None:
+        self.store, self.prepared, content = store, prepared, prepared.content
+        manifest = store.manifest
+        self.first, self.last = int(manifest["first_time"]), int(manifest["last_time"])
+        self.overview = Overview(prepared.folder, content["overview"])
+        self.tables = {kind: Intervals(prepared.folder / f"{kind}.arrow") for kind in KINDS}
+        self.rows = rows_of(SystemAxis.of(store))
+        regions = Regions(store)
+        self.region_names = [printable(name) for name in regions.name]
+        self._paradigm = list(regions.paradigm)
+        self.slices = SliceReader(store, Marks(prepared.folder / "marks.arrow"), len(regions.name) + 1, regions.tasks)
+        paths = np.load(prepared.folder / "call-paths.npy")
+        self._parent, self._region = paths[0], paths[1]
+        self.causes = Causes(self.tables[WAITS], self.tables[PAIRS], self.slices, self._region)
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def about(self) -> Answer:
+        """Say what there is: rows, classes of time, properties, findings, names."""
+        content, manifest = self.prepared.content, self.store.manifest
+        clock = manifest["clock"]
+        says = {
+            "name": printable(self.store.path.stem),
+            "path": printable(str(self.store.path)),
+            "length": self.last - self.first,
+            "resolution": int(clock["resolution"]),
+            "zero": (self.first - int(clock["origin"])) / int(clock["resolution"]),
+            "n_events": int(manifest["n_events"]),
+            "rows": as_json(self.rows),
+            "classes": content["overview"]["classes"],
+            "titles": content["overview"]["titles"],
+            "severities": content["overview"]["properties"],
+            "waits": content["properties"],
+            "n_worst": [len(found) for found in content["worst"]],
+            "findings": [self._finding(f) for f in content["findings"]],
+            "notes": content["notes"],
+            "regions": self.region_names,
+            "paradigms": self._paradigm,
+            "points": list(POINTS),
+            "operations": list(COLLECTIVE_OPS),
+            "has_path": len(self.tables[PATH]) > 1,
+        }
+        return Answer(says, {"parent": self._parent, "region": self._region})
+
+    def address(self, start: float | None, stop: float | None, severity: str | None) -> str:
+        """Return what is after the # in an address of the page that shows a range of time, and the severity of a property.
+
+        Parameters
+        ----------
+        start, stop : float, optional
+            Seconds since the start of the recording.
+        severity : str, optional
+            Id or title of a property.
+
+        Raises
+        ------
+        AnalysisError
+            If nothing lies between the times, if there is no such property, or if it has no time in this trace.
+        """
+        said: dict[str, int | str] = {}
+        low, high = time_range_ticks(self.store, start, stop)
+        if low is not None or high is not None:
+            # the page shows nothing beside the run
+            end = self.last - self.first + 1
+            begin = min(max((self.first if low is None else low) - self.first, 0), end - 1)
+            said["from"] = begin
+            said["to"] = max(min((self.last + 1 if high is None else high) - self.first, end), begin + 1)
+        if severity is not None:
+            said["severity"] = self._severity(severity)
+        return urlencode(said)
+
+    def _severity(self, name: str) -> str:
+        """Return the id of a property that rows can show."""
+        axis = PropertyAxis.of(properties(DEFAULT))
+        found = find_property(
+            axis, name, f"under the {DEFAULT} conventions", AnalysisError, "tracecols patterns lists all"
+        )
+        if found not in self.overview.properties:
+            raise AnalysisError(
+                f"property {found} has no time that rows could show in this trace\n  tracecols show says which properties have"
+            )
+        return found
+
+    def _finding(self, finding: dict[str, Any]) -> dict[str, Any]:
+        wait = finding["instance"]
+        return {**finding, "instance": None if wait is None else self._relative(wait)}
+
+    def _relative(self, wait: Mapping[str, int]) -> dict[str, int]:
+        """Return a wait with times since the first event."""
+        times = {name: wait[name] - self.first for name in ("begin", "end")}
+        return {**wait, **times, "cause_time": wait["cause_time"] - self.first if wait["cause_location"] >= 0 else -1}
+
+    # -- what a range of time shows ----------------------------------------------------------------------------------
+
+    def view(
+        self,
+        start: int,
+        stop: int,
+        rows: Sequence[int],
+        columns: int,
+        severity: str = "",
+        go_on: Callable[[], None] = lambda: None,
+    ) -> Answer:
+        """Return what some rows show between two times.
+
+        Parameters
+        ----------
+        start, stop : int
+            Ticks since the first event.
+        rows : sequence of int
+            Numbers of rows.
+        columns : int
+            How many columns of pixels there are.
+        severity : str
+            Id of a property whose ticks are returned as well.
+        go_on : callable
+            Called now and then; it may raise an error, to end this.
+
+        Returns
+        -------
+        Answer
+            `level`; arrays `edges` (n_bins + 1), `ticks` (n_classes, n_rows, n_bins), `path` and `best` (n_rows, n_bins:
+            dominant call path and its ticks, of rows that are locations), `severity` (n_rows, n_bins). Where events can
+            be distinguished `detail` is true, and there are arrays `slice.NAME` (`Slices`) of the rows that are
+            locations, and `KIND.NAME` of what happens on all locations of the rows; `n` says how many there are of each,
+            `left_out` which are too many.
+
+        Raises
+        ------
+        QuestionError
+            If it makes no sense.
+        """
+        self._check(start, stop, rows, columns, severity)
+        first, last = start + self.first, stop + self.first
+        chosen = [self.rows[i] for i in rows]
+        level = self.overview.level_for(first, last, columns // 2)
+        low, high = self.overview.between(level, first, last)
+        says: dict[str, Any] = {"level": level, "n": {}, "left_out": []}
+        arrays: dict[str, NDArray[Any]] = {"edges": self.overview.edges(level)[low : high + 1] - self.first}
+        arrays["ticks"] = self._ticks(chosen, level, low, high)
+        arrays["path"], arrays["best"] = self._dominant(chosen, level, low, high)
+        if severity:
+            every = self.overview.severity(severity, level, low, high)
+            arrays["severity"] = np.array([every[r.locations].sum(axis=0) for r in chosen]).reshape(len(chosen), -1)
+        go_on()
+        locations = [r.location for r in chosen if r.location >= 0]
+        n_events = self.slices.n_events(locations, first, last)
+        is_fine = high - low >= columns // 4 and n_events > DENSE * columns * max(len(locations), 1)
+        says["detail"] = bool(locations) and n_events <= MOST_EVENTS and not is_fine
+        says["n_events"] = n_events
+        if says["detail"]:
+            self._add_slices(arrays, says, locations, first, last, columns, go_on)
+            self._add_intervals(arrays, says, np.concatenate([r.locations for r in chosen]), first, last)
+        return Answer(says, arrays)
+
+    def _check(self, start: int, stop: int, rows: Sequence[int], columns: int, severity: str) -> None:
+        if not 0 <= start < stop <= self.last - self.first + 1:
+            raise QuestionError(
+                f"there is no time from {start} to {stop}: the run lasts {self.last - self.first} ticks"
+            )
+        if not 1 <= columns <= MOST_COLUMNS or len(rows) > MOST_ROWS:
+            raise QuestionError(f"{columns} columns of {len(rows)} rows are none or too many")
+        if any(not 0 <= i < len(self.rows) for i in rows):
+            raise QuestionError(f"there is no such row: there are {len(self.rows)}")
+        if severity and severity not in self.overview.properties:
+            raise QuestionError("no property of that id has severities over time")
+
+    def _ticks(self, chosen: Sequence[Any], level: int, low: int, high: int) -> NDArray[Any]:
+        """Return ticks by class, row and bin; those of rows that hold several locations are sums."""
+        n = len(self.overview.classes)
+        found = np.empty((n, len(chosen), high - low), np.int64)
+        for i, row in enumerate(chosen):
+            found[:, i] = self.overview.ticks(level, row.locations, low, high).sum(axis=1)
+        return narrow(found)
+
+    def _dominant(self, chosen: Sequence[Any], level: int, low: int, high: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        path = np.full((len(chosen), high - low), -1, np.int32)
+        best = np.zeros((len(chosen), high - low), np.int64)
+        at = [i for i, row in enumerate(chosen) if row.location >= 0]
+        if at:
+            locations = np.array([chosen[i].location for i in at], np.int64)
+            path[at], best[at] = self.overview.dominant(level, locations, low, high)
+        return path, best
+
+    def _add_slices(
+        self,
+        arrays: dict[str, NDArray[Any]],
+        says: dict[str, Any],
+        locations: Sequence[int],
+        first: int,
+        last: int,
+        columns: int,
+        go_on: Callable[[], None],
+    ) -> None:
+        shortest = (last - first) // columns if last - first > 4 * columns else 0
+        slices, says["shortest"] = self.slices.read(locations, first, last, shortest, go_on)
+        for name, values in slices.columns().items():
+            arrays[f"slice.{name}"] = values - self.first if name in ("begin", "end") else values
+        says["n"]["slice"] = int(slices.begin.size)
+
+    def _add_intervals(
+        self, arrays: dict[str, NDArray[Any]], says: dict[str, Any], locations: NDArray[np.int64], first: int, last: int
+    ) -> None:
+        mask = np.zeros(self.slices.n_locations, bool)
+        mask[locations] = True
+        room = MOST_SLICES
+        for kind, most in MOST_INTERVALS.items():
+            where = dict.fromkeys(LOCATIONS[kind], mask)
+            n, found = self.tables[kind].overlapping(first, last, where, min(most, room))
+            says["n"][kind] = n
+            room -= found["begin"].size
+            if found["begin"].size < n:
+                says["left_out"].append(kind)
+            for name, values in found.items():
+                is_time = name in ("begin", "end") or name.endswith("_time")
+                arrays[f"{kind}.{name}"] = values - self.first if is_time else values
+
+    # -- instances and causes ----------------------------------------------------------------------------------------
+
+    def instances(self, number: int) -> Answer:
+        """Return the longest instances of a wait state, by its number, the worst first.
+
+        Raises
+        ------
+        QuestionError
+            If there is none of that number.
+        """
+        worst = self.prepared.content["worst"]
+        if not 0 <= number < len(worst):
+            raise QuestionError("there is no wait state of that number")
+        return Answer({"instances": [self._relative(wait) for wait in worst[number]]})
+
+    def cause(self, location: int, begin: int, end: int) -> Answer:
+        """Say why a location waits between two times; see `Causes.explain`.
+
+        Raises
+        ------
+        QuestionError
+            If it does not wait then.
+        """
+        if not 0 <= location < self.slices.n_locations:
+            raise QuestionError("there is no such location")
+        wait = self.causes.find(location, begin + self.first, end + self.first)
+        if wait is None:
+            raise QuestionError("no wait of this location has these ends")
+        found = self.causes.explain(wait)
+        for name in ("since", "until", "waiting_since"):
+            if name in found:
+                found[name] -= self.first
+        if "next" in found:
+            found["next"] = self._relative(found["next"])
+        if "slice" in found:
+            found["slice"] = [t - self.first for t in found["slice"][:2]] + found["slice"][2:]
+        return Answer({"wait": self._relative(wait), "cause": found})

@@ -1,0 +1,118 @@
+"""Why somebody waits: where the time was spent that was waited for, on what, and what was waited for there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.timeline.instances import Instance
+from tracecols.timeline.intervals import Intervals
+from tracecols.timeline.slices import MOST_EVENTS, SliceReader, Slices
+
+SHOWN = 8
+"""Regions that an explanation names, at most."""
+
+
+@dataclass(frozen=True)
+class Causes:
+    """What is known of waits and of who causes them.
+
+    Attributes
+    ----------
+    waits, pairs : Intervals
+        See `collected.COLUMNS`.
+    slices : SliceReader
+    region : (n_call_paths,) int32
+        That each call path enters.
+    """
+
+    waits: Intervals
+    pairs: Intervals
+    slices: SliceReader
+    region: NDArray[np.int32]
+
+    def find(self, location: int, begin: int, end: int) -> Instance | None:
+        """Return a wait of a location with these ends; None if there is none."""
+        _, rows = self.waits.overlapping(begin, end, {"location": self._only(location)})
+        at = np.flatnonzero((rows["begin"] == begin) & (rows["end"] == end))
+        return {name: int(rows[name][at[-1]]) for name in self.waits.names} if at.size else None
+
+    def _only(self, location: int) -> NDArray[np.bool_]:
+        mask = np.zeros(self.slices.n_locations, bool)
+        mask[location] = True
+        return mask
+
+    def explain(self, wait: Instance) -> dict[str, Any]:
+        """Say why somebody waits.
+
+        Returns
+        -------
+        dict
+            `location`, `since` and `until` (ticks) of the causing interval; `waiting_since`, when the interval of who
+            waits begins that it is compared with; `spent`: [region, ticks more than who waited spent on it], the largest
+            first; `waited`: ticks that the causing location waited itself; `next`: the longest of these waits, if it
+            lasts longer than all that was spent more; else `slice`: the longest instance of the region that most was
+            spent on, as [begin, end, depth, region]. Of a wait whose cause is not known it is empty.
+        """
+        where = wait["cause_location"]
+        if where < 0:
+            return {}
+        pair = self._pair(wait)
+        since = wait["begin"] if pair is None else pair["cause_since"]
+        until = max(min(wait["cause_time"], wait["end"]), since)
+        waiting_since = wait["begin"] if pair is None else pair["waiting_since"]
+        found: dict[str, Any] = {"location": where, "since": since, "until": until, "waiting_since": waiting_since}
+        if self.slices.n_events([where], since, until) + self._n_waiting(wait, waiting_since) > MOST_EVENTS:
+            return found
+        return found | self._spent(wait, found)
+
+    def _n_waiting(self, wait: Instance, since: int) -> int:
+        return self.slices.n_events([wait["location"]], since, wait["begin"])
+
+    def _pair(self, wait: Instance) -> Instance | None:
+        """Return the pair of points a wait belongs to."""
+        _, rows = self.pairs.overlapping(wait["begin"], wait["end"], {"location": self._only(wait["location"])})
+        fits = (rows["cause_location"] == wait["cause_location"]) & (rows["begin"] <= wait["begin"])
+        at = np.flatnonzero(fits)
+        if not at.size:
+            return None
+        # the one whose call begins last: calls do not overlap, but those of requests may
+        best = at[np.lexsort((-np.abs(rows["cause_time"][at] - wait["cause_time"]), rows["begin"][at]))[-1]]
+        return {name: int(rows[name][best]) for name in self.pairs.names}
+
+    def _spent(self, wait: Instance, interval: dict[str, Any]) -> dict[str, Any]:
+        """Compare what was spent in the causing interval with what who waits spent before."""
+        where, since, until = interval["location"], interval["since"], interval["until"]
+        slices, own = self.slices.of(where, since, until)
+        inside = self._waits_within(where, since, until, own)
+        other = self.slices.of(wait["location"], interval["waiting_since"], wait["begin"])[1]
+        self._waits_within(wait["location"], interval["waiting_since"], wait["begin"], other)
+        extra = np.maximum(own - other, 0)
+        order = [i for i in np.argsort(-extra, kind="stable")[:SHOWN].tolist() if extra[i] > 0]
+        waited = [min(w["end"], until) - max(w["begin"], since) for w in inside]
+        found: dict[str, Any] = {"spent": [[i, int(extra[i])] for i in order], "waited": sum(waited)}
+        longest = max(range(len(inside)), key=waited.__getitem__, default=-1)
+        if longest >= 0 and waited[longest] > int(extra.sum()):
+            found["next"] = inside[longest]
+        elif order:
+            found["slice"] = _longest(slices, order[0])
+        return found
+
+    def _waits_within(self, location: int, since: int, until: int, own: NDArray[np.int64]) -> list[Instance]:
+        """Return the waits of a location in a range of time, and take them off the time of their regions."""
+        _, rows = self.waits.overlapping(since, until, {"location": self._only(location)})
+        length = np.minimum(rows["end"], until) - np.maximum(rows["begin"], since)
+        region = self.region[rows["call_path"]]
+        np.subtract.at(own, region, length)
+        np.maximum(own, 0, out=own)
+        return [{name: int(rows[name][i]) for name in self.waits.names} for i in range(length.size)]
+
+
+def _longest(slices: Slices, name: int) -> list[int]:
+    """Return the longest slice of a name: begin, end, depth, name."""
+    at = np.flatnonzero(slices.name == name)
+    best = at[np.argmax(slices.end[at] - slices.begin[at])]
+    return [int(slices.begin[best]), int(slices.end[best]), int(slices.depth[best]), name]

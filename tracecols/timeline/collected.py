@@ -1,0 +1,258 @@
+"""What is collected of a trace for its timeline in one visit of its slices: waits and their causes, messages,
+collective operations, work of devices, the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.model.model import Model, Progress
+from tracecols.model.tables import TABLES
+from tracecols.patterns.base import Property
+from tracecols.patterns.matches import Matches
+from tracecols.patterns.registry import CONVENTIONS, needed
+from tracecols.schema.causes import CRITICAL_PATH, DELAY_PAIRS, SYNC_POINTS
+from tracecols.schema.severity import DEFAULT
+from tracecols.search.choice import declared_for
+from tracecols.search.limits import capacity_suffices_for_causes
+from tracecols.search.matches import causes_of
+from tracecols.search.search import Search, SliceSearch, has_interval, times_of
+from tracecols.timeline.intervals import ROWS, Columns, IntervalsWriter
+
+WAITS, MESSAGES, COLLECTIVES, LAUNCHES, COPIES, PATH, PAIRS = KINDS = (
+    "waits",
+    "messages",
+    "collectives",
+    "launches",
+    "copies",
+    "path",
+    "pairs",
+)
+"""Tables of intervals."""
+
+COLUMNS: dict[str, dict[str, str]] = {
+    WAITS: {
+        "property": "int16", "location": "int32", "call_path": "int32", "cause_location": "int32", "cause_call_path": "int32",
+        "cause_time": "int64",
+    },
+    MESSAGES: {
+        "send_location": "int32", "recv_location": "int32", "send_time": "int64", "recv_time": "int64", "length": "int64",
+        "tag": "int64",
+    },
+    COLLECTIVES: {"location": "int32", "collective": "int64", "op": "int16", "call_path": "int32"},
+    LAUNCHES: {"launch_location": "int32", "location": "int32", "launch_time": "int64", "kernel_time": "int64"},
+    COPIES: {"copy_location": "int32", "location": "int32", "bytes": "int64", "direction": "int8", "copy_time": "int64"},
+    PATH: {"location": "int32", "reason": "int8", "end_call_path": "int32"},
+    PAIRS: {
+        "location": "int32", "cause_location": "int32", "cause_time": "int64", "cause_since": "int64", "waiting_since": "int64",
+    },
+}  # fmt: skip
+"""Their columns besides `begin` and `end`, in ticks. Of a pair `begin` and `end` are those of the call that waits; its
+cause spent its time from `cause_since` to `cause_time`, who waits computed since `waiting_since`. Where a time is not
+known, it is that of the first event of the trace."""
+
+LOCATIONS = {
+    WAITS: ("location",), MESSAGES: ("send_location", "recv_location"), COLLECTIVES: ("location",),
+    LAUNCHES: ("launch_location", "location"), COPIES: ("copy_location", "location"), PATH: ("location",), PAIRS: ("location",),
+}  # fmt: skip
+"""Their columns that say on which rows they are drawn."""
+
+OF_TABLES = {MESSAGES: "messages", COLLECTIVES: "collective_members", LAUNCHES: "kernels", COPIES: "copies"}
+
+
+def wait_properties(model: Model) -> list[Property]:
+    """Return the wait states whose instances have an interval, in depth-first order."""
+    declared = declared_for(model, DEFAULT, ())
+    by_id = {p.id: p for p in declared}
+    return [p for p in declared if p.is_wait and p.unit == "sec" and p.pattern is not None and has_interval(p, by_id)]
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Collect what a slice has; what `Run.stages` calls.
+
+    Attributes
+    ----------
+    search : SliceSearch
+    waits : list of Property
+        Those whose instances are collected.
+    with_causes : bool
+        Whether synchronisation points are found.
+    """
+
+    search: SliceSearch
+    waits: list[Property]
+    with_causes: bool
+
+    @property
+    def stages(self) -> set[str]:
+        """The stages that are visited."""
+        names = [*OF_TABLES.values(), *(p.table for p in self.waits)]
+        names += [DELAY_PAIRS.name, CRITICAL_PATH.name] if self.with_causes else []
+        return {TABLES[name].stage for name in names}
+
+    def __call__(self, of_slice: Model, stage: str) -> list[tuple[str, Columns]]:
+        """Collect the tables that are complete in a stage."""
+        found = [(WAITS, columns) for columns in self._waits(of_slice, stage)]
+        for kind, table in OF_TABLES.items():
+            if TABLES[table].stage == stage:
+                found.append((kind, _READ[kind](of_slice, of_slice.get(table))))
+        if self.with_causes and TABLES[CRITICAL_PATH.name].stage == stage:
+            found.append((PATH, _path(of_slice.get(CRITICAL_PATH.name))))
+        if self.with_causes and TABLES[DELAY_PAIRS.name].stage == stage:
+            found += [(PAIRS, columns) for columns in _pairs(of_slice)]
+        return found
+
+    def _waits(self, of_slice: Model, stage: str) -> Iterator[Columns]:
+        """Return the instances of wait states; one that a property below has as well is of that."""
+        mine = [p for p in self.waits if TABLES[p.table].stage == stage]
+        if not mine:
+            return
+        matches = self.search.matches(of_slice, stage)
+        for p in mine:
+            found = matches[p.id]
+            below = [matches[q.id].row for q in mine if q.parent == p.id and q.table == p.table]
+            is_mine = (found.call_path >= 0) & (found.severity > 0)
+            if below:
+                is_mine &= ~np.isin(found.row, np.concatenate(below))
+            yield self._of_wait(p, of_slice, found.where(is_mine))
+
+    def _of_wait(self, p: Property, of_slice: Model, found: Matches) -> Columns:
+        by_id = self.search.by_id
+        table: CompoundTable = of_slice.get(p.table)
+        begin, end = times_of(p, by_id, table, found)
+        who = causes_of(of_slice, p, by_id, table, found)
+        nobody = np.full(len(found), -1, np.int64)
+        location, call_path, time = (nobody,) * 3 if who is None else (who.location, who.call_path, who.time)
+        return {
+            "begin": begin, "end": end, "property": np.full(len(found), self.waits.index(p), np.int16), "location": found.location,
+            "call_path": found.call_path, "cause_location": location, "cause_call_path": call_path, "cause_time": time,
+        }  # fmt: skip
+
+
+def _messages(of_slice: Model, m: CompoundTable) -> Columns:
+    # late events are drawn where they are put in order
+    sent, received = of_slice.order.time(m.send, m.send_time), of_slice.order.time(m.recv, m.recv_time)
+    return {
+        "begin": np.minimum(sent, received), "end": np.maximum(sent, received), "send_location": m.send_location,
+        "recv_location": m.recv_location, "send_time": sent, "recv_time": received, "length": m.length, "tag": m.tag,
+    }  # fmt: skip
+
+
+def _collectives(of_slice: Model, m: CompoundTable) -> Columns:
+    # operations of different slices have numbers of their own
+    bucket = of_slice.get("bucket").number
+    has_call = m.enter >= 0
+    begin = np.where(has_call, m.enter_time, m.end_time)
+    return {
+        "begin": begin, "end": np.maximum(np.where(m.exit >= 0, m.exit_time, m.end_time), begin), "location": m.location,
+        "collective": (np.int64(max(bucket, 0)) << 40) + m.collective, "op": m.op, "call_path": m.call_path,
+    }  # fmt: skip
+
+
+def _launches(_of_slice: Model, k: CompoundTable) -> Columns:
+    at = np.flatnonzero(k.launch_enter >= 0)
+    launch, kernel = k.launch_enter_time[at], k.enter_time[at]
+    return {
+        "begin": np.minimum(launch, kernel), "end": np.maximum(launch, kernel), "launch_location": k.launch_location[at],
+        "location": k.location[at], "launch_time": launch, "kernel_time": kernel,
+    }  # fmt: skip
+
+
+def _copies(_of_slice: Model, c: CompoundTable) -> Columns:
+    return {
+        "begin": c.begin_time, "end": c.end_time, "copy_location": np.where(c.copy_enter >= 0, c.copy_location, c.location),
+        "location": c.location, "bytes": c.bytes, "direction": c.direction,
+        "copy_time": np.where(c.copy_enter >= 0, c.copy_enter_time, c.begin_time),
+    }  # fmt: skip
+
+
+_READ: dict[str, Callable[[Model, CompoundTable], Columns]] = {
+    MESSAGES: _messages, COLLECTIVES: _collectives, LAUNCHES: _launches, COPIES: _copies,
+}  # fmt: skip
+
+
+def _path(p: CompoundTable) -> Columns:
+    return {
+        "begin": p.begin_time, "end": p.end_time, "location": p.location, "reason": p.reason, "end_call_path": p.end_call_path,
+    }  # fmt: skip
+
+
+def _pairs(of_slice: Model) -> Iterator[Columns]:
+    """Return the pairs of who waits and who causes it, with the times of their points; not all at once."""
+    pairs: CompoundTable = of_slice.get(DELAY_PAIRS.name)
+    points: CompoundTable = of_slice.get(SYNC_POINTS.name)
+    first = int(of_slice.store.manifest["first_time"] or 0)
+    location = points["location"]
+    for at in range(0, len(pairs), ROWS):
+        rows = {name: pairs[name][at : at + ROWS].astype(np.int64) for name in pairs.names if name != "kind"}
+        known = rows["waiting"] >= 0
+        waiting, cause = rows["waiting"][known], rows["cause"][known]
+        begin = points["begin_time"][waiting]
+        yield {
+            "begin": begin, "end": begin + points["total"][waiting].astype(np.int64), "location": location[waiting],
+            "cause_location": location[cause], "cause_time": points["begin_time"][cause],
+            "cause_since": np.minimum(_passed(points, rows["cause_since"][known], first), points["begin_time"][cause]),
+            "waiting_since": np.minimum(_passed(points, rows["waiting_since"][known], first), begin),
+        }  # fmt: skip
+
+
+def _passed(points: CompoundTable, point: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+    """Return when the waiting of points was over; `first` for none."""
+    at = np.maximum(point, 0)
+    over = points["begin_time"][at] + points["wait"][at].astype(np.int64)
+    return np.where(point >= 0, over, first)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What was collected.
+
+    Attributes
+    ----------
+    n : dict of str to int
+        Rows of each table.
+    properties : list of Property
+        What numbers of properties mean.
+    notes : list of str
+        What is left out.
+    """
+
+    n: dict[str, int]
+    properties: list[Property]
+    notes: list[str]
+
+
+NO_CAUSES = "this trace is too large for the memory that its root causes take: there is no critical path, and intervals of causes are not known"
+
+
+def collect(model: Model, folder: Path, progress: Progress | None = None) -> Collection:
+    """Write the tables of intervals of a trace, `KIND.arrow`, in bounded memory.
+
+    Parameters
+    ----------
+    model : Model
+        Of the whole trace, undivided.
+    """
+    model = model.with_quirks(CONVENTIONS[DEFAULT].quirks)
+    waits = wait_properties(model)
+    declared = declared_for(model, DEFAULT, ())
+    computed, _ = needed(declared, [p.id for p in waits])
+    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS[DEFAULT]).of_slices
+    with_causes = capacity_suffices_for_causes(model)
+    collector = Collector(search, waits, with_causes)
+    with ExitStack() as stack:
+        writers = {
+            kind: stack.enter_context(IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind])) for kind in KINDS
+        }
+        with model.divided() as run:
+            for found in run.stages(collector, collector.stages, progress):
+                for kind, columns in found:
+                    writers[kind].add(columns)
+    return Collection({kind: w.n for kind, w in writers.items()}, waits, [] if with_causes else [NO_CAUSES])

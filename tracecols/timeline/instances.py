@@ -1,0 +1,83 @@
+"""The worst instances of wait states, and where findings of the diagnosis lead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tracecols.timeline.intervals import Columns, Intervals
+
+WORST = 200
+"""Instances of each wait state that can be stepped through."""
+
+Instance = dict[str, int]
+"""A row of the waits, with its columns."""
+
+
+def worst_instances(waits: Intervals, n_properties: int) -> list[list[Instance]]:
+    """Return the longest instances of each wait state, the worst first."""
+    return [worst_of(waits, [number]) for number in range(n_properties)]
+
+
+def worst_of(
+    waits: Intervals, properties: Sequence[int], cause: Sequence[int] = (), call_paths: Sequence[int] = ()
+) -> list[Instance]:
+    """Return the longest instances of some wait states.
+
+    Parameters
+    ----------
+    properties : sequence of int
+        Numbers of the wait states.
+    cause : sequence of int
+        Only those that one of these locations causes; of none, all.
+    call_paths : sequence of int
+        Only those that wait on one of these call paths; of none, all.
+    """
+    kept: list[Columns] = []
+    for batch in waits.batches():
+        mask = np.isin(batch["property"], properties)
+        if cause:
+            mask &= np.isin(batch["cause_location"], cause)
+        if call_paths:
+            mask &= np.isin(batch["call_path"], call_paths)
+        at = np.flatnonzero(mask)
+        length = batch["end"][at] - batch["begin"][at]
+        at = at[np.argsort(-length, kind="stable")[:WORST]]
+        kept.append({name: batch[name][at] for name in waits.names})
+    if not kept:
+        return []
+    found = {name: np.concatenate([part[name] for part in kept]) for name in waits.names}
+    order = np.lexsort((found["location"], found["begin"], found["begin"] - found["end"]))[:WORST]
+    return [{name: int(found[name][i]) for name in waits.names} for i in order.tolist()]
+
+
+def of_finding(
+    waits: Intervals,
+    parts: Sequence[str],
+    numbers: Mapping[str, Sequence[int]],
+    cause: Sequence[int],
+    call_paths: Sequence[int],
+) -> Instance | None:
+    """Return the instance that a finding is about: the longest of the first of its properties that has one whose cause
+    is who the finding names; else one on the call paths that it names; else any.
+
+    Parameters
+    ----------
+    parts : sequence of str
+        Ids of the properties that it explains, the largest first.
+    numbers : mapping of str to sequence of int
+        By id the numbers of the wait states that are it or lie below it.
+    cause : sequence of int
+        Locations that it names as the cause; none if it names nobody.
+    call_paths : sequence of int
+        Those with the region that it names; none if it names none.
+    """
+    choices: list[tuple[Sequence[int], Sequence[int]]] = [(cause, ())] if cause else []
+    choices += [((), call_paths)] if call_paths else []
+    for who, where in (*choices, ((), ())):
+        for part in parts:
+            found = worst_of(waits, numbers.get(part, ()), who, where)
+            if found:
+                return found[0]
+    return None

@@ -1,0 +1,131 @@
+"""Marks within long locations: what is open at some events, so that slices of a range of time are built without what is
+before it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tracecols.export.drawing import EVER, NOTHING_OPEN, OpenSlices, SliceBuilder
+from tracecols.store import Store
+from tracecols.store.arrow import open_file
+from tracecols.work.executors import Executor
+
+EVERY = 1 << 16
+"""Events between two marks."""
+
+SCHEMA = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("location", "event", "last", "task", "n_flushes", "n_switches")),
+        ("stacks", pa.list_(pa.int64())),
+    ]
+)
+"""`stacks`: for every task with open regions its number, how many there are, and these."""
+
+
+class Mark(NamedTuple):
+    """What is open before an event.
+
+    Attributes
+    ----------
+    event : int
+        Number of the event in its location.
+    opened : OpenSlices
+    """
+
+    event: int
+    opened: OpenSlices
+
+
+BEGINNING = Mark(0, NOTHING_OPEN)
+
+
+def marks_of(store: Store, location: int) -> Iterator[Mark]:
+    """Go through the events of a location and find what is open at every `EVERY`-th."""
+    n = store.n_rows("events", location)
+    if n <= EVERY:
+        return
+    builder = SliceBuilder(store, location, EVER.max, EVER.max, -1)
+    nothing = np.zeros(0, np.int64)
+    for base in range(0, n - EVERY, EVERY):
+        columns = store.read("events", location, None, base, base + EVERY)
+        for _ in builder.draw(columns, nothing, False):
+            pass
+        yield Mark(base + EVERY, builder.opened)
+
+
+def _flat(stacks: dict[int, list[int]]) -> list[int]:
+    return [number for task, regions in stacks.items() for number in (task, len(regions), *regions)]
+
+
+def _stacks(flat: list[int]) -> dict[int, list[int]]:
+    found, at = {}, 0
+    while at < len(flat):
+        task, n = flat[at], flat[at + 1]
+        found[task] = flat[at + 2 : at + 2 + n]
+        at += 2 + n
+    return found
+
+
+def write_marks(store: Store, path: Path, executor: Executor) -> None:
+    """Write the marks of all locations."""
+    long = [i for i in range(int(store.manifest["n_locations"])) if store.n_rows("events", i) > EVERY]
+    with open_file(path, "wb") as file, pa.ipc.new_file(file, SCHEMA) as writer:
+        for rows in executor.map(lambda location, *_: _rows(store, location), long):
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, SCHEMA))
+
+
+def _rows(store: Store, location: int) -> list[dict[str, Any]]:
+    return [
+        {"location": location, "event": m.event, **m.opened._asdict(), "stacks": _flat(m.opened.stacks)}
+        for m in marks_of(store, location)
+    ]
+
+
+class Marks:
+    """The marks of a trace.
+
+    Parameters
+    ----------
+    path : Path
+        What `write_marks` wrote.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        self._table = table
+        location = table.column("location").to_numpy()
+        self._event, self._last = (table.column(name).to_numpy() for name in ("event", "last"))
+        n = int(location.max(initial=-1)) + 1
+        self._start = np.searchsorted(location, np.arange(n + 1))
+
+    def before(self, location: int, time: int) -> Mark:
+        """Return the last mark of a location before a time in ticks."""
+        low, high = self._of(location)
+        at = bisect_right(self._last, time, low, high) - 1
+        # events of the same time may be on either side
+        while at >= low and self._last[at] == time:
+            at -= 1
+        return self._mark(at) if at >= low else BEGINNING
+
+    def after(self, location: int, time: int, n_events: int) -> int:
+        """Return the number of an event of a location by which a time has passed."""
+        low, high = self._of(location)
+        at = bisect_right(self._last, time, low, high)
+        return int(self._event[at]) if at < high else n_events
+
+    def _of(self, location: int) -> tuple[int, int]:
+        if location + 1 >= self._start.size:
+            return 0, 0
+        return int(self._start[location]), int(self._start[location + 1])
+
+    def _mark(self, at: int) -> Mark:
+        (row,) = self._table.slice(at, 1).to_pylist()
+        stacks = _stacks(row["stacks"])
+        return Mark(row["event"], OpenSlices(row["last"], row["task"], row["n_flushes"], row["n_switches"], stacks))

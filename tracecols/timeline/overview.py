@@ -1,0 +1,283 @@
+"""The overview: how much time each location spends on what in each bin of time, from fine to coarse.
+
+It is made of the cells of an analysis that is divided into bins, so that its sums are those of the cube.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.kernels import timeline as kernels
+from tracecols.report.viewer.profile import WAITS, part_of
+from tracecols.schema.causes import CHARGED
+from tracecols.schema.properties import COMPUTATION, CRITICAL_PATH, EXECUTION, TIME
+from tracecols.severity.axes import PropertyAxis
+from tracecols.severity.cube import SeverityCube
+from tracecols.severity.periods import PeriodCells
+from tracecols.severity.reduction import reduce_at
+
+MOST_CELLS = 1 << 22
+"""Locations times bins of the finest level, at most: 28 B each in the usual case of seven classes, and 8 B for the
+dominant call path."""
+
+MOST_BINS, LEAST_BINS = 1 << 13, 1 << 8
+"""Bins of the finest level, where the number of locations and the length of the trace permit."""
+
+EVENTS_PER_CELL = 64
+"""A finer level would have fewer events in a cell on average: events themselves are drawn then."""
+
+
+def n_bins(manifest: dict[str, Any], n_call_paths: int) -> int:
+    """Return how many bins the finest level has: a power of two."""
+    n = max(int(manifest["n_locations"]), 1)
+    length = max(int(manifest["last_time"] or 0) - int(manifest["first_time"] or 0), 1)
+    by_events = max(int(manifest["n_events"]) // n // EVENTS_PER_CELL, LEAST_BINS)
+    # call paths in bins: an analysis takes 2**25 of them, with the ends of the focus of each location
+    most = min(MOST_BINS, MOST_CELLS // n, by_events, length, (1 << 24) // max(n_call_paths, 1))
+    return 1 << (max(most, 1).bit_length() - 1)
+
+
+def asked_properties(axis: PropertyAxis) -> list[str]:
+    """Return the ids of the properties that an analysis by bins is asked for: all that divide the time."""
+    return [*(name for name in axis.id if part_of(axis, name)), *([CRITICAL_PATH] if CRITICAL_PATH in axis.id else [])]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """What time is spent on.
+
+    Attributes
+    ----------
+    id, title : list of str
+    ticks : (n_classes, n_locations * n_bins) int64
+    """
+
+    id: list[str]
+    title: list[str]
+    ticks: NDArray[np.int64]
+
+
+def classes_of(cube: SeverityCube) -> Classes:
+    """Return what the time of every location and bin was spent on: classes that add up to all of it."""
+    axis, assert_periods = cube.properties, cube.periods
+    assert assert_periods is not None  # made of a cube with bins
+    size = (len(cube.system.rank), len(assert_periods))
+    order = [COMPUTATION, *(c for c in axis.children.get(EXECUTION, ()) if c != COMPUTATION), WAITS]
+    sums: dict[str, NDArray[np.int64]] = {}
+    for name in axis.id:
+        part = part_of(axis, name)
+        if part is None or not len(cube.period_cells[name]):
+            continue
+        mine = by_cell(cube.period_cells[name], size)
+        _add(sums, part, mine)
+        parent = axis.parent[axis.number[name]]
+        if parent and name in axis.parts(parent) and (of_parent := part_of(axis, parent)):
+            _add(sums, of_parent, -mine)
+    found = [part for part in sums if sums[part].any()]
+    found.sort(key=lambda part: order.index(part) if part in order else len(order))
+    titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
+    ticks = np.array([sums[part] for part in found], np.int64).reshape(len(found), size[0] * size[1])
+    return Classes(found, [titles.get(part) or axis.title[axis.number[part]] for part in found], ticks)
+
+
+def _add(sums: dict[str, NDArray[np.int64]], part: str, values: NDArray[np.int64]) -> None:
+    if part in sums:
+        sums[part] += values
+    else:
+        sums[part] = values.copy()
+
+
+def by_cell(cells: PeriodCells, size: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the sums over call paths by location and bin; (n_locations * n_bins,) int64."""
+    key = cells.location.astype(np.int64) * size[1] + cells.period
+    return reduce_at(key, cells.value.astype(np.int64, copy=False), size[0] * size[1])
+
+
+def coarser(ticks: NDArray[np.int64], n_locations: int) -> NDArray[np.int64]:
+    """Return the sums of pairs of bins; (n_classes, n_locations * n_bins) to (n_classes, n_locations * n_bins / 2)."""
+    n = ticks.shape[0]
+    return ticks.reshape(n, n_locations, -1, 2).sum(axis=3).reshape(n, -1)
+
+
+def dominant(cells: PeriodCells, size: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Return the call path that most of the time of each location and bin is spent on, and its ticks.
+
+    Parameters
+    ----------
+    cells : PeriodCells
+        Time.
+    """
+    n = size[0] * size[1]
+    path, best = np.full(n, -1, np.int32), np.zeros(n, np.int64)
+    shares = kernels.Shares(
+        cells.call_path,
+        cells.location.astype(np.int64),
+        cells.period.astype(np.int64),
+        cells.value.astype(np.int64, copy=False),
+    )
+    kernels.find_dominant(shares, size[1], best, path)
+    return path, best
+
+
+def halved(cells: PeriodCells) -> PeriodCells:
+    """Return the cells of bins that are twice as wide."""
+    return PeriodCells.ordered(cells.call_path, cells.location, cells.period >> 1, cells.value)
+
+
+def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
+    """Return values in four bytes where they fit.
+
+    What a class has of its own may be negative in a bin: a late launch counts while the stream waits for it, which may be
+    in a later bin than the call that launches.
+    """
+    ends = np.iinfo(np.int32)
+    fits = int(values.max(initial=0)) <= ends.max and int(values.min(initial=0)) >= ends.min
+    return values.astype(np.int32) if fits else values
+
+
+def write_overview(cube: SeverityCube, folder: Path) -> dict[str, Any]:
+    """Write all levels of the overview, and the severities by location and bin.
+
+    Returns
+    -------
+    dict
+        What the manifest says: `classes`, `titles`, `bounds` (ticks), `n_levels`, `properties`.
+    """
+    periods = cube.periods
+    assert periods is not None  # made of a cube with bins
+    n_locations, n = len(cube.system.rank), len(periods)
+    found, cells = classes_of(cube), cube.period_cells[TIME]
+    ticks, level = found.ticks, 0
+    while True:
+        size = (n_locations, n >> level)
+        path, best = dominant(cells, size)
+        shape = (len(found.id), *size)
+        np.save(folder / f"ticks-{level:02d}.npy", narrow(ticks).reshape(shape))
+        np.save(folder / f"path-{level:02d}.npy", path.reshape(size))
+        np.save(folder / f"best-{level:02d}.npy", narrow(best).reshape(size))
+        if size[1] == 1:
+            break
+        ticks, cells, level = coarser(ticks, n_locations), halved(cells), level + 1
+    bounds = [int(periods.begin_time[0]), *periods.end_time.tolist()]
+    severities = dict(_write_severities(cube, (n_locations, n), folder))
+    return {
+        "classes": found.id,
+        "titles": found.title,
+        "bounds": bounds,
+        "n_levels": level + 1,
+        "properties": severities,
+    }
+
+
+def _write_severities(cube: SeverityCube, size: tuple[int, int], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Write what each property has by location and bin, in the order of cells without zeros."""
+    axis, keys, values, at = cube.properties, [], [], 0
+    for name in axis.id:
+        if name in CHARGED and name != CRITICAL_PATH:
+            continue
+        mine = by_cell(cube.period_cells[name], size)
+        filled = np.flatnonzero(mine)
+        if not filled.size:
+            continue
+        i = axis.number[name]
+        yield (
+            name,
+            {
+                "title": axis.title[i],
+                "parent": axis.parent[i],
+                "is_wait": bool(axis.is_wait[i]),
+                "rows": [at, at + int(filled.size)],
+                "total": int(mine.sum()),
+            },
+        )
+        keys.append(filled.astype(np.int32))
+        values.append(mine[filled])
+        at += int(filled.size)
+    np.save(folder / "severity-cell.npy", np.concatenate([np.zeros(0, np.int32), *keys]))
+    np.save(folder / "severity-ticks.npy", np.concatenate([np.zeros(0, np.int64), *values]))
+
+
+class Overview:
+    """The overview of a trace, mapped from its files.
+
+    Parameters
+    ----------
+    folder : Path
+        Where `write_overview` wrote it.
+    content : dict
+        What it returned.
+    """
+
+    def __init__(self, folder: Path, content: dict[str, Any]) -> None:
+        self.classes: list[str] = content["classes"]
+        self.bounds = np.array(content["bounds"], np.int64)
+        self.properties: dict[str, dict[str, Any]] = content["properties"]
+
+        def load(name: str) -> NDArray[Any]:
+            return np.load(os.fspath(folder / f"{name}.npy"), mmap_mode="r")
+
+        levels = range(content["n_levels"])
+        self._ticks = [load(f"ticks-{level:02d}") for level in levels]
+        self._path = [load(f"path-{level:02d}") for level in levels]
+        self._best = [load(f"best-{level:02d}") for level in levels]
+        self._cell, self._value = load("severity-cell"), load("severity-ticks")
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels; 0 is the finest."""
+        return len(self._ticks)
+
+    @property
+    def n_locations(self) -> int:
+        """Number of locations."""
+        return int(self._ticks[0].shape[1])
+
+    def level_for(self, start: int, stop: int, columns: int) -> int:
+        """Return the coarsest level that has at least so many bins in a range of time; the finest if none has."""
+        for level in range(self.n_levels - 1, -1, -1):
+            low, high = self.between(level, start, stop)
+            if high - low >= columns:
+                return level
+        return 0
+
+    def edges(self, level: int) -> NDArray[np.int64]:
+        """Return the ticks between which the bins of a level lie; (n_bins + 1,) int64."""
+        return self.bounds[:: 1 << level]
+
+    def between(self, level: int, start: int, stop: int) -> tuple[int, int]:
+        """Return the bins of a level that have a part of a range of time: first, and one past the last."""
+        edges = self.edges(level)
+        low = int(np.searchsorted(edges, start, "right")) - 1
+        high = int(np.searchsorted(edges, stop))
+        n = edges.size - 1
+        return min(max(low, 0), n - 1), min(max(high, 1), n)
+
+    def ticks(self, level: int, locations: NDArray[np.int64], low: int, high: int) -> NDArray[np.int64]:
+        """Return ticks by class, location and bin; (n_classes, n, high - low) int64."""
+        return self._ticks[level][:, locations, low:high].astype(np.int64)
+
+    def dominant(
+        self, level: int, locations: NDArray[np.int64], low: int, high: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the dominant call paths, and their ticks; (n, high - low) int32, int64."""
+        rows = (slice(None), slice(low, high))
+        return self._path[level][locations][rows], self._best[level][locations][rows].astype(np.int64)
+
+    def severity(self, name: str, level: int, low: int, high: int) -> NDArray[np.int64]:
+        """Return the ticks of a property by location and bin; (n_locations, high - low) int64."""
+        start, stop = self.properties[name]["rows"]
+        n = self.bounds.size - 1
+        location, bin_ = np.divmod(self._cell[start:stop], n)
+        bin_ >>= level
+        inside = (bin_ >= low) & (bin_ < high)
+        key = location[inside].astype(np.int64) * (high - low) + bin_[inside] - low
+        return reduce_at(key, self._value[start:stop][inside], self.n_locations * (high - low)).reshape(
+            self.n_locations, high - low
+        )

@@ -1,0 +1,228 @@
+"""The server of the timeline: this machine only, read only, for who knows the token in the address.
+
+It listens on 127.0.0.1. A page of somewhere else that guesses the port gets nothing: its requests lack the token, and
+those that a browser sends for it carry its origin. A name that resolves to 127.0.0.1 is refused by the header `Host`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from threading import BoundedSemaphore, Lock
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from tracecols.errors import StoreError, TracecolsError
+from tracecols.timeline.answers import Answer, QuestionError, Timeline
+from tracecols.timeline.page import POLICY, documents
+
+ADDRESS = "127.0.0.1"
+
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+"""What this machine may be called: a forwarded port is another one, so that ports are not compared."""
+
+LONGEST_QUERY = 8192
+
+MOST_TABS = 256
+"""Pages whose latest question is remembered."""
+
+
+class Superseded(Exception):
+    """The page has asked something newer in the meantime."""
+
+
+class Latest:
+    """The number of the latest question of each page."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, int] = {}
+        self._lock = Lock()
+
+    def asked(self, page: str, number: int) -> None:
+        """Note a question."""
+        with self._lock:
+            number = max(number, self._of.pop(page, number))
+            self._of[page] = number
+            while len(self._of) > MOST_TABS:
+                del self._of[next(iter(self._of))]
+
+    def check(self, page: str, number: int) -> None:
+        """Refuse to go on with a question that is not the latest one of its page.
+
+        Raises
+        ------
+        Superseded
+            If it is not.
+        """
+        if self._of.get(page, number) > number:
+            raise Superseded
+
+
+class ViewServer(ThreadingHTTPServer):
+    """Serves the timeline of one trace.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    port : int
+        0 for any that is free.
+    jobs : int
+        Questions that are answered at a time.
+
+    Raises
+    ------
+    StoreError
+        If the port is taken.
+
+    Attributes
+    ----------
+    token : str
+    url : str
+        The address of the page.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, timeline: Timeline, port: int = 0, jobs: int = 2) -> None:
+        self.timeline, self.token, self.latest = timeline, secrets.token_urlsafe(24), Latest()
+        self.working = BoundedSemaphore(jobs)
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except OSError as error:
+            raise StoreError(
+                f"cannot listen on port {port}: {error.strerror or error}\n  choose another one with --port, or leave it out"
+            ) from error
+        self.url = f"http://{ADDRESS}:{self.server_port}/{self.token}/"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Be quiet about connections that a browser has closed."""
+
+    def server_bind(self) -> None:
+        """Bind without looking up the name of the machine, which may take seconds."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = ADDRESS, int(self.server_address[1])
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one connection."""
+
+    server: ViewServer
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "tracecols", ""
+    timeout = 60
+
+    def do_GET(self) -> None:
+        """Answer a question, or send a file of the page."""
+        refusal = self._refusal()
+        if refusal is not None:
+            self._send(refusal, "text/plain; charset=utf-8", refusal.phrase.encode())
+            return
+        target = urlsplit(self.path)
+        name = target.path.split("/", 2)[2]
+        if name in documents():
+            self._send(HTTPStatus.OK, *documents()[name])
+            return
+        try:
+            answer = self._answer(name, dict(parse_qsl(target.query, keep_blank_values=True)))
+        except Superseded:
+            self._send(HTTPStatus.CONFLICT, "text/plain; charset=utf-8", b"superseded")
+        except (QuestionError, ValueError) as error:
+            self._send_error(HTTPStatus.BAD_REQUEST, str(error))
+        except TracecolsError as error:
+            self._send_error(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+        else:
+            if answer is None:
+                self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"Not Found")
+            else:
+                self._send(HTTPStatus.OK, "application/octet-stream", answer.encoded())
+
+    def _refusal(self) -> HTTPStatus | None:
+        """Return why a request is refused; None if it is not."""
+        host = self.headers.get("Host", "")
+        if host.rpartition(":")[0] not in HOSTS and host not in HOSTS:
+            return HTTPStatus.MISDIRECTED_REQUEST
+        if self.headers.get("Origin", f"http://{host}") != f"http://{host}":
+            return HTTPStatus.FORBIDDEN
+        site, mode = self.headers.get("Sec-Fetch-Site", "none"), self.headers.get("Sec-Fetch-Mode", "navigate")
+        if site not in ("none", "same-origin") and mode != "navigate":
+            return HTTPStatus.FORBIDDEN
+        if len(self.path) > LONGEST_QUERY:
+            return HTTPStatus.REQUEST_URI_TOO_LONG
+        parts = urlsplit(self.path).path.split("/", 2)
+        if len(parts) != 3 or not hmac.compare_digest(parts[1].encode(), self.server.token.encode()):
+            return HTTPStatus.FORBIDDEN
+        return None
+
+    def _answer(self, name: str, given: Mapping[str, str]) -> Answer | None:
+        """Answer a question; None of what is no question."""
+        ask = _QUESTIONS.get(name)
+        if ask is None:
+            return None
+        page, number = given.get("page", "")[:40], int(given.get("number", 0))
+        latest = self.server.latest
+        if page and name == "data/view":
+            latest.asked(page, number)
+        with self.server.working:
+            go_on = (lambda: latest.check(page, number)) if page and name == "data/view" else _go_on
+            go_on()
+            return ask(self.server.timeline, given, go_on)
+
+    def _send_error(self, status: HTTPStatus, text: str) -> None:
+        self._send(status, "application/json", json.dumps({"error": text}).encode())
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        self.send_response(status)
+        for name, value in (
+            ("Content-Type", kind),
+            ("Content-Length", str(len(content))),
+            ("Cache-Control", "no-store"),
+            ("Content-Security-Policy", POLICY),
+            ("Cross-Origin-Opener-Policy", "same-origin"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Referrer-Policy", "no-referrer"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("X-Frame-Options", "DENY"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: addresses hold the token."""
+
+
+def _go_on() -> None:
+    """Never end a question."""
+
+
+def _view(timeline: Timeline, given: Mapping[str, str], go_on: Callable[[], None]) -> Answer:
+    rows = [int(i) for i in given.get("rows", "").split(",") if i]
+    start, stop, columns = (int(given.get(name, 0)) for name in ("from", "to", "columns"))
+    return timeline.view(start, stop, rows, columns, given.get("severity", ""), go_on)
+
+
+def _about(timeline: Timeline, _given: Mapping[str, str], _: Callable[[], None]) -> Answer:
+    return timeline.about()
+
+
+def _instances(timeline: Timeline, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
+    return timeline.instances(int(given.get("number", -1)))
+
+
+def _cause(timeline: Timeline, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
+    return timeline.cause(*(int(given.get(name, -1)) for name in ("location", "begin", "end")))
+
+
+_QUESTIONS: dict[str, Callable[[Timeline, Mapping[str, str], Callable[[], None]], Answer]] = {
+    "data/about": _about,
+    "data/instances": _instances,
+    "data/cause": _cause,
+    "data/view": _view,
+}
+"""By the path that follows the token."""

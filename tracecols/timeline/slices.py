@@ -1,0 +1,196 @@
+"""Region instances within a range of time, as slices that are long enough to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.export.drawing import SideOfSlices, SliceBuilder
+from tracecols.kernels import arrays
+from tracecols.kernels import timeline as kernels
+from tracecols.store import Store
+from tracecols.timeline.marks import Marks
+
+BATCH = 1 << 18
+"""Events that are read at a time."""
+
+MOST_EVENTS = 1 << 21
+"""Events between the marks around a range, of all rows that are shown, up to which they are gone through."""
+
+MOST_SLICES = 50_000
+"""Slices of an answer, at most: beyond that shorter ones are merged."""
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Slices of several locations.
+
+    Attributes
+    ----------
+    location : (n,) int32
+    begin, end : (n,) int64
+        Ticks; what is open at an end of the range is cut there.
+    depth, name : (n,) int32
+        Level; region, `tasks_name` for an explicit task.
+    count, busy : (n,) int64
+        How many it stands for, and how long they are together.
+    """
+
+    location: NDArray[np.int32]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    depth: NDArray[np.int32]
+    name: NDArray[np.int32]
+    count: NDArray[np.int64]
+    busy: NDArray[np.int64]
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the columns by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def _joined(parts: Sequence[Slices]) -> Slices:
+    return Slices(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Slices)))
+
+
+class SliceReader:
+    """Reads the slices of ranges of time.
+
+    Parameters
+    ----------
+    n_names : int
+        Names are below it: regions, and that of explicit tasks.
+    tasks_name : int
+    """
+
+    def __init__(self, store: Store, marks: Marks, n_names: int, tasks_name: int) -> None:
+        self._store, self._marks, self._n_names, self._tasks_name = store, marks, n_names, tasks_name
+        self._side = lru_cache(256)(lambda location: SideOfSlices.of(store, location))
+
+    @property
+    def n_locations(self) -> int:
+        """Number of locations of the trace."""
+        return int(self._store.manifest["n_locations"])
+
+    def n_events(self, locations: Sequence[int], start: int, stop: int) -> int:
+        """Return how many events of locations are between the marks around a range of time; nothing is read."""
+        return sum(high - low for low, high in (self._between(i, start, stop) for i in locations))
+
+    def _between(self, location: int, start: int, stop: int) -> tuple[int, int]:
+        n = self._store.n_rows("events", location)
+        return self._marks.before(location, start).event, self._marks.after(location, stop, n)
+
+    def read(
+        self,
+        locations: Sequence[int],
+        start: int,
+        stop: int,
+        shortest: int = 0,
+        go_on: Callable[[], None] = lambda: None,
+    ) -> tuple[Slices, int]:
+        """Read the slices between two times, start <= time < stop.
+
+        Parameters
+        ----------
+        shortest : int
+            Ticks: shorter slices that are close together become one. It is doubled as long as there are more than
+            `MOST_SLICES`.
+        go_on : callable
+            Called for each location; it may raise an error, to end this.
+
+        Returns
+        -------
+        slices : Slices
+        shortest : int
+            What was taken.
+        """
+        while True:
+            parts, n = [], 0
+            for location in locations:
+                go_on()
+                parts.append(self.of(location, start, stop, shortest)[0])
+                n += parts[-1].begin.size
+                if n > MOST_SLICES:
+                    break
+            if n <= MOST_SLICES:
+                break
+            shortest = max(2 * shortest, (stop - start) >> 14, 1)
+        nothing = _as_slices(arrays.empty(kernels.Collected, 0), 0)
+        return _joined([nothing, *parts]), shortest
+
+    def of(self, location: int, start: int, stop: int, shortest: int = 0) -> tuple[Slices, NDArray[np.int64]]:
+        """Read the slices of one location, and the time of each name without what it calls."""
+        collector = _Collector(self._n_names, shortest)
+        for drawn in self._drawn(location, start, stop):
+            collector.add(drawn)
+        return _as_slices(collector.done(), location), collector.own
+
+    def _drawn(self, location: int, start: int, stop: int) -> Iterator[kernels.Drawn]:
+        """Draw what is between two times."""
+        mark = self._marks.before(location, start)
+        n = self._store.n_rows("events", location)
+        top = self._marks.after(location, stop, n)
+        builder = SliceBuilder(self._store, location, start, stop, self._tasks_name, self._side(location), mark.opened)
+        nothing = np.zeros(0, np.int64)
+        for base in range(mark.event, top, BATCH):
+            high = min(base + BATCH, top)
+            columns = self._store.read("events", location, None, base, high)
+            # past `top` nothing begins before `stop`
+            yield from builder.draw(columns, nothing, high == top)
+            if builder.is_over:
+                return
+
+
+def _as_slices(found: kernels.Collected, location: int) -> Slices:
+    return Slices(
+        np.full(found.begin.size, location, np.int32),
+        found.begin,
+        found.end,
+        found.depth,
+        found.name,
+        found.count,
+        found.busy,
+    )
+
+
+class _Collector:
+    """Collects drawn slices, merging short ones."""
+
+    def __init__(self, n_names: int, shortest: int) -> None:
+        self._state = np.zeros(kernels.N_COLLECTED, np.int64)
+        self._open = arrays.zeros(kernels.Open, 32)
+        self._shortest, self._found = shortest, list[kernels.Collected]()
+        self.own = np.zeros(n_names, np.int64)
+
+    def add(self, drawn: kernels.Drawn) -> None:
+        """Add what was drawn."""
+        at, n = 0, drawn.time.size
+        while at < n:
+            rest = arrays.after(drawn, at)
+            out = arrays.empty(kernels.Collected, rest.time.size + 2 * self._open.begin.size)
+            full = kernels.collect_slices(rest, rest.time.size, self._shortest, self._state, self._open, self.own, out)
+            self._take(out)
+            if full < 0:
+                return
+            at += full
+            self._open = arrays.doubled(self._open)
+
+    def done(self) -> kernels.Collected:
+        """Return all that is collected."""
+        out = arrays.empty(kernels.Collected, self._open.begin.size)
+        kernels.collect_rest(self._state, self._open, out)
+        self._take(out)
+        columns: Any = zip(*self._found, strict=True)
+        return kernels.Collected(*map(np.concatenate, columns))
+
+    def _take(self, out: kernels.Collected) -> None:
+        n = int(self._state[kernels.N_SLICES])
+        self._state[kernels.N_SLICES] = 0
+        # copies: of a large array little may be filled
+        found: Any = (column[:n].copy() for column in out)
+        self._found.append(kernels.Collected(*found))

@@ -1,0 +1,150 @@
+// The panels beside the canvas: findings, what is selected, instances, the legend. Names are text, never markup.
+import { css, ofClass } from "./colours.js";
+import { duration, moment, pathOf, percent, seconds } from "./words.js";
+
+/** Make an element; children are elements or text. */
+export function make(tag, given = {}, ...children) {
+  const found = document.createElement(tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (name.startsWith("on")) found.addEventListener(name.slice(2), value);
+    else if (value !== undefined && value !== false) found.setAttribute(name, value === true ? "" : value);
+  }
+  found.append(...children.filter((c) => c !== null && c !== undefined));
+  return found;
+}
+
+export function findings(view) {
+  const { about } = view;
+  if (!about.findings.length) return make("p", { class: "muted" }, "The diagnosis found nothing that costs time.");
+  return make(
+    "ol",
+    { class: "findings" },
+    ...about.findings.map((f, i) =>
+      make(
+        "li",
+        {},
+        make(
+          "button",
+          { type: "button", "data-finding": i, onclick: () => view.goFinding(i), title: f.details.map(([k, v]) => `${k}: ${v}`).join("\n") },
+          make("span", { class: "share" }, f.percent),
+          make("span", {}, f.title),
+        ),
+      ),
+    ),
+  );
+}
+
+function listed(...pairs) {
+  const found = make("dl", {});
+  for (const [name, ...values] of pairs) found.append(make("dt", {}, name), make("dd", {}, ...values));
+  return found;
+}
+
+export function details(view) {
+  const { about, chosen, explained, state } = view;
+  if (!chosen) return make("p", { class: "muted" }, "Select a finding, or click on a hatched wait to see what it waits for.");
+  const span = state.to - state.from;
+  if (chosen.kind === "slice") {
+    const rows = [
+      ["region", about.regions[chosen.name] ?? "?"],
+      ["on", view.nameOf(chosen.location)],
+      ["begins", moment(about, chosen.begin, span)],
+      ["ends", moment(about, chosen.end, span)],
+      ["takes", duration(about, chosen.end - chosen.begin)],
+    ];
+    if (chosen.count > 1) rows.splice(1, 0, ["stands for", `${chosen.count} instances, ${duration(about, chosen.busy)} together`]);
+    return listed(...rows);
+  }
+  const wait = about.waits[chosen.property];
+  const found = make("div", {});
+  found.append(
+    listed(
+      ["wait", wait?.title ?? "?"],
+      ["on", view.nameOf(chosen.location)],
+      ["in", pathOf(about, chosen.call_path)],
+      ["from, to", `${moment(about, chosen.begin, span)}, ${moment(about, chosen.end, span)}`],
+      ["lasts", duration(about, chosen.end - chosen.begin)],
+    ),
+  );
+  const cause = explained?.cause;
+  if (!cause) return found;
+  if (cause.location === undefined) {
+    found.append(make("p", { class: "muted" }, "The recording does not say who causes it."));
+    return found;
+  }
+  const pairs = [
+    ["waits for", view.nameOf(cause.location)],
+    ["which comes in", chosen.cause_call_path >= 0 ? pathOf(about, chosen.cause_call_path) : "not known"],
+    ["interval", `${moment(about, cause.since, span)}, ${duration(about, cause.until - cause.since)} long`],
+  ];
+  if (cause.spent?.length) {
+    const list = make("ul", { class: "spent" });
+    for (const [region, ticks] of cause.spent.filter(([, t]) => t >= cause.spent[0][1] / 100)) list.append(make("li", {}, make("b", {}, duration(about, ticks)), ` ${about.regions[region] ?? "?"}`));
+    pairs.push(["more than who waits it spent", list]);
+  }
+  if (cause.waited) pairs.push(["it waited itself", duration(about, cause.waited)]);
+  found.append(listed(...pairs));
+  if (!cause.spent) found.append(make("p", { class: "muted" }, "The interval has too many events to say what the time was spent on."));
+  if (cause.next || cause.slice)
+    found.append(
+      make("p", {}, make("button", { type: "button", class: "plain", onclick: () => view.follow() }, cause.next ? "Go to the wait that goes before (Enter)" : `Go to ${about.regions[cause.slice[3]]} (Enter)`)),
+    );
+  if (wait?.advice) found.append(make("p", { class: "muted" }, wait.advice));
+  return found;
+}
+
+export function instances(view) {
+  const { about } = view;
+  const choices = about.waits.map((w, i) => [w, i]).filter(([, i]) => about.n_worst[i]);
+  if (!choices.length) return make("p", { class: "muted" }, "There are no waits in this trace.");
+  const select = make("select", { "aria-label": "Wait state", onchange: (e) => view.list(Number(e.target.value)) });
+  select.append(make("option", { value: -1 }, "choose a wait state"));
+  for (const [w, i] of choices) select.append(make("option", { value: i, selected: i === view.instanceOf }, `${w.title} (${about.n_worst[i]})`));
+  const list = make("ol", { class: "instances" });
+  (view.instances ?? []).slice(0, 50).forEach((w, k) =>
+    list.append(
+      make(
+        "li",
+        {},
+        make(
+          "button",
+          {
+            type: "button",
+            "aria-current": k === view.at ? "true" : undefined,
+            onclick: () => {
+              view.at = k;
+              view.chooseWait(w);
+            },
+          },
+          make("span", { class: "share" }, duration(about, w.end - w.begin)),
+          make("span", {}, view.nameOf(w.location)),
+        ),
+      ),
+    ),
+  );
+  return make("div", {}, select, view.instances ? list : null);
+}
+
+export function legend(view) {
+  const shares = view.sharesOf(0);
+  const list = make("ul", { class: "legend" });
+  view.about.classes.forEach((id, c) => {
+    const mark = make("i", {});
+    mark.style.setProperty("background", css(ofClass(id)));
+    list.append(make("li", {}, mark, `${view.about.titles[c]}${shares ? ` ${percent(shares[c])}` : ""}`));
+  });
+  return list;
+}
+
+export function severities(view) {
+  const select = make("select", { "aria-label": "What rows show", onchange: (e) => view.setSeverity(e.target.value) });
+  select.append(make("option", { value: "" }, "what time is spent on"));
+  for (const [id, p] of Object.entries(view.about.severities)) select.append(make("option", { value: id, selected: id === view.state.severity }, p.title));
+  return select;
+}
+
+/** The options that choose a range of time for other commands. */
+export function asOptions(view) {
+  const [from, to] = view.range ?? [view.state.from, view.state.to];
+  return `--from ${Math.max(0, seconds(view.about, from))} --to ${seconds(view.about, to)}`;
+}

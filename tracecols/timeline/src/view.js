@@ -1,0 +1,333 @@
+// The view: what is shown, asked for and selected. Nothing here draws; whoever listens is called when something changed.
+import { imageOf, RULER, ROW, SHARES, LEVEL } from "./draw.js";
+import { ask } from "./server.js";
+import { fromAddress, kept, shownRows, toAddress } from "./state.js";
+
+export class View {
+  constructor(about, redraw, say) {
+    this.about = about;
+    this.redraw = redraw;
+    this.say = say;
+    this.width = 800;
+    this.height = 400;
+    this.scroll = 0;
+    this.answer = this.cells = this.strip = this.range = null;
+    this.chosen = this.explained = this.instances = null;
+    this.instanceOf = -1;
+    this.at = -1;
+    this.trail = [];
+    this.depthOf = new Map();
+    this.trouble = "";
+    this.pending = 0;
+    this.rowOf = new Map(about.rows.map((row, i) => [row.location, i]));
+    this.below = about.rows.map(() => []);
+    about.rows.forEach((row, i) => {
+      if (row.location >= 0) for (let k = i; k >= 0; k = about.rows[k].parent) this.below[k].push(row.location);
+    });
+    this.state = fromAddress(location.hash, about);
+    this.lay();
+  }
+
+  // -- rows ----------------------------------------------------------------------------------------------------------
+
+  /** Lay out the rows. */
+  lay() {
+    this.layout = shownRows(this.about, this.state.closed).map(([row, level]) => ({ row, level, height: this.heightOf(row) }));
+    this.total = this.layout.reduce((sum, { height }) => sum + height, 0);
+  }
+
+  heightOf(row) {
+    const { location } = this.about.rows[row];
+    return this.state.flames.has(row) ? Math.max(ROW, LEVEL * ((this.depthOf.get(location) ?? 0) + 1) + 4) : ROW;
+  }
+
+  /** The locations that are drawn on a row: its own, or all that a closed row stands for. */
+  locationsOf(row) {
+    return this.about.rows[row].location >= 0 || this.state.closed.has(row) ? this.below[row] : [];
+  }
+
+  /** The name of a location, with that of what it belongs to. */
+  nameOf(location) {
+    const row = this.about.rows[this.rowOf.get(location)];
+    const above = this.about.rows[row.parent];
+    return row.parent > 0 && above.parent > 0 ? `${above.label}, ${row.label}` : row.label;
+  }
+
+  get visible() {
+    let y = 0;
+    const found = [];
+    for (const { row, height } of this.layout) {
+      if (y + height > this.scroll && y < this.scroll + this.height - RULER - SHARES) found.push(row);
+      y += height;
+    }
+    return found.slice(0, 400);
+  }
+
+  toggle(row) {
+    const { closed, flames } = this.state;
+    const set = this.about.rows[row].location >= 0 ? flames : closed;
+    if (!set.delete(row)) set.add(row);
+    this.changed();
+  }
+
+  focusRow(row) {
+    this.state.row = row;
+    let y = 0;
+    for (const line of this.layout) {
+      if (line.row === row) {
+        const room = this.height - RULER - SHARES;
+        if (y < this.scroll) this.scroll = y;
+        else if (y + line.height > this.scroll + room) this.scroll = y + line.height - room;
+      }
+      y += line.height;
+    }
+    this.changed();
+  }
+
+  moveRow(by) {
+    const at = this.layout.findIndex(({ row }) => row === this.state.row);
+    const next = this.layout[Math.max(0, Math.min(this.layout.length - 1, at + by))];
+    if (next) this.focusRow(next.row);
+  }
+
+  /** Open what is above a location's row, and scroll there. */
+  reveal(location) {
+    const row = this.rowOf.get(location);
+    for (let k = this.about.rows[row].parent; k >= 0; k = this.about.rows[k].parent) this.state.closed.delete(k);
+    this.lay();
+    this.focusRow(row);
+  }
+
+  // -- time ----------------------------------------------------------------------------------------------------------
+
+  go(from, to) {
+    Object.assign(this.state, kept(from, to, this.about));
+    this.changed();
+  }
+
+  /** Zoom by a factor around a time; by default the middle, or what is selected if that is seen. */
+  zoom(factor, around = undefined) {
+    const { from, to } = this.state;
+    let t = around ?? (from + to) / 2;
+    const c = this.chosen;
+    if (around === undefined && c && c.end > from && c.begin < to) t = Math.min(Math.max((c.begin + c.end) / 2, from), to);
+    this.go(t - (t - from) * factor, t + (to - t) * factor);
+  }
+
+  pan(share) {
+    const { from, to } = this.state;
+    const by = Math.round((to - from) * share);
+    const first = Math.min(Math.max(from + by, 0), this.about.length + 1 - (to - from));
+    this.go(first, first + (to - from));
+  }
+
+  whole() {
+    this.go(0, this.about.length + 1);
+  }
+
+  // -- what is shown -------------------------------------------------------------------------------------------------
+
+  /** Something changed: draw what is there, and ask for what is not. */
+  changed() {
+    this.lay();
+    this.scroll = Math.max(0, Math.min(this.scroll, this.total - (this.height - RULER - SHARES)));
+    history.replaceState(null, "", toAddress(this.state, this.about));
+    this.redraw();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.load(), 15);
+    this.isStale = true;
+  }
+
+  async load() {
+    const { from, to, severity } = this.state;
+    const rows = [0, ...this.visible];
+    const columns = Math.max(50, Math.min(4096, Math.round(this.width)));
+    this.stop?.abort();
+    this.stop = new AbortController();
+    const mine = ++this.pending;
+    const given = { from, to, rows: rows.join(), columns };
+    if (severity) given.severity = severity;
+    try {
+      const answer = await ask("view", given, this.stop.signal);
+      if (!answer || mine !== this.pending) return;
+      this.trouble = "";
+      this.take(answer, rows);
+    } catch (error) {
+      this.trouble = error.message;
+    }
+    this.isStale = false;
+    this.redraw();
+  }
+
+  take(answer, rows) {
+    this.answer = answer;
+    this.rows = rows;
+    this.cells = imageOf(this.about, answer, rows);
+    const a = answer.arrays;
+    if (answer.says.detail)
+      for (let i = 0; i < a["slice.depth"].length; i++) {
+        const location = a["slice.location"][i];
+        if ((this.depthOf.get(location) ?? -1) < a["slice.depth"][i]) this.depthOf.set(location, a["slice.depth"][i]);
+      }
+    this.lay();
+  }
+
+  /** Whether nothing is asked for any more. */
+  get isSettled() {
+    return !this.isStale;
+  }
+
+  /** The share of each class of time of a row within what is shown. */
+  sharesOf(row) {
+    const r = this.rows?.indexOf(row) ?? -1;
+    if (r < 0 || !this.answer) return null;
+    const { ticks, edges } = this.answer.arrays;
+    const [nClasses, nRows, nBins] = ticks.shape;
+    const width = (edges[nBins] - edges[0]) * this.about.rows[row].n;
+    return this.about.classes.map((_, c) => {
+      let sum = 0;
+      for (let b = 0; b < nBins; b++) sum += ticks[(c * nRows + r) * nBins + b];
+      return nClasses ? sum / width : 0;
+    });
+  }
+
+  setSeverity(id) {
+    this.state.severity = id;
+    this.changed();
+  }
+
+  // -- waits and causes ----------------------------------------------------------------------------------------------
+
+  /** Select a wait, show it with the interval that it waits for, and say why. */
+  async chooseWait(wait, { stays = false, keep = true } = {}) {
+    if (keep && this.chosen) this.trail.push({ chosen: this.chosen, from: this.state.from, to: this.state.to });
+    this.chosen = { kind: "wait", ...wait };
+    this.explained = null;
+    this.state.wait = { location: wait.location, begin: wait.begin, end: wait.end };
+    this.isStale = true;
+    const mine = this.chosen;
+    try {
+      const found = await ask("cause", this.state.wait);
+      if (mine !== this.chosen) return;
+      this.explained = found.says;
+      Object.assign(this.chosen, found.says.wait);
+    } catch (error) {
+      this.trouble = error.message;
+    }
+    const cause = this.explained?.cause;
+    if (cause?.location !== undefined) this.reveal(cause.location);
+    this.reveal(wait.location);
+    if (!stays) this.show(Math.min(cause?.since ?? wait.begin, wait.begin), wait.end, wait);
+    this.say(this.inWords());
+    this.changed();
+  }
+
+  /** Select a slice. */
+  chooseSlice(slice, { stays = false } = {}) {
+    if (this.chosen) this.trail.push({ chosen: this.chosen, from: this.state.from, to: this.state.to });
+    this.chosen = { kind: "slice", ...slice };
+    this.explained = null;
+    this.state.wait = null;
+    this.reveal(slice.location);
+    if (!stays) this.show(slice.begin, slice.end, slice);
+    this.say(this.inWords());
+    this.changed();
+  }
+
+  /** Show an interval with what is around it; one much longer than what is selected gives way to that. */
+  show(begin, end, { begin: b, end: e }) {
+    const first = Math.max(begin, e - 20 * (e - b));
+    const margin = Math.max((end - first) * 0.15, 20);
+    this.go(first - margin, end + margin);
+  }
+
+  /** Go to what caused the selected wait: another wait, or what most time was spent on. */
+  async follow() {
+    const cause = this.explained?.cause;
+    if (cause?.next) await this.chooseWait(cause.next);
+    else if (cause?.slice) {
+      const [begin, end, depth, name] = cause.slice;
+      this.chooseSlice({ location: cause.location, begin, end, depth, name });
+    } else this.say("nothing is known that goes before");
+  }
+
+  async back() {
+    const before = this.trail.pop();
+    if (!before) return;
+    if (before.chosen.kind === "wait") await this.chooseWait(before.chosen, { stays: true, keep: false });
+    else Object.assign(this, { chosen: before.chosen, explained: null });
+    this.go(before.from, before.to);
+  }
+
+  clear() {
+    this.chosen = this.explained = this.range = null;
+    this.trail = [];
+    this.state.wait = null;
+    this.changed();
+  }
+
+  /** Go to the worst instance of a finding. */
+  async goFinding(i) {
+    const finding = this.about.findings[i];
+    if (!finding) return;
+    if (finding.instance) {
+      await this.list(finding.instance.property);
+      this.at = this.instances.findIndex((w) => w.begin === finding.instance.begin && w.location === finding.instance.location);
+      this.trail = [];
+      await this.chooseWait(finding.instance, { keep: false });
+    } else if (this.about.severities[finding.property]) {
+      this.clear();
+      this.setSeverity(finding.property);
+      this.say(`${finding.title}: no single instance; rows show ${this.about.severities[finding.property].title}`);
+    }
+  }
+
+  /** List the instances of a wait state, the worst first. */
+  async list(number) {
+    if (this.instanceOf === number) return;
+    const found = await ask("instances", { number });
+    this.instances = found.says.instances;
+    this.instanceOf = number;
+    this.at = -1;
+    this.redraw();
+  }
+
+  /** Go to the next or the previous of the listed instances. */
+  async step(by) {
+    if (this.instanceOf < 0 || this.chosen?.property !== undefined && this.chosen.property !== this.instanceOf) await this.list(this.chosen?.property ?? Math.max(0, this.about.n_worst.findIndex((n) => n > 0)));
+    if (!this.instances?.length) return;
+    this.at = Math.max(0, Math.min(this.instances.length - 1, this.at + by));
+    await this.chooseWait(this.instances[this.at], { keep: false });
+    this.redraw();
+  }
+
+  /** Select the next wait or slice of the row in the direction of time. */
+  async stepInRow(by) {
+    const { location } = this.about.rows[this.state.row];
+    const a = this.answer?.arrays;
+    if (location < 0 || !a?.["waits.begin"]) return;
+    const from = this.chosen?.location === location ? this.chosen.begin : by > 0 ? this.state.from - 1 : this.state.to;
+    let best = -1;
+    for (let i = 0; i < a["waits.begin"].length; i++) {
+      const t = a["waits.begin"][i];
+      if (a["waits.location"][i] !== location || (t - from) * by <= 0) continue;
+      if (best < 0 || (t - a["waits.begin"][best]) * by < 0) best = i;
+    }
+    if (best >= 0) await this.chooseWait(this.waitAt(best), { stays: true });
+  }
+
+  waitAt(i) {
+    const a = this.answer.arrays;
+    return Object.fromEntries(["begin", "end", "location", "property", "call_path", "cause_location", "cause_call_path", "cause_time"].map((name) => [name, a[`waits.${name}`][i]]));
+  }
+
+  inWords() {
+    const { chosen, about, explained } = this;
+    if (!chosen) return "";
+    const row = this.nameOf(chosen.location);
+    if (chosen.kind === "slice") return `${about.regions[chosen.name] ?? "slice"} on ${row}`;
+    const cause = explained?.cause;
+    const who = cause?.location !== undefined ? `, waits for ${this.nameOf(cause.location)}` : "";
+    return `${about.waits[chosen.property]?.title ?? "wait"} on ${row}${who}`;
+  }
+}

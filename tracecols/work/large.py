@@ -1,0 +1,209 @@
+"""Arrays of the size of a trace: in memory up to a limit, beyond it in temporary files that are mapped into memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from threading import Lock, Thread
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tracecols.errors import AnalysisError
+from tracecols.kernels import arrays
+from tracecols.work.memory import Held
+from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL
+
+BLOCK = 1 << 18
+"""Rows that are computed together, so that what is made of them on the way takes little memory."""
+
+SMALL = 1 << 20
+"""Bytes of an array, at most, that is not worth a file."""
+
+MOST_FILES = 256
+"""Files at a time, each of which keeps a descriptor; further arrays are in memory."""
+
+INTERVAL = 0.02
+"""Seconds after which the resident pages of files are counted again: no more than 30 MB come in the meantime."""
+
+
+def blocks(n: int) -> Iterator[slice]:
+    """Yield the rows 0 .. n - 1 in slices of at most `BLOCK`."""
+    return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
+
+
+def resident_of_files() -> int:
+    """Return the bytes of files that are in the memory of this process; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[2]) * mmap.PAGESIZE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+class _Pages:
+    """The mapped files of this process, whose pages leave its memory when they are more than a limit.
+
+    What leaves it stays in the page cache of the system as long as nothing else needs the memory, and is read again
+    from there, or from the file.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+        self._most = self._before = 0
+        self._is_watched = False
+
+    def add(self, mapped: mmap.mmap, most: int) -> None:
+        """Watch the pages of one more file; `most` is the bytes that may be in memory."""
+        with self._lock:
+            self._mapped.add(mapped)
+            self._most = most
+            if not self._is_watched and hasattr(mmap, "MADV_DONTNEED"):
+                self._is_watched, self._before = True, resident_of_files()
+                Thread(target=self._watch, name="tracecols-pages", daemon=True).start()
+
+    def __len__(self) -> int:
+        """Return how many files are mapped."""
+        return len(self._mapped)
+
+    def release(self) -> None:
+        """Let all pages leave the memory of this process."""
+        with self._lock:
+            for mapped in list(self._mapped):
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(INTERVAL)
+            with self._lock:
+                if not len(self._mapped):
+                    self._is_watched = False
+                    return
+            if resident_of_files() - self._before > self._most:
+                self.release()
+
+
+_pages = _Pages()
+"""Those of this process."""
+
+
+def _reserve(file: IO[bytes], size: int) -> None:
+    """Reserve the disk space of a file: a mapped page for which there is none would end the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+    else:
+        file.truncate(size)
+
+
+class LargeArrays:
+    """Makes arrays that an analysis holds of the whole trace.
+
+    Parameters
+    ----------
+    memory : int, optional
+        Bytes that they may take together in memory, and as many again of pages of files; nobody limits them by default.
+    folder : Path, optional
+        Where files are made; by default where `tempfile` puts them (`TMPDIR`). They have no names, so that nothing is
+        left of them however the process ends.
+    """
+
+    def __init__(self, memory: int | None = None, folder: Path | None = None) -> None:
+        self._memory, self._folder, self._held = memory, folder, Held()
+
+    def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
+        """Make an array of n elements, which may be anything.
+
+        Raises
+        ------
+        AnalysisError
+            If there is no disk space for its file.
+        """
+        return self._made(n, dtype, np.empty)
+
+    def zeros(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
+        """Make an array of n zeros."""
+        return self._made(n, dtype, np.zeros)
+
+    def _made(self, n: int, dtype: DTypeLike, make: Callable[..., NDArray[Any]]) -> NDArray[Any]:
+        """Make an array; what is in a file is 0."""
+        size = n * np.dtype(dtype).itemsize
+        if size <= SMALL or self._memory is None or len(_pages) >= MOST_FILES:
+            return make(n, dtype)
+        if not self._held.take(size, self._memory):
+            return self._mapped(size).view(dtype)
+        found = make(n, dtype)
+        weakref.finalize(found, self._held.give, size).atexit = False
+        return found
+
+    def full(self, n: int, value: Any, dtype: DTypeLike) -> NDArray[Any]:
+        """Make an array of n times the same value."""
+        found = self.empty(n, dtype)
+        found[:] = value
+        return found
+
+    def with_room(self, array: NDArray[Any], filled: int) -> NDArray[Any]:
+        """Return a copy of the first elements with room for twice as many as before."""
+        found = self.empty(2 * array.size, array.dtype)
+        found[:filled] = array[:filled]
+        return found
+
+    @staticmethod
+    def trimmed(array: NDArray[Any], filled: int) -> NDArray[Any]:
+        """Return the first elements of an array that nothing else refers to; memory after them is given back."""
+        if not array.flags.owndata:
+            return array[:filled]
+        # numpy resizes no array whose end is watched
+        return array[:filled].copy() if weakref.getweakrefcount(array) else arrays.trimmed(array, filled)
+
+    def computed(self, n: int, dtype: DTypeLike, compute: Callable[[slice], Any]) -> NDArray[Any]:
+        """Make an array of n elements block by block: `compute(rows)` gives those of a slice of rows."""
+        found = self.empty(n, dtype)
+        for rows in blocks(n):
+            found[rows] = compute(rows)
+        return found
+
+    def joined(self, most: int, dtype: DTypeLike, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+        """Put arrays one after the other, which are made one by one and have so many elements together at most."""
+        found, n = self.empty(most, dtype), 0
+        for part in parts:
+            found[n : n + part.size] = part
+            n += part.size
+        return found[:n]
+
+    def chosen(self, n: int, is_chosen: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:
+        """Find those of n rows that are chosen, ascending; `is_chosen(rows)` says which of a slice of rows are."""
+        return self.joined(n, np.int64, (np.flatnonzero(is_chosen(rows)) + rows.start for rows in blocks(n)))
+
+    def _mapped(self, size: int) -> NDArray[np.uint8]:
+        """Make a file of so many bytes and map it."""
+        try:
+            with tempfile.TemporaryFile(dir=self._folder, prefix="tracecols-") as file:
+                _reserve(file, size)
+                mapped = mmap.mmap(file.fileno(), size)
+        except OSError as error:
+            where = self._folder or tempfile.gettempdir()
+            raise AnalysisError(
+                f"cannot make a temporary file of {size:,} bytes in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
+                in_shell=MAKE_ROOM_IN_SHELL,
+            ) from error
+        _pages.add(mapped, self._memory or 0)
+        return np.frombuffer(mapped, np.uint8)
+
+
+def ascends(values: NDArray[Any]) -> bool:
+    """Whether no element is smaller than the one before."""
+    return all(
+        bool(
+            (
+                values[rows.start + 1 : rows.stop + 1] >= values[rows.start : rows.stop][: values.size - 1 - rows.start]
+            ).all()
+        )
+        for rows in blocks(values.size)
+    )
