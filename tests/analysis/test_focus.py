@@ -162,7 +162,7 @@ def test_inside_and_outside__are_the_whole_in_all_recorded_traces(source, opened
             check_sums(cube)
 
 
-@pytest.mark.parametrize("source", slow(recordings("injected", "otf2", "otf2_gpu")), ids=name_of)
+@pytest.mark.parametrize("source", slow(recordings("injected", "otf2_gpu", "otf2_clocks")), ids=name_of)
 def test_inside_and_outside__are_the_whole_by_bin_and_phase(source, opened):
     trace = opened(source)
     whole = trace.analyze()

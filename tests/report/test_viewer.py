@@ -482,7 +482,7 @@ def system_below(cube, node):
 @pytest.mark.slow
 def test_values__of_random_selections_are_the_cubes(report, cube):
     rng = np.random.default_rng(5)
-    for _ in range(10):
+    for _ in range(6):
         properties, call_paths = random_selection(rng, cube)
         report.open(link(cube, properties, call_paths))
         check_shown(report, cube, properties, call_paths)
@@ -494,7 +494,7 @@ def test_values__of_random_cubes_are_exact(browser, tmp_path, large):
     cube = random_cube(10, large=large)
     report = Report(browser, cube.report(tmp_path / "x.html"))
     rng = np.random.default_rng(1)
-    for _ in range(6):
+    for _ in range(4):
         properties, call_paths = random_selection(rng, cube)
         report.open(link(cube, properties, call_paths))
         check_shown(report, cube, properties, call_paths)
