@@ -1,8 +1,8 @@
 """Intervals of many locations, recorded in any order, put in the order of their begins in bounded memory, and written
 as events.
 
-That is what formats hold which record whole calls and kernels (Kineto, Nsight Systems): an interval becomes ENTER and EXIT
-of a region, with attributes that join calls with what devices do.
+That is what formats hold which record whole calls and kernels (Kineto, Nsight Systems): an interval becomes ENTER and
+EXIT of a region, with attributes that join calls with what devices do.
 """
 
 from __future__ import annotations
@@ -39,17 +39,24 @@ from tracecols.converters.nesting import (
     Stack,
     leave_all,
     write_events,
-)  # fmt: skip
+)
 from tracecols.converters.temporary import temporary_file, write
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION, VALUE_TYPES
 
 INTERVAL = np.dtype(
     [
-        ("begin", np.int64), ("end", np.int64), ("correlation", np.int64), ("size", np.int64), ("event", np.int64),
-        ("operation", np.int64), ("region", np.int32), ("stream", np.int32), ("level", np.int32),
+        ("begin", np.int64),
+        ("end", np.int64),
+        ("correlation", np.int64),
+        ("size", np.int64),
+        ("event", np.int64),
+        ("operation", np.int64),
+        ("region", np.int32),
+        ("stream", np.int32),
+        ("level", np.int32),
     ]
-)  # fmt: skip
+)
 """An interval: its times; attributes (`ATTRIBUTES`), -1 none; the operation of which it is the call or the kernel, -1
 none; and, of intervals that begin and end together, a lower level for those that hold the others."""
 

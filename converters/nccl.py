@@ -101,10 +101,11 @@ def fits_kernel(operation: Operation, kernel: Operation | None) -> bool:
 
 
 _BYTES = {
-    "bool": 1, "byte": 1, "char": 1, "int8": 1, "uint8": 1, "signedchar": 1, "unsignedchar": 1, "float8e4m3fn": 1, "float8e5m2": 1,
-    "float8e4m3fnuz": 1, "float8e5m2fnuz": 1, "f8e4m3": 1, "f8e5m2": 1, "short": 2, "shortint": 2, "int16": 2, "half": 2,
-    "float16": 2, "bfloat16": 2, "f16": 2, "bf16": 2, "int": 4, "int32": 4, "uint32": 4, "float": 4, "float32": 4, "f32": 4,
-    "long": 8, "longint": 8, "int64": 8, "uint64": 8, "double": 8, "float64": 8, "f64": 8, "complexfloat": 8, "complexdouble": 16,
+    "bool": 1, "byte": 1, "char": 1, "int8": 1, "uint8": 1, "signedchar": 1, "unsignedchar": 1, "float8e4m3fn": 1,
+    "float8e5m2": 1, "float8e4m3fnuz": 1, "float8e5m2fnuz": 1, "f8e4m3": 1, "f8e5m2": 1, "short": 2, "shortint": 2,
+    "int16": 2, "half": 2, "float16": 2, "bfloat16": 2, "f16": 2, "bf16": 2, "int": 4, "int32": 4, "uint32": 4,
+    "float": 4, "float32": 4, "f32": 4, "long": 8, "longint": 8, "int64": 8, "uint64": 8, "double": 8, "float64": 8,
+    "f64": 8, "complexfloat": 8, "complexdouble": 16,
 }  # fmt: skip
 
 

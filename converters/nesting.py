@@ -21,8 +21,8 @@ that."""
 
 
 CALLS, KERNELS, NESTED = range(3)
-"""What intervals are: calls of a thread, kernels of a stream, which overlap where recordings are not exact; or intervals
-that enclose or follow each other already."""
+"""What intervals are: calls of a thread, kernels of a stream, which overlap where recordings are not exact; or
+intervals that enclose or follow each other already."""
 
 SIDES = {
     K.MPI_COLLECTIVE_BEGIN: [],

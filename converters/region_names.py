@@ -20,7 +20,8 @@ REGION_NAMES: tuple[tuple[str, str, str], ...] = (
 """Role and paradigm of functions by their name in lower case, without trailing underscores; the first that fits."""
 
 COLLECTIVE_NAMES = (
-    "mpi_i?(barrier|bcast|gatherv?|scatterv?|allgatherv?|alltoall[vw]?|allreduce|reduce_scatter_block|reduce_scatter|reduce"
+    "mpi_i?(barrier|bcast|gatherv?|scatterv?|allgatherv?|alltoall[vw]?|allreduce|reduce_scatter_block|"
+    "reduce_scatter|reduce"
     "|exscan|scan)"
 )
 WINDOW_OPS = {"mpi_win_create": "create_handle", "mpi_win_free": "destroy_handle", "mpi_win_fence": "barrier"}

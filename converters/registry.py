@@ -111,11 +111,13 @@ def installed() -> list[Format]:
             found = point.load()
         except Exception as error:
             raise SourceError(
-                f"{where} cannot be loaded: {type(error).__name__}: {error}\n  mend or uninstall the package that brings it"
+                f"{where} cannot be loaded: {type(error).__name__}: {error}\n"
+                "  mend or uninstall the package that brings it"
             ) from error
         if not isinstance(found, Format):
             raise SourceError(
-                f"{where} is not a trace format but {type(found).__name__}\n  the entry point has to name a tracecols.converters.base.Format"
+                f"{where} is not a trace format but {type(found).__name__}\n"
+                "  the entry point has to name a tracecols.converters.base.Format"
             )
         result.append(found)
     return result
@@ -251,7 +253,8 @@ def find_anchor(path: str | Path) -> Path:
                 "  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false"
             )
         raise SourceError(
-            f"{path} is not a trace that tracecols reads\n  it reads files that end in one of {endings()}, or their folder"
+            f"{path} is not a trace that tracecols reads\n"
+            f"  it reads files that end in one of {endings()}, or their folder"
         )
     return path
 

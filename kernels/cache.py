@@ -1,5 +1,5 @@
-"""Machine code of kernels on disk, and how it is loaded: with LLVM, but without numba, whose import would take a quarter
-of a small analysis."""
+"""Machine code of kernels on disk, and how it is loaded: with LLVM, but without numba, whose import would take a
+quarter of a small analysis."""
 
 from __future__ import annotations
 

@@ -226,9 +226,9 @@ def _has_met(group, process, met):
 def walk_waiting(first, start, other, operations, hosts, met, sums, walked):
     """Follow the chains of operations that wait, from what they come after to what held their process last.
 
-    Until the chain comes to the host, kernels that communicate on the same stream are passed over: they have not held the
-    host. It ends at the end of the first operation after that in which its process waited and met the process that is
-    waited for.
+    Until the chain comes to the host, kernels that communicate on the same stream are passed over: they have not held
+    the host. It ends at the end of the first operation after that in which its process waited and met the process that
+    is waited for.
 
     Parameters
     ----------
@@ -383,8 +383,8 @@ def walk_path(host, operation, time, operations, hosts, other, cause, high_of, s
     high_of : (n_lines,) int64
         A copy of `hosts.exit_start` without the first, which is written to.
     stretches : (5, room) int64
-        To be filled, the last one first: line of the host or that launches, operation or `HOST`, begin, end, and the exit
-        after which a host goes on, -1 none.
+        To be filled, the last one first: line of the host or that launches, operation or `HOST`, begin, end, and the
+        exit after which a host goes on, -1 none.
 
     Returns
     -------

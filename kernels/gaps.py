@@ -138,8 +138,8 @@ class Scratch(NamedTuple):
 
 
 CALL, EVENT, N_BEGINS, COUNTED_IN, DIRECT, MARKS, UNTIL, N_STATE = range(8)
-"""The next call instance and event; begins in teams; the begin whose constructs are counted; events of other tables than
-that of threads in parallel regions themselves; sum of the marks of begins; when the last parallel region ends."""
+"""The next call instance and event; begins in teams; the begin whose constructs are counted; events of other tables
+than that of threads in parallel regions themselves; sum of the marks of begins; when the last parallel region ends."""
 
 
 @kernel
@@ -224,7 +224,8 @@ def note_gap(sample, here, scratch, found):
 
 @part
 def enter_call(here, meanings, scratch):
-    """Go past the ENTER of the next call instance; return until when it is open, that of a team as long as the team is."""
+    """Go past the ENTER of the next call instance; return until when it is open, that of a team as long as the team
+    is."""
     state = scratch.state
     call = state[CALL]
     state[CALL] += 1

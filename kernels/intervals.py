@@ -1,4 +1,5 @@
-"""Exclusive time of intervals between cuts, by call path, and how much more of it one side of a wait has than the other.
+"""Exclusive time of intervals between cuts, by call path, and how much more of it one side of a wait has than the
+other.
 
 Times are float64 seconds or int64 ticks, in one call all the same, as in `kernels.segments`.
 """

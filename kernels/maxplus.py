@@ -28,8 +28,8 @@ COMPUTATION = 0
 """Class of nodes before which a location computes."""
 
 BEGINS, ENDS, BEGUN = 1, 2, 4
-"""Marks of nodes: between the first two the runtime extends; where a thread or a task begins, which others begin, it has
-to wait for them."""
+"""Marks of nodes: between the first two the runtime extends; where a thread or a task begins, which others begin, it
+has to wait for them."""
 
 WAITING = 10
 """Column of `Changes.factor` that says whether what waits for others in a cell still does."""

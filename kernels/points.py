@@ -52,8 +52,8 @@ class Points(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Columns of pairs (`causes.points.OF_PAIR`); `cause` and `waiting` are rows of events where they are found, numbers
-    of points where they are put together."""
+    """Columns of pairs (`causes.points.OF_PAIR`); `cause` and `waiting` are rows of events where they are found,
+    numbers of points where they are put together."""
 
     kind: NDArray[np.int8]
     cause: NDArray[np.signedinteger[Any]]

@@ -75,7 +75,8 @@ def convert(
     Parameters
     ----------
     source : str, Path, or sequence of them
-        The archive's anchor file, the folder that holds it, or all its files where there is one of each rank (Kineto, Nsight Systems).
+        The archive's anchor file, the folder that holds it, or all its files where there is one of each rank (Kineto,
+        Nsight Systems).
     output : str or Path, optional
         The store to make; by default the archive's name with the ending `.trace`, here.
     jobs : int, optional
@@ -141,7 +142,8 @@ def convert_with(
     ----------
     workers : Cluster
     source : str, Path, or sequence of them
-        The archive's anchor file, the folder that holds it, or all its files where there is one of each rank (Kineto, Nsight Systems).
+        The archive's anchor file, the folder that holds it, or all its files where there is one of each rank (Kineto,
+        Nsight Systems).
     path : Path
         The store to make; the workers see its folder.
     salvage, force, progress

@@ -70,9 +70,10 @@ _OMP_ROLES = (
 
 
 _NCCL_ROLES = {
-    "AllReduce": "coll_all2all", "AllGather": "coll_all2all", "ReduceScatter": "coll_all2all", "AlltoAll": "coll_all2all",
-    "Broadcast": "coll_one2all", "Scatter": "coll_one2all", "Reduce": "coll_all2one", "Gather": "coll_all2one",
-    "Barrier": "barrier", "Send": "point2point", "Recv": "point2point", "Group": "point2point",
+    "AllReduce": "coll_all2all", "AllGather": "coll_all2all", "ReduceScatter": "coll_all2all",
+    "AlltoAll": "coll_all2all", "Broadcast": "coll_one2all", "Scatter": "coll_one2all", "Reduce": "coll_all2one",
+    "Gather": "coll_all2one", "Barrier": "barrier", "Send": "point2point", "Recv": "point2point",
+    "Group": "point2point",
 }  # fmt: skip
 
 

@@ -249,7 +249,8 @@ class Trace(OpenedTrace):
         if known.size and (known.min() < first or known.max() > 2 * last - first):
             wrong = known.min() if known.min() < first else known.max()
             raise StoreError(
-                f"these are not clock readings of this trace: one is {int(wrong):,}, and the clock runs from {first:,} to {last:,} ticks\n"
+                f"these are not clock readings of this trace: one is {int(wrong):,}, and the clock runs from "
+                f"{first:,} to {last:,} ticks\n"
                 "  a difference of two readings is a duration: trace.duration(later - earlier)"
             )
         result = (found - int(clock["origin"])) if values.dtype.kind == "f" else (values - int(clock["origin"]))
@@ -434,8 +435,10 @@ class Trace(OpenedTrace):
             "region_instances": "those of some locations with frame('region_instances', locations=...)",
         }.get(name, "it in pieces")
         raise StoreError(
-            f"a data frame of {name} would take up to {n_bytes / 2**30:,.1f} GiB, more than the limit of {self.frame_limit / 2**30:,.1f} GiB\n"
-            f"  read {part}, or scan('{name}') for polars, DuckDB and others; to raise the limit set frame_limit of the trace in bytes",
+            f"a data frame of {name} would take up to {n_bytes / 2**30:,.1f} GiB, more than the limit of "
+            f"{self.frame_limit / 2**30:,.1f} GiB\n"
+            f"  read {part}, or scan('{name}') for polars, DuckDB and others; to raise the limit set frame_limit "
+            "of the trace in bytes",
             in_shell=f"tracecols enhance {self.path} {name} writes it as Parquet files without holding it in memory",
         )
 
@@ -964,8 +967,8 @@ class Trace(OpenedTrace):
         Returns
         -------
         DataFrame
-            `severity` (seconds, occurrences or bytes), `path`, `rank` and `thread` it is charged to, `begin_seconds` and
-            `end_seconds` of the waiting since the start of the recording, and the columns of the compound table for
+            `severity` (seconds, occurrences or bytes), `path`, `rank` and `thread` it is charged to, `begin_seconds`
+            and `end_seconds` of the waiting since the start of the recording, and the columns of the compound table for
             people (`frame`), with their rows there as index.
 
         Raises
@@ -1092,7 +1095,8 @@ class Trace(OpenedTrace):
             check_region(within, self.definition("regions").name.tolist())
         if ideal == DIMEMAS and (within is not None or start is not None or stop is not None):
             raise AnalysisError(
-                "the ideal network as of Dimemas is that of the whole run, not of a region or a piece\n  leave these out, or take the replay"
+                "the ideal network as of Dimemas is that of the whole run, not of a region or a piece\n"
+                "  leave these out, or take the replay"
             )
         cube = self.analyze(within=within, start=start, stop=stop, ideal_network=ideal == REPLAY)
         if ideal == DIMEMAS:
@@ -1215,7 +1219,9 @@ class Trace(OpenedTrace):
 
         Examples
         --------
-        >>> trace.sql("select r.name, count(*) from events e join regions r on r.row = e.region group by 1")  # doctest: +SKIP
+        >>> trace.sql(  # doctest: +SKIP
+        ...     "select r.name, count(*) from events e join regions r on r.row = e.region group by 1"
+        ... )
         >>> trace.sql("select send_location, sum(length) from messages group by 1")  # doctest: +SKIP
         """
         return self.catalog.sql(query)

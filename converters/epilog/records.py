@@ -138,11 +138,12 @@ MAPPED = {7: "LOCATION", 9: "REGION", 11: "MPI_COMM", 15: "CALL_SITE", 18: "MPI_
 """What an IDMAP translates, by the record type it names."""
 
 REGION_TYPES: dict[int, tuple[str, str]] = {
-    2: ("loop", "user"), 3: ("code", "user"), 4: ("barrier", "mpi"), 5: ("coll_one2all", "mpi"), 6: ("coll_all2one", "mpi"),
-    7: ("coll_all2all", "mpi"), 8: ("coll_other", "mpi"), 11: ("parallel", "openmp"), 12: ("loop", "openmp"),
-    13: ("sections", "openmp"), 14: ("section", "openmp"), 15: ("workshare", "openmp"), 16: ("single", "openmp"),
-    17: ("master", "openmp"), 18: ("critical", "openmp"), 19: ("atomic", "openmp"), 20: ("barrier", "openmp"),
-    21: ("implicit_barrier", "openmp"), 22: ("flush", "openmp"), 23: ("critical_sblock", "openmp"),
-    24: ("single_sblock", "openmp"), 25: ("ordered", "openmp"), 26: ("ordered_sblock", "openmp"),
+    2: ("loop", "user"), 3: ("code", "user"), 4: ("barrier", "mpi"), 5: ("coll_one2all", "mpi"),
+    6: ("coll_all2one", "mpi"), 7: ("coll_all2all", "mpi"), 8: ("coll_other", "mpi"), 11: ("parallel", "openmp"),
+    12: ("loop", "openmp"), 13: ("sections", "openmp"), 14: ("section", "openmp"), 15: ("workshare", "openmp"),
+    16: ("single", "openmp"), 17: ("master", "openmp"), 18: ("critical", "openmp"), 19: ("atomic", "openmp"),
+    20: ("barrier", "openmp"), 21: ("implicit_barrier", "openmp"), 22: ("flush", "openmp"),
+    23: ("critical_sblock", "openmp"), 24: ("single_sblock", "openmp"), 25: ("ordered", "openmp"),
+    26: ("ordered_sblock", "openmp"),
 }  # fmt: skip
 """Role and paradigm of region types; of others (unknown, function) the name tells."""

@@ -64,7 +64,8 @@ class Archive:
                 raise SourceError(
                     recording.fault
                     or f"{recording.path} has no slices of threads or streams\n"
-                    "  expected a trace of the PyTorch profiler: events with ph X and a category such as cpu_op or kernel"
+                    "  expected a trace of the PyTorch profiler: events with ph X and a category such as cpu_op or "
+                    "kernel"
                 )
         ranks = _ranks_of(recordings)
         order = sorted(range(len(ranks)), key=lambda k: ranks[k])
@@ -98,7 +99,7 @@ class Archive:
         last = max((int(s.end.max()) for s in every), default=0)
         return Clock(10**9, first, last - first, first if first > SINCE_1970 else -1)
 
-    # -- operations ------------------------------------------------------------------------------------------------------
+    # -- operations ----------------------------------------------------------------------------------------------------
 
     def _check_joined(self, found: Operations) -> None:
         """Refuse files that do not belong together."""
@@ -108,7 +109,8 @@ class Archive:
         reasons = "".join(f"\n  {text}" for text in found.distrusted[:5])
         raise SourceError(
             f"the {len(self._recordings)} files in {self.path} have no collective operation in common{reasons}\n"
-            "  expected one file of each rank of one run, recorded at the same time; convert files of other runs one by one"
+            "  expected one file of each rank of one run, recorded at the same time; convert files of other runs "
+            "one by one"
         )
 
     def _put_operations(self, found: Operations) -> None:
@@ -151,7 +153,7 @@ class Archive:
         wanted = group.ranks[root] if root < len(group.ranks) else -1
         return next((k for k, number in enumerate(group.recordings) if self._ranks[number] == wanted), -1)
 
-    # -- facts -----------------------------------------------------------------------------------------------------------
+    # -- facts ---------------------------------------------------------------------------------------------------------
 
     def _facts(self, found: Operations) -> dict[str, Any]:
         """Return what the manifest is to say."""
@@ -191,7 +193,10 @@ class Archive:
                     max(mended.largest, one.largest),
                 )
             if mended.n:
-                yield f"{mended.n:,} {name}, at most by {mended.largest / 1000:,.3f} us, together {mended.total / 1000:,.3f} us"
+                yield (
+                    f"{mended.n:,} {name}, at most by {mended.largest / 1000:,.3f} us, together "
+                    f"{mended.total / 1000:,.3f} us"
+                )
         if n_negative := sum(r.n_negative for r in self._recordings):
             yield f"{counted(n_negative, 'slice')} with a negative duration: they end when they begin"
         if n_untimed := sum(r.n_untimed for r in self._recordings):
@@ -202,11 +207,17 @@ class Archive:
             yield f"operations of {text}"
         assumed = sum(m.is_assumed for i in found.instances for m in i.members)
         if assumed:
-            yield f"bytes of {counted(assumed, 'participation', 'participations')} in collective operations are not recorded: 1 is assumed"
+            yield (
+                f"bytes of {counted(assumed, 'participation', 'participations')} in collective operations are "
+                "not recorded: 1 is assumed"
+            )
         for host, offset in found.offsets.items():
-            yield f"clock of host {host}: {offset / 1000:+,.3f} us are added to its times, so that collective operations end together"
+            yield (
+                f"clock of host {host}: {offset / 1000:+,.3f} us are added to its times, so that collective "
+                "operations end together"
+            )
 
-    # -- reading ---------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location as batches of columns (`converters.base.Source`)."""
@@ -261,7 +272,8 @@ def _ranks_of(recordings: Sequence[Recording]) -> list[int]:
         if len(recordings) > 1 and max(ranks) >= 0:
             lacks = recordings[ranks.index(-1)].path
             raise SourceError(
-                f"{lacks} does not say its rank, and others do\n  expected distributedInfo with rank in each file, or in none"
+                f"{lacks} does not say its rank, and others do\n"
+                "  expected distributedInfo with rank in each file, or in none"
             )
         names = [_RANK.findall(recording.path.name) for recording in recordings]
         ranks = [int(found[-1]) if found else -1 for found in names]
@@ -288,7 +300,8 @@ def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
     if len(sizes) > 1:
         (one, first), (other, second), *_ = sorted(sizes.items())
         raise SourceError(
-            f"the files are of different runs: {first} is of a run of {one:,} ranks, {second} of {other:,}\n  give the files of one run"
+            f"the files are of different runs: {first} is of a run of {one:,} ranks, {second} of {other:,}\n"
+            "  give the files of one run"
         )
     size = max(sizes, default=0)
     if size and len(recordings) > 1 and max(ranks) >= size:
@@ -298,8 +311,8 @@ def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
 
 
 def _host_of(recording: Recording) -> str:
-    """Return the host of a file: what it says, or else its name, if that has the number of its process as well; empty if
-    neither tells."""
+    """Return the host of a file: what it says, or else its name, if that has the number of its process as well; empty
+    if neither tells."""
     for key in ("hostname", "host_name"):
         if isinstance(recording.head.get(key), str):
             return str(recording.head[key])

@@ -141,7 +141,7 @@ class Definitions(DefinitionTables):
             return self._region(name, name, "kernel", NCCL)
         return self._region(name, m.operation.function, m.operation.role, NCCL)
 
-    # -- communicators ---------------------------------------------------------------------------------------------------
+    # -- communicators -------------------------------------------------------------------------------------------------
 
     def communicator(self, group: Group, members: Sequence[Member]) -> int:
         """Define the communicator of a group, given the members of one of its operations; returns its number."""

@@ -47,8 +47,8 @@ ENDINGS = (".json", ".json.gz")
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the files of a trace: one file, or those in a folder that are traces of the PyTorch profiler; none if there
-    are none."""
+    """Return the files of a trace: one file, or those in a folder that are traces of the PyTorch profiler; none if
+    there are none."""
     if not path.is_dir():
         return [path] if begins_as_kineto(path) else []
     try:

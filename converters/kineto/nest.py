@@ -5,8 +5,8 @@ Of two slices of a thread that cross, the one that begins later is changed, and 
 its begin moves to the end of what it crosses, or its end to the end of the slice around it. So `ProfilerStep#10`, which
 begins shortly before the Python function that opens it returns, keeps nearly all of its time.
 
-On a stream the earlier one ends where the next begins, but a kernel of a collective operation is never cut: what overlaps
-it goes to a further location.
+On a stream the earlier one ends where the next begins, but a kernel of a collective operation is never cut: what
+overlaps it goes to a further location.
 """
 
 from __future__ import annotations

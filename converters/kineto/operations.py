@@ -193,8 +193,16 @@ def members_of(number: int, recording: Recording) -> list[Member]:
         around = ranges.find(location, launch) if location >= 0 else None
         given = {**(operator.given if operator is not None else {}), **d.given}
         m = Member(
-            number, d.location, d.row, int(s.begin[d.row]), int(s.end[d.row]), launch, None, given, GLOO if place.is_gloo else place.tid,
-        )  # fmt: skip
+            number,
+            d.location,
+            d.row,
+            int(s.begin[d.row]),
+            int(s.end[d.row]),
+            launch,
+            None,
+            given,
+            GLOO if place.is_gloo else place.tid,
+        )
         title = _name_of(recording, around) if around is not None else ""
         _understand(m, recording.names[int(s.name[d.row])][1], title, around.given if around is not None else {})
         result.append(m)

@@ -1,4 +1,5 @@
-"""One file of a Kineto trace, which is what one process recorded: its threads and streams with their slices in order."""
+"""One file of a Kineto trace, which is what one process recorded: its threads and streams with their slices in
+order."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ ANNOTATIONS = (scan.USER_ANNOTATION, scan.CPU_OP)
 
 PARAMETERS = (
     "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "Process Group Name",
-    "Process Group Description", "Process Group Ranks", "Rank", "Seq", "Comms Id", "Src Rank", "Dst Rank", "Is P2P", "Input Dims",
-    "Input type", "Global rank start", "Global rank stride",
+    "Process Group Description", "Process Group Ranks", "Rank", "Seq", "Comms Id", "Src Rank", "Dst Rank", "Is P2P",
+    "Input Dims", "Input type", "Global rank start", "Global rank stride",
 )  # fmt: skip
 """Arguments that are kept."""
 
@@ -219,7 +220,8 @@ class Recording:
             has_events = self._read(file)
             if not has_events and not self.fault:
                 raise SourceError(
-                    f"{path} has no traceEvents\n  expected a trace of the PyTorch profiler, as its export_chrome_trace writes it"
+                    f"{path} has no traceEvents\n"
+                    "  expected a trace of the PyTorch profiler, as its export_chrome_trace writes it"
                 )
             rows = np.memmap(file, ROW, "r").view(np.ndarray) if self._n else np.zeros(0, ROW)
         self._note()
@@ -227,7 +229,7 @@ class Recording:
         find_gloo(self)
         del self._tables, self._counts, self._rows
 
-    # -- reading ---------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def _know_categories(self) -> None:
         """Number the known categories first."""
@@ -261,8 +263,18 @@ class Recording:
             state[scan.AT] = text.at
             t = self._tables
             why = scan.scan_events(
-                text.data, text.size, fields, t.categories, t.names, t.slots, slices, details, self._counts, self._strange, state
-            )  # fmt: skip
+                text.data,
+                text.size,
+                fields,
+                t.categories,
+                t.names,
+                t.slots,
+                slices,
+                details,
+                self._counts,
+                self._strange,
+                state,
+            )
             self._keep(text, slices, details, file)
             text.at = int(state[scan.AT])
             if why == scan.END:
@@ -344,7 +356,7 @@ class Recording:
             text = _text(categories.text[categories.start[k] : categories.start[k + 1]].tobytes()) if known else "..."
             self.left_out[text, scan.PHASES[phase]] += int(self._counts[k, phase])
 
-    # -- order -----------------------------------------------------------------------------------------------------------
+    # -- order ---------------------------------------------------------------------------------------------------------
 
     def _put_in_order(self, rows: NDArray[Any]) -> None:
         """Put the slices of each thread and stream in order, mended."""
@@ -420,7 +432,7 @@ class Recording:
             detail.location, detail.row = len(self.places), row
         self.places.append(place)
 
-    # -- what is in it ---------------------------------------------------------------------------------------------------
+    # -- what is in it -------------------------------------------------------------------------------------------------
 
     @cached_property
     def steps(self) -> list[tuple[int, int, int]]:

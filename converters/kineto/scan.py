@@ -33,9 +33,9 @@ from tracecols.kernels.kernel import inner_part, kernel, part
 """Why a scan ended."""
 
 CATEGORIES = (
-    "", "cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset",
-    "gpu_user_annotation", "cuda_sync", "overhead", "Trace", "Operator", "Runtime", "Kernel", "Memcpy", "Memset", "xpu_runtime",
-    "xpu_driver", "privateuse1_runtime", "privateuse1_driver",
+    "", "cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy",
+    "gpu_memset", "gpu_user_annotation", "cuda_sync", "overhead", "Trace", "Operator", "Runtime", "Kernel", "Memcpy",
+    "Memset", "xpu_runtime", "xpu_driver", "privateuse1_runtime", "privateuse1_driver",
 )  # fmt: skip
 """Categories that are known, by number; the empty one is that of events without a category. The last ones, from
 `Operator` on, are other names of the first: those of 2021 and 2022, and of devices that have no CUDA."""
@@ -58,8 +58,8 @@ operators that record their parameters, annotations around them, names of thread
 
 FIELDS = 17
 (
-    _PH, _CAT, _CAT_END, _NAME, _NAME_END, _PID, _HAS_PID, _TID, _HAS_TID, _TS, _HAS_TS, _DUR, _HAS_DUR, _ARGS, _ARGS_END,
-    _CORRELATION, _SIZE,
+    _PH, _CAT, _CAT_END, _NAME, _NAME_END, _PID, _HAS_PID, _TID, _HAS_TID, _TS, _HAS_TS, _DUR, _HAS_DUR, _ARGS,
+    _ARGS_END, _CORRELATION, _SIZE,
 ) = range(FIELDS)  # fmt: skip
 
 _NUMBER, _NO_NUMBER, _HUGE = 1, 0, 2
@@ -558,8 +558,8 @@ def phase_of(code):
 
 @part
 def category_of(data, fields, categories, state):
-    """Return the number of the category of an event, which is that of CUDA for all devices; the last one for all beyond those
-    that are counted apart."""
+    """Return the number of the category of an event, which is that of CUDA for all devices; the last one for all beyond
+    those that are counted apart."""
     k = find_name(data, fields[_CAT], fields[_CAT_END], 0, categories, state[N_CATEGORIES], state[N_CATEGORY_BYTES])
     if k == -1:
         k = state[N_CATEGORIES]

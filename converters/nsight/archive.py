@@ -76,8 +76,7 @@ class Archive:
         self._survey()
         self.properties = self._facts(contents, joined, mpi)
 
-    # -- what belongs together
-    # ---------------------------------------------------------------------------------------
+    # -- what belongs together ---------------------------------------------------------------------------------------
 
     def _payloads(self) -> list[tuple[int, int, Payload]]:
         """Read what ranges of NCCL carry."""
@@ -154,8 +153,7 @@ class Archive:
             found["region"] = r.regions.program(programs.get(process, "program"))
             r.intervals.add(np.array([number]), found)
 
-    # -- events
-    # ---------------------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------------
 
     def _writer(self, location: int) -> Writer:
         is_stream = self._places.streams[location] is not None
@@ -186,8 +184,7 @@ class Archive:
         """Yield the events of one location as batches of columns (`converters.base.Source`)."""
         yield from self._writer(location).batches(self._pieces(location))
 
-    # -- what the manifest says
-    # ---------------------------------------------------------------------------------------------
+    # -- what the manifest says ----------------------------------------------------------------------------------------
 
     def _facts(self, contents: Sequence[Content], joined: Joined, mpi: Found) -> dict[str, Any]:
         skipped = sum((content.skipped for content in contents), start=contents[0].skipped.__class__())
@@ -225,12 +222,14 @@ class Archive:
         """Yield what a user should know."""
         for name in self._without_texts:
             yield (
-                f"{name} has no texts (table StringIds): calls and kernels have numbers for names, and operations of NCCL and of "
+                f"{name} has no texts (table StringIds): calls and kernels have numbers for names, and operations "
+                "of NCCL and of "
                 "MPI are not known"
             )
         if (n := len(set(self._definitions.hosts))) > 1:
             yield (
-                f"the reports of {n} hosts are related by the time of day (UTC) of these alone: waits between hosts are as exact "
+                f"the reports of {n} hosts are related by the time of day (UTC) of these alone: waits between "
+                "hosts are as exact "
                 "as their clocks agree"
             )
         if not self._places.are_known and len(self._places.processes) > 1:
@@ -238,7 +237,8 @@ class Archive:
             yield f"ranks are not recorded: processes are numbered {given} their process identifiers"
         if joined.n_without_bytes:
             yield (
-                f"it is not recorded how much is sent in {counted(joined.n_without_bytes, 'kernel')} of NCCL: each counts as 1 byte; "
+                f"it is not recorded how much is sent in {counted(joined.n_without_bytes, 'kernel')} of NCCL: each "
+                "counts as 1 byte; "
                 "export with --include-blobs=true if the report has it"
             )
         if joined.n_alone:
@@ -247,12 +247,14 @@ class Archive:
             cut = self._cut(on_streams)
             if cut.n_cut:
                 yield (
-                    f"{what} overlap {counted(cut.n_cut, 'time')}, by {cut.longest:,} ns at most and {cut.time:,} ns in all: "
+                    f"{what} overlap {counted(cut.n_cut, 'time')}, by {cut.longest:,} ns at most and {cut.time:,} "
+                    "ns in all: "
                     "they were shortened or moved"
                 )
         if mpi.n_unknown:
             yield (
-                f"partners or communicators of {counted(mpi.n_unknown, 'call')} of MPI are not recorded (MPI_ANY_SOURCE): "
+                f"partners or communicators of {counted(mpi.n_unknown, 'call')} of MPI are not recorded "
+                "(MPI_ANY_SOURCE): "
                 "their messages are left out"
             )
         if skipped:

@@ -164,13 +164,14 @@ class Recording:
                 self._add_mpi(content, table, rows)
         content.leave_out()
 
-    # -- where
-    # -------------------------------------------------------------------------------------------------------
+    # -- where -------------------------------------------------------------------------------------------------------
 
     def _processes(self, identifiers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number the processes of global identifiers."""
         found, of = np.unique(process_of(identifiers), return_inverse=True)
-        return np.array([self.processes.setdefault((self._report, p), len(self.processes)) for p in found.tolist()] or [0])[of]  # fmt: skip
+        return np.array(
+            [self.processes.setdefault((self._report, p), len(self.processes)) for p in found.tolist()] or [0]
+        )[of]
 
     def _threads(self, identifiers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Number the threads of global identifiers among the locations."""
@@ -212,8 +213,7 @@ class Recording:
         known = (correlation >= 0) & (correlation < 1 << CORRELATION_BITS)
         return np.where(known, process << CORRELATION_BITS | correlation, NOTHING)
 
-    # -- rows
-    # --------------------------------------------------------------------------------------------------------
+    # -- rows --------------------------------------------------------------------------------------------------------
 
     def _add(self, location: NDArray[np.int64], rows: Rows, **columns: Any) -> None:
         """Add intervals."""
@@ -287,9 +287,14 @@ class Recording:
         region = np.array([self.regions.call(content.string(i)) for i in names.tolist()] or [0])[of]
         self.counted[c.RUNTIME] += len(rows)
         self._add(
-            location, rows, correlation=rows["correlationId"], region=region, stream=stream, event=event,
+            location,
+            rows,
+            correlation=rows["correlationId"],
+            region=region,
+            stream=stream,
+            event=event,
             level=CALL_LEVEL,
-        )  # fmt: skip
+        )
 
     def _add_ranges(self, content: Content, rows: Rows, names: pa.DictionaryArray, payload: pa.Array) -> None:
         """Add ranges of NVTX that are pushed and popped."""
@@ -415,6 +420,11 @@ class Recording:
         times = (mine[name] + self._offset for name in ("start", "end"))
         self.kernels.add(location[is_nccl], *times, mine["correlationId"], region[is_nccl])
         self._add(
-            location, rows, correlation=rows["correlationId"], size=rows["bytes"], region=region, operation=operation,
+            location,
+            rows,
+            correlation=rows["correlationId"],
+            size=rows["bytes"],
+            region=region,
+            operation=operation,
             level=CALL_LEVEL,
-        )  # fmt: skip
+        )

@@ -56,8 +56,8 @@ def what_of(name: str) -> int:
 
 
 FIELDS = (
-    "operation", "process", "begin", "end", "what", "commHandle", "tag", "remoteRank", "size", "requestHandle", "rootRank",
-    "recvSize",
+    "operation", "process", "begin", "end", "what", "commHandle", "tag", "remoteRank", "size", "requestHandle",
+    "rootRank", "recvSize",
 )  # fmt: skip
 
 
@@ -137,12 +137,14 @@ class Communicators:
             return np.zeros(process.size, np.int64)
         n = self._process.size
         # definitions and calls in one order, each call after the definitions of its time
-        order = np.lexsort((
-            np.repeat([0, 1], [n, process.size]),
-            np.concatenate([self._time, time]),
-            np.concatenate([self._handle, handle]),
-            np.concatenate([self._process, process]),
-        ))  # fmt: skip
+        order = np.lexsort(
+            (
+                np.repeat([0, 1], [n, process.size]),
+                np.concatenate([self._time, time]),
+                np.concatenate([self._handle, handle]),
+                np.concatenate([self._process, process]),
+            )
+        )
         is_call = order >= n
         call, found = order[is_call] - n, _last_definition(order, n)[is_call]
         result = np.full(process.size, -1, np.int64)
@@ -198,9 +200,15 @@ def write_calls(
     joins = (what >= FIRST_COLLECTIVE) & (row >= 0)
     add(joins, False, K.MPI_COLLECTIVE_BEGIN)
     add(
-        joins, True, K.MPI_COLLECTIVE_END, what - FIRST_COLLECTIVE, row, root, np.maximum(c["size"], 0),
+        joins,
+        True,
+        K.MPI_COLLECTIVE_END,
+        what - FIRST_COLLECTIVE,
+        row,
+        root,
+        np.maximum(c["size"], 0),
         np.maximum(c["recvSize"], 0),
-    )  # fmt: skip
+    )
     return found
 
 

@@ -1,7 +1,7 @@
 """Operations of NCCL: what each kernel executes, and which kernels of the ranks belong together.
 
-The name of the kernel, the payloads of the library (`nsys export --include-blobs=true`) and the ranges around the launch
-tell the operation. Without payloads no communicator is recorded: then the streams of NCCL of each process belong
+The name of the kernel, the payloads of the library (`nsys export --include-blobs=true`) and the ranges around the
+launch tell the operation. Without payloads no communicator is recorded: then the streams of NCCL of each process belong
 together in the order of their use, if the same operations are on them.
 """
 

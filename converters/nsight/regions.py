@@ -15,8 +15,8 @@ _COMMUNICATES = re.compile(r"(void )?(nccl|rccl)(Dev)?Kernel")
 """Names of kernels that communicate."""
 
 _HINT = re.compile(r"(nccl:|c10d::|(?:nccl|rccl)(?=[A-Z]))")
-"""Begin of the names of ranges that tell which operation a kernel inside executes: of PyTorch around the library, of its
-operators, of the library."""
+"""Begin of the names of ranges that tell which operation a kernel inside executes: of PyTorch around the library, of
+its operators, of the library."""
 HINTS = ("nccl:", "c10d::", "nccl", "rccl")
 
 _MPI = [(re.compile(pattern), role) for pattern, role, paradigm in REGION_NAMES if paradigm == "mpi"]
@@ -85,6 +85,14 @@ class Regions:
     def table(self) -> list[dict[str, Any]]:
         """Return the rows of the definition table."""
         return [
-            {"name": name, "canonical_name": canonical, "role": role, "paradigm": paradigm, "flags": 0, "begin_line": 0, "end_line": 0}
+            {
+                "name": name,
+                "canonical_name": canonical,
+                "role": role,
+                "paradigm": paradigm,
+                "flags": 0,
+                "begin_line": 0,
+                "end_line": 0,
+            }
             for name, canonical, role, paradigm in self.rows
-        ]  # fmt: skip
+        ]

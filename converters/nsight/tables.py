@@ -64,8 +64,8 @@ def open_tables(path: Path) -> Tables:
 
 
 def exports_of(path: Path) -> tuple[Path, ...]:
-    """Return the exports that a path stands for: itself, or those of several reports of a run in a folder; none if it is
-    no export.
+    """Return the exports that a path stands for: itself, or those of several reports of a run in a folder; none if it
+    is no export.
 
     SQLite files in a folder have the usual ending, so that not every file of a folder is opened.
     """
@@ -209,10 +209,11 @@ class Folder:
                 for batch in file.iter_batches(ROWS, columns=[name for name in columns if name in there]):
                     found = {name: batch.column(name) for name in columns if name in there}
                     arrays = [
-                        found[name].cast(kind) if name in found and found[name].null_count < batch.num_rows
+                        found[name].cast(kind)
+                        if name in found and found[name].null_count < batch.num_rows
                         else pa.nulls(batch.num_rows, kind)
                         for name, kind in columns.items()
-                    ]  # fmt: skip
+                    ]
                     yield pa.RecordBatch.from_arrays(arrays, list(columns))
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise self._error(table, error) from error

@@ -29,8 +29,9 @@ MARKER_FILE = tables.MARKERS, {r.code: r for r in MARKER_RECORDS}
 _TABLED = {
     "ClockProperties", "String", "Attribute", "SystemTreeNode", "LocationGroup", "Location", "Region", "Group",
     "MetricMember", "MetricClass", "MetricInstance", "Comm", "Parameter", "RmaWin", "SystemTreeNodeProperty",
-    "LocationGroupProperty", "LocationProperty", "CartDimension", "CartTopology", "CartCoordinate", "SourceCodeLocation",
-    "CallingContext", "InterruptGenerator", "IoRegularFile", "IoDirectory", "IoHandle", "InterComm",
+    "LocationGroupProperty", "LocationProperty", "CartDimension", "CartTopology", "CartCoordinate",
+    "SourceCodeLocation", "CallingContext", "InterruptGenerator", "IoRegularFile", "IoDirectory", "IoHandle",
+    "InterComm",
 }  # fmt: skip
 
 GLOBAL_MEMBERS = 1
@@ -223,18 +224,21 @@ class Definitions:
         found, n = read_records(path, chunk_size)
         if n != n_expected:
             raise SourceError(
-                f"{path} holds {n} definitions, the anchor file says {n_expected}\n  the archive is damaged or was changed; copy it again"
+                f"{path} holds {n} definitions, the anchor file says {n_expected}\n"
+                "  the archive is damaged or was changed; copy it again"
             )
         if "ClockProperties" not in found:
             raise SourceError(
-                f"{path} has no ClockProperties\n  without the clock's resolution times have no meaning; the archive is damaged"
+                f"{path} has no ClockProperties\n"
+                "  without the clock's resolution times have no meaning; the archive is damaged"
             )
         self.path = path
         self._found = found
         c = {k: v[0] for k, v in found["ClockProperties"].items()}
         if c["timer_resolution"] <= 0:
             raise SourceError(
-                f"{path} states a clock resolution of {c['timer_resolution']} ticks per second\n  the archive is damaged"
+                f"{path} states a clock resolution of {c['timer_resolution']} ticks per second\n"
+                "  the archive is damaged"
             )
         self.clock = Clock(c["timer_resolution"], c["global_offset"], c["trace_length"], c["realtime_timestamp"])
         strings = found["String"]

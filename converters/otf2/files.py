@@ -79,13 +79,15 @@ def read_anchor(path: Path) -> Anchor:
     result.library = ".".join(str(number("B")) for _ in range(3))
     if result.trace_format > 2:
         raise UnsupportedError(
-            f"{path} has OTF2 trace format {result.trace_format}, which is newer than 2\n  tracecols reads formats 1 and 2; look for a newer tracecols"
+            f"{path} has OTF2 trace format {result.trace_format}, which is newer than 2\n"
+            "  tracecols reads formats 1 and 2; look for a newer tracecols"
         )
     result.event_chunk, result.definition_chunk = number("Q"), number("Q")
     substrate, compression = number("B"), number("B")
     if substrate == 2:
         raise UnsupportedError(
-            f"{path} is a SIONlib container, which is not supported\n  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false"
+            f"{path} is a SIONlib container, which is not supported\n"
+            "  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false"
         )
     if substrate == 3:
         raise UnsupportedError(
@@ -116,7 +118,8 @@ def read_anchor(path: Path) -> Anchor:
     for name, size in (("event", result.event_chunk), ("definition", result.definition_chunk)):
         if not HEADER < size <= MAX_CHUNK:
             raise SourceError(
-                f"{path} states an impossible {name} chunk size of {size} bytes\n  it is damaged; copy the archive again"
+                f"{path} states an impossible {name} chunk size of {size} bytes\n"
+                "  it is damaged; copy the archive again"
             )
     return result
 

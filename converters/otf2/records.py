@@ -189,7 +189,10 @@ DEFINITION_RECORDS: tuple[Record, ...] = tuple(
         (
             19,
             "MetricMember",
-            "c32:self c32:name c32:description u8:metric_type u8:metric_mode u8:value_type u8:base s64:exponent c32:unit",
+            (
+                "c32:self c32:name c32:description u8:metric_type u8:metric_mode u8:value_type u8:base s64:exponent "
+                "c32:unit"
+            ),
         ),
         (
             20,

@@ -66,13 +66,14 @@ def _layout() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 _FAMILY, COLUMN = _layout()
 LAYOUT = encode.Layout(*tables.EVENTS[:3], _FAMILY)
 TIMES = {
-    (kind.family, field.name): [k.number for k in KINDS if k.family == kind.family and k.number in _RECORD
-                                and field in _RECORD[k.number].fields]
+    (kind.family, field.name): [
+        k.number for k in KINDS if k.family == kind.family and k.number in _RECORD and field in _RECORD[k.number].fields
+    ]
     for kind in KINDS
     if kind.family in _FAMILIES and kind.number in _RECORD
     for field in _RECORD[kind.number].fields
     if field.type == "ts"
-}  # fmt: skip
+}
 """Columns of side tables that hold times, and the kinds of events with such a field."""
 
 
@@ -432,7 +433,8 @@ def new_archive(path: Path) -> Iterator[Path]:
             ):
                 raise
             raise WriteError(
-                f"cannot write {path}: {error.strerror or error}\n  nothing was left behind; make room or choose another folder"
+                f"cannot write {path}: {error.strerror or error}\n"
+                "  nothing was left behind; make room or choose another folder"
             ) from error
         finally:
             for new, target in moved:

@@ -24,7 +24,8 @@ _SCOPE_TABLES = {
     "location": "locations", "location_group": "processes", "system_tree_node": "system_tree_nodes", "group": "groups",
 }  # fmt: skip
 _PROPERTY_RECORDS = {
-    "system_tree_nodes": "SystemTreeNodeProperty", "processes": "LocationGroupProperty", "locations": "LocationProperty",
+    "system_tree_nodes": "SystemTreeNodeProperty", "processes": "LocationGroupProperty",
+    "locations": "LocationProperty",
 }  # fmt: skip
 _FOLLOWED = {
     "Paradigm": {"name": "strings"},
@@ -166,8 +167,17 @@ class GlobalDefinitions:
 
     def _regions(self, largest_region: int) -> None:
         columns = (
-            "id", "name", "description", "file", "begin_line", "end_line", "canonical_name", "role", "paradigm", "flags",
-        )  # fmt: skip
+            "id",
+            "name",
+            "description",
+            "file",
+            "begin_line",
+            "end_line",
+            "canonical_name",
+            "role",
+            "paradigm",
+            "flags",
+        )
         rows = self._rows("regions", *columns)
         while rows and rows[-1][1] == -1 and rows[-1][2] in _MADE and len(rows) - 1 > largest_region:
             rows.pop()

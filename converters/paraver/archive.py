@@ -81,8 +81,8 @@ class Surveyed:
     fault : str
         Why decoding ended early; empty if it did not.
     n_impossible, n_flush_readings, n_crossed : int
-        Values of counters that are impossible, readings of counters at the end of buffer flushes, regions that were left
-        because others that enclose them were.
+        Values of counters that are impossible, readings of counters at the end of buffer flushes, regions that were
+        left because others that enclose them were.
     """
 
     n_events: int
@@ -147,12 +147,13 @@ class Archive:
         """Return what the manifest is to say."""
         stem = self.path.name.removesuffix(".gz").removesuffix(".prv")
         notes = [
-            f"{stem}{ending} is missing, so that " + {
+            f"{stem}{ending} is missing, so that "
+            + {
                 ".pcf": "regions and counters have numbers for names, and operations of MPI are not known",
                 ".row": "threads and nodes have numbers for names",
             }[ending]
             for ending in missing
-        ]  # fmt: skip
+        ]
         if without_functions:
             notes.append(
                 "functions of the program are known at calls of MPI only: computation between them has no call path"
@@ -336,8 +337,10 @@ class Archive:
         """Make the error about the events of a location."""
         locations = self.definitions["locations"]
         task, thread, time = (
-            locations["process"][location] + 1, locations["thread"][location] + 1, int(state[decode.TIME])
-        )  # fmt: skip
+            locations["process"][location] + 1,
+            locations["thread"][location] + 1,
+            int(state[decode.TIME]),
+        )
         line = line_of(self.path, task, thread, time)
         what = WHAT_IS_WRONG.get(why, f"decoding stopped ({why})").format(int(state[decode.WHAT]))
         return SourceError(f"{self.path}: line {line}: thread 1.{task}.{thread} at time {time}: {what}\n  {DAMAGED}")

@@ -167,7 +167,8 @@ UNITS = {"_ns": 10**9, "_us": 10**6, "_ms": 10**3, "": 10**6}
 """Ticks per second by unit; none is microseconds."""
 
 _FIRST = re.compile(
-    r"#Paraver \((?P<recorded>[^)]*)\):(?P<end>\d{1,19})(?P<unit>_[a-z]+)?:(?P<nodes>\d+(?:\([\d,]*\))?):(?P<n>\d+)(?P<rest>.*)"
+    r"#Paraver "
+    r"\((?P<recorded>[^)]*)\):(?P<end>\d{1,19})(?P<unit>_[a-z]+)?:(?P<nodes>\d+(?:\([\d,]*\))?):(?P<n>\d+)(?P<rest>.*)"
 )
 _APPLICATION = re.compile(r":(?P<n>\d+)\((?P<tasks>[\d:,]+)\)(?:,(?P<comms>\d+))?")
 _TASK = re.compile(r"(\d{1,9}):(\d{1,9})")
@@ -211,7 +212,8 @@ def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
     found = _FIRST.fullmatch(text)
     if found is None:
         raise wrong(
-            "the header is not that of a Paraver trace; expected '#Paraver (date):end_ns:nodes:1:tasks(threads:node,...)'"
+            "the header is not that of a Paraver trace; expected '#Paraver "
+            "(date):end_ns:nodes:1:tasks(threads:node,...)'"
         )
     unit = found["unit"] or ""
     if unit not in UNITS:

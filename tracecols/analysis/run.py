@@ -84,8 +84,8 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
 
 
 def divides_with_focus(request: Request) -> bool:
-    """Say whether one analysis finds the severities of the whole time and those outside of the focus. Otherwise it takes
-    two: phases are no times, and sums of parts of seconds are rounded otherwise than those of the whole."""
+    """Say whether one analysis finds the severities of the whole time and those outside of the focus. Otherwise it
+    takes two: phases are no times, and sums of parts of seconds are rounded otherwise than those of the whole."""
     return request.choice.periods.phases is None and not CONVENTIONS[request.conventions].quirks.rounds_seconds
 
 

@@ -268,8 +268,8 @@ def _on_path(
     here: NDArray[np.int64],
     created: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
-    """Return what call paths take on some stretches of the critical path: the number of the stretch among these, the call
-    path, the time, and whether it lies outside of all regions."""
+    """Return what call paths take on some stretches of the critical path: the number of the stretch among these, the
+    call path, the time, and whether it lies outside of all regions."""
     since, until = path.since[here], path.until[here]
     maps = intervals.spent(since, until)
     of = np.repeat(np.arange(here.size), maps.end - maps.start)
@@ -449,7 +449,10 @@ def _differences(
         ),
         (
             lost.size,
-            f"waits for messages beyond what the other side lost are charged ({counted(lost.size, 'wait')}, {seconds(lost)})",
+            (
+                f"waits for messages beyond what the other side lost are charged ({counted(lost.size, 'wait')}, "
+                f"{seconds(lost)})"
+            ),
         ),
         (many, f"call paths beyond {LIMIT} of a location count ({counted(many, 'location')})"),
         (workers, f"the ends of parallel regions on worker threads count ({counted(workers, 'thread')})"),

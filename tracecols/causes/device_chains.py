@@ -1,7 +1,8 @@
 """Chains: what a process did until an operation on a stream began, along the latest predecessors.
 
 A kernel that waits is compared with the one it waits for: from their begins both go back, the former until its process
-was held by another operation in which it had met the other process, the latter until that launched its part of that one.
+was held by another operation in which it had met the other process, the latter until that launched its part of that
+one.
 """
 
 from __future__ import annotations
@@ -102,15 +103,32 @@ class Chains:
         )
         host = np.searchsorted(self.lines, of.host)
         self.operations = Operations(
-            host, of.location, of.begin, of.end, cell, latency, of.begin + self.waits.wait, self.waits.group,
-            of.before, of.since, of.free_before, of.free_since,
-        )  # fmt: skip
+            host,
+            of.location,
+            of.begin,
+            of.end,
+            cell,
+            latency,
+            of.begin + self.waits.wait,
+            self.waits.group,
+            of.before,
+            of.since,
+            of.free_before,
+            of.free_since,
+        )
         borders = np.append(self.lines, NEVER)
         self.hosts = Hosts(
-            np.searchsorted(line.column("host"), borders), line.column("time"), line_cell, root,
-            np.searchsorted(self.syncs.host, borders), self.syncs.exit_time, self.syncs.operation, self.syncs.until, returns,
+            np.searchsorted(line.column("host"), borders),
+            line.column("time"),
+            line_cell,
+            root,
+            np.searchsorted(self.syncs.host, borders),
+            self.syncs.exit_time,
+            self.syncs.operation,
+            self.syncs.until,
+            returns,
             int(facts.store.manifest["first_time"] or 0),
-        )  # fmt: skip
+        )
 
     def _key(self, kind: int, location: Ints, path: Ints, origin: Ints | int = -1) -> Ints:
         """Number what time counts for."""
@@ -220,9 +238,13 @@ def waiting_chains(
 
     before, held = of.spend(walk_back, start.size)
     pairs = {
-        "row": of.row[start], "cause": waits.cause, "kind": waits.kind, "wait": waits.wait,
-        "begin": of.operations.begin[start], "held": pick(of.waits.group, held),
-    }  # fmt: skip
+        "row": of.row[start],
+        "cause": waits.cause,
+        "kind": waits.kind,
+        "wait": waits.wait,
+        "begin": of.operations.begin[start],
+        "held": pick(of.waits.group, held),
+    }
     syncs = of.syncs
 
     def walk_during(first: int, sums: Sums, walked: Walked) -> int:
@@ -230,9 +252,10 @@ def waiting_chains(
 
     during, _ = of.spend(walk_during, len(syncs))
     of_hosts = {
-        "wait": syncs.wait, "location": pick(of.operations.stream, syncs.operation),
+        "wait": syncs.wait,
+        "location": pick(of.operations.stream, syncs.operation),
         "call_path": pick(_paths(facts, device_operations), syncs.operation),
-    }  # fmt: skip
+    }
     return WaitingChains(Columns(start.size, pairs), before, Columns(len(syncs), of_hosts), during)
 
 
@@ -247,8 +270,8 @@ class CausingChains(NamedTuple):
     Attributes
     ----------
     causes : Columns
-        By chain: `cause`, the row of the operation, `held`, the group until whose launch on its process it goes back, -1
-        the begin of the trace; `begin` of the operation, and its `location` and `call_path`.
+        By chain: `cause`, the row of the operation, `held`, the group until whose launch on its process it goes back,
+        -1 the begin of the trace; `begin` of the operation, and its `location` and `call_path`.
     before : Spent
     """
 
@@ -288,7 +311,10 @@ def causing_chains(
     before, _ = of.spend(walk, start.size)
     path = _paths(facts, device_operations)
     causes = {
-        "cause": asked[:, 0], "held": asked[:, 1], "begin": of.operations.begin[start],
-        "location": of.operations.stream[start], "call_path": path[start],
-    }  # fmt: skip
+        "cause": asked[:, 0],
+        "held": asked[:, 1],
+        "begin": of.operations.begin[start],
+        "location": of.operations.stream[start],
+        "call_path": path[start],
+    }
     return CausingChains(Columns(start.size, causes), before)

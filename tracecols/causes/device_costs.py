@@ -23,8 +23,8 @@ from tracecols.schema.causes import DEVICE_CAUSES, DEVICE_CHARGED, DEVICE_DELAYS
 
 Ints = NDArray[np.int64]
 Rows = dict[str, Ints]
-"""Weights of waits: `wait` (its number), `location`, `call_path`, `weight`, `spent_in` (`ON_HOST`, ...), and `target`, the
-wait that it goes back to, -1 if it is charged itself."""
+"""Weights of waits: `wait` (its number), `location`, `call_path`, `weight`, `spent_in` (`ON_HOST`, ...), and `target`,
+the wait that it goes back to, -1 if it is charged itself."""
 
 OF_HOSTS = DEVICE_DELAYS.index("sync")
 
@@ -42,7 +42,8 @@ def device_causes(
     of_syncs = _of_syncs(pairs, syncs, _spent([w.during for w in every_waiting_chains]))
     charged = _sweep(pairs, rows, syncs["wait"], of_syncs)
     found = _table(facts, quirks, charged)
-    # of phases and bins: when it arises is not known, so that it counts outside of all phases, or in the first bin of the focus
+    # of phases and bins: when it arises is not known, so that it counts outside of all phases, or in the first bin of
+    # the focus
     return found if facts.call_paths.divider is None else divide_causes(facts, quirks, found, [])
 
 
@@ -63,9 +64,9 @@ def _pairs(
 
 
 BLAME = ("cause", "cause_location", "cause_time", "location", "call_path", "spent_in", "ticks", "late")
-"""Of what makes a kernel late: the row of the kernel, its stream and its begin; the location and the call path whose time
-is too long, what it is spent in (`ON_HOST`, ..., `WAITING`), what all others wait because of it, and the one that waits
-longest: by so much the kernel is late."""
+"""Of what makes a kernel late: the row of the kernel, its stream and its begin; the location and the call path whose
+time is too long, what it is spent in (`ON_HOST`, ..., `WAITING`), what all others wait because of it, and the one that
+waits longest: by so much the kernel is late."""
 
 WAITING = BEFORE + 1
 """What makes a kernel late is that its process waited for another rank before."""
@@ -75,7 +76,8 @@ WAITING = BEFORE + 1
 def device_blame(
     every_waiting_chains: Sequence[WaitingChains], every_causing_chains: Sequence[CausingChains]
 ) -> Columns:
-    """Divide what kernels wait for each one that begins last among what makes it late; earlier waits are not followed."""
+    """Divide what kernels wait for each one that begins last among what makes it late; earlier waits are not
+    followed."""
     pairs, rows = _pairs(every_waiting_chains, every_causing_chains)
     n = np.bincount(rows["wait"], minlength=pairs["wait"].size)
     ticks = divide_ticks(pairs["wait"], np.cumsum(n), rows["weight"])
@@ -255,7 +257,9 @@ def _table(facts: Facts, quirks: Quirks, charged: list[tuple[Ints, Rows, Ints]])
     first = np.flatnonzero(is_new)
     sums = Segments(np.cumsum(is_new) - 1, first.size).sum(ticks)
     columns: dict[str, NDArray[Any]] = {
-        "property": code[first].astype(np.int16), "call_path": path[first].astype(np.int32),
-        "location": location[first].astype(np.int32), "charged": durations(facts, quirks, sums),
-    }  # fmt: skip
+        "property": code[first].astype(np.int16),
+        "call_path": path[first].astype(np.int32),
+        "location": location[first].astype(np.int32),
+        "charged": durations(facts, quirks, sums),
+    }
     return CompoundTable(DEVICE_CAUSES, first.size, columns)

@@ -2,7 +2,8 @@
 
 An operation on a stream begins after the operation before it on the stream, after the ENTER of the call that launches
 it, and after the operations on other streams that it is made to wait for. A call of a host that waits returns after the
-last operation that it waited for. The latest of these is the predecessor; what is left is latency (docs/root-causes.md).
+last operation that it waited for. The latest of these is the predecessor; what is left is latency
+(docs/root-causes.md).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from tracecols.enhance.scan.region_rules import is_in
 from tracecols.kernels.chains import HOST, NOTHING
 
 OPERATION = (
-    "process", "host", "location", "row", "begin", "end", "call_path", "launch_call_path", "launch_time", "before", "since", "free_before", "free_since",
+    "process", "host", "location", "row", "begin", "end", "call_path", "launch_call_path", "launch_time", "before",
+    "since", "free_before", "free_since",
 )  # fmt: skip
 SYNC = ("host", "location", "call_path", "enter_time", "exit_time", "operation", "until", "wait")
 
@@ -38,15 +40,15 @@ class DeviceOperations(NamedTuple):
     Attributes
     ----------
     operations : Columns
-        `OPERATION`, by process, stream and begin: the line of the host that launches it (`host_lines`), row of the event
-        that begins it, ENTER of its launch (-1 not known), its predecessor (number of an operation, `HOST` or `NOTHING`) and when that ends, and both without the kernels
-        that communicate on its stream.
+        `OPERATION`, by process, stream and begin: the line of the host that launches it (`host_lines`), row of the
+        event that begins it, ENTER of its launch (-1 not known), its predecessor (number of an operation, `HOST` or
+        `NOTHING`) and when that ends, and both without the kernels that communicate on its stream.
     syncs : Columns
-        `SYNC`, by line of the host and EXIT: calls that have waited, the number of the operation, when that ended, or the call,
-        and how long they waited.
+        `SYNC`, by line of the host and EXIT: calls that have waited, the number of the operation, when that ended, or
+        the call, and how long they waited.
     dependencies : Columns
-        Of operations that wait for others on other streams: `row` of the event that begins it, and `location` and `end` of
-        the other one.
+        Of operations that wait for others on other streams: `row` of the event that begins it, and `location` and `end`
+        of the other one.
     """
 
     operations: Columns
@@ -60,11 +62,16 @@ def device_operations(
 ) -> DeviceOperations:
     """Find what the operations on streams come after, and what hosts wait for."""
     names = {
-        "location": ("location", "location"), "row": ("enter", "event"), "begin": ("enter_time", "begin_time"),
-        "end": ("exit_time", "end_time"), "call_path": ("call_path", "call_path"),
-        "launch": ("launch_enter", "copy_enter"), "launch_call_path": ("launch_call_path", "copy_call_path"),
-        "launch_time": ("launch_enter_time", "copy_enter_time"), "launch_location": ("launch_location", "copy_location"),
-    }  # fmt: skip
+        "location": ("location", "location"),
+        "row": ("enter", "event"),
+        "begin": ("enter_time", "begin_time"),
+        "end": ("exit_time", "end_time"),
+        "call_path": ("call_path", "call_path"),
+        "launch": ("launch_enter", "copy_enter"),
+        "launch_call_path": ("launch_call_path", "copy_call_path"),
+        "launch_time": ("launch_enter_time", "copy_enter_time"),
+        "launch_location": ("launch_location", "copy_location"),
+    }
     of = {name: np.concatenate([kernels[k], copies[c]]).astype(np.int64) for name, (k, c) in names.items()}
     process = facts.process[of["location"]].astype(np.int64) if of["row"].size else of["row"]
     order = np.lexsort((of["row"], of["begin"], of["location"], process))
@@ -168,8 +175,13 @@ def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copie
     leave = device_syncs.exit_time[at]
     order = np.lexsort((device_syncs.enter[at], leave, host))
     columns = {
-        "host": host, "location": device_syncs.location[at].astype(np.int64),
-        "call_path": device_syncs.call_path[at].astype(np.int64), "enter_time": device_syncs.enter_time[at],
-        "exit_time": leave, "operation": number, "until": np.minimum(leave, operations.end[number]), "wait": wait[at],
-    }  # fmt: skip
+        "host": host,
+        "location": device_syncs.location[at].astype(np.int64),
+        "call_path": device_syncs.call_path[at].astype(np.int64),
+        "enter_time": device_syncs.enter_time[at],
+        "exit_time": leave,
+        "operation": number,
+        "until": np.minimum(leave, operations.end[number]),
+        "wait": wait[at],
+    }
     return Columns(at.size, {name: columns[name][order] for name in SYNC})

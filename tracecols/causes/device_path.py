@@ -1,5 +1,5 @@
-"""The critical path over hosts and streams: back along the latest predecessors, from operations that wait for other ranks
-to the one that begins last, and from calls that wait for other processes and threads to those they wait for."""
+"""The critical path over hosts and streams: back along the latest predecessors, from operations that wait for other
+ranks to the one that begins last, and from calls that wait for other processes and threads to those they wait for."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from tracecols.schema.causes import POINTS
 Ints = NDArray[np.int64]
 
 STRETCH = ("host", "location", "row", "begin", "end", "reason", "begin_call_path", "end_call_path")
-"""Of a stretch on a host or in an operation: the line of the host, a location, the event that begins the operation (-1 on
-hosts), times, why it comes there (`POINTS`, -1 the begin of the trace), and the call paths at both ends."""
+"""Of a stretch on a host or in an operation: the line of the host, a location, the event that begins the operation (-1
+on hosts), times, why it comes there (`POINTS`, -1 the begin of the trace), and the call paths at both ends."""
 
 LAUNCH, OPERATION, RANKS = (POINTS.index(name) for name in ("launch", "device operation", "kernels of other ranks"))
 NEVER = np.iinfo(np.int64).min
@@ -48,7 +48,8 @@ class _Exits(NamedTuple):
     operation, other : int64
         Where it goes on: an operation, or else (`HOST`) a line.
     reason, call_path, origin_path : int64
-        Kind of the point (`POINTS`), call path of the call that waits, and of the one with which the path goes on; -1 none.
+        Kind of the point (`POINTS`), call path of the call that waits, and of the one with which the path goes on; -1
+        none.
     """
 
     host: Ints
@@ -81,8 +82,8 @@ def device_path(
     every_device_operations: Sequence[DeviceOperations],
     device_waits: DeviceWaits,
 ) -> Columns | None:
-    """Find the critical path of a program that uses devices (`STRETCH`, in the order of time); None for others, and where
-    it meets no stream in programs with MPI or OpenMP."""
+    """Find the critical path of a program that uses devices (`STRETCH`, in the order of time); None for others, and
+    where it meets no stream in programs with MPI or OpenMP."""
     if not sum(len(d.operations) for d in every_device_operations) or quirks.splits_path:
         return None
     stops = list_stops(facts, quirks, sync_points, delay_pairs, point_index)
@@ -90,9 +91,19 @@ def device_path(
     of, nothing = found.of, np.zeros(0, np.int64)
     since = of["since"]
     operations = Operations(
-        of["host"], of["location"], of["begin"], of["end"], nothing, nothing, of["begin"] + found.wait, nothing, of["before"],
-        since, of["before"], since,
-    )  # fmt: skip
+        of["host"],
+        of["location"],
+        of["begin"],
+        of["end"],
+        nothing,
+        nothing,
+        of["begin"] + found.wait,
+        nothing,
+        of["before"],
+        since,
+        of["before"],
+        since,
+    )
     # streams without a host have a line without anything
     n_lines = facts.n_locations + 1
     start, first = (
@@ -100,9 +111,17 @@ def device_path(
         int(facts.store.manifest["first_time"] or 0),
     )
     hosts = Hosts(
-        np.zeros(n_lines + 1, np.int64), nothing, nothing, np.zeros(n_lines, np.int64), start, found.exits.time,
-        found.exits.operation, found.exits.until, nothing, first,
-    )  # fmt: skip
+        np.zeros(n_lines + 1, np.int64),
+        nothing,
+        nothing,
+        np.zeros(n_lines, np.int64),
+        start,
+        found.exits.time,
+        found.exits.operation,
+        found.exits.until,
+        nothing,
+        first,
+    )
     last = np.array([scan.last_time if scan.n else NEVER for scan in scans], np.int64)
     last[~(facts.locations.is_cpu | facts.locations.is_device)] = NEVER
     at = int(last.argmax())
@@ -146,15 +165,28 @@ def _everything(
     operation = np.concatenate([d.syncs.operation + k for d, k in zip(every, first, strict=True)])
     none = np.full(operation.size, -1, np.int64)
     of_syncs = _Exits(
-        syncs["host"], syncs["exit_time"], syncs["until"], operation, none, none + 1 + OPERATION, syncs["call_path"], none,
-    )  # fmt: skip
+        syncs["host"],
+        syncs["exit_time"],
+        syncs["until"],
+        operation,
+        none,
+        none + 1 + OPERATION,
+        syncs["call_path"],
+        none,
+    )
     point, origin, resumes = stops
     line, location = lines_of_locations(facts), points.location.astype(np.int64)
     time = in_ticks(facts, quirks, resumes) + int(facts.store.manifest["first_time"] or 0)
     of_points = _Exits(
-        line[location[point]], time, time, np.full(point.size, HOST), line[location[origin]], points.kind[point].astype(np.int64),
-        points.call_path[point].astype(np.int64), points.call_path[origin].astype(np.int64),
-    )  # fmt: skip
+        line[location[point]],
+        time,
+        time,
+        np.full(point.size, HOST),
+        line[location[origin]],
+        points.kind[point].astype(np.int64),
+        points.call_path[point].astype(np.int64),
+        points.call_path[origin].astype(np.int64),
+    )
     joined = [np.concatenate(columns) for columns in zip(of_syncs, of_points, strict=True)]
     order = np.lexsort((joined[1], joined[0]))
     return _Everything(of, cause, waiting.wait, _Exits(*(column[order] for column in joined)))
@@ -176,11 +208,15 @@ def _listed(found: _Everything, stretches: Ints) -> Columns:
     launching = pick(of["launch_call_path"], np.maximum(after, -1))
     path = pick(of["call_path"], number)
     columns = {
-        "host": host, "location": np.where(is_host, host, pick(of["location"], number)),
-        "row": np.where(is_host, -1, pick(of["row"], number)), "begin": begin, "end": end, "reason": reason,
+        "host": host,
+        "location": np.where(is_host, host, pick(of["location"], number)),
+        "row": np.where(is_host, -1, pick(of["row"], number)),
+        "begin": begin,
+        "end": end,
+        "reason": reason,
         "begin_call_path": np.where(is_host, pick(exits.call_path, left), path),
         "end_call_path": np.where(is_host, np.where(after >= 0, launching, pick(exits.origin_path, next_left)), path),
-    }  # fmt: skip
+    }
     return Columns(n, {name: columns[name] for name in STRETCH})
 
 
@@ -220,8 +256,8 @@ def device_path_rows(
 
 
 def _first_entered(facts: Facts, lines: ColumnSource, path: Columns) -> Ints:
-    """Return when stretches of the critical path begin, those of threads that a FORK, or who creates them, begins with the
-    first region they enter: before it they are in the region that begins them."""
+    """Return when stretches of the critical path begin, those of threads that a FORK, or who creates them, begins with
+    the first region they enter: before it they are in the region that begins them."""
     at = np.flatnonzero((path.row < 0) & np.isin(path.reason, (FORK, CREATED)) & (path.begin_call_path >= 0))
     entered = path.begin.copy()
     if not at.size:

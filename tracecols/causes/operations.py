@@ -1,5 +1,5 @@
-"""Synchronisation points of operations that the reference does not know: on windows, non-blocking collective operations,
-and collective calls for files.
+"""Synchronisation points of operations that the reference does not know: on windows, non-blocking collective
+operations, and collective calls for files.
 
 Who waits is found by the rules of the wait states (`enhance.mpi.operation_waits`); here is added for whom.
 """
@@ -201,8 +201,8 @@ def _of_windows(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
 
 
 def _of_epochs(m: CompoundTable) -> Iterator[Waiting]:
-    """Yield the waits of general active target synchronisation: of targets for the last MPI_Win_complete, of origins for
-    MPI_Win_post."""
+    """Yield the waits of general active target synchronisation: of targets for the last MPI_Win_complete, of origins
+    for MPI_Win_post."""
     complete = Events(m.origin, m.complete, m.complete_call_path, m.complete_enter_time, m.complete_enter_time)
     wait = Events(m.target, m.wait, m.wait_call_path, m.wait_enter_time, m.wait_exit_time)
     ticks, waits = wait_for_completion(m)

@@ -57,7 +57,8 @@ THREADS_MEET = np.isin(np.arange(len(POINTS)), (FORK, THREAD_BARRIER, CREATED))
 SINCE = ("cause_since", "waiting_since", "own_since", "counts_from")
 """Where the intervals of pairs begin: `cause_since`, `waiting_since`, -1 is the beginning. `own_since`: of collective
 operations the point at which the waiting process synchronised with the causing one later than others did; -1 none.
-`counts_from`: the first point before the cause that takes on costs of the pair; -1 if that is where the interval begins."""
+`counts_from`: the first point before the cause that takes on costs of the pair; -1 if that is where the interval
+begins."""
 
 Since = dict[str, NDArray[np.signedinteger[Any]]]
 """Points at which the intervals of pairs begin, by `SINCE`: (n_pairs,) each."""
@@ -135,8 +136,8 @@ def match_causes(
 def _points(
     facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], found: Sequence[Synchronisation], large: LargeArrays
 ) -> tuple[ranking.Rows, Columns]:
-    """Put all points in order, one for an event; columns of `points.OF_POINT`, and `label` and `points.WITHIN_CALL` where
-    periods divide the trace."""
+    """Put all points in order, one for an event; columns of `points.OF_POINT`, and `label` and `points.WITHIN_CALL`
+    where periods divide the trace."""
     # every location that has events ends at a point
     has_events = np.fromiter((scan.n > 0 for scan in scans), bool, facts.n_locations)
     ends = facts.locations.is_cpu & has_events
@@ -158,9 +159,20 @@ def _points(
     at = location_starts_of(rows)[1:][ends] - 1
     last_time = np.array([scans[i].last_time for i in np.flatnonzero(ends).tolist()], np.int64)
     of_end: dict[str, Any] = {
-        "location": np.flatnonzero(ends), "event": AT_END, "kind": END, "begin_time": last_time, "wait": 0, "total": 0, "completion": 0,
-        "call_path": -1, "partner": -1, "communicator": -1, "set": -1, "lead": 0, "tail": 0,
-    }  # fmt: skip
+        "location": np.flatnonzero(ends),
+        "event": AT_END,
+        "kind": END,
+        "begin_time": last_time,
+        "wait": 0,
+        "total": 0,
+        "completion": 0,
+        "call_path": -1,
+        "partner": -1,
+        "communicator": -1,
+        "set": -1,
+        "lead": 0,
+        "tail": 0,
+    }
     for name, column in columns.items():
         if column.size:
             column[at] = of_end[name]

@@ -339,7 +339,8 @@ class Arising:
     stretches: PeriodTimes
 
     def of_delays(self) -> charging.Spread:
-        """Return in which periods the causing sides of the pairs of the partition spent their time, as kernels take it."""
+        """Return in which periods the causing sides of the pairs of the partition spent their time, as kernels take
+        it."""
         labels, of = labels_of(self.facts), self.intervals
         times = of.period, of.is_single, of.key, of.of_period, of.ticks
         return charging.Spread(self.interval, self.comes, *times, labels.whole.creation, labels.of_kernels)

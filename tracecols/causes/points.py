@@ -92,8 +92,8 @@ class Synchronisation:
         channel of the communicator (NOBODY, EVERYBODY), and the number of a set of points whose processes are
         synchronised with; and `WITHIN_CALL`, by default 0.
     pairs : Columns
-        `OF_PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting point,
-        time waited, the channel of the communicator of a collective operation.
+        `OF_PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting
+        point, time waited, the channel of the communicator of a collective operation.
     """
 
     def __init__(
@@ -175,15 +175,31 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
     )
     wait = np.minimum(send_enter, recv_exit) - recv_enter
     waiting = {
-        "location": m.recv_location[of], "event": m.recv[of], "kind": POINTS.index("late sender"), "begin_time": m.recv_enter_time[of], "wait": wait,
-        "total": recv_exit - recv_enter, "completion": _positive(recv_exit - send_exit), "call_path": m.recv_call_path[of],
-        "partner": facts.process[m.send_location[of]], "communicator": NOBODY, "set": -1,
-    }  # fmt: skip
+        "location": m.recv_location[of],
+        "event": m.recv[of],
+        "kind": POINTS.index("late sender"),
+        "begin_time": m.recv_enter_time[of],
+        "wait": wait,
+        "total": recv_exit - recv_enter,
+        "completion": _positive(recv_exit - send_exit),
+        "call_path": m.recv_call_path[of],
+        "partner": facts.process[m.send_location[of]],
+        "communicator": NOBODY,
+        "set": -1,
+    }
     causing = {
-        "location": m.send_location[of], "event": m.send[of], "kind": POINTS.index("send"), "begin_time": m.send_enter_time[of], "wait": 0,
-        "total": send_exit - send_enter, "completion": _positive(send_exit - recv_exit), "call_path": m.send_call_path[of],
-        "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
-    }  # fmt: skip
+        "location": m.send_location[of],
+        "event": m.send[of],
+        "kind": POINTS.index("send"),
+        "begin_time": m.send_enter_time[of],
+        "wait": 0,
+        "total": send_exit - send_enter,
+        "completion": _positive(send_exit - recv_exit),
+        "call_path": m.send_call_path[of],
+        "partner": facts.process[m.recv_location[of]],
+        "communicator": NOBODY,
+        "set": -1,
+    }
     pairs = {
         "kind": DELAYS.index("late_sender"),
         "cause": m.send[of],
@@ -207,19 +223,34 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
     )
     wait = post_enter - done_enter
     waiting = {
-        "location": m.send_location[of], "event": m.send_done[of], "kind": POINTS.index("late receiver"),
-        "begin_time": m.send_done_enter_time[of], "wait": wait,
+        "location": m.send_location[of],
+        "event": m.send_done[of],
+        "kind": POINTS.index("late receiver"),
+        "begin_time": m.send_done_enter_time[of],
+        "wait": wait,
         # the reference takes the minimum where the maximum is meant
         "total": done_exit - done_enter,
-        "completion": np.minimum(done_exit - post_exit, 0) if quirks.negates_completion else _positive(done_exit - post_exit),
-        "call_path": m.send_done_call_path[of], "partner": facts.process[m.recv_location[of]], "communicator": NOBODY, "set": -1,
-    }  # fmt: skip
+        "completion": np.minimum(done_exit - post_exit, 0)
+        if quirks.negates_completion
+        else _positive(done_exit - post_exit),
+        "call_path": m.send_done_call_path[of],
+        "partner": facts.process[m.recv_location[of]],
+        "communicator": NOBODY,
+        "set": -1,
+    }
     causing = {
-        "location": m.recv_location[of], "event": m.recv_post[of], "kind": POINTS.index("receive posted"),
-        "begin_time": m.recv_post_enter_time[of], "wait": 0,
-        "total": post_exit - post_enter, "completion": _positive(post_exit - done_exit), "call_path": m.recv_post_call_path[of],
-        "partner": facts.process[m.send_location[of]], "communicator": NOBODY, "set": -1,
-    }  # fmt: skip
+        "location": m.recv_location[of],
+        "event": m.recv_post[of],
+        "kind": POINTS.index("receive posted"),
+        "begin_time": m.recv_post_enter_time[of],
+        "wait": 0,
+        "total": post_exit - post_enter,
+        "completion": _positive(post_exit - done_exit),
+        "call_path": m.recv_post_call_path[of],
+        "partner": facts.process[m.send_location[of]],
+        "communicator": NOBODY,
+        "set": -1,
+    }
     pairs = {
         "kind": DELAYS.index("late_receiver"),
         "cause": m.recv_post[of],
@@ -347,8 +378,8 @@ def collective_points(
 def startup_points(
     facts: Facts, quirks: Quirks, startups: CompoundTable, created_processes: CompoundTable
 ) -> Synchronisation:
-    """Find the points of MPI_Init and MPI_Finalize, and who lets whom wait there, which the reference does not tell; and
-    where processes are created, which it does not know.
+    """Find the points of MPI_Init and MPI_Finalize, and who lets whom wait there, which the reference does not tell;
+    and where processes are created, which it does not know.
 
     Processes are created as soon as the call is entered, which waits for them.
     """
@@ -459,12 +490,20 @@ def thread_points(
         },
     )
     forks = {
-        "location": location, "event": row, "kind": POINTS.index("fork"), "begin_time": begin_time, "wait": 0, "total": after_fork,
-        "completion": enter - times(earliest), "call_path": call_path, "partner": -1, "communicator": NOBODY,
+        "location": location,
+        "event": row,
+        "kind": POINTS.index("fork"),
+        "begin_time": begin_time,
+        "wait": 0,
+        "total": after_fork,
+        "completion": enter - times(earliest),
+        "call_path": call_path,
+        "partner": -1,
+        "communicator": NOBODY,
         "set": _masters(len(constructs), group, row, forks_it),
         # a thread is in a parallel region from the FORK on
         "lead": after_fork,
-    }  # fmt: skip
+    }
     # barriers
     barriers = [ROLES.index(role) for role in ("barrier", "implicit_barrier")]
     of = np.flatnonzero(np.isin(m.role_number, barriers) & (master >= 0) & (m.exit >= 0))
@@ -480,12 +519,18 @@ def thread_points(
     waited = _positive(np.where(task_ticks > 0, whole - task_time, whole))
     charged = whole if quirks.ignores_tasks else waited
     points = {
-        "location": location, "event": row, "kind": POINTS.index("thread barrier"),
+        "location": location,
+        "event": row,
+        "kind": POINTS.index("thread barrier"),
         "begin_time": begin_time,
         "wait": waited,
-        "total": leave - enter, "completion": 0, "call_path": m.call_path[of], "partner": -1, "communicator": NOBODY,
+        "total": leave - enter,
+        "completion": 0,
+        "call_path": m.call_path[of],
+        "partner": -1,
+        "communicator": NOBODY,
         "set": _masters(len(constructs), group, row, location == master[of]),
-    }  # fmt: skip
+    }
     e = np.flatnonzero((charged > 0) & (cause < of.size))
     pairs = {
         "kind": DELAYS.index("thread_barrier"),
@@ -555,15 +600,28 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
     )
     wait = times(m.previous_release_time[of]) - since[of]
     acquires = {
-        "location": m.location[of], "event": m.acquire[of], "kind": POINTS.index("lock"), "begin_time": m.lock_wait_time[of], "wait": wait,
-        "total": times(m.acquire_time[of]) - times(m.enter_time[of]), "completion": 0, "call_path": m.call_path[of],
-        "lead": since[of] - times(m.enter_time[of]), **NO_PARTNER,
-    }  # fmt: skip
+        "location": m.location[of],
+        "event": m.acquire[of],
+        "kind": POINTS.index("lock"),
+        "begin_time": m.lock_wait_time[of],
+        "wait": wait,
+        "total": times(m.acquire_time[of]) - times(m.enter_time[of]),
+        "completion": 0,
+        "call_path": m.call_path[of],
+        "lead": since[of] - times(m.enter_time[of]),
+        **NO_PARTNER,
+    }
     releases = {
-        "location": m.previous_owner[of], "event": m.previous_release[of], "kind": POINTS.index("release"),
-        "begin_time": m.previous_release_time[of], "wait": 0, "total": 0, "completion": 0,
-        "call_path": m.previous_call_path[of], **NO_PARTNER,
-    }  # fmt: skip
+        "location": m.previous_owner[of],
+        "event": m.previous_release[of],
+        "kind": POINTS.index("release"),
+        "begin_time": m.previous_release_time[of],
+        "wait": 0,
+        "total": 0,
+        "completion": 0,
+        "call_path": m.previous_call_path[of],
+        **NO_PARTNER,
+    }
     of_locks = {
         "kind": DELAYS.index("lock"),
         "cause": m.previous_release[of],
@@ -580,19 +638,33 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
 def _condition_points(
     facts: Facts, quirks: Quirks, m: CompoundTable
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return the points of waits for conditions, where they give up their locks, those of the signals that end them, and
-    the pairs of both."""
+    """Return the points of waits for conditions, where they give up their locks, those of the signals that end them,
+    and the pairs of both."""
     ticks, waits = wait_for_signals(m)
     of = np.flatnonzero(waits)
     wait = durations(facts, quirks, ticks[of])
     gives_up = {
-        "location": m.location[of], "event": m.given_up[of], "kind": POINTS.index("condition"), "begin_time": m.enter_time[of],
-        "wait": wait, "total": wait, "completion": 0, "call_path": m.call_path[of], **NO_PARTNER,
-    }  # fmt: skip
+        "location": m.location[of],
+        "event": m.given_up[of],
+        "kind": POINTS.index("condition"),
+        "begin_time": m.enter_time[of],
+        "wait": wait,
+        "total": wait,
+        "completion": 0,
+        "call_path": m.call_path[of],
+        **NO_PARTNER,
+    }
     signals = {
-        "location": m.signal_location[of], "event": m.signal_exit[of], "kind": POINTS.index("signal"),
-        "begin_time": m.signal_time[of], "wait": 0, "total": 0, "completion": 0, "call_path": m.signal_call_path[of], **NO_PARTNER,
-    }  # fmt: skip
+        "location": m.signal_location[of],
+        "event": m.signal_exit[of],
+        "kind": POINTS.index("signal"),
+        "begin_time": m.signal_time[of],
+        "wait": 0,
+        "total": 0,
+        "completion": 0,
+        "call_path": m.signal_call_path[of],
+        **NO_PARTNER,
+    }
     of_conditions = {
         "kind": DELAYS.index("condition"),
         "cause": m.signal_exit[of],
@@ -618,15 +690,29 @@ def created_points(
     enter, leave = times(c.join_enter_time[of]), times(c.join_exit_time[of])
     wait = times(until[of]) - enter
     joins = {
-        "location": c.join_location[of], "event": c.join_exit[of], "kind": POINTS.index("join"), "begin_time": c.join_enter_time[of],
-        "wait": wait, "total": leave - enter, "completion": 0, "call_path": c.join_call_path[of], **NO_PARTNER,
-    }  # fmt: skip
+        "location": c.join_location[of],
+        "event": c.join_exit[of],
+        "kind": POINTS.index("join"),
+        "begin_time": c.join_enter_time[of],
+        "wait": wait,
+        "total": leave - enter,
+        "completion": 0,
+        "call_path": c.join_call_path[of],
+        **NO_PARTNER,
+    }
     # a thread whose creation is not recorded, as in a trace slice, ends where it is joined
     is_born = c.create_call_path >= 0
     ends = {
-        "location": c.location[of], "event": c.end[of], "kind": POINTS.index("thread ends"), "begin_time": c.end_time[of], "wait": 0,
-        "total": 0, "completion": 0, "call_path": np.where(is_born, c.create_call_path, c.join_call_path)[of], **NO_PARTNER,
-    }  # fmt: skip
+        "location": c.location[of],
+        "event": c.end[of],
+        "kind": POINTS.index("thread ends"),
+        "begin_time": c.end_time[of],
+        "wait": 0,
+        "total": 0,
+        "completion": 0,
+        "call_path": np.where(is_born, c.create_call_path, c.join_call_path)[of],
+        **NO_PARTNER,
+    }
     of_threads = {
         "kind": DELAYS.index("join"),
         "cause": c.end[of],
@@ -642,7 +728,8 @@ def _births(
 ) -> list[dict[str, Any]]:
     """Return the points at which threads or processes begin, and at which others create them.
 
-    Where one begins its creator goes on beside it: the path goes back to the creator; the launch completes the creation.
+    Where one begins its creator goes on beside it: the path goes back to the creator; the launch completes the
+    creation.
 
     Parameters
     ----------
@@ -654,13 +741,27 @@ def _births(
     times, born = clock(facts, quirks), np.flatnonzero(created >= 0)
     launch = _positive(times(begin_time[born]) - times(c.create_enter_time[born]))
     begins = {
-        "location": c.location[born], "event": c.begin[born], "kind": POINTS.index("created"), "begin_time": begin_time[born],
-        "wait": 0, "total": 0, "completion": launch, "call_path": c.create_call_path[born], "partner": -1,
-        "communicator": NOBODY, "set": created[born],
-    }  # fmt: skip
+        "location": c.location[born],
+        "event": c.begin[born],
+        "kind": POINTS.index("created"),
+        "begin_time": begin_time[born],
+        "wait": 0,
+        "total": 0,
+        "completion": launch,
+        "call_path": c.create_call_path[born],
+        "partner": -1,
+        "communicator": NOBODY,
+        "set": created[born],
+    }
     creates = {
-        "location": c.create_location[born], "event": created[born], "kind": POINTS.index("creates"),
-        "begin_time": c.create_enter_time[born], "wait": 0, "total": 0, "completion": 0,
-        "call_path": c.create_call_path[born], **NO_PARTNER,
-    }  # fmt: skip
+        "location": c.create_location[born],
+        "event": created[born],
+        "kind": POINTS.index("creates"),
+        "begin_time": c.create_enter_time[born],
+        "wait": 0,
+        "total": 0,
+        "completion": 0,
+        "call_path": c.create_call_path[born],
+        **NO_PARTNER,
+    }
     return [begins, creates]

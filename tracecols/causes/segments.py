@@ -264,7 +264,8 @@ def segments(
     nested, nested_point, is_resume, nested_ends = _nested(
         facts, quirks, own_points, sync_points, parallel_regions, large
     )
-    # a thread that a process forks or creates is not there from the start of the run on, nor is a process that is created
+    # a thread that a process forks or creates is not there from the start of the run on, nor is a process that is
+    # created
     has_points = np.diff(point_index.start)[mine] > 0
     is_created = np.zeros(mine.size, bool)
     is_created[has_points] = sync_points.kind[point_index.start[mine[has_points]]] == CREATED

@@ -29,8 +29,8 @@ def list_stretches(
     """Build the table of the stretches of the critical path.
 
     Over hosts and streams of devices stretches are those of `causes.device_path`; consecutive ones on one stream are
-    one. Elsewhere a stretch begins where its location has waited long enough, in the call of the point that the walk stopped at, and
-    ends with the begin of the call in which another location was waiting for this one.
+    one. Elsewhere a stretch begins where its location has waited long enough, in the call of the point that the walk
+    stopped at, and ends with the begin of the call in which another location was waiting for this one.
 
     Returns
     -------

@@ -422,8 +422,8 @@ def _times_on_path(
 
 
 def _begins(facts: Facts, quirks: Quirks, points: CompoundTable, at: NDArray[np.int64]) -> Times:
-    """Return when the calls of points begin: a thread is in a parallel region from the FORK on; the launch of one that is
-    created is the matter of who creates it."""
+    """Return when the calls of points begin: a thread is in a parallel region from the FORK on; the launch of one that
+    is created is the matter of who creates it."""
     begins = clock(facts, quirks)(points.begin_time[at])
     return begins - np.where(points.kind[at] == FORK, points.total[at], 0)
 

@@ -59,9 +59,9 @@ def _text_of_memory(command: str | None, error: MemoryError) -> str:
     """Return what to say where there is no memory left."""
     what = f"error: there is not enough memory{f': {error}' if str(error) else ''}\n  "
     if command == "analyze":
-        return (
-            what
-            + "limit what the analysis takes, so that more goes to files: --memory 2GB; or give it fewer threads: --jobs 1"
+        return what + (
+            "limit what the analysis takes, so that more goes to files: --memory 2GB; or give it fewer "
+            "threads: --jobs 1"
         )
     return what + "give the command more memory, or fewer threads where it has --jobs"
 

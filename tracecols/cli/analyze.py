@@ -54,7 +54,8 @@ class Shown:
 @click.option(
     "--phases",
     metavar="REGION",
-    help="Divide by phases: instances of a region, or of the end of a call path; from:CALL is from one call to the next.",
+    help="Divide by phases: instances of a region, or of the end of a call path; from:CALL is from one call to "
+    "the next.",
 )
 @click.option("--bins", type=int, metavar="N", help="Divide by N bins of time instead.")
 @click.option("--bin-width", callback=seconds, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
@@ -90,26 +91,28 @@ def analyze(
     who: GivenCluster,
     **asked: Any,
 ) -> None:
-    """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and say what is wrong with the run.
+    """Find wait states in SOURCE, a store or a trace archive, write the severity cube, and say what is wrong with the
+    run.
 
-    An archive is converted to a temporary store first; to analyze it more than once, convert it once. A piece between two
-    times since the start of the recording (0.3, 300ms) is analyzed as a trace by itself.
+    An archive is converted to a temporary store first; to analyze it more than once, convert it once. A piece between
+    two times since the start of the recording (0.3, 300ms) is analyzed as a trace by itself.
 
-    The name of a cube tells how it was made: NAME.severity of the whole trace, NAME.expert.severity by the rules of EXPERT,
-    NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is replaced if it was made
-    in the same way; else --force does.
+    The name of a cube tells how it was made: NAME.severity of the whole trace, NAME.expert.severity by the rules of
+    EXPERT, NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is
+    replaced if it was made in the same way; else --force does.
 
-    With --phases or --bins severities are divided by phase or by time as well (tracecols show --over-time); sums over phases or bins are the
-    severities of the analysis without. tracecols phases SOURCE proposes phases.
+    With --phases or --bins severities are divided by phase or by time as well (tracecols show --over-time); sums over
+    phases or bins are the severities of the analysis without. tracecols phases SOURCE proposes phases.
 
-    Serialisation and transfer efficiency follow from a replay of the trace as if messages took no time, which costs less than the analysis
-    up to 4 million calls that may wait. Of larger traces communication efficiency is not divided, unless --ideal-network is given.
+    Serialisation and transfer efficiency follow from a replay of the trace as if messages took no time, which costs
+    less than the analysis up to 4 million calls that may wait. Of larger traces communication efficiency is not
+    divided, unless --ideal-network is given.
 
-    With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other machines; the cube is
-    the same.
+    With --workers, --scheduler or --scheduler-file (extra dask) processes of their own do the work, also on other
+    machines; the cube is the same.
 
-    At the end there is the diagnosis that `tracecols diagnose CUBE` prints. It goes to the standard output if that is a terminal, else to
-    standard error: scripts find one line there, the cube's name and size.
+    At the end there is the diagnosis that `tracecols diagnose CUBE` prints. It goes to the standard output if that is a
+    terminal, else to standard error: scripts find one line there, the cube's name and size.
 
     \b
     A topology given by hand says where ranks are, all of them in an order or each by itself:

@@ -31,8 +31,8 @@ def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int 
       time does not decrease at a location
 
     Each violation is counted, and the first ones are reported with time, location and names. Where clocks disagree, the
-    pairs of locations are reported, with the offset of the clock that would mend it; 'tracecols correct' corrects them. Clocks that disagree by
-    no more than they can be read are noted, and are no violation.
+    pairs of locations are reported, with the offset of the clock that would mend it; 'tracecols correct' corrects them.
+    Clocks that disagree by no more than they can be read are noted, and are no violation.
     """
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened

@@ -101,7 +101,8 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--scratch",
             type=click.Path(path_type=Path, file_okay=False),
             metavar="FOLDER",
-            help="Folder for temporary files; workers of a cluster all see it under this name.  [default: TMPDIR; of a scheduler: beside the store]",
+            help="Folder for temporary files; workers of a cluster all see it under this name.  [default: TMPDIR; "
+            "of a scheduler: beside the store]",
         ),
         click.option(
             "--scheduler-file",

@@ -58,7 +58,8 @@ class How:
 )
 @option(
     "output",
-    "Keep the result: a cube as .severity, .cubex or .cube, or as a report (.html); all numbers as .csv, .parquet or .json.",
+    "Keep the result: a cube as .severity, .cubex or .cube, or as a report (.html); all numbers as .csv, .parquet "
+    "or .json.",
     called="outputs",
     multiple=True,
 )
@@ -86,7 +87,8 @@ def compare(
     as_json: bool,
     jobs: int | None,
 ) -> None:
-    """Compare severity cubes (.severity, .cubex, .cube); the first is what the others are compared with. Traces are analysed first.
+    """Compare severity cubes (.severity, .cubex, .cube); the first is what the others are compared with. Traces are
+    analysed first.
 
     \b
     Of two: what changed, by property and by call path. Of more: how they scale.

@@ -20,9 +20,11 @@ from tracecols.given.quantities import counted
 @option("output", "The store to make.  [default: the archive's name, here]", metavar="NAME.trace")
 @option("jobs")
 @click.option(
-    "--correct-clocks", is_flag=True,
-    help="Write times that satisfy all clock conditions, as 'tracecols correct' does; takes a temporary store beside (TMPDIR).",
-)  # fmt: skip
+    "--correct-clocks",
+    is_flag=True,
+    help="Write times that satisfy all clock conditions, as 'tracecols correct' does; takes a temporary store "
+    "beside (TMPDIR).",
+)
 @correction_options
 @click.option("--salvage", is_flag=True, help="Of a damaged archive keep what can be read, and say what was lost.")
 @cluster_options
@@ -88,7 +90,8 @@ def convert(
         echo(f"note: {text}", err=True)
     for what, n in manifest["not_understood"].items():
         echo(
-            f"warning: {counted(n, 'record')} of {what} {'was' if n == 1 else 'were'} not understood; {'it is' if n == 1 else 'they are'} {fate(what)}",
+            f"warning: {counted(n, 'record')} of {what} {'was' if n == 1 else 'were'} not understood; "
+            f"{'it is' if n == 1 else 'they are'} {fate(what)}",
             err=True,
         )
     for loss in manifest["lost"]:

@@ -34,7 +34,8 @@ def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         option(
             "latency",
-            "What passes at least between a send and its receive, and in collective operations, such as 1us.  [default: 0]",
+            "What passes at least between a send and its receive, and in collective operations, such as 1us.  "
+            "[default: 0]",
         ),
     ):
         command = added(command)

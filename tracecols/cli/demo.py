@@ -42,9 +42,12 @@ def open_in_browser(page: Path) -> bool:
 
 @click.command()
 @option(
-    "output", "The folder to make for store, cube and report.  [default: tracecols-demo]", metavar="FOLDER",
-    default=Path("tracecols-demo"), show_default=False,
-)  # fmt: skip
+    "output",
+    "The folder to make for store, cube and report.  [default: tracecols-demo]",
+    metavar="FOLDER",
+    default=Path("tracecols-demo"),
+    show_default=False,
+)
 @option("no_browser", "Do not open the report in a browser.")
 @click.pass_context
 def demo(context: click.Context, output: Path, no_browser: bool) -> None:

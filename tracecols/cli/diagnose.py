@@ -33,11 +33,12 @@ def print_diagnosis(diagnosis: Diagnosis, source: str, *, err: bool = False) -> 
 @option("as_json")
 @option("jobs", "Threads to analyse a trace.  [default: one per core]")
 def diagnose(severity: Path, rows: int, with_startup: bool, as_json: bool, jobs: int | None) -> None:
-    """Say what is wrong with the run of a severity CUBE, on one screen: its times, its efficiencies, and the findings that cost most.
+    """Say what is wrong with the run of a severity CUBE, on one screen: its times, its efficiencies, and the findings
+    that cost most.
 
-    Each finding is reported with its share, where in the program it lies, who pays, who causes it, and what to try. They are about
-    what lies between MPI_Init and MPI_Finalize, unless the cube was narrowed. A cube of another tool (.cubex, .cube) works, too. A trace (STORE,
-    ARCHIVE) is analysed first, and the cube is not kept.
+    Each finding is reported with its share, where in the program it lies, who pays, who causes it, and what to try.
+    They are about what lies between MPI_Init and MPI_Finalize, unless the cube was narrowed. A cube of another tool
+    (.cubex, .cube) works, too. A trace (STORE, ARCHIVE) is analysed first, and the cube is not kept.
 
     \b
       tracecols diagnose run.severity

@@ -49,7 +49,9 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 @click.option(
     "--ideal",
     type=click.Choice(["replay", "approximation", "dimemas"]),
-    help="How the runtime on an ideal network is found; approximations are not marked; dimemas: as BSC's tools, of the whole run.  [default: replay where it costs no more than the analysis, else communication is not divided]",
+    help="How the runtime on an ideal network is found; approximations are not marked; dimemas: as BSC's tools, "
+    "of the whole run.  [default: replay where it costs no more than the analysis, else communication is not "
+    "divided]",
 )
 @click.option(
     "--weak", is_flag=True, help="The problem grows with the number of threads: compare computation per thread."
@@ -74,11 +76,11 @@ def efficiency(
     """Print how efficient runs are: load balance, communication, serialisation, transfer, threads; and how they scale.
 
     \b
-    Models of the same times: MPI (POP), hybrid multiplicative (BSC), hybrid additive (POP); what a program does not use has no rows.
-    Of several runs, the first is what the others are compared with. The times are those between MPI_Init and MPI_Finalize. The ideal
-    network, on which serialisation and transfer depend, is a replay of the trace; where that would cost more than the analysis,
-    communication is not divided, unless tracecols analyze is given --ideal-network.
-    For a script: exit code 3 if a run does not fulfil what is required.
+    Models of the same times: MPI (POP), hybrid multiplicative (BSC), hybrid additive (POP); what a program does not use
+    has no rows. Of several runs, the first is what the others are compared with. The times are those between MPI_Init
+    and MPI_Finalize. The ideal network, on which serialisation and transfer depend, is a replay of the trace; where
+    that would cost more than the analysis, communication is not divided, unless tracecols analyze is given
+    --ideal-network. For a script: exit code 3 if a run does not fulfil what is required.
 
     \b
       tracecols efficiency run.trace

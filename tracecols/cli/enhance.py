@@ -16,15 +16,17 @@ from tracecols.cli.vocabulary import option
 @click.option("--again", is_flag=True, help="Make tables again that are there already.")
 @option("jobs")
 def enhance(store: Path, tables: tuple[str, ...], again: bool, jobs: int | None) -> None:
-    """Write what follows from the events of STORE as Parquet files: STORE/enhanced/TABLE/part-*.parquet; all tables, or some.
+    """Write what follows from the events of STORE as Parquet files: STORE/enhanced/TABLE/part-*.parquet; all tables, or
+    some.
 
     \b
       events      all events with enterptr, exitptr, sendptr, ..., call_path and pos
       call_paths  the call tree
       messages, collectives, constructs, teams, ...: compound events, see docs/schema.md
 
-    They are what trace.scan, trace.sql, polars, DuckDB and Dask DataFrame read, and are made in bounded memory whatever the length of
-    the trace. They can be removed at any time; tables that are there are not made again unless the store or tracecols has changed.
+    They are what trace.scan, trace.sql, polars, DuckDB and Dask DataFrame read, and are made in bounded memory whatever
+    the length of the trace. They can be removed at any time; tables that are there are not made again unless the store
+    or tracecols has changed.
     """
     from tracecols.cli.progress import progress
     from tracecols.errors import StoreError

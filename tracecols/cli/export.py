@@ -53,9 +53,11 @@ class Timeline:
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--table", metavar="NAME", help="Of a store: events, messages, collectives, ...  [default: events]")
 @click.option(
-    "--raw", is_flag=True,
-    help="Tables of a store: the columns of SQL, with times in ticks and numbers of rows, not seconds, ranks and names.",
-)  # fmt: skip
+    "--raw",
+    is_flag=True,
+    help="Tables of a store: the columns of SQL, with times in ticks and numbers of rows, not seconds, ranks and "
+    "names.",
+)
 @click.option("--wide", is_flag=True, help=".csv, .parquet of severities: a column per property, not a row per value.")
 @option("start", "Archive, timeline: only events from this time on.")
 @option("stop", "Archive, timeline: only events before this time.")
@@ -80,7 +82,8 @@ class Timeline:
 )
 @option(
     "subdomains",
-    "Severities: a column for the subdomain of each location in .csv and .parquet; in other cubes (.cubex, .cube, .severity, .json) subdomains take the place of machines and nodes.",
+    "Severities: a column for the subdomain of each location in .csv and .parquet; in other cubes (.cubex, .cube, "
+    ".severity, .json) subdomains take the place of machines and nodes.",
 )
 @option("force")
 @option("jobs", "Archive, timeline: threads.  [default: one per core]")
@@ -100,18 +103,20 @@ def export(
     \b
     A cube becomes a long table: property, call_path, rank, thread, value (seconds, occurrences or bytes), or a --wide
     one; as .json it keeps its three trees. For Cube, Extra-P and other tools it is written as .cubex (Cube 4) or .cube
-    (CUBE 3); both can be in the place of CUBE, too, and become ours as .severity. Severities that are divided are summed over phases there, or with
-    --phases-as-call-paths each phase is a call path, instance=0 and so on below its region, as Score-P writes them.
+    (CUBE 3); both can be in the place of CUBE, too, and become ours as .severity. Severities that are divided are
+    summed over phases there, or with --phases-as-call-paths each phase is a call path, instance=0 and so on below its
+    region, as Score-P writes them.
 
-    A table of a STORE has seconds, ranks, threads and names; --raw writes the table that SQL and trace.scan have, and Parquet files
-    say the unit of every column.
+    A table of a STORE has seconds, ranks, threads and names; --raw writes the table that SQL and trace.scan have, and
+    Parquet files say the unit of every column.
 
     A STORE can also be written as an OTF2 archive for other tools: OUTPUT NAME.otf2, beside it NAME.def and the folder
     NAME. A piece of it, cut by time since the start of the recording (0.3, 300ms) or locations, is a trace by itself.
 
-    Or as a timeline, whole or a piece: .pftrace (or .perfetto-trace) for the Perfetto UI, .trace.json for viewers of Chrome's
-    JSON. It shows region instances, messages, collective operations, counters, wait states with arrows to what causes them, and
-    the critical path. --around "late broadcast" shows the time around the worst instance of a property.
+    Or as a timeline, whole or a piece: .pftrace (or .perfetto-trace) for the Perfetto UI, .trace.json for viewers of
+    Chrome's JSON. It shows region instances, messages, collective operations, counters, wait states with arrows to what
+    causes them, and the critical path. --around "late broadcast" shows the time around the worst instance of a
+    property.
     """
     check(output, table, cut, timeline, conventions, jobs)
     from tracecols.store.outputs import check_not_read
@@ -157,11 +162,13 @@ def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions:
     for name, value in vars(timeline).items():
         if value is not None and not is_timeline:
             raise click.UsageError(
-                f"--{name.replace('_', '-')}: only for a timeline as output ({', '.join(TIMELINES)}), not for {output.name}."
+                f"--{name.replace('_', '-')}: only for a timeline as output ({', '.join(TIMELINES)}), not for "
+                f"{output.name}."
             )
     if conventions is not None and not is_timeline and table.table not in BY_CONVENTIONS:
         raise click.UsageError(
-            f"--conventions: only for a timeline as output ({', '.join(TIMELINES)}), and with --table {', '.join(BY_CONVENTIONS)}."
+            f"--conventions: only for a timeline as output ({', '.join(TIMELINES)}), and with --table "
+            f"{', '.join(BY_CONVENTIONS)}."
         )
     if timeline.around is not None and (cut.start is not None or cut.stop is not None):
         raise click.UsageError("--around finds the time range: give it, or --from and --to.")
@@ -171,7 +178,8 @@ def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions:
     wrong = [name for name, value in given.items() if value is not None]
     if wrong and not is_piece:
         raise click.UsageError(
-            f"{', '.join(wrong)}: only for an archive or a timeline as output ({', '.join(PIECES)}), not for {output.name}."
+            f"{', '.join(wrong)}: only for an archive or a timeline as output ({', '.join(PIECES)}), not for "
+            f"{output.name}."
         )
 
 

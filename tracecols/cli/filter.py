@@ -21,9 +21,9 @@ def filter(source: Path, output: Path | None, rows: int, force: bool, as_json: b
     """Say which regions of SOURCE, a store or a trace archive, cost more to record than they tell, and write a filter
     for the next measurement with Score-P that leaves them out (SCOREP_FILTERING_FILE).
 
-    Left out are functions of the program that are called 1,000 times or more, for less than 1 us each, in which nothing is called that
-    communicates or waits (MPI, OpenMP, ...). What is printed of the next measurement follows from the numbers of calls: its events, bytes
-    and the time that recording takes.
+    Left out are functions of the program that are called 1,000 times or more, for less than 1 us each, in which nothing
+    is called that communicates or waits (MPI, OpenMP, ...). What is printed of the next measurement follows from the
+    numbers of calls: its events, bytes and the time that recording takes.
     """
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened

@@ -22,8 +22,8 @@ def info(source: Path, as_json: bool, jobs: int | None) -> None:
     """Print what SOURCE holds, a store, a trace archive or a severity cube (also .cubex and .cube).
 
     Of a trace: source, span, locations, events by kind, regions, communicators, topologies, counters; if the trace
-    defines no topology, the one that is found from who sends to whom. An archive is converted to a temporary store first. Of a cube: the trace, the conventions, what it is narrowed to, and what could
-    not be matched.
+    defines no topology, the one that is found from who sends to whom. An archive is converted to a temporary store
+    first. Of a cube: the trace, the conventions, what it is narrowed to, and what could not be matched.
     """
     from tracecols.cli.sources import opened
     from tracecols.enhance.mpi.neighbours import topology_of

@@ -40,7 +40,8 @@ def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
         return
     if not found:
         echo(
-            "no call path outside of parallel regions is entered equally often by all processes, three times or more, evenly and for half a percent of the time"
+            "no call path outside of parallel regions is entered equally often by all processes, three times or "
+            "more, evenly and for half a percent of the time"
         )
         return
     echo("  score  covers   even  phases         mean  --phases")

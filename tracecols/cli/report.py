@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     "--sources",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Show the source lines of regions: the files are looked for below this folder. Nothing of them is in the report otherwise.",
+    help="Show the source lines of regions: the files are looked for below this folder. Nothing of them is in the "
+    "report otherwise.",
 )
 @option(
     "subdomains",
-    "Show subdomains of the application in the place of machines and nodes: a file with the columns rank, perhaps thread, and subdomain.",
+    "Show subdomains of the application in the place of machines and nodes: a file with the columns rank, perhaps "
+    "thread, and subdomain.",
 )
 @option("with_startup", "Show start-up and shutdown, too; they are set apart by default.")
 @option("force", "Replace any file, not only a report.")
@@ -43,8 +45,8 @@ def report(
 ) -> None:
     """Write a severity CUBE as one HTML file: three coupled trees, topologies and distributions.
 
-    A cube of another tool (.cubex, .cube) works, too; a trace (STORE, ARCHIVE) is analysed first, and the cube is not kept. The file needs no network and no server: open it with a browser,
-    copy it, send it by mail.
+    A cube of another tool (.cubex, .cube) works, too; a trace (STORE, ARCHIVE) is analysed first, and the cube is not
+    kept. The file needs no network and no server: open it with a browser, copy it, send it by mail.
     """
     from tracecols.cli.sources import cube_of
     from tracecols.report.viewer.page import report_output, write_page

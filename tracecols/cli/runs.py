@@ -77,9 +77,14 @@ def runs() -> None:
 @click.argument("folder", type=FOLDER)
 @click.argument("sources", metavar="CUBE|STORE|ARCHIVE...", nargs=-1, required=True, type=FOLDER)
 @click.option(
-    "-P", "--parameter", "parameters", multiple=True, callback=named_values, metavar="NAME=VALUE",
+    "-P",
+    "--parameter",
+    "parameters",
+    multiple=True,
+    callback=named_values,
+    metavar="NAME=VALUE",
     help="A parameter of the run: a number or a text.",
-)  # fmt: skip
+)
 @click.option("--name", help="Of the run, if there is one.  [default: run-1, run-2 and so on]")
 @option("force", "Replace a run of this name.")
 @option("jobs", "Threads to analyse a trace.  [default: one per core]")
@@ -162,9 +167,14 @@ class Looked:
 @click.argument("folder", type=FOLDER)
 @series_options
 @click.option(
-    "--false-alarms", "rate", default="5%", show_default=True, callback=part_of_whole, metavar="SHARE",
+    "--false-alarms",
+    "rate",
+    default="5%",
+    show_default=True,
+    callback=part_of_whole,
+    metavar="SHARE",
     help="How often there may be an alarm although nothing changed.",
-)  # fmt: skip
+)
 @click.option("--growth", is_flag=True, help="Model how times grow with a parameter instead (Extra-P's normal form).")
 @click.option(
     "--at", type=float, metavar="VALUE", help="The value to predict for.  [default: eight times the largest one]"

@@ -18,7 +18,8 @@ def serve(paths: tuple[Path, ...], mcp: bool, memory: int | None, jobs: int | No
     """Answer questions of programs, such as assistants, about traces and cubes.
 
     Only what lies in the PATHs is opened: folders, traces or cubes; by default the current folder. Nothing is
-    changed in them, but for tables that SQL needs, which a store keeps. It runs until its standard input ends. Programs start it by themselves: docs/serve.md says how.
+    changed in them, but for tables that SQL needs, which a store keeps. It runs until its standard input ends. Programs
+    start it by themselves: docs/serve.md says how.
 
     \b
       tracecols serve --mcp traces/

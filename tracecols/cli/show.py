@@ -55,7 +55,8 @@ class Numbers:
 )
 @option(
     "subdomains",
-    "Print what each subdomain of the application has of it: a file with the columns rank, perhaps thread, and subdomain.",
+    "Print what each subdomain of the application has of it: a file with the columns rank, perhaps thread, and "
+    "subdomain.",
 )
 @click.option(
     "--over-time",
@@ -165,5 +166,6 @@ def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdo
     for row in table.reset_index().itertuples():
         largest = f"rank {row.rank} thread {row.thread}"
         echo(
-            f"{row.value:16.9g} {row.mean:14.6g} {row.max:14.6g} {row.n_locations:12,}  {row.subdomain or '(none)'}, largest at {largest}"
+            f"{row.value:16.9g} {row.mean:14.6g} {row.max:14.6g} {row.n_locations:12,}  "
+            f"{row.subdomain or '(none)'}, largest at {largest}"
         )

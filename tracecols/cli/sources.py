@@ -119,7 +119,8 @@ def piece(source: Path, part: Part, jobs: int | None) -> Iterator[Trace]:
 
 
 def holds_cube(source: Path) -> bool:
-    """Say whether a source is to be read as a severity cube, of this or another tool: it is neither a store nor an archive."""
+    """Say whether a source is to be read as a severity cube, of this or another tool: it is neither a store nor an
+    archive."""
     from tracecols.converters.registry import find_anchor
     from tracecols.errors import SourceError
     from tracecols.store.layout import is_made_here

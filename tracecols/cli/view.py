@@ -38,8 +38,9 @@ def view(
 ) -> None:
     """Show the timeline of a trace in a browser: from the whole run to single events, with waits and their causes.
 
-    SOURCE is a store, a trace archive, which is converted for the time being, or a cube whose store is beside it. What the page needs is made once and kept in the store. The server listens on this machine only and
-    ends with Ctrl-C; over SSH it prints the command that forwards its port.
+    SOURCE is a store, a trace archive, which is converted for the time being, or a cube whose store is beside it. What
+    the page needs is made once and kept in the store. The server listens on this machine only and ends with Ctrl-C;
+    over SSH it prints the command that forwards its port.
     """
     from tracecols.analysis.opened import OpenedTrace
     from tracecols.cli.progress import compiling_ahead, progress
@@ -63,8 +64,8 @@ def view(
 
 
 def store_and_cube(source: Path) -> tuple[Path, SeverityCube | None]:
-    """Return the store to look at, and the cube if it is of the whole trace, by the usual conventions: an analysis of the
-    store would find the same."""
+    """Return the store to look at, and the cube if it is of the whole trace, by the usual conventions: an analysis of
+    the store would find the same."""
     from tracecols.cli.report import store_of
     from tracecols.cli.sources import cube_of, holds_cube
     from tracecols.errors import StoreError
@@ -88,7 +89,8 @@ def _say_where(url: str, port: int) -> None:
     if os.environ.get("SSH_CONNECTION"):
         host = os.environ["SSH_CONNECTION"].split()[2:3]
         echo(
-            f"On your own machine: ssh -L {port}:127.0.0.1:{port} {host[0] if host else 'HOST'}, then open this address there."
+            f"On your own machine: ssh -L {port}:127.0.0.1:{port} {host[0] if host else 'HOST'}, then open this "
+            "address there."
         )
     echo("Ctrl-C ends it.")
 

@@ -62,9 +62,13 @@ class GivenTable:
 @click.command("what-if")
 @click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
 @click.option(
-    "--scale", callback=factors, multiple=True, metavar="REGION=SHARE",
-    help="Computation in a region, or pattern, and in what it calls takes this share of its time, such as 50% or 0.5; may be given several times.",
-)  # fmt: skip
+    "--scale",
+    callback=factors,
+    multiple=True,
+    metavar="REGION=SHARE",
+    help="Computation in a region, or pattern, and in what it calls takes this share of its time, such as 50% or "
+    "0.5; may be given several times.",
+)
 @option("latency", "Another network: what a message takes, such as 2us.")
 @click.option("--bandwidth", callback=bandwidth, metavar="RATE", help="Another network: such as 10GB/s.")
 @click.option(
@@ -72,27 +76,39 @@ class GivenTable:
 )
 @click.option("--openmp", callback=share, metavar="SHARE", help="What OpenMP and locks take beyond waiting.")
 @click.option(
-    "--collectives", type=click.Choice(["recorded", "dimemas"]), default="recorded", show_default=True,
+    "--collectives",
+    type=click.Choice(["recorded", "dimemas"]),
+    default="recorded",
+    show_default=True,
     help="Who waits in collective operations; with --transfer 0, dimemas: everybody for all.",
-)  # fmt: skip
+)
 @click.option(
-    "--eager", callback=size, metavar="SIZE",
-    help="With --transfer 0: messages of this size and more wait for their receives, smaller ones do not; such as 32KiB.",
-)  # fmt: skip
+    "--eager",
+    callback=size,
+    metavar="SIZE",
+    help="With --transfer 0: messages of this size and more wait for their receives, smaller ones do not; such as "
+    "32KiB.",
+)
 @option("with_startup", "Also what precedes MPI_Init and follows MPI_Finalize.", old=("--whole-run",))
 @click.option("--balanced", is_flag=True, help="Every process computes as much as the mean of all.")
 @option("within", "Only call paths of this region, or pattern, in the tables; the runtime is that of the run.")
 @option("start")
 @option("stop")
 @click.option(
-    "--faster", callback=share, default="50%", show_default=True, metavar="SHARE",
+    "--faster",
+    callback=share,
+    default="50%",
+    show_default=True,
+    metavar="SHARE",
     help="Of the table of gains: the part of its time that a call path would still take.",
-)  # fmt: skip
+)
 @option("rows", "Call paths in the table: those with most computation.", default=15)
 @click.option(
-    "--slack", is_flag=True,
-    help="In place of the table of gains: how much shorter call paths can become before another path through the program takes over.",
-)  # fmt: skip
+    "--slack",
+    is_flag=True,
+    help="In place of the table of gains: how much shorter call paths can become before another path through the "
+    "program takes over.",
+)
 @option("output", "Write the re-timed trace as a store.", metavar="NAME.trace")
 @option("force", "Replace the store of another trace, or any file, with --output.")
 @option("as_json", "Print all numbers as JSON.")

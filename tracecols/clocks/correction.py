@@ -188,10 +188,14 @@ class Correction(RewrittenTrace):
         c = self.change
         return {
             "bounds": {name: getattr(self.bounds, name) for name in ("latency", "shrink", "stretch")},
-            "violations_before": self.before, "violations_after": self.after,
-            "n_moved": c.n_moved, "largest_shift": c.largest_shift, "largest_change": c.largest, "mean_change": c.mean,
+            "violations_before": self.before,
+            "violations_after": self.after,
+            "n_moved": c.n_moved,
+            "largest_shift": c.largest_shift,
+            "largest_change": c.largest,
+            "mean_change": c.mean,
             "notes": self.notes,
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         n = sum(self.before.values())

@@ -96,7 +96,8 @@ EXAMPLES: dict[str, Shown] = {}
 
 
 def shown_under(conventions: str) -> dict[str, Shown]:
-    """Return how properties are shown by the rules of some conventions; `exact` follows those of Scalasca and has more."""
+    """Return how properties are shown by the rules of some conventions; `exact` follows those of Scalasca and has
+    more."""
     rules = {"exact": ("scalasca", "exact")}.get(conventions, (conventions,))
     return {name: shown for name, shown in EXAMPLES.items() if shown.conventions in rules}
 
@@ -137,9 +138,11 @@ def late_sender() -> Example:
 
 
 @shows(
-    "mpi_polling_wait", conventions="exact",
-    caption="Rank 1 asks by MPI_Test for a message that rank 0 begins to send at 40 s: its calls until then are waiting.",
-)  # fmt: skip
+    "mpi_polling_wait",
+    conventions="exact",
+    caption="Rank 1 asks by MPI_Test for a message that rank 0 begins to send at 40 s: its calls until then are "
+    "waiting.",
+)
 def polling() -> Example:
     """A message is asked for again and again."""
     program = Program(processes=2)
@@ -154,10 +157,13 @@ def polling() -> Example:
 
 
 @shows(
-    "mpi_latesender_wo", "mpi_lswo_same",
-    caption="Rank 1 waits from 10 to 30 s for the message with tag 2, although the message with tag 1, which it receives later, "
+    "mpi_latesender_wo",
+    "mpi_lswo_same",
+    caption="Rank 1 waits from 10 to 30 s for the message with tag 2, although the message with tag 1, which it "
+    "receives "
+    "later, "
     "was sent at 6 s. Both come from rank 0.",
-)  # fmt: skip
+)
 def wrong_order() -> Example:
     """Two messages of one sender are received in another order than they were sent."""
     program = Program(processes=2)
@@ -171,9 +177,10 @@ def wrong_order() -> Example:
 
 @shows(
     "mpi_lswo_different",
-    caption="Rank 2 waits from 10 to 30 s for the message of rank 0, although the message of rank 1, which it receives later, "
+    caption="Rank 2 waits from 10 to 30 s for the message of rank 0, although the message of rank 1, which it receives "
+    "later, "
     "was sent at 6 s.",
-)  # fmt: skip
+)
 def wrong_order_of_sources() -> Example:
     """Messages of two senders are received in another order than they were sent."""
     program = Program(processes=3)
@@ -185,10 +192,7 @@ def wrong_order_of_sources() -> Example:
     return Example(program, (Interval(receiver, 10, 30),), Cause(late, 30, "rank 0 enters MPI_Send"))
 
 
-@shows(
-    "mpi_latereceiver",
-    caption="Rank 0 enters MPI_Send at 10 s and waits until rank 1 posts the receive at 40 s.",
-)  # fmt: skip
+@shows("mpi_latereceiver", caption="Rank 0 enters MPI_Send at 10 s and waits until rank 1 posts the receive at 40 s.")
 def late_receiver() -> Example:
     """A receive is posted 30 s after its message is sent, by a send that waits for it."""
     program = Program(processes=2)
@@ -200,9 +204,10 @@ def late_receiver() -> Example:
 
 @shows(
     "mpi_latereceiver_wo",
-    caption="Rank 0 waits in MPI_Send from 18 to 40 s until rank 1 posts the receive for tag 2. Rank 1 receives the message with tag 1, which was "
+    caption="Rank 0 waits in MPI_Send from 18 to 40 s until rank 1 posts the receive for tag 2. Rank 1 receives the "
+    "message with tag 1, which was "
     "sent before, still later.",
-)  # fmt: skip
+)
 def late_receiver_wrong_order() -> Example:
     """A message that was sent before is received after the one whose send waits."""
     program = Program(processes=2)
@@ -228,10 +233,7 @@ def collective(name: str, op: str, times: list[tuple[int, int]], end: int = 60, 
     return program
 
 
-@shows(
-    "mpi_barrier_wait",
-    caption="Ranks 0 and 1 wait in MPI_Barrier until rank 2, the last, enters it at 40 s.",
-)  # fmt: skip
+@shows("mpi_barrier_wait", caption="Ranks 0 and 1 wait in MPI_Barrier until rank 2, the last, enters it at 40 s.")
 def barrier() -> Example:
     """Processes reach a barrier at different times."""
     program = collective("MPI_Barrier", "barrier", [(10, 45), (25, 45), (40, 45)])
@@ -241,10 +243,7 @@ def barrier() -> Example:
     )
 
 
-@shows(
-    "mpi_mgmt_comm_wait",
-    caption="Ranks 0 and 1 wait in MPI_Comm_dup until rank 2, the last, enters it at 40 s.",
-)  # fmt: skip
+@shows("mpi_mgmt_comm_wait", caption="Ranks 0 and 1 wait in MPI_Comm_dup until rank 2, the last, enters it at 40 s.")
 def communicator_created() -> Example:
     """Processes reach the creation of a communicator at different times."""
     program = collective("MPI_Comm_dup", "create_handle", [(10, 45), (25, 45), (40, 45)])
@@ -257,7 +256,7 @@ def communicator_created() -> Example:
 @shows(
     "mpi_barrier_completion",
     caption="Rank 0 leaves MPI_Barrier at 30 s. What the others spend in it after that is completion.",
-)  # fmt: skip
+)
 def barrier_completion() -> Example:
     """Processes leave a barrier at different times."""
     program = collective("MPI_Barrier", "barrier", [(20, 30), (20, 42), (20, 50)])
@@ -267,10 +266,7 @@ def barrier_completion() -> Example:
     )
 
 
-@shows(
-    "mpi_latebroadcast",
-    caption="Ranks 1 and 2 wait in MPI_Bcast until its root, rank 0, enters it at 40 s.",
-)  # fmt: skip
+@shows("mpi_latebroadcast", caption="Ranks 1 and 2 wait in MPI_Bcast until its root, rank 0, enters it at 40 s.")
 def late_broadcast() -> Example:
     """The root of a broadcast comes last."""
     program = collective(
@@ -284,8 +280,9 @@ def late_broadcast() -> Example:
 
 @shows(
     "mpi_earlyreduce",
-    caption="The root of MPI_Reduce, rank 0, enters it at 10 s and waits until rank 2, the last sender, enters it at 40 s.",
-)  # fmt: skip
+    caption="The root of MPI_Reduce, rank 0, enters it at 10 s and waits until rank 2, the last sender, enters it at "
+    "40 s.",
+)
 def early_reduce() -> Example:
     """The root of a reduction comes first."""
     program = collective(
@@ -295,10 +292,7 @@ def early_reduce() -> Example:
     return Example(program, (Interval(root, 10, 40),), Cause(last, 40, "rank 2 enters MPI_Reduce"))
 
 
-@shows(
-    "mpi_wait_nxn",
-    caption="Ranks 0 and 1 wait in MPI_Allreduce until rank 2, the last, enters it at 40 s.",
-)  # fmt: skip
+@shows("mpi_wait_nxn", caption="Ranks 0 and 1 wait in MPI_Allreduce until rank 2, the last, enters it at 40 s.")
 def wait_n_to_n() -> Example:
     """Processes reach an operation of all with all at different times."""
     program = collective("MPI_Allreduce", "allreduce", [(10, 48), (25, 48), (40, 48)], sent=8, received=8)
@@ -311,7 +305,7 @@ def wait_n_to_n() -> Example:
 @shows(
     "mpi_nxn_completion",
     caption="Rank 0 leaves MPI_Allreduce at 32 s. What the others spend in it after that is completion.",
-)  # fmt: skip
+)
 def n_to_n_completion() -> Example:
     """Processes leave an operation of all with all at different times."""
     program = collective("MPI_Allreduce", "allreduce", [(20, 32), (20, 42), (20, 50)], sent=8, received=8)
@@ -325,9 +319,11 @@ def n_to_n_completion() -> Example:
 
 @shows(
     "mpi_earlyscan",
-    caption="Rank 1 enters MPI_Scan at 10 s and waits until rank 0, whose value it needs, enters it at 40 s. Rank 2 waits for the same, "
+    caption="Rank 1 enters MPI_Scan at 10 s and waits until rank 0, whose value it needs, enters it at 40 s. Rank 2 "
+    "waits "
+    "for the same, "
     "from 25 s on.",
-)  # fmt: skip
+)
 def early_scan() -> Example:
     """Higher ranks begin a scan before lower ones."""
     program = collective("MPI_Scan", "scan", [(40, 46), (10, 48), (25, 50)], sent=8, received=8)
@@ -338,9 +334,8 @@ def early_scan() -> Example:
 
 
 @shows(
-    "mpi_init_completion",
-    caption="Rank 0 leaves MPI_Init at 20 s. What rank 1 spends in it after that is completion.",
-)  # fmt: skip
+    "mpi_init_completion", caption="Rank 0 leaves MPI_Init at 20 s. What rank 1 spends in it after that is completion."
+)
 def init_completion() -> Example:
     """Processes leave MPI_Init at different times."""
     program = Program(processes=2)
@@ -350,10 +345,7 @@ def init_completion() -> Example:
     return Example(program, (Interval(second, 20, 40),), Cause(first, 20, "rank 0 leaves MPI_Init first"))
 
 
-@shows(
-    "mpi_finalize_wait",
-    caption="Rank 0 enters MPI_Finalize at 10 s and waits until rank 1 enters it at 40 s.",
-)  # fmt: skip
+@shows("mpi_finalize_wait", caption="Rank 0 enters MPI_Finalize at 10 s and waits until rank 1 enters it at 40 s.")
 def finalize_wait() -> Example:
     """Processes reach MPI_Finalize at different times."""
     program = Program(processes=2)
@@ -366,7 +358,7 @@ def finalize_wait() -> Example:
 @shows(
     "mpi_nonblocking_collective_wait",
     caption="Rank 0 has started the operation, enters MPI_Wait at 18 s and waits until rank 1 starts it at 40 s.",
-)  # fmt: skip
+)
 def nonblocking_wait() -> Example:
     """Processes start a non-blocking operation at different times."""
     program = Program(processes=2)
@@ -414,17 +406,15 @@ def omp_barrier(name: str) -> Example:
 
 @shows(
     "omp_ibarrier_wait",
-    caption="Threads 0 and 1 wait in the implicit barrier at the end of the parallel region until thread 2 enters it at 45 s.",
-)  # fmt: skip
+    caption="Threads 0 and 1 wait in the implicit barrier at the end of the parallel region until thread 2 enters it "
+    "at 45 s.",
+)
 def implicit_barrier() -> Example:
     """Threads reach the end of a parallel region at different times."""
     return omp_barrier(IMPLICIT)
 
 
-@shows(
-    "omp_ebarrier_wait",
-    caption="Threads 0 and 1 wait in the barrier until thread 2 enters it at 45 s.",
-)  # fmt: skip
+@shows("omp_ebarrier_wait", caption="Threads 0 and 1 wait in the barrier until thread 2 enters it at 45 s.")
 def explicit_barrier() -> Example:
     """Threads reach an explicit barrier at different times."""
     return omp_barrier(BARRIER)
@@ -446,16 +436,18 @@ def locked(acquire: str, release: str) -> Example:
 @shows(
     "omp_lock_contention_api",
     caption="Thread 1 enters omp_set_lock at 18 s and waits until thread 0 releases the lock at 41 s.",
-)  # fmt: skip
+)
 def lock_contention() -> Example:
     """A lock of the OpenMP API is held by another thread."""
     return locked("omp_set_lock", "omp_unset_lock")
 
 
 @shows(
-    "omp_lock_competition", "omp_lock_api", conventions="expert",
+    "omp_lock_competition",
+    "omp_lock_api",
+    conventions="expert",
     caption="Thread 1 enters omp_set_lock at 18 s and waits until thread 0 releases the lock at 41 s.",
-)  # fmt: skip
+)
 def lock_competition() -> Example:
     """The same under the conventions of EXPERT."""
     return locked("omp_set_lock", "omp_unset_lock")
@@ -464,7 +456,7 @@ def lock_competition() -> Example:
 @shows(
     "omp_lock_contention_critical",
     caption="Thread 1 reaches the critical section at 18 s and waits until thread 0 leaves it at 42 s.",
-)  # fmt: skip
+)
 def critical_contention() -> Example:
     """A critical section is occupied by another thread."""
     program = team(2, [5, 5])
@@ -480,9 +472,10 @@ def critical_contention() -> Example:
 
 
 @shows(
-    "omp_lock_critical", conventions="expert",
+    "omp_lock_critical",
+    conventions="expert",
     caption="Thread 1 reaches the critical section at 18 s and waits until thread 0 leaves it at 42 s.",
-)  # fmt: skip
+)
 def critical_competition() -> Example:
     """The same under the conventions of EXPERT."""
     return critical_contention()
@@ -491,7 +484,7 @@ def critical_competition() -> Example:
 @shows(
     "omp_fork",
     caption="The master forks at 5 s. Until its threads have entered the parallel region the time counts as Fork.",
-)  # fmt: skip
+)
 def fork() -> Example:
     """Threads start some time after the fork."""
     program = team(3, [15, 20, 30])
@@ -504,9 +497,8 @@ def fork() -> Example:
 
 
 @shows(
-    "omp_management",
-    caption="From the fork at 5 s to the begin of each thread, and from its end to the join at 55 s.",
-)  # fmt: skip
+    "omp_management", caption="From the fork at 5 s to the begin of each thread, and from its end to the join at 55 s."
+)
 def management() -> Example:
     """Threads start some time after the fork, and end some time before the join."""
     program = team(2, [12, 20])
@@ -521,8 +513,9 @@ def management() -> Example:
 
 @shows(
     "omp_idle_threads",
-    caption="Threads 1 and 2 have nothing to do while the master is outside of parallel regions: until 20 s, and from 45 s on.",
-)  # fmt: skip
+    caption="Threads 1 and 2 have nothing to do while the master is outside of parallel regions: until 20 s, and "
+    "from 45 s on.",
+)
 def idle_threads() -> Example:
     """A program that is serial before and after its parallel region."""
     program = Program(threads=3)
@@ -544,7 +537,7 @@ def idle_threads() -> Example:
 @shows(
     "pthread_join_wait",
     caption="The main thread enters pthread_join at 20 s and waits until the thread that it created ends at 45 s.",
-)  # fmt: skip
+)
 def join_wait() -> Example:
     """A thread is joined while it still runs."""
     program = PosixProgram()
@@ -569,7 +562,7 @@ def mutex(acquire: str) -> Example:
 @shows(
     "pthread_lock_contention_mutex_lock",
     caption="Thread 1 enters pthread_mutex_lock at 10 s and waits until thread 0 releases the mutex at 40 s.",
-)  # fmt: skip
+)
 def mutex_contention() -> Example:
     """A mutex is locked by another thread."""
     return mutex("pthread_mutex_lock")
@@ -577,17 +570,20 @@ def mutex_contention() -> Example:
 
 @shows(
     "pthread_lock_contention_conditional",
-    caption="Thread 1 waits for a condition, and needs the mutex to go on. Until thread 0 releases it at 40 s the time counts as contention.",
-)  # fmt: skip
+    caption="Thread 1 waits for a condition, and needs the mutex to go on. Until thread 0 releases it at 40 s the "
+    "time counts as contention.",
+)
 def condition_contention() -> Example:
     """The mutex of a condition is locked by another thread."""
     return mutex("pthread_cond_wait")
 
 
 @shows(
-    "pthread_condition_wait", conventions="exact",
-    caption="Thread 1 enters pthread_cond_wait at 10 s and waits for work until thread 0 signals the condition at 40 s.",
-)  # fmt: skip
+    "pthread_condition_wait",
+    conventions="exact",
+    caption="Thread 1 enters pthread_cond_wait at 10 s and waits for work until thread 0 signals the condition at "
+    "40 s.",
+)
 def condition_wait() -> Example:
     """A thread waits until another one signals a condition."""
     program = PosixProgram()
@@ -621,9 +617,10 @@ def wait_at_create() -> Example:
 
 
 @shows(
-    "mpi_rma_wait_window_create", conventions="expert",
+    "mpi_rma_wait_window_create",
+    conventions="expert",
     caption="Rank 0 enters MPI_Win_create at 10 s and waits until rank 1 enters it at 40 s.",
-)  # fmt: skip
+)
 def wait_at_create_for_expert() -> Example:
     """Processes create a window."""
     return window_call("MPI_Win_create")
@@ -636,9 +633,10 @@ def wait_at_free() -> Example:
 
 
 @shows(
-    "mpi_rma_wait_window_free", conventions="expert",
+    "mpi_rma_wait_window_free",
+    conventions="expert",
     caption="Rank 0 enters MPI_Win_free at 10 s and waits until rank 1 enters it at 40 s.",
-)  # fmt: skip
+)
 def wait_at_free_for_expert() -> Example:
     """Processes free a window."""
     return window_call("MPI_Win_free")
@@ -651,9 +649,10 @@ def wait_at_fence() -> Example:
 
 
 @shows(
-    "mpi_rma_fence_wait", conventions="expert",
+    "mpi_rma_fence_wait",
+    conventions="expert",
     caption="Rank 0 enters MPI_Win_fence at 10 s and waits until rank 1 enters it at 40 s.",
-)  # fmt: skip
+)
 def wait_at_fence_for_expert() -> Example:
     """Processes reach a fence at different times."""
     return window_call("MPI_Win_fence")
@@ -661,9 +660,11 @@ def wait_at_fence_for_expert() -> Example:
 
 @shows(
     "mpi_rma_early_fence",
-    caption="Rank 0 enters the second fence at 22 s. Until rank 1 has left MPI_Put at 40 s, the last access to rank 0, the wait counts as "
+    caption="Rank 0 enters the second fence at 22 s. Until rank 1 has left MPI_Put at 40 s, the last access to rank "
+    "0, the "
+    "wait counts as "
     "Early Fence; from then on it does not.",
-)  # fmt: skip
+)
 def early_fence() -> Example:
     """A process waits in a fence while others still access its window."""
     program = WindowProgram(2)
@@ -696,7 +697,8 @@ def exposure(late_complete: bool) -> Example:
 
 EARLY_WAIT = "Rank 1 enters MPI_Win_wait at 18 s and waits until rank 0, the origin, enters MPI_Win_complete at 45 s."
 LATE_COMPLETE = (
-    "Rank 0 has left its last access at 28 s, but enters MPI_Win_complete at 45 s only. Of the time that rank 1 waits in MPI_Win_wait, the part "
+    "Rank 0 has left its last access at 28 s, but enters MPI_Win_complete at 45 s only. Of the time that rank 1 "
+    "waits in MPI_Win_wait, the part "
     "between the two is Late Complete."
 )
 
@@ -777,7 +779,7 @@ def early_transfer() -> Example:
 @shows(
     "mpi_rma_sync_lock_competition",
     caption="Rank 1 enters MPI_Win_lock at 15 s and waits until rank 0 releases the lock at 40 s.",
-)  # fmt: skip
+)
 def window_lock() -> Example:
     """Two processes lock a window one after the other."""
     program = WindowProgram(2)
@@ -805,7 +807,7 @@ def offload() -> OffloadProgram:
 @shows(
     "device_late_launch",
     caption="The stream has nothing to do while the host is in the call that launches its kernel, from 8 to 18 s.",
-)  # fmt: skip
+)
 def late_launch() -> Example:
     """A kernel is launched while its stream is idle."""
     program = offload()
@@ -814,18 +816,16 @@ def late_launch() -> Example:
 
 @shows(
     "device_copy_wait",
-    caption="The host enters the copying call at 26 s. Until the kernel that was launched before ends at 40 s it waits.",
-)  # fmt: skip
+    caption="The host enters the copying call at 26 s. Until the kernel that was launched before ends at 40 s it "
+    "waits.",
+)
 def copy_wait() -> Example:
     """A blocking copy waits for a kernel."""
     program = offload()
     return Example(program, (Interval(program.host, 26, 40),), Cause(program.device, 40, "the kernel ends"))
 
 
-@shows(
-    "device_blocking_copy",
-    caption="From 44 to 54 s the host waits in the call for the transfer itself.",
-)  # fmt: skip
+@shows("device_blocking_copy", caption="From 44 to 54 s the host waits in the call for the transfer itself.")
 def blocking_copy() -> Example:
     """A copy that returns only when it is done."""
     program = offload()
@@ -835,17 +835,14 @@ def blocking_copy() -> Example:
 @shows(
     "device_useless_sync",
     caption="Nothing is pending when the host enters cuCtxSynchronize at 64 s: the call costs its own time.",
-)  # fmt: skip
+)
 def useless_sync() -> Example:
     """A synchronisation when everything is over."""
     program = offload()
     return Example(program, (Interval(program.host, 64, 78),), None)
 
 
-@shows(
-    "device_early_wait",
-    caption="The host enters cuCtxSynchronize at 24 s and waits until the kernel ends at 50 s.",
-)  # fmt: skip
+@shows("device_early_wait", caption="The host enters cuCtxSynchronize at 24 s and waits until the kernel ends at 50 s.")
 def early_blocking_wait() -> Example:
     """A synchronisation long before the kernel ends."""
     program = OffloadProgram()
@@ -874,19 +871,18 @@ def kernels() -> Example:
 
 
 @shows(
-    "device_copies", "device_copies_to_host", "device_copies_exposed",
+    "device_copies",
+    "device_copies_to_host",
+    "device_copies_exposed",
     caption="A copy to the host runs on the stream from 44 to 54 s. No kernel runs meanwhile: it is exposed.",
-)  # fmt: skip
+)
 def copies() -> Example:
     """When a copy runs."""
     program = offload()
     return Example(program, (Interval(program.device, 44, 54),), None)
 
 
-@shows(
-    "device_idle",
-    caption="The stream does nothing before the kernel, between kernel and copy, and after the copy.",
-)  # fmt: skip
+@shows("device_idle", caption="The stream does nothing before the kernel, between kernel and copy, and after the copy.")
 def device_idle() -> Example:
     """When a stream does nothing."""
     program = offload()
@@ -896,9 +892,11 @@ def device_idle() -> Example:
 
 @shows(
     "device_idle_before_launch",
-    caption="Until the host enters the launching call at 8 s the stream is idle because the host is late; so it is after the copy, when nothing "
+    caption="Until the host enters the launching call at 8 s the stream is idle because the host is late; so it is "
+    "after "
+    "the copy, when nothing "
     "is launched any more.",
-)  # fmt: skip
+)
 def idle_before_launch() -> Example:
     """A stream is idle because nothing was launched."""
     program = offload()
@@ -912,8 +910,9 @@ def idle_before_launch() -> Example:
 
 @shows(
     "device_idle_after_launch",
-    caption="The kernel was launched at 8 s and begins at 18 s; the copy was asked for at 26 s and begins 4 s after the kernel ended.",
-)  # fmt: skip
+    caption="The kernel was launched at 8 s and begins at 18 s; the copy was asked for at 26 s and begins 4 s after "
+    "the kernel ended.",
+)
 def idle_after_launch() -> Example:
     """A stream is idle although its next work was launched."""
     program = offload()
@@ -930,8 +929,9 @@ def idle_after_launch() -> Example:
 
 @shows(
     "delay_latesender",
-    caption="Rank 1 waits 30 s in MPI_Recv because rank 0 computes 30 s longer before it sends. These 30 s are charged to the computation of rank 0.",
-)  # fmt: skip
+    caption="Rank 1 waits 30 s in MPI_Recv because rank 0 computes 30 s longer before it sends. These 30 s are "
+    "charged to the computation of rank 0.",
+)
 def delay_of_late_sender() -> Example:
     """What the sender did more than the receiver."""
     program = Program(processes=2)
@@ -944,10 +944,13 @@ def delay_of_late_sender() -> Example:
 
 
 @shows(
-    "mpi_wait_direct_latesender", "mpi_wait_terminal_ls",
-    caption="Rank 1 waits 30 s in MPI_Recv. Rank 0 did not wait itself before it sent, it computed: the wait is direct. Rank 1 makes nobody wait "
+    "mpi_wait_direct_latesender",
+    "mpi_wait_terminal_ls",
+    caption="Rank 1 waits 30 s in MPI_Recv. Rank 0 did not wait itself before it sent, it computed: the wait is "
+    "direct. "
+    "Rank 1 makes nobody wait "
     "later: the wait is terminal.",
-)  # fmt: skip
+)
 def direct_and_terminal() -> Example:
     """A wait that another one neither causes nor follows."""
     example = delay_of_late_sender()
@@ -957,8 +960,9 @@ def direct_and_terminal() -> Example:
 
 @shows(
     "delay_barrier",
-    caption="Rank 0 waits 30 s in MPI_Barrier because rank 1 computes 30 s longer. These 30 s are charged to the computation of rank 1.",
-)  # fmt: skip
+    caption="Rank 0 waits 30 s in MPI_Barrier because rank 1 computes 30 s longer. These 30 s are charged to the "
+    "computation of rank 1.",
+)
 def delay_of_barrier() -> Example:
     """What the last process did more than the one that waits."""
     program = Program(processes=2)
@@ -971,8 +975,9 @@ def delay_of_barrier() -> Example:
 
 @shows(
     "delay_n2n",
-    caption="Rank 0 waits 30 s in MPI_Allreduce because rank 1 computes 30 s longer. These 30 s are charged to the computation of rank 1.",
-)  # fmt: skip
+    caption="Rank 0 waits 30 s in MPI_Allreduce because rank 1 computes 30 s longer. These 30 s are charged to the "
+    "computation of rank 1.",
+)
 def delay_of_n_to_n() -> Example:
     """What the last process did more than the one that waits."""
     program = Program(processes=2)
@@ -985,8 +990,9 @@ def delay_of_n_to_n() -> Example:
 
 @shows(
     "delay_12n",
-    caption="Rank 1 waits 30 s in MPI_Bcast because rank 0, the root, computes 30 s longer. These 30 s are charged to the computation of rank 0.",
-)  # fmt: skip
+    caption="Rank 1 waits 30 s in MPI_Bcast because rank 0, the root, computes 30 s longer. These 30 s are charged "
+    "to the computation of rank 0.",
+)
 def delay_of_broadcast() -> Example:
     """What the root did more than the one that waits."""
     program = Program(processes=2)
@@ -999,8 +1005,9 @@ def delay_of_broadcast() -> Example:
 
 @shows(
     "delay_n21",
-    caption="Rank 0, the root, waits 30 s in MPI_Reduce because rank 1 computes 30 s longer. These 30 s are charged to the computation of rank 1.",
-)  # fmt: skip
+    caption="Rank 0, the root, waits 30 s in MPI_Reduce because rank 1 computes 30 s longer. These 30 s are charged "
+    "to the computation of rank 1.",
+)
 def delay_of_reduce() -> Example:
     """What the last sender did more than the root."""
     program = Program(processes=2)
@@ -1013,8 +1020,9 @@ def delay_of_reduce() -> Example:
 
 @shows(
     "delay_ompbarrier",
-    caption="Thread 0 waits 30 s in the implicit barrier because thread 1 computes 30 s longer. These 30 s are charged to the computation of thread 1.",
-)  # fmt: skip
+    caption="Thread 0 waits 30 s in the implicit barrier because thread 1 computes 30 s longer. These 30 s are "
+    "charged to the computation of thread 1.",
+)
 def delay_of_omp_barrier() -> Example:
     """What the last thread did more than the one that waits."""
     program = team(2, [5, 5])
@@ -1027,9 +1035,11 @@ def delay_of_omp_barrier() -> Example:
 
 @shows(
     "delay_ompidle",
-    caption="Thread 1 has nothing to do while the master computes outside of parallel regions, until 20 s and from 45 s on. These 35 s are "
+    caption="Thread 1 has nothing to do while the master computes outside of parallel regions, until 20 s and from "
+    "45 s "
+    "on. These 35 s are "
     "charged to the computation of the master.",
-)  # fmt: skip
+)
 def delay_of_idle_threads() -> Example:
     """What the master does alone."""
     program = Program(threads=2)
@@ -1043,9 +1053,11 @@ def delay_of_idle_threads() -> Example:
 
 @shows(
     "critical_path",
-    caption="Rank 0 computes until it sends at 40 s, and rank 1 could not go on before: the critical path runs on rank 0 until it enters "
+    caption="Rank 0 computes until it sends at 40 s, and rank 1 could not go on before: the critical path runs on "
+    "rank 0 "
+    "until it enters "
     "MPI_Send, then on rank 1 until it enters MPI_Finalize.",
-)  # fmt: skip
+)
 def critical_path() -> Example:
     """The path that determines how long the program runs."""
     program = Program(processes=2)

@@ -138,7 +138,8 @@ def draw(example: Example, name: str, title: str) -> str:
         f'<defs><pattern id="wait-{name}" width="6" height="6" patternUnits="userSpaceOnUse">'
         f'<rect width="6" height="6" fill="{WAIT}" fill-opacity="0.15"/>'
         f'<path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5" stroke="{WAIT}" stroke-width="0.8"/></pattern>'
-        f'<marker id="message-{name}" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        f'<marker id="message-{name}" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
+        'orient="auto">'
         f'<path d="M0 1L8 4L0 7Z" fill="{MESSAGE}"/></marker></defs>',
     ]
     for one, label in zip(program.locations, labels(program), strict=True):

@@ -67,7 +67,9 @@ TABLES: tuple[Column, ...] = (
     Column("lost.send", "int64", "places of SENDs that are never received, ascending"),
     Column("lost.source", "int32", "process that sends", "", "processes"),
     Column("lost.destination", "int32", "process that should receive; null if unknown", "", "processes"),
-    Column("end", "int64", "EXITs of region instances that hold the end of a collective operation, ascending", "", "events"),
+    Column(
+        "end", "int64", "EXITs of region instances that hold the end of a collective operation, ascending", "", "events"
+    ),
     Column("end.event", "int64", "the event that ends the operation", "", "events"),
     Column("mpicoll", "int64", "places of the EXITs that complete an instance of a collective operation, ascending"),
     Column("mpicoll.start", "int64", "first of each instance's members; one more at the end"),
@@ -85,10 +87,12 @@ TABLES: tuple[Column, ...] = (
     Column("inherit.latest", "int64", "largest end so far in the location"),
     Column("inherit.fork", "int64", "the FORK whose stack it inherits (thesis 3.20)", "", "events"),
     Column("node.parent", "int64", "call paths: parent that was entered itself"),
-    Column("node.representative", "int64", "least recent ENTER; null if the call path was not entered itself", "", "events"),
+    Column(
+        "node.representative", "int64", "least recent ENTER; null if the call path was not entered itself", "", "events"
+    ),
     Column("node.visits", "int64", "how often it was entered", "occ"),
     Column("top", "int64", "last ENTER on the stack after the last event of each location", "", "events"),
-)  # fmt: skip
+)
 """What queries need besides; side tables of the store follow as `TABLE.COLUMN`."""
 
 

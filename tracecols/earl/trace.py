@@ -441,7 +441,8 @@ class EventTrace(Definitions):
         path = self._call_path(event.row)
         if path < 0 or self._tree["representative"].item(path) != event.row:
             raise StoreError(
-                f"event {event.pos} is not a node of the call tree\n  nodes are the first ENTERs of call paths, see calltree() and cnodeptr"
+                f"event {event.pos} is not a node of the call tree\n"
+                "  nodes are the first ENTERs of call paths, see calltree() and cnodeptr"
             )
         return path
 

@@ -47,8 +47,8 @@ class ClockConditions:
         `PAIR`: by kind and pair of locations how many there are, how many are violated, and by how many ticks at least
         what depends is later; negative where it is earlier.
     edges : ColumnSource
-        `tail` and `head`: rows of events, or hubs, which are numbered from the number of all events on; `condition`: its
-        kind; `is_inferred`: whether it was only concluded.
+        `tail` and `head`: rows of events, or hubs, which are numbered from the number of all events on; `condition`:
+        its kind; `is_inferred`: whether it was only concluded.
     n_hubs : int
     """
 
@@ -329,8 +329,8 @@ def _team_conditions(
 def _barrier_conditions(
     constructs: CompoundTable, members: CompoundTable, teams: CompoundTable, found: ClockConditions
 ) -> None:
-    """State those of barriers that all threads of the team take part in: no participant leaves one before all have entered
-    it."""
+    """State those of barriers that all threads of the team take part in: no participant leaves one before all have
+    entered it."""
     c, m = constructs, members
     if not len(c):
         return

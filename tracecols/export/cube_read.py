@@ -130,7 +130,8 @@ def read_cube(path: str | Path) -> SeverityCube:
         if what := instead(path, "a severity cube"):
             raise SeverityError(what)
         raise SeverityError(
-            f"{path} is not a severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n  {MAKE_ONE}"
+            f"{path} is not a severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n"
+            f"  {MAKE_ONE}"
         )
     if "left_out" in cube.facts:
         names = ", ".join(cube.facts["left_out"])

@@ -183,7 +183,8 @@ class SliceBuilder:
             if why == kernels.DAMAGED:
                 kind = NAMES.get(int(columns["kind"][at]), "unknown")
                 raise self._store.damaged(
-                    f"location {self._location}, at tick {columns['time'][at]}: an event {kind} enters no region or has no row in its side table"
+                    f"location {self._location}, at tick {columns['time'][at]}: an event {kind} enters no region "
+                    "or has no row in its side table"
                 )
             if why == kernels.GROW:
                 self._frames, state[kernels.FREE] = arrays.more_linked(self._frames)

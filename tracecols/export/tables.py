@@ -152,7 +152,8 @@ def write_cube(cube: SeverityCube, output: Path, *, force: bool = False) -> None
         return
     if output.suffix not in CUBES:
         raise ExportError(
-            f"cannot write a cube to {output.name}: no format ends in '{output.suffix}'\n  there are .severity, {', '.join(CUBES)}"
+            f"cannot write a cube to {output.name}: no format ends in '{output.suffix}'\n"
+            f"  there are .severity, {', '.join(CUBES)}"
         )
     with cube_output(output, cube.facts, force=force).new() as file:
         CUBES[output.suffix](cube, file)
@@ -264,7 +265,8 @@ def export(
     if output.suffix not in {*TABLES, *whole}:
         raise ExportError(
             f"cannot export to {output.name}: no format ends in '{output.suffix}'\n"
-            f"  there are {', '.join(TABLES)}, of a store .otf2, .pftrace, .trace.json, and of severities {', '.join(sorted(whole))}"
+            f"  there are {', '.join(TABLES)}, of a store .otf2, .pftrace, .trace.json, and of severities "
+            f"{', '.join(sorted(whole))}"
         )
     if is_cube(source):
         cube = read_cube(source)

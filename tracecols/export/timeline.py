@@ -3,14 +3,14 @@
 One iterator, `Timeline.items`, makes the content; `tracecols.export.perfetto` and `tracecols.export.chrome` write it.
 
 * Tracks form the system tree: machine, node, process, location. Below a location are its wait states and its counters.
-* Region instances are slices (`tracecols.kernels.timeline.draw_events`). Times are rounded down to nanoseconds, which keeps
-  their order, so that slices nest; an end and the begin that follows it stay together.
-* A send, a receive and the arrival at a collective operation are instants. A flow joins a send with its receive, or those who
-  come to an operation in the order in which they come; what lies outside of the time range is in no flow.
-* Wait states are slices on tracks of their own, one per property and location, more where they overlap without nesting. A flow joins
-  each with its cause, an instant on the track *Causes* of the location that is waited for.
-* The critical path is a track before all others, which says on which location it is when, and a track below each location it comes to; one
-  flow leads through the latter.
+* Region instances are slices (`tracecols.kernels.timeline.draw_events`). Times are rounded down to nanoseconds, which
+  keeps their order, so that slices nest; an end and the begin that follows it stay together.
+* A send, a receive and the arrival at a collective operation are instants. A flow joins a send with its receive, or
+  those who come to an operation in the order in which they come; what lies outside of the time range is in no flow.
+* Wait states are slices on tracks of their own, one per property and location, more where they overlap without nesting.
+  A flow joins each with its cause, an instant on the track *Causes* of the location that is waited for.
+* The critical path is a track before all others, which says on which location it is when, and a track below each
+  location it comes to; one flow leads through the latter.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from tracecols.findings.scenarios import Change, Scenarios
 
 KINDS = {
-    "computation": "computation of single locations takes longer than that of their peers, or than what others do meanwhile",
+    "computation": (
+        "computation of single locations takes longer than that of their peers, or than what others do meanwhile"
+    ),
     "imbalance": "computation is distributed unevenly over several locations",
     "changing": "computation is distributed unevenly, each time in another way",
     "serial": "masters compute alone while their threads idle",

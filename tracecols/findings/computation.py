@@ -445,8 +445,8 @@ class Computing:
         return NOBODY, False
 
     def _excess(self, w: Work, outliers: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return by how much each piece of work of some locations takes longer than for the others in the mean: piece by
-        piece where all have as many, else in proportion; (n,) float64."""
+        """Return by how much each piece of work of some locations takes longer than for the others in the mean: piece
+        by piece where all have as many, else in proportion; (n,) float64."""
         of = np.searchsorted(w.who, w.location)
         is_other = ~np.isin(w.who, outliers)
         if w.table is not None:

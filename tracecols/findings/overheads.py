@@ -97,8 +97,8 @@ def _of_partners(s: Scenarios) -> Iterator[Cause]:
 
 
 def _partners(s: Scenarios) -> NDArray[np.int64]:
-    """Number the regions of the program such that those which start and complete the same messages have the same number;
-    (n_regions,) int64."""
+    """Number the regions of the program such that those which start and complete the same messages have the same
+    number; (n_regions,) int64."""
     m = s.model.sent_messages
     group = np.arange(len(s.model.regions))
     if not len(m):
@@ -137,7 +137,8 @@ def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def of_threads(s: Scenarios) -> list[Cause]:
-    """Return what would be gained if creating and joining threads took no time: by where they are created and joined."""
+    """Return what would be gained if creating and joining threads took no time: by where they are created and
+    joined."""
     created = s.model.created_threads
     manages = s.in_window & (s.graph.nodes.kind == NodeClass.THREADS)
     # returning from a wait for a condition is no management of threads

@@ -116,8 +116,8 @@ def _least(s: Scenarios, c: Cause) -> float:
 
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
-    """Say of each cause what time that is not computation ends with it: one after the other, so that nothing is explained
-    twice. Idle threads are on no call path."""
+    """Say of each cause what time that is not computation ends with it: one after the other, so that nothing is
+    explained twice. Idle threads are on no call path."""
     done: list[Change] = []
     before = s.lost_and_idle()
     nodes = s.graph.nodes

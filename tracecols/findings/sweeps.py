@@ -118,8 +118,8 @@ def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
 def _passed_on(
     m: CompoundTable, where: Positions, found: Sweeps, rows: NDArray[np.int64], of: NDArray[np.int64]
 ) -> float:
-    """Return the part of messages of which the sender had received one of a sweep from the same corner last, among those
-    whose senders are not where the sweep begins."""
+    """Return the part of messages of which the sender had received one of a sweep from the same corner last, among
+    those whose senders are not where the sweep begins."""
     order = np.repeat(np.arange(found.blocks.size.size), found.blocks.size)
     before = latest_before(
         m.recv_location[found.rows], m.recv_exit_time[found.rows], m.send_location[rows], m.send_enter_time[rows]
@@ -134,8 +134,8 @@ def _passed_on(
 def _runs(
     model: Model, m: CompoundTable, found: Sweeps, blocks: NDArray[np.int64], first: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Number the sweeps of each location that blocks belong to: one ends where another corner follows, and at collective
-    operations, which begin anew; (n_blocks,) int64, ascending."""
+    """Number the sweeps of each location that blocks belong to: one ends where another corner follows, and at
+    collective operations, which begin anew; (n_blocks,) int64, ascending."""
     c = model.collective_members
     last = latest_before(
         c.location.astype(np.int64), c.enter_time, found.location[blocks].astype(np.int64), m.recv_enter_time[first]
@@ -154,7 +154,8 @@ def _n_ranks(m: CompoundTable, where: Positions, rows: NDArray[np.int64]) -> int
 
 
 def _times(m: CompoundTable, rows: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[int, int]:
-    """Return the medians of the ticks that are worked on a block, and of those that its messages take beyond waiting."""
+    """Return the medians of the ticks that are worked on a block, and of those that its messages take beyond
+    waiting."""
     last = np.flatnonzero(np.concatenate([of[1:] != of[:-1], [True]]))
     received = rows[last]
     # the first send after it, and whether another block is received before that

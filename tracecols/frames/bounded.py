@@ -1,4 +1,5 @@
-"""Queries of whoever asks: one that only reads, within limits of rows, time and memory, and of no file but the tables."""
+"""Queries of whoever asks: one that only reads, within limits of rows, time and memory, and of no file but the
+tables."""
 
 from __future__ import annotations
 
@@ -65,14 +66,17 @@ def refusal(duckdb: Any, error: Exception, bounds: Bounds) -> StoreError:
     """Say why a query failed, and what to do."""
     if isinstance(error, duckdb.InterruptException):
         return StoreError(
-            f"the query takes more than {bounds.seconds:g} s\n  ask for less: fewer tables, a narrower where, no join without a condition"
+            f"the query takes more than {bounds.seconds:g} s\n"
+            "  ask for less: fewer tables, a narrower where, no join without a condition"
         )
     if isinstance(error, duckdb.OutOfMemoryException):
         return StoreError(
-            f"the query takes more than {bounds.memory:,} bytes of memory\n  ask for less: a narrower where, fewer groups, no order by over all rows"
+            f"the query takes more than {bounds.memory:,} bytes of memory\n"
+            "  ask for less: a narrower where, fewer groups, no order by over all rows"
         )
     return StoreError(
-        f"the query cannot be run: {error}\n  'describe TABLE' lists the columns of a table, 'show tables' the tables that there are"
+        f"the query cannot be run: {error}\n"
+        "  'describe TABLE' lists the columns of a table, 'show tables' the tables that there are"
     )
 
 

@@ -215,7 +215,8 @@ class Catalog:
         if in_store:
             raise StoreError(
                 f"cannot write {folder}: the store is read-only\n"
-                "  make it writable, or copy it to a folder you may write to; trace.scan makes temporary tables by itself",
+                "  make it writable, or copy it to a folder you may write to; trace.scan makes temporary tables by "
+                "itself",
                 in_shell="make it writable, or copy it to a folder you may write to",
             )
         if self._temporary is None:
@@ -251,7 +252,8 @@ class Catalog:
             os.fspath(self.store.path).encode("utf-8")
         except UnicodeEncodeError as error:
             raise StoreError(
-                f"DuckDB cannot open {os.fspath(self.store.path)!a}: the path is not valid UTF-8\n  rename the store or its folder"
+                f"DuckDB cannot open {os.fspath(self.store.path)!a}: the path is not valid UTF-8\n"
+                "  rename the store or its folder"
             ) from error
         self.store.check_files()
         try:
@@ -295,7 +297,8 @@ class Catalog:
                 path = _quoted(self.store.path / "definitions" / f"{name}.parquet")
                 columns = self._declared(DEFINITIONS[name])
                 db.sql(
-                    f"create view {name} as select file_row_number as row, {columns} from read_parquet({path}, file_row_number = true)"
+                    f"create view {name} as select file_row_number as row, {columns} from read_parquet({path}, "
+                    "file_row_number = true)"
                 )
             for name, of in self.sides.items():
                 if of in self.store.tables and name in words:
@@ -327,16 +330,20 @@ class Catalog:
         """Make a view of the events in which the columns that are not stored fail when they are read."""
         made = ", ".join(f"error('{POINTERS_NEEDED}')::bigint as {name}" for name in (*POINTERS, "pos"))
         db.sql(
-            f"create view events as select l.first_row + f.file_row_number - s.offset as row, s.location, f.time, f.kind, f.region, {made} "
-            f"from read_parquet({_quoted(self.store.path / 'events' / '*.parquet')}, filename = true, file_row_number = true) f "
-            "join segments s on s.\"table\" = 'events' and s.part = cast(regexp_extract(f.filename, 'part-(\\d+)\\.parquet$', 1) as int) "
-            "and f.file_row_number >= s.offset and f.file_row_number < s.offset + s.n_rows join locations l on l.row = s.location"
+            "create view events as select l.first_row + f.file_row_number - s.offset as row, s.location, f.time, "
+            f"f.kind, f.region, {made} "
+            f"from read_parquet({_quoted(self.store.path / 'events' / '*.parquet')}, filename = true, "
+            "file_row_number = true) f "
+            "join segments s on s.\"table\" = 'events' and s.part = cast(regexp_extract(f.filename, "
+            "'part-(\\d+)\\.parquet$', 1) as int) "
+            "and f.file_row_number >= s.offset and f.file_row_number < s.offset + s.n_rows join locations l on "
+            "l.row = s.location"
         )
 
 
 _SQL_TYPES = {
-    "string": "varchar", "float64": "double", "int8": "tinyint", "int16": "smallint", "int32": "integer", "int64": "bigint",
-    "uint8": "utinyint", "uint16": "usmallint", "uint32": "uinteger", "uint64": "ubigint",
+    "string": "varchar", "float64": "double", "int8": "tinyint", "int16": "smallint", "int32": "integer",
+    "int64": "bigint", "uint8": "utinyint", "uint16": "usmallint", "uint32": "uinteger", "uint64": "ubigint",
 }  # fmt: skip
 
 
@@ -368,6 +375,9 @@ def _with_first_rows(table: TableFiles) -> list[tuple[Path, int]]:
 def _rows_of(files: Iterable[tuple[Path, int]]) -> str:
     """Select all columns of files, and the numbers of the rows."""
     return " union all ".join(
-        f"select file_row_number + {first} as row, * exclude (file_row_number) from read_parquet({_quoted(path)}, file_row_number = true)"
+        (
+            f"select file_row_number + {first} as row, * exclude (file_row_number) from read_parquet({_quoted(path)}, "
+            "file_row_number = true)"
+        )
         for path, first in files
     )

@@ -126,7 +126,8 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
             seconds = math.nan
     if not math.isfinite(seconds):
         raise error(
-            f"the {what} is not a time: {show(given)}\n  give seconds since the start of the recording as a finite number"
+            f"the {what} is not a time: {show(given)}\n"
+            "  give seconds since the start of the recording as a finite number"
         )
     return seconds
 

@@ -1,7 +1,7 @@
 """Text that may hold anything, as it is shown to people: names of regions and files come from whoever wrote the trace.
 
-A terminal obeys control characters, and any display reorders text by the marks of bidirectional writing. They are shown as Python
-writes them in literals, such as ``\\u001b``.
+A terminal obeys control characters, and any display reorders text by the marks of bidirectional writing. They are shown
+as Python writes them in literals, such as ``\\u001b``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import re
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, C0 without tabulator and end of line, and C1
-    "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # marks of formats
+    # marks of formats
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
     "\ud800-\udfff"  # bytes of names that are no UTF-8
 )
 _NOT_PRINTABLE = re.compile(f"[{_HIDDEN}]")
@@ -25,7 +26,8 @@ def _literal(found: re.Match[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text with characters that control a display written as in literals of Python; ends of lines and tabulators stay.
+    """Return text with characters that control a display written as in literals of Python; ends of lines and tabulators
+    stay.
 
     Examples
     --------

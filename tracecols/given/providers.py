@@ -1,8 +1,8 @@
-"""What upper layers provide to lower ones, which do not know them and ask for it here by name: how values are shown, and
-what is declared of properties.
+"""What upper layers provide to lower ones, which do not know them and ask for it here by name: how values are shown,
+and what is declared of properties.
 
-`tracecols/__init__.py` registers all of it; it runs before any other module of the package. A module is imported when it
-is needed for the first time.
+`tracecols/__init__.py` registers all of it; it runs before any other module of the package. A module is imported when
+it is needed for the first time.
 """
 
 from __future__ import annotations

@@ -9,14 +9,22 @@ import re
 UNITS: dict[str, dict[str, float]] = {
     "seconds": {"": 1, "s": 1, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9},
     "bytes": {
-        "": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
-        "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+        "": 1,
+        "b": 1,
+        "kb": 1e3,
+        "mb": 1e6,
+        "gb": 1e9,
+        "tb": 1e12,
+        "kib": 1 << 10,
+        "mib": 1 << 20,
+        "gib": 1 << 30,
+        "tib": 1 << 40,
     },
     "share": {"": 1, "%": 0.01},
     "rank": {"": 1},
     "occurrences": {"": 1},
     "": {"": 1},
-}  # fmt: skip
+}
 """What may follow a number, in any letter case, by what it counts."""
 
 ALL_UNITS = {name: factor for units in UNITS.values() for name, factor in units.items()}

@@ -109,14 +109,27 @@ def _of_causes(
     # call paths in periods have time of their own between events
     of_periods = 22 * n_events if is_divided else 0
     return {
-        "late_senders": n_receives * (2 * point + pair), "late_receivers": n_sends * (2 * point + pair),
-        "collective_points": n_members * (point + pair), "operation_points": n_operations * (2 * point + pair), "startup_points": 4 * store.definitions["locations"].num_rows * point,
-        "lock_points": n_locks * (2 * point + pair), "created_points": n_lives * (point + pair), "thread_regions": 45 * n_regions, "thread_points": n_regions * (point + pair), "sync_points": n_points * point, "delay_pairs": n_pairs * (pair + 32),
+        "late_senders": n_receives * (2 * point + pair),
+        "late_receivers": n_sends * (2 * point + pair),
+        "collective_points": n_members * (point + pair),
+        "operation_points": n_operations * (2 * point + pair),
+        "startup_points": 4 * store.definitions["locations"].num_rows * point,
+        "lock_points": n_locks * (2 * point + pair),
+        "created_points": n_lives * (point + pair),
+        "thread_regions": 45 * n_regions,
+        "thread_points": n_regions * (point + pair),
+        "sync_points": n_points * point,
+        "delay_pairs": n_pairs * (pair + 32),
         "point_index": index,
-        "segments": entries, "own_times": 16 * n_events, "delays": 32 * n_pairs + entries,
-        "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points, "path": 16 * n_points, "root_causes": 18 * n_events,
-        "period_times": of_periods, **_of_devices(store, n_members, n_receives, n_sends, n_events),
-    }  # fmt: skip
+        "segments": entries,
+        "own_times": 16 * n_events,
+        "delays": 32 * n_pairs + entries,
+        "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points,
+        "path": 16 * n_points,
+        "root_causes": 18 * n_events,
+        "period_times": of_periods,
+        **_of_devices(store, n_members, n_receives, n_sends, n_events),
+    }
 
 
 def _of_devices(store: Store, n_members: int, n_receives: int, n_sends: int, n_events: int) -> dict[str, int]:
@@ -127,11 +140,16 @@ def _of_devices(store: Store, n_members: int, n_receives: int, n_sends: int, n_e
     operation, wait, entry = 8 * len(OPERATION) + 8 * len(SYNC), 8 * len(WAIT) + 8 * len(PART), 40
     n_waits = n_members + n_receives + n_sends
     return {
-        "device_operations": operation * n_events // 2, "device_members": wait * n_members, "device_receives": wait * n_receives,
-        "device_sends": wait * n_sends, "device_waits": wait * n_waits,
-        "host_lines": 32 * n_events, "waiting_chains": (64 * entry + 48) * (n_waits + n_events // 8),
-        "causing_chains": (64 * entry + 40) * n_waits, "device_path": 8 * 8 * n_events,
-    }  # fmt: skip
+        "device_operations": operation * n_events // 2,
+        "device_members": wait * n_members,
+        "device_receives": wait * n_receives,
+        "device_sends": wait * n_sends,
+        "device_waits": wait * n_waits,
+        "host_lines": 32 * n_events,
+        "waiting_chains": (64 * entry + 48) * (n_waits + n_events // 8),
+        "causing_chains": (64 * entry + 40) * n_waits,
+        "device_path": 8 * 8 * n_events,
+    }
 
 
 def _of_clocks(store: Store, kinds: Mapping[int, int], n_receives: int, n_members: int) -> dict[str, int]:

@@ -46,8 +46,8 @@ search of 1.5 s (2 x 10^7 events, two threads)."""
 
 LATER_BYTES = 300
 """Bytes of memory that a task of the stages after `within` takes for each call instance and attributed event of its
-partition, if it has many: those of root causes, divided by the focus, took 280 B (`multizone`, 8 x 4, 10^8 events, whose
-partitions have 3 to 9 M)."""
+partition, if it has many: those of root causes, divided by the focus, took 280 B (`multizone`, 8 x 4, 10^8 events,
+whose partitions have 3 to 9 M)."""
 
 
 class Model:
@@ -286,10 +286,16 @@ class Run:
             partition, members = seen.partition, seen.members
             facts, scans = seen_in(seen, facts, scans)
         given = {
-            "facts": facts, "scans": scans, "only_global": stage == GLOBAL, "partition": partition,
+            "facts": facts,
+            "scans": scans,
+            "only_global": stage == GLOBAL,
+            "partition": partition,
             "members": np.arange(self.facts.n_locations) if stage == GLOBAL else members,
-            "division": self.division, "bucket": bucket, "spill": self.spill, "quirks": self.quirks,
-        }  # fmt: skip
+            "division": self.division,
+            "bucket": bucket,
+            "spill": self.spill,
+            "quirks": self.quirks,
+        }
         return Model(self.jobs, given, stage, self)
 
     def slice(self, stage: str, number: int) -> Model:
@@ -623,7 +629,14 @@ def enhance(
         call_paths = PeriodCallPaths.of(call_paths, scans, d.regions, by)
     facts = Facts.with_call_paths(d, call_paths)
     given = {
-        "facts": facts, "scans": scans, "members": np.arange(facts.n_locations), "only_global": False, "partition": 0,
-        "division": undivided(facts.process), "bucket": EVERYTHING, "spill": spill, "quirks": NONE,
-    }  # fmt: skip
+        "facts": facts,
+        "scans": scans,
+        "members": np.arange(facts.n_locations),
+        "only_global": False,
+        "partition": 0,
+        "division": undivided(facts.process),
+        "bucket": EVERYTHING,
+        "spill": spill,
+        "quirks": NONE,
+    }
     return Model(jobs, given, executor=executor)

@@ -4,10 +4,12 @@ A table of a trace holds integers: rows of other tables, clock readings, numbers
 from its declaration (`tracecols.schema`):
 
 * a column of locations `x_location` (or `x`) becomes `x_rank` and `x_thread`, `location` becomes `rank` and `thread`,
-* a column of regions, communicators, windows or parameters `x` becomes `x_name`, a category; `x_call_path` becomes `x_path`,
+* a column of regions, communicators, windows or parameters `x` becomes `x_name`, a category; `x_call_path` becomes
+  `x_path`,
 * a column of texts `x` becomes `x_text`, a category,
 * a number of an enumeration `x` becomes `x_name`,
-* a clock reading `x_time` becomes `x_seconds`, seconds since the start of the recording; a duration in ticks the same in seconds.
+* a clock reading `x_time` becomes `x_seconds`, seconds since the start of the recording; a duration in ticks the same
+  in seconds.
 
 Columns keep their meaning: what is in seconds has another name than what is in ticks.
 """

@@ -40,11 +40,38 @@ from tracecols.schema import EventKind, Table, causes, clocks, compound
 
 STEPS = collect(
     (
-        instances, constructs, device_tables, created, locks, ordered, messages, collectives, processes, windows, nonblocking, polls, file_operations,
-        clock_conditions, points, operations, pairs, index, segments, delays, periods, sweep, stretches, charges, device_operations,
-        device_waits, host_lines, device_chains, device_costs, device_path,
+        instances,
+        constructs,
+        device_tables,
+        created,
+        locks,
+        ordered,
+        messages,
+        collectives,
+        processes,
+        windows,
+        nonblocking,
+        polls,
+        file_operations,
+        clock_conditions,
+        points,
+        operations,
+        pairs,
+        index,
+        segments,
+        delays,
+        periods,
+        sweep,
+        stretches,
+        charges,
+        device_operations,
+        device_waits,
+        host_lines,
+        device_chains,
+        device_costs,
+        device_path,
     )
-)  # fmt: skip
+)
 """In an order in which they can run."""
 
 STEP_OF: Mapping[str, Step] = MappingProxyType({name: step for step in STEPS for name in step.makes})
@@ -111,7 +138,9 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
         spec.name: spec
         for spec in (
             TableSpec(compound.PROFILE),
-            TableSpec(compound.REGION_INSTANCES, _HERE, order=("enter",), by_location=True, kinds=_kinds(ACTION == PUSH)),
+            TableSpec(
+                compound.REGION_INSTANCES, _HERE, order=("enter",), by_location=True, kinds=_kinds(ACTION == PUSH)
+            ),
             TableSpec(compound.TEAMS, counts=True, order=("turn", "team")),
             TableSpec(compound.CONSTRUCTS, counts=True, order=("earliest_enter_time", "first_enter")),
             TableSpec(compound.CONSTRUCT_MEMBERS, _HERE, order=("enter",)),
@@ -124,15 +153,20 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.SENDS, _HERE, order=("send",), kinds=_kinds(messages.SENDS)),
             TableSpec(compound.RECEIVES, _HERE, order=("recv",), kinds=_kinds(messages.RECEIVES)),
             TableSpec(
-                compound.MESSAGES, ("recv_call_path", "recv_location"), counts=True, order=("recv",), kinds=_kinds(messages.RECEIVES),
+                compound.MESSAGES,
+                ("recv_call_path", "recv_location"),
+                counts=True,
+                order=("recv",),
+                kinds=_kinds(messages.RECEIVES),
             ),
             TableSpec(
-                compound.SENT_MESSAGES, ("send_done_call_path", "send_location"), order=("send",), kinds=_kinds(messages.SENDS),
+                compound.SENT_MESSAGES,
+                ("send_done_call_path", "send_location"),
+                order=("send",),
+                kinds=_kinds(messages.SENDS),
             ),
             TableSpec(compound.COLLECTIVES, counts=True, order=("earliest_end_time", "first_end")),
-            TableSpec(
-                compound.COLLECTIVE_MEMBERS, _HERE, order=("end",), kinds=_ENDS,
-            ),
+            TableSpec(compound.COLLECTIVE_MEMBERS, _HERE, order=("end",), kinds=_ENDS),
             TableSpec(compound.NONBLOCKING_MEMBERS, ("done_call_path", "location"), counts=True),
             TableSpec(compound.POLLS, _HERE),
             TableSpec(compound.STARTUPS, _HERE),
@@ -152,7 +186,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(causes.RUN_CAUSES),
         )
     }
-)  # fmt: skip
+)
 """All compound tables by name."""
 
 

@@ -71,8 +71,8 @@ def _numbers(parts: Sequence[Columns], order: NDArray[np.int64] | None) -> list[
 
 
 def _together(spec: TableSpec, parts: Sequence[Columns], numbers: Numbers) -> CompoundTable:
-    """Put the rows of all slices together, column by column; what refers to rows of a slice refers to those of the whole
-    table."""
+    """Put the rows of all slices together, column by column; what refers to rows of a slice refers to those of the
+    whole table."""
     order = _order(spec, parts)
     columns: dict[str, NDArray[Any]] = {}
     for name in spec.schema.names:

@@ -344,7 +344,8 @@ def pattern(id: str, parent: str, title: str, **more: Any) -> Callable[[PatternF
     parent.
 
     >>> @tracecols.pattern(
-    ...     "late_far", "mpi_latesender", "Late and Far", table="messages", summary="Late senders of other nodes.", frame=True
+    ...     "late_far", "mpi_latesender", "Late and Far",
+    ...     table="messages", summary="Late senders of other nodes.", frame=True,
     ... )
     ... def late_far(m):
     ...     return (m.send_rank - m.recv_rank).abs() > 4

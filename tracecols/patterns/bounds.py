@@ -3,14 +3,15 @@
 A cell that violates this is a mistake, of tracecols or of a pattern, and is refused. Five things excuse a cell, and are
 counted in the notes of the cube:
 
-* Explicit tasks count twice in the call tree; the reference takes the second appearance off the program's root, whose own
-  time may become negative (`profile.task_cells`).
-* Call paths on which teams are forked whose threads are elsewhere at that time (a damaged recording): the time to fork and to
-  join is taken off more than once.
-* Rules that do not end waiting with the call (`Property.ends_with_call`): where clocks disagree, waiting ends after the call.
+* Explicit tasks count twice in the call tree; the reference takes the second appearance off the program's root, whose
+  own time may become negative (`profile.task_cells`).
+* Call paths on which teams are forked whose threads are elsewhere at that time (a damaged recording): the time to fork
+  and to join is taken off more than once.
+* Rules that do not end waiting with the call (`Property.ends_with_call`): where clocks disagree, waiting ends after the
+  call.
 * Calls in which several waits of one property overlap, each within the call.
-* Processes in which recorded times decrease, or whose buffer flushes overlap with other events: the exclusive time of a call
-  path is a sum of differences that may be negative, and less than the waiting recorded in it.
+* Processes in which recorded times decrease, or whose buffer flushes overlap with other events: the exclusive time of a
+  call path is a sum of differences that may be negative, and less than the waiting recorded in it.
 """
 
 from __future__ import annotations
@@ -142,7 +143,9 @@ def _impossible(
     path = call_paths.paths_of([int(wrong.call_path[worst])])[0]
     value = f"{wrong.value[worst] / resolution:g} s" if p.unit == "sec" else f"{wrong.value[worst]} {p.unit}"
     return AnalysisError(
-        f"property {p.id!r} {what} in {counted(len(wrong), 'cell')}, most at {path}, rank {system.rank[location]} thread "
-        f"{system.thread[location]}: {value}\n  this is a mistake in its pattern ({p.family}), not in the trace; please report it "
+        f"property {p.id!r} {what} in {counted(len(wrong), 'cell')}, most at {path}, rank {system.rank[location]} "
+        "thread "
+        f"{system.thread[location]}: {value}\n"
+        f"  this is a mistake in its pattern ({p.family}), not in the trace; please report it "
         "with the trace, and leave the property out with --property meanwhile"
     )

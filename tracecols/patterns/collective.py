@@ -150,13 +150,16 @@ def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) 
 
 
 @declare(
-    "mpi_barrier_wait", "mpi_sync_collective", "Wait at Barrier",
+    "mpi_barrier_wait",
+    "mpi_sync_collective",
+    "Wait at Barrier",
     "Time in a barrier until the last process has reached it.",
     Pattern("collective_members", since="begin_time", cause=last_in_barrier),
     expert={"since": "enter_time", "operations": BARRIERS, "cause": partial(last_in_barrier, operations=BARRIERS)},
-    advice="Balance the work in front of the barrier, or remove it.", delay="delay_barrier_aggregate",
+    advice="Balance the work in front of the barrier, or remove it.",
+    delay="delay_barrier_aggregate",
     is_lost_in_reference=True,
-)  # fmt: skip
+)
 def barrier_wait(
     model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Matches:
@@ -166,11 +169,15 @@ def barrier_wait(
 
 
 @declare(
-    "mpi_barrier_completion", "mpi_sync_collective", "Barrier Completion",
-    "Time in a barrier after the first process has left it.", Pattern("collective_members", until="end_time"),
-    is_wait=False, expert={"until": "exit_time", "operations": BARRIERS},
+    "mpi_barrier_completion",
+    "mpi_sync_collective",
+    "Barrier Completion",
+    "Time in a barrier after the first process has left it.",
+    Pattern("collective_members", until="end_time"),
+    is_wait=False,
+    expert={"until": "exit_time", "operations": BARRIERS},
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
-)  # fmt: skip
+)
 def barrier_completion(
     model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Matches:
@@ -180,13 +187,20 @@ def barrier_completion(
 
 
 @declare(
-    "mpi_earlyreduce", "mpi_collective", "Early Reduce",
+    "mpi_earlyreduce",
+    "mpi_collective",
+    "Early Reduce",
     "Time the root of an n-to-1 operation waits because the others send late.",
     Pattern("collective_members", since="begin_time", cause=last_to_reduce),
-    expert={"since": "enter_time", "operations": CALLED_N_TO_ONE, "cause": partial(last_to_reduce, operations=CALLED_N_TO_ONE)},
-    advice="Let the root do other work first, or balance the work of the others.", delay="delay_n21_aggregate",
+    expert={
+        "since": "enter_time",
+        "operations": CALLED_N_TO_ONE,
+        "cause": partial(last_to_reduce, operations=CALLED_N_TO_ONE),
+    },
+    advice="Let the root do other work first, or balance the work of the others.",
+    delay="delay_n21_aggregate",
     is_lost_in_reference=True,
-)  # fmt: skip
+)
 def early_reduce(
     model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Matches:
@@ -199,11 +213,15 @@ def early_reduce(
 
 
 @declare(
-    "mpi_earlyscan", "mpi_collective", "Early Scan",
+    "mpi_earlyscan",
+    "mpi_collective",
+    "Early Scan",
     "Time a process waits in a scan because processes of lower rank begin later.",
     Pattern("collective_members", since="begin_time", cause=last_to_scan),
-    advice="Balance the work in front of the scan.", delay="delay_scan_aggregate", is_lost_in_reference=True,
-)  # fmt: skip
+    advice="Balance the work in front of the scan.",
+    delay="delay_scan_aggregate",
+    is_lost_in_reference=True,
+)
 def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin of ranks up to the own one that send."""
     c = Chosen(model, m, SCAN, None)
@@ -212,13 +230,20 @@ def early_scan(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "mpi_latebroadcast", "mpi_collective", "Late Broadcast",
+    "mpi_latebroadcast",
+    "mpi_collective",
+    "Late Broadcast",
     "Time receivers of a 1-to-n operation wait because its root begins late.",
     Pattern("collective_members", since="begin_time", cause=root_of),
-    expert={"since": "enter_time", "operations": CALLED_ONE_TO_N, "cause": partial(root_of, operations=CALLED_ONE_TO_N)},
-    advice="Let the root begin earlier, or choose the process that is ready first.", delay="delay_12n_aggregate",
+    expert={
+        "since": "enter_time",
+        "operations": CALLED_ONE_TO_N,
+        "cause": partial(root_of, operations=CALLED_ONE_TO_N),
+    },
+    advice="Let the root begin earlier, or choose the process that is ready first.",
+    delay="delay_12n_aggregate",
     is_lost_in_reference=True,
-)  # fmt: skip
+)
 def late_broadcast(
     model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Matches:
@@ -230,12 +255,20 @@ def late_broadcast(
 
 
 @declare(
-    "mpi_wait_nxn", "mpi_collective", "Wait at N x N",
+    "mpi_wait_nxn",
+    "mpi_collective",
+    "Wait at N x N",
     "Time in an n-to-n operation until the last process has reached it.",
     Pattern("collective_members", since="begin_time", cause=last_to_exchange),
-    expert={"since": "enter_time", "operations": CALLED_N_TO_N, "cause": partial(last_to_exchange, operations=CALLED_N_TO_N)},
-    advice="Balance the work in front of the operation.", delay="delay_n2n_aggregate", is_lost_in_reference=True,
-)  # fmt: skip
+    expert={
+        "since": "enter_time",
+        "operations": CALLED_N_TO_N,
+        "cause": partial(last_to_exchange, operations=CALLED_N_TO_N),
+    },
+    advice="Balance the work in front of the operation.",
+    delay="delay_n2n_aggregate",
+    is_lost_in_reference=True,
+)
 def wait_at_n_to_n(
     model: Model, m: CompoundTable, parent: Matches, *, operations: RegionRule | None = None, on_device: bool = False
 ) -> Matches:
@@ -248,11 +281,14 @@ def wait_at_n_to_n(
 
 
 @declare(
-    "mpi_nxn_completion", "mpi_collective", "N x N Completion",
+    "mpi_nxn_completion",
+    "mpi_collective",
+    "N x N Completion",
     "Time in an n-to-n operation after the first process has left it.",
-    Pattern("collective_members", until="end_time"), is_wait=False,
+    Pattern("collective_members", until="end_time"),
+    is_wait=False,
     advice="Usually small; large values point to the MPI library or to disturbance by others.",
-)  # fmt: skip
+)
 def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches, *, on_device: bool = False) -> Matches:
     """From the earliest end to own end."""
     c = Chosen(model, m, N_TO_N, None, on_device)
@@ -261,11 +297,16 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches, *, on_dev
 
 
 @declare(
-    "mpi_mgmt_comm_wait", "mpi_mgmt_comm", "Wait at Communicator Management",
-    "Time in the creation or freeing of a communicator until the last process has reached it, where its operations are recorded.",
-    Pattern("collective_members", since="begin_time", cause=last_to_manage), confidence=0.8,
-    advice="Create communicators once and reuse them; balance the work in front of that.", delay="delay_management_aggregate",
-)  # fmt: skip
+    "mpi_mgmt_comm_wait",
+    "mpi_mgmt_comm",
+    "Wait at Communicator Management",
+    "Time in the creation or freeing of a communicator until the last process has reached it, where its operations "
+    "are recorded.",
+    Pattern("collective_members", since="begin_time", cause=last_to_manage),
+    confidence=0.8,
+    advice="Create communicators once and reuse them; balance the work in front of that.",
+    delay="delay_management_aggregate",
+)
 def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own begin to the latest begin, if none had left before: an MPI library need not synchronise the processes.
 
@@ -277,10 +318,13 @@ def communicator_wait(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
 
 @declare(
-    "mpi_init_completion", "mpi_init_exit", "Initialization Completion",
-    "Time in MPI initialisation after the first process has left it.", Pattern("startups", until="exit_time"),
+    "mpi_init_completion",
+    "mpi_init_exit",
+    "Initialization Completion",
+    "Time in MPI initialisation after the first process has left it.",
+    Pattern("startups", until="exit_time"),
     is_wait=False,
-)  # fmt: skip
+)
 def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the earliest exit to own exit."""
     late = m.exit_time - np.maximum(m.latest_enter_time, m.earliest_exit_time)
@@ -288,11 +332,16 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "mpi_init_wait", "mpi_init_exit", "Wait at Init",
+    "mpi_init_wait",
+    "mpi_init_exit",
+    "Wait at Init",
     "Time in MPI initialisation until the last process has reached it.",
-    Pattern("startups", since="enter_time", cause=last_to_init), scalasca=None, exact={},
-    advice="Start all processes together, and let them do less before they initialise MPI.", delay="delay_startup_aggregate",
-)  # fmt: skip
+    Pattern("startups", since="enter_time", cause=last_to_init),
+    scalasca=None,
+    exact={},
+    advice="Start all processes together, and let them do less before they initialise MPI.",
+    delay="delay_startup_aggregate",
+)
 def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own enter to the latest enter."""
     wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
@@ -300,12 +349,15 @@ def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "mpi_finalize_wait", "mpi_init_exit", "Wait at Finalize",
+    "mpi_finalize_wait",
+    "mpi_init_exit",
+    "Wait at Finalize",
     "Time in MPI finalisation until the last process has reached it.",
     Pattern("startups", since="enter_time", cause=last_to_finalize),
-    advice="Balance the work before the end: who waits here has nothing left to do.", delay="delay_startup_aggregate",
+    advice="Balance the work before the end: who waits here has nothing left to do.",
+    delay="delay_startup_aggregate",
     is_lost_in_reference=True,
-)  # fmt: skip
+)
 def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From own enter to the latest enter."""
     wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
@@ -313,10 +365,14 @@ def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "syncs_coll", "syncs", "Collective",
-    "Number of collective operations without payload. Start and end of MPI and operations on communicators do not count.",
-    Pattern("collective_members", since="begin_time"), unit="occ",
-)  # fmt: skip
+    "syncs_coll",
+    "syncs",
+    "Collective",
+    "Number of collective operations without payload. Start and end of MPI and operations on communicators do not "
+    "count.",
+    Pattern("collective_members", since="begin_time"),
+    unit="occ",
+)
 def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Neither sends nor receives, and is no operation on handles: recorders before Score-P 8 have no records of
     these."""
@@ -325,57 +381,82 @@ def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "comms_cxch", "comms_coll", "Exchange", "Number of collective operations as sender and receiver.",
-    Pattern("collective_members", since="begin_time"), unit="occ",
-)  # fmt: skip
+    "comms_cxch",
+    "comms_coll",
+    "Exchange",
+    "Number of collective operations as sender and receiver.",
+    Pattern("collective_members", since="begin_time"),
+    unit="occ",
+)
 def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends and receives."""
     return parent.counted((m.sent != 0) & (m.received != 0) & ~m.on_device)
 
 
 @declare(
-    "comms_csrc", "comms_coll", "As Source", "Number of collective operations as sender only.",
-    Pattern("collective_members", since="begin_time"), unit="occ",
-)  # fmt: skip
+    "comms_csrc",
+    "comms_coll",
+    "As Source",
+    "Number of collective operations as sender only.",
+    Pattern("collective_members", since="begin_time"),
+    unit="occ",
+)
 def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Sends only."""
     return parent.counted((m.sent != 0) & (m.received == 0) & ~m.on_device)
 
 
 @declare(
-    "comms_cdst", "comms_coll", "As Destination", "Number of collective operations as receiver only.",
-    Pattern("collective_members", since="begin_time"), unit="occ",
-)  # fmt: skip
+    "comms_cdst",
+    "comms_coll",
+    "As Destination",
+    "Number of collective operations as receiver only.",
+    Pattern("collective_members", since="begin_time"),
+    unit="occ",
+)
 def as_destination(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Receives only."""
     return parent.counted((m.sent == 0) & (m.received != 0) & ~m.on_device)
 
 
 @declare(
-    "bytes_cout", "bytes_coll", "Outgoing", "Bytes sent in collective operations.",
-    Pattern("collective_members", since="begin_time"), unit="bytes",
-)  # fmt: skip
+    "bytes_cout",
+    "bytes_coll",
+    "Outgoing",
+    "Bytes sent in collective operations.",
+    Pattern("collective_members", since="begin_time"),
+    unit="bytes",
+)
 def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes sent."""
     return parent.where((m.sent > 0) & ~m.on_device, severity=m.sent)
 
 
 @declare(
-    "bytes_cin", "bytes_coll", "Incoming", "Bytes received in collective operations.",
-    Pattern("collective_members", since="begin_time"), unit="bytes",
-)  # fmt: skip
+    "bytes_cin",
+    "bytes_coll",
+    "Incoming",
+    "Bytes received in collective operations.",
+    Pattern("collective_members", since="begin_time"),
+    unit="bytes",
+)
 def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes received."""
     return parent.where((m.received > 0) & ~m.on_device, severity=m.received)
 
 
 @declare(
-    "mpi_polling_wait", "mpi_point2point", "Wait by Polling",
-    "Time in calls of MPI_Test and its like, and of MPI_Iprobe, that ask again and again whether something has come, until it is sent.",
+    "mpi_polling_wait",
+    "mpi_point2point",
+    "Wait by Polling",
+    "Time in calls of MPI_Test and its like, and of MPI_Iprobe, that ask again and again whether something has "
+    "come, until it is sent.",
     Pattern("polls", since="enter_time", cause=Cause("cause_location", "cause_call_path", "cause_enter_time")),
     advice="Ask when there is nothing else to do: compute meanwhile, or balance the work of those who are waited for.",
-    delay="delay_polling_aggregate", scalasca=None, exact={},
-)  # fmt: skip
+    delay="delay_polling_aggregate",
+    scalasca=None,
+    exact={},
+)
 def polling_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering each call of the series to the call that sends the message, or starts the operation last."""
     wait, waits = wait_in_series(m)
@@ -383,11 +464,16 @@ def polling_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "mpi_nonblocking_collective_wait", "mpi_point2point", "Wait in Non-blocking Collective",
-    "Time a completing call (MPI_Wait and its like) waits for a participant of a non-blocking collective operation to start it.",
-    Pattern("nonblocking_members", since="done_enter_time", cause=last_to_start), overlaps=True,
-    advice="Complete the operation later, or balance the work in front of it.", delay="delay_nonblocking_aggregate",
-)  # fmt: skip
+    "mpi_nonblocking_collective_wait",
+    "mpi_point2point",
+    "Wait in Non-blocking Collective",
+    "Time a completing call (MPI_Wait and its like) waits for a participant of a non-blocking collective operation "
+    "to start it.",
+    Pattern("nonblocking_members", since="done_enter_time", cause=last_to_start),
+    overlaps=True,
+    advice="Complete the operation later, or balance the work in front of it.",
+    delay="delay_nonblocking_aggregate",
+)
 def nonblocking_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the completing call to the start of the participants one depends on; of several of one call the
     largest.

@@ -257,7 +257,10 @@ def decreasing_times(model: Model, _names: Names) -> Found:
     earlier, kind = np.concatenate(back), np.concatenate(kinds)
 
     def tell(i: int) -> str:
-        return f"records {NAMES.get(int(kind[i]), 'an event')} {earlier[i] / model.resolution:.9f} s before the event in front of it"
+        return (
+            f"records {NAMES.get(int(kind[i]), 'an event')} {earlier[i] / model.resolution:.9f} s before the "
+            "event in front of it"
+        )
 
     return Found(sum(counts.values()), np.concatenate(times), np.concatenate(locations), tell)
 
@@ -485,7 +488,8 @@ def participants(model: Model, names: Names) -> Found:
         there = set(m.rank[m.collective == k].tolist())
         missing = [r for r in range(int(c.size[k])) if r not in there][:4]
         return (
-            f"{names.op(int(c.op[k]))} on {names.communicator(int(c.communicator[k]))}: {c.n_members[k]} of {c.size[k]} "
+            f"{names.op(int(c.op[k]))} on {names.communicator(int(c.communicator[k]))}: {c.n_members[k]} of "
+            f"{c.size[k]} "
             f"participants, first missing rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
         )
 

@@ -1,8 +1,8 @@
 """Devices: what their streams do and wait for, and what that costs the host.
 
 The definitions follow CASITA's dependency rules for offloading (blocking and useless synchronisation, late launches).
-Time of streams is not a time of CPUs: it has a root of its own, `device_time`, and every stream counts for the span of its
-process.
+Time of streams is not a time of CPUs: it has a root of its own, `device_time`, and every stream counts for the span of
+its process.
 """
 
 from __future__ import annotations
@@ -45,11 +45,16 @@ def doing(*what: int) -> RegionRule:
 # -- the host ----------------------------------------------------------------------------------------------------------
 
 declare(
-    "device_api", "execution", "Devices",
-    "Time of the host in calls that manage and use devices (CUDA, HIP, OpenCL, OpenACC).", SumOf(), expert={},
-    needs="device_calls", advice="Compare with the time of the streams: what the host does here it does not compute.",
+    "device_api",
+    "execution",
+    "Devices",
+    "Time of the host in calls that manage and use devices (CUDA, HIP, OpenCL, OpenACC).",
+    SumOf(),
+    expert={},
+    needs="device_calls",
+    advice="Compare with the time of the streams: what the host does here it does not compute.",
     part="device",
-)  # fmt: skip
+)
 for id, title, summary, calls in (
     ("device_management", "Management", "calls that manage devices, streams, events and code", (MANAGEMENT,)),
     ("device_launch", "Launch", "calls that launch kernels", (LAUNCH,)),
@@ -66,11 +71,14 @@ for id, title, summary, calls in (
 
 
 @declare(
-    "device_late_launch", "device_launch", "Late Launch",
+    "device_late_launch",
+    "device_launch",
+    "Late Launch",
     "Time in launching calls while the stream has nothing to do, until its kernel begins.",
-    Pattern("kernels", until="enter_time"), expert={},
+    Pattern("kernels", until="enter_time"),
+    expert={},
     advice="Launch kernels ahead, so that the next one is there when one ends; join small kernels to larger ones.",
-)  # fmt: skip
+)
 def late_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part of the launching call in which the stream is idle."""
     begin = np.maximum(m.launch_enter_time, m.idle_since_time)
@@ -87,11 +95,14 @@ def waiting(m: CompoundTable) -> np.ndarray:
 
 
 @declare(
-    "device_early_wait", "device_synchronization", "Early Blocking Wait",
+    "device_early_wait",
+    "device_synchronization",
+    "Early Blocking Wait",
     "Time in a synchronisation while the last kernel or copy that was pending runs.",
-    Pattern("device_syncs", since="wait_begin_time"), expert={},
+    Pattern("device_syncs", since="wait_begin_time"),
+    expert={},
     advice="Synchronise later and let the host compute meanwhile, or give the host a part of the kernel's work.",
-)  # fmt: skip
+)
 def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The host waits for the kernel or copy that was pending and ended last."""
     wait = waiting(m)
@@ -109,29 +120,43 @@ for id, of, title, summary, copies in (
     ("device_copy_sync_wait", "device_copy_calls", "Wait for Blocking Copy", "blocking copies", True),
 ):
     declare(
-        id, of, title, f"Time in {summary} until the last operation that they wait for has ended.",
-        Pattern("device_syncs", since="enter_time"), overlaps=True, scalasca=None, exact={"copies": copies},
+        id,
+        of,
+        title,
+        f"Time in {summary} until the last operation that they wait for has ended.",
+        Pattern("device_syncs", since="enter_time"),
+        overlaps=True,
+        scalasca=None,
+        exact={"copies": copies},
         delay="delay_device_sync_aggregate",
         advice="See what on the device, or which other rank, is waited for: delay costs name it.",
-    )(waits_in)  # fmt: skip
+    )(waits_in)
 
 
 @declare(
-    "device_useless_sync", "device_synchronization", "Useless Synchronization",
-    "Time in synchronisations at whose beginning nothing was pending.", Pattern("device_syncs", since="enter_time"),
-    expert={}, is_wait=False, advice="Leave the synchronisation out.",
-)  # fmt: skip
+    "device_useless_sync",
+    "device_synchronization",
+    "Useless Synchronization",
+    "Time in synchronisations at whose beginning nothing was pending.",
+    Pattern("device_syncs", since="enter_time"),
+    expert={},
+    is_wait=False,
+    advice="Leave the synchronisation out.",
+)
 def useless_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Everything the call waits for was over: it costs its own time."""
     return parent.where(~m.is_copy & (m.cause < 0) & (m.own_time > 0), severity=m.own_time)
 
 
 @declare(
-    "device_copy_wait", "device_copy_calls", "Wait for Pending Work",
+    "device_copy_wait",
+    "device_copy_calls",
+    "Wait for Pending Work",
     "Time in a blocking copy while the last kernel or copy that was pending before it runs.",
-    Pattern("device_syncs", since="wait_begin_time"), expert={},
+    Pattern("device_syncs", since="wait_begin_time"),
+    expert={},
     advice="Copy later, or asynchronously, and let the host compute meanwhile.",
-)  # fmt: skip
+)
 def copy_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """A copy that returns only when it is done is a synchronisation as well."""
     wait = waiting(m)
@@ -139,11 +164,15 @@ def copy_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "device_blocking_copy", "device_copy_calls", "Blocking Copy",
+    "device_blocking_copy",
+    "device_copy_calls",
+    "Blocking Copy",
     "Time the host waits in a copying call for the transfer itself, though it could go on.",
-    Pattern("copies", since="begin_time"), overlaps=True, expert={},
+    Pattern("copies", since="begin_time"),
+    overlaps=True,
+    expert={},
     advice="Copy asynchronously, from pinned memory, on a stream of its own.",
-)  # fmt: skip
+)
 def blocking_copy(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part of the transfer in the call, if the call returns only after it."""
     wait = m.end_time - np.maximum(m.begin_time, m.copy_enter_time)
@@ -160,11 +189,16 @@ def in_state(model: Model, m: CompoundTable, parent: Matches, *, state: int) -> 
 
 
 @declare(
-    "device_time", "", "Device Time",
+    "device_time",
+    "",
+    "Device Time",
     "Time of all streams of devices, from the first event of their process to the last.",
-    Pattern("device_intervals", since="begin_time"), expert={}, needs="devices", is_wait=False,
+    Pattern("device_intervals", since="begin_time"),
+    expert={},
+    needs="devices",
+    is_wait=False,
     advice="Expand the property: kernels are use, copies and idle time are loss.",
-)  # fmt: skip
+)
 def device_time(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """All intervals."""
     return parent.where(m.end_time > m.begin_time, severity=m.end_time - m.begin_time)
@@ -188,15 +222,25 @@ for id, title, summary, advice, state in (
     (
         "device_idle",
         "Idle",
-        "Time in which a stream does nothing, on the call path of the call that ends it: this code keeps the device waiting.",
+        (
+            "Time in which a stream does nothing, on the call path of the call that ends it: this code keeps the "
+            "device waiting."
+        ),
         "Find out whether the host is late, or the work that the stream depends on.",
         IDLE,
     ),
 ):
     declare(
-        id, "device_time", title, summary, Pattern("device_intervals"), advice=advice, is_wait=False,
-        scalasca={"state": state}, expert={"state": state},
-    )(in_state)  # fmt: skip
+        id,
+        "device_time",
+        title,
+        summary,
+        Pattern("device_intervals"),
+        advice=advice,
+        is_wait=False,
+        scalasca={"state": state},
+        expert={"state": state},
+    )(in_state)
 
 
 def of_direction(model: Model, m: CompoundTable, parent: Matches, *, direction: int) -> Matches:
@@ -206,9 +250,15 @@ def of_direction(model: Model, m: CompoundTable, parent: Matches, *, direction: 
 
 for name, title, where, direction in DIRECTIONS:
     declare(
-        f"device_copies_{name}", "device_copies", title, f"Copies {where}.", Pattern("device_intervals"),
-        is_wait=False, scalasca={"direction": direction}, expert={"direction": direction},
-    )(of_direction)  # fmt: skip
+        f"device_copies_{name}",
+        "device_copies",
+        title,
+        f"Copies {where}.",
+        Pattern("device_intervals"),
+        is_wait=False,
+        scalasca={"direction": direction},
+        expert={"direction": direction},
+    )(of_direction)
 
 
 declare_covered(
@@ -227,11 +277,15 @@ def not_requested(m: CompoundTable, parent: Matches) -> np.ndarray:
 
 
 @declare(
-    "device_idle_before_launch", "device_idle", "Before Launch",
+    "device_idle_before_launch",
+    "device_idle",
+    "Before Launch",
     "Idle time of a stream in which nothing had been asked of it: the host is late.",
-    Pattern("device_intervals", since="begin_time"), expert={}, is_wait=False,
+    Pattern("device_intervals", since="begin_time"),
+    expert={},
+    is_wait=False,
     advice="Launch ahead of time; move what the host does in between to other threads or to the device.",
-)  # fmt: skip
+)
 def idle_before_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Until the ENTER of the call that launches, or copies, what ends it; at the end of the program all of it."""
     late = not_requested(m, parent)
@@ -239,11 +293,15 @@ def idle_before_launch(model: Model, m: CompoundTable, parent: Matches) -> Match
 
 
 @declare(
-    "device_idle_after_launch", "device_idle", "After Launch",
+    "device_idle_after_launch",
+    "device_idle",
+    "After Launch",
     "Idle time of a stream after its next kernel or copy was asked for: latency, other streams, or what it depends on.",
-    Pattern("device_intervals", until="end_time"), expert={}, is_wait=False,
+    Pattern("device_intervals", until="end_time"),
+    expert={},
+    is_wait=False,
     advice="Look at what runs on other streams meanwhile; without that it is latency, which larger kernels hide.",
-)  # fmt: skip
+)
 def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From that ENTER on."""
     late = not_requested(m, parent)
@@ -255,11 +313,17 @@ def idle_after_launch(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
 
 @declare(
-    "device_launches", "", "Kernel Launches",
-    "Number of calls that launch kernels. Calls inside of others, of the driver in those of CUDA's runtime or of OpenACC, are part of these.",
-    Computed(uses=("visits",)), unit="occ", expert={}, needs="device_calls",
+    "device_launches",
+    "",
+    "Kernel Launches",
+    "Number of calls that launch kernels. Calls inside of others, of the driver in those of CUDA's runtime or of "
+    "OpenACC, are part of these.",
+    Computed(uses=("visits",)),
+    unit="occ",
+    expert={},
+    needs="device_calls",
     advice="Join short kernels, or launch them as a graph: each launch takes time of the host.",
-)  # fmt: skip
+)
 def launches(model: Model, findings: Findings) -> Cells:
     """Visits of the outermost call paths that launch."""
     tree = model.call_paths
@@ -270,31 +334,48 @@ def launches(model: Model, findings: Findings) -> Cells:
 
 
 @declare(
-    "device_kernel_executions", "", "Kernel Executions", "Number of kernels executed, on their streams.",
-    Pattern("kernels", since="enter_time"), unit="occ", expert={}, needs="devices",
+    "device_kernel_executions",
+    "",
+    "Kernel Executions",
+    "Number of kernels executed, on their streams.",
+    Pattern("kernels", since="enter_time"),
+    unit="occ",
+    expert={},
+    needs="devices",
     advice="Join short kernels: between two of them the device does nothing for some microseconds.",
-)  # fmt: skip
+)
 def kernel_executions(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """All kernels."""
     return parent.counted(np.ones(len(parent), bool))
 
 
 @declare(
-    "device_copy_ops", "", "Device Copies",
+    "device_copy_ops",
+    "",
+    "Device Copies",
     "Number of copies, on their streams and the call paths of the calls that ask for them.",
-    Pattern("copies", since="begin_time"), unit="occ", expert={}, needs="devices",
+    Pattern("copies", since="begin_time"),
+    unit="occ",
+    expert={},
+    needs="devices",
     advice="Copy few large blocks in place of many small ones.",
-)  # fmt: skip
+)
 def copy_ops(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """All copies."""
     return parent.counted(np.ones(len(parent), bool))
 
 
 @declare(
-    "device_bytes", "", "Bytes Copied", "Bytes copied between host and devices and within devices.",
-    Pattern("copies", since="begin_time"), unit="bytes", expert={}, needs="devices",
+    "device_bytes",
+    "",
+    "Bytes Copied",
+    "Bytes copied between host and devices and within devices.",
+    Pattern("copies", since="begin_time"),
+    unit="bytes",
+    expert={},
+    needs="devices",
     advice="Keep data on the device between kernels, and copy only what the other side needs.",
-)  # fmt: skip
+)
 def copied_bytes(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Their bytes, where they are recorded."""
     return parent.where(m.bytes > 0, severity=m.bytes)
@@ -306,6 +387,12 @@ for parent_id, unit, what in (
 ):
     for name, title, where, direction in DIRECTIONS:
         declare(
-            f"{parent_id}_{name}", parent_id, title, f"{what} {where}.", Pattern("copies"), unit=unit,
-            scalasca={"direction": direction}, expert={"direction": direction},
-        )(of_direction)  # fmt: skip
+            f"{parent_id}_{name}",
+            parent_id,
+            title,
+            f"{what} {where}.",
+            Pattern("copies"),
+            unit=unit,
+            scalasca={"direction": direction},
+            expert={"direction": direction},
+        )(of_direction)

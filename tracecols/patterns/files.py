@@ -21,7 +21,10 @@ declare = FAMILY.declare
 READ, WRITE = 0, 1
 """What operations on files do."""
 
-SYNCHRONISE = "Processes that arrive before the last one wait where the library synchronises, as in two-phase I/O: balance the work in front of the call."
+SYNCHRONISE = (
+    "Processes that arrive before the last one wait where the library synchronises, as in two-phase I/O: balance "
+    "the work in front of the call."
+)
 
 
 def last_at_files(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -41,16 +44,27 @@ for id, parent_id, title, what in (
     ("mpi_mgmt_file_wait", "mpi_mgmt_file", "Wait at File Management", "the opening or closing of a file"),
 ):
     declare(
-        id, parent_id, title, f"Time in {what} until the last process has reached it.",
-        Pattern("file_members", since="enter_time", cause=last_at_files), confidence=0.8, advice=SYNCHRONISE, needs="file_handles",
+        id,
+        parent_id,
+        title,
+        f"Time in {what} until the last process has reached it.",
+        Pattern("file_members", since="enter_time", cause=last_at_files),
+        confidence=0.8,
+        advice=SYNCHRONISE,
+        needs="file_handles",
         delay="delay_file_aggregate",
-    )(wait_for_last)  # fmt: skip
+    )(wait_for_last)
 
 declare(
-    "mpi_file_bytes", "", "MPI File Bytes", "Number of bytes that MPI reads from files and writes to them.", SumOf(),
-    unit="bytes", needs="file_handles",
+    "mpi_file_bytes",
+    "",
+    "MPI File Bytes",
+    "Number of bytes that MPI reads from files and writes to them.",
+    SumOf(),
+    unit="bytes",
+    needs="file_handles",
     advice="Compare with the size of the data: write less often, or only what is needed later.",
-)  # fmt: skip
+)
 
 
 def transferred(model: Model, m: CompoundTable, parent: Matches, *, mode: int) -> Matches:
@@ -63,6 +77,11 @@ for id, title, what, mode in (
     ("mpi_file_bytes_written", "Written", "written", WRITE),
 ):
     declare(
-        id, "mpi_file_bytes", title, f"Bytes {what} by MPI, on the call paths of the calls that ask for it.",
-        Pattern("file_operations", since="enter_time"), unit="bytes", scalasca={"mode": mode},
-    )(transferred)  # fmt: skip
+        id,
+        "mpi_file_bytes",
+        title,
+        f"Bytes {what} by MPI, on the call paths of the calls that ask for it.",
+        Pattern("file_operations", since="enter_time"),
+        unit="bytes",
+        scalasca={"mode": mode},
+    )(transferred)

@@ -56,7 +56,8 @@ def match_frame(
         keep[at] = answer.fillna(False).to_numpy(bool)
         if not has_severities and p.unit != "occ":
             raise TypeError(
-                f"a mask keeps the severities of its parent, and {p.parent or 'none'} has none on the table {p.table}; return severities"
+                f"a mask keeps the severities of its parent, and {p.parent or 'none'} has none on the table "
+                f"{p.table}; return severities"
             )
         return parent.where(keep) if has_severities else parent.counted(keep)
     if not pd.api.types.is_numeric_dtype(answer.dtype):

@@ -15,10 +15,14 @@ FILE = (
     "mpi_file_(close|delete|get_(amode|atomicity|byte_offset|group|info|position(_shared)?|size|type_extent|view)|open"
     "|preallocate|seek(_shared)?|set_(atomicity|info|size|view)|sync)"
 )
-FILE_INDIVIDUAL = "mpi_file_(delete|get_(amode|atomicity|byte_offset|group|info|position(_shared)?|size|type_extent|view)|seek(_shared)?)"
+FILE_INDIVIDUAL = (
+    "mpi_file_(delete|get_(amode|atomicity|byte_offset|group|info|position(_shared)?|size|type_extent|view)|"
+    "seek(_shared)?)"
+)
 FILE_COLLECTIVE = "mpi_file_(close|open|preallocate|set_(atomicity|info|size|view)|sync)"
 WINDOW = (
-    "mpi_win_(allocate(_shared)?|attach|create(_dynamic|_keyval)?|delete_attr|detach|free(_keyval)?|get_(attr|group|info|name)"
+    "mpi_win_(allocate(_shared)?|attach|create(_dynamic|_keyval)?|delete_attr|detach|free(_keyval)?|get_(attr|group|"
+    "info|name)"
     "|set_(attr|info|name)|shared_query)"
 )
 ACTIVE = "mpi_win_(complete|fence|post|start|test|wait)"
@@ -46,90 +50,166 @@ WINDOW_SYNCHRONIZATION = either(FENCE, WINDOW_LOCK, WINDOW_MANAGEMENT, GENERAL_A
 
 
 declare(
-    "mpi", "execution", "MPI", "Time spent in MPI calls.", InRegions(mpi("(?!parallel$).*")),
-    expert={"found": InRegions(API), "needs": "processes"}, part="mpi",
+    "mpi",
+    "execution",
+    "MPI",
+    "Time spent in MPI calls.",
+    InRegions(mpi("(?!parallel$).*")),
+    expert={"found": InRegions(API), "needs": "processes"},
+    part="mpi",
     advice="Compare with the number of operations and what they transfer; overlap them with computation.",
-)  # fmt: skip
+)
 declare(
-    "mpi_management", "mpi", "Management",
-    "Time spent in MPI calls that manage objects: start and end, communicators, files, windows.", SumOf(),
+    "mpi_management",
+    "mpi",
+    "Management",
+    "Time spent in MPI calls that manage objects: start and end, communicators, files, windows.",
+    SumOf(),
     is_heading=True,
-)  # fmt: skip
+)
 declare(
-    "mpi_init_exit", "mpi_management", "Init/Finalize", "Time spent in MPI initialisation and finalisation.",
+    "mpi_init_exit",
+    "mpi_management",
+    "Init/Finalize",
+    "Time spent in MPI initialisation and finalisation.",
     InRegions(mpi("mpi_(init(_thread|ialized)?|finalized?|session_(init|finalize))")),
     expert={"parent": "mpi", "title": "Init/Exit", "found": InRegions(called("(?i:mpi_(init|init_thread|finalize))"))},
-    advice="Usually the launch of processes and connections; matters in short runs only: let measured runs take longer.",
-)  # fmt: skip
+    advice="Usually the launch of processes and connections; matters in short runs only: let measured runs take "
+    "longer.",
+)
 declare(
-    "mpi_mgmt_comm", "mpi_management", "Communicator",
-    "Time spent in management of communicators, groups and topologies.", InRegions(COMMUNICATORS),
+    "mpi_mgmt_comm",
+    "mpi_management",
+    "Communicator",
+    "Time spent in management of communicators, groups and topologies.",
+    InRegions(COMMUNICATORS),
     advice="Creating communicators synchronises their members; do it once and reuse them.",
-)  # fmt: skip
+)
 declare("mpi_mgmt_file", "mpi_management", "File", "Time spent in management of files.", InRegions(mpi(FILE)))
 declare("mpi_mgmt_win", "mpi_management", "Window", "Time spent in management of windows.", InRegions(mpi(WINDOW)))
 declare(
-    "mpi_synchronization", "mpi", "Synchronization", "Time spent in MPI calls that synchronise processes.", SumOf(),
-    expert={"found": InRegions(either(BARRIERS, WINDOW_SYNCHRONIZATION))}, is_heading=True,
-)  # fmt: skip
+    "mpi_synchronization",
+    "mpi",
+    "Synchronization",
+    "Time spent in MPI calls that synchronise processes.",
+    SumOf(),
+    expert={"found": InRegions(either(BARRIERS, WINDOW_SYNCHRONIZATION))},
+    is_heading=True,
+)
 declare(
-    "mpi_sync_collective", "mpi_synchronization", "Collective", "Time spent in MPI barriers.",
-    InRegions(in_role(["barrier"], "mpi")), expert={"title": "Barrier", "found": InRegions(BARRIERS)},
+    "mpi_sync_collective",
+    "mpi_synchronization",
+    "Collective",
+    "Time spent in MPI barriers.",
+    InRegions(in_role(["barrier"], "mpi")),
+    expert={"title": "Barrier", "found": InRegions(BARRIERS)},
     advice="Remove barriers that correctness does not need; balance the work in front of the others.",
-)  # fmt: skip
+)
 declare(
-    "mpi_rma_synchronization", "mpi_synchronization", "One-sided",
-    "Time spent in synchronisation of one-sided communication.", SumOf(),
+    "mpi_rma_synchronization",
+    "mpi_synchronization",
+    "One-sided",
+    "Time spent in synchronisation of one-sided communication.",
+    SumOf(),
     expert={"found": InRegions(WINDOW_SYNCHRONIZATION), "needs": "windows"},
-)  # fmt: skip
+)
 declare(
-    "mpi_rma_window_management", "mpi_rma_synchronization", "Window Management",
-    "Time spent creating and freeing windows.", InRegions(WINDOW_MANAGEMENT), scalasca=None, expert={},
-)  # fmt: skip
-declare(
-    "mpi_rma_fence", "mpi_rma_synchronization", "Fence", "Time spent in fences.", InRegions(FENCE), scalasca=None,
+    "mpi_rma_window_management",
+    "mpi_rma_synchronization",
+    "Window Management",
+    "Time spent creating and freeing windows.",
+    InRegions(WINDOW_MANAGEMENT),
+    scalasca=None,
     expert={},
-)  # fmt: skip
+)
 declare(
-    "mpi_rma_gat_synchronization", "mpi_rma_synchronization", "General Active Target Synchronization",
-    "Time spent opening and closing access and exposure epochs.", InRegions(GENERAL_ACTIVE), scalasca=None, expert={},
-)  # fmt: skip
+    "mpi_rma_fence",
+    "mpi_rma_synchronization",
+    "Fence",
+    "Time spent in fences.",
+    InRegions(FENCE),
+    scalasca=None,
+    expert={},
+)
 declare(
-    "mpi_rma_lock_synchronization", "mpi_rma_synchronization", "Lock Synchronization",
-    "Time spent locking and unlocking windows.", InRegions(WINDOW_LOCK), scalasca=None, expert={},
-)  # fmt: skip
+    "mpi_rma_gat_synchronization",
+    "mpi_rma_synchronization",
+    "General Active Target Synchronization",
+    "Time spent opening and closing access and exposure epochs.",
+    InRegions(GENERAL_ACTIVE),
+    scalasca=None,
+    expert={},
+)
 declare(
-    "mpi_rma_sync_active", "mpi_rma_synchronization", "Active Target",
-    "Time spent in fences and general active target synchronisation.", InRegions(mpi(ACTIVE)),
-)  # fmt: skip
+    "mpi_rma_lock_synchronization",
+    "mpi_rma_synchronization",
+    "Lock Synchronization",
+    "Time spent locking and unlocking windows.",
+    InRegions(WINDOW_LOCK),
+    scalasca=None,
+    expert={},
+)
 declare(
-    "mpi_rma_sync_passive", "mpi_rma_synchronization", "Passive Target", "Time spent in locks and flushes of windows.",
+    "mpi_rma_sync_active",
+    "mpi_rma_synchronization",
+    "Active Target",
+    "Time spent in fences and general active target synchronisation.",
+    InRegions(mpi(ACTIVE)),
+)
+declare(
+    "mpi_rma_sync_passive",
+    "mpi_rma_synchronization",
+    "Passive Target",
+    "Time spent in locks and flushes of windows.",
     InRegions(mpi(PASSIVE)),
-)  # fmt: skip
+)
 declare(
-    "mpi_communication", "mpi", "Communication", "Time spent in MPI calls that transfer data.", SumOf(),
-    expert={"found": InRegions(either(COLLECTIVE, ONE_SIDED, POINT_TO_POINT))}, is_heading=True,
-)  # fmt: skip
+    "mpi_communication",
+    "mpi",
+    "Communication",
+    "Time spent in MPI calls that transfer data.",
+    SumOf(),
+    expert={"found": InRegions(either(COLLECTIVE, ONE_SIDED, POINT_TO_POINT))},
+    is_heading=True,
+)
 declare(
-    "mpi_point2point", "mpi_communication", "Point-to-point", "Time spent in point-to-point communication.",
-    InRegions(either(in_role(["point2point"], "mpi"), mpi(TEST_OR_WAIT))), expert={"found": InRegions(POINT_TO_POINT)},
-    advice="Compare with the number and size of messages; overlap transfers with computation.", is_heading=True,
-)  # fmt: skip
+    "mpi_point2point",
+    "mpi_communication",
+    "Point-to-point",
+    "Time spent in point-to-point communication.",
+    InRegions(either(in_role(["point2point"], "mpi"), mpi(TEST_OR_WAIT))),
+    expert={"found": InRegions(POINT_TO_POINT)},
+    advice="Compare with the number and size of messages; overlap transfers with computation.",
+    is_heading=True,
+)
 declare(
-    "mpi_collective", "mpi_communication", "Collective", "Time spent in collective communication.",
+    "mpi_collective",
+    "mpi_communication",
+    "Collective",
+    "Time spent in collective communication.",
     InRegions(in_role(["coll_one2all", "coll_all2one", "coll_all2all", "coll_other"], "mpi")),
     expert={"found": InRegions(COLLECTIVE)},
-    advice="Much of it may be waiting for the last participant: see the properties below and the balance of the work before.",
-)  # fmt: skip
+    advice="Much of it may be waiting for the last participant: see the properties below and the balance of the "
+    "work before.",
+)
 declare(
-    "mpi_rma_communication", "mpi_communication", "One-sided", "Time spent in one-sided communication.",
-    InRegions(in_role(["rma", "atomic"], "mpi")), expert={"found": InRegions(ONE_SIDED), "needs": "windows"},
-)  # fmt: skip
+    "mpi_rma_communication",
+    "mpi_communication",
+    "One-sided",
+    "Time spent in one-sided communication.",
+    InRegions(in_role(["rma", "atomic"], "mpi")),
+    expert={"found": InRegions(ONE_SIDED), "needs": "windows"},
+)
 declare(
-    "mpi_io", "mpi", "File I/O", "Time spent in MPI file I/O.", SumOf(),
-    expert={"found": InRegions(called("(?i:mpi_file.*)"))}, part="io",
+    "mpi_io",
+    "mpi",
+    "File I/O",
+    "Time spent in MPI file I/O.",
+    SumOf(),
+    expert={"found": InRegions(called("(?i:mpi_file.*)"))},
+    part="io",
     advice="Read and write large pieces, collectively; look at who writes.",
-)  # fmt: skip
+)
 declare(
     "mpi_io_individual", "mpi_io", "Individual", "Time spent in individual file I/O.", InRegions(mpi(INDIVIDUAL_IO))
 )
@@ -138,66 +218,125 @@ declare(
 )
 
 declare(
-    "syncs", "", "Synchronizations", "Number of synchronisation operations.", SumOf(), unit="occ",
-    advice="Leave out synchronisation that no data depends on, and join what is left: each operation may make processes wait.",
-)  # fmt: skip
+    "syncs",
+    "",
+    "Synchronizations",
+    "Number of synchronisation operations.",
+    SumOf(),
+    unit="occ",
+    advice="Leave out synchronisation that no data depends on, and join what is left: each operation may make "
+    "processes wait.",
+)
 declare(
     "syncs_p2p", "syncs", "Point-to-point", "Number of point-to-point operations without payload.", SumOf(), unit="occ"
 )
 declare(
-    "comms", "", "Communications", "Number of communication operations.", SumOf(), unit="occ",
-    advice="Compare with the bytes transferred: many operations with few bytes each cost latency; send larger messages in place of them.",
-)  # fmt: skip
+    "comms",
+    "",
+    "Communications",
+    "Number of communication operations.",
+    SumOf(),
+    unit="occ",
+    advice="Compare with the bytes transferred: many operations with few bytes each cost latency; send larger "
+    "messages in place of them.",
+)
 declare(
     "comms_p2p", "comms", "Point-to-point", "Number of point-to-point operations with payload.", SumOf(), unit="occ"
 )
 declare("comms_coll", "comms", "Collective", "Number of collective operations with payload.", SumOf(), unit="occ")
 declare("comms_rma", "comms", "One-sided", "Number of one-sided operations.", SumOf(), unit="occ")
 declare(
-    "comms_rma_puts", "comms_rma", "Puts", "Number of put operations.", InRegions(mpi("mpi_r?put"), "visits"),
+    "comms_rma_puts",
+    "comms_rma",
+    "Puts",
+    "Number of put operations.",
+    InRegions(mpi("mpi_r?put"), "visits"),
     unit="occ",
-)  # fmt: skip
+)
 declare(
-    "comms_rma_gets", "comms_rma", "Gets", "Number of get operations.", InRegions(mpi("mpi_r?get"), "visits"),
+    "comms_rma_gets",
+    "comms_rma",
+    "Gets",
+    "Number of get operations.",
+    InRegions(mpi("mpi_r?get"), "visits"),
     unit="occ",
-)  # fmt: skip
+)
 declare(
-    "comms_rma_atomics", "comms_rma", "Atomics", "Number of atomic one-sided operations.",
-    InRegions(in_role(["atomic"], "mpi"), "visits"), unit="occ",
-)  # fmt: skip
+    "comms_rma_atomics",
+    "comms_rma",
+    "Atomics",
+    "Number of atomic one-sided operations.",
+    InRegions(in_role(["atomic"], "mpi"), "visits"),
+    unit="occ",
+)
 declare(
-    "bytes", "", "Bytes Transferred", "Number of bytes transferred.", SumOf(), unit="bytes",
-    advice="Compare with what the algorithm has to exchange: do not send data twice, or to processes that do not use it.",
-)  # fmt: skip
+    "bytes",
+    "",
+    "Bytes Transferred",
+    "Number of bytes transferred.",
+    SumOf(),
+    unit="bytes",
+    advice="Compare with what the algorithm has to exchange: do not send data twice, or to processes that do not "
+    "use it.",
+)
 declare(
     "bytes_p2p", "bytes", "Point-to-point", "Bytes transferred in point-to-point operations.", SumOf(), unit="bytes"
 )
 declare("bytes_coll", "bytes", "Collective", "Bytes transferred in collective operations.", SumOf(), unit="bytes")
 declare(
-    "mpi_file_ops", "", "MPI File Operations", "Number of MPI file operations.", SumOf(), unit="occ",
+    "mpi_file_ops",
+    "",
+    "MPI File Operations",
+    "Number of MPI file operations.",
+    SumOf(),
+    unit="occ",
     advice="Collect data in memory and read or write large blocks: each operation has a fixed cost.",
-)  # fmt: skip
+)
 declare(
-    "mpi_file_iops", "mpi_file_ops", "Individual", "Number of individual MPI file operations.",
-    InRegions(mpi(f"{FILE_INDIVIDUAL}|{INDIVIDUAL_IO}"), "visits"), unit="occ",
-)  # fmt: skip
+    "mpi_file_iops",
+    "mpi_file_ops",
+    "Individual",
+    "Number of individual MPI file operations.",
+    InRegions(mpi(f"{FILE_INDIVIDUAL}|{INDIVIDUAL_IO}"), "visits"),
+    unit="occ",
+)
 declare(
-    "mpi_file_irops", "mpi_file_iops", "Reads", "Number of individual reads.",
-    InRegions(mpi(INDIVIDUAL_IO.replace("(read|write)", "read")), "visits"), unit="occ",
-)  # fmt: skip
+    "mpi_file_irops",
+    "mpi_file_iops",
+    "Reads",
+    "Number of individual reads.",
+    InRegions(mpi(INDIVIDUAL_IO.replace("(read|write)", "read")), "visits"),
+    unit="occ",
+)
 declare(
-    "mpi_file_iwops", "mpi_file_iops", "Writes", "Number of individual writes.",
-    InRegions(mpi(INDIVIDUAL_IO.replace("(read|write)", "write")), "visits"), unit="occ",
-)  # fmt: skip
+    "mpi_file_iwops",
+    "mpi_file_iops",
+    "Writes",
+    "Number of individual writes.",
+    InRegions(mpi(INDIVIDUAL_IO.replace("(read|write)", "write")), "visits"),
+    unit="occ",
+)
 declare(
-    "mpi_file_cops", "mpi_file_ops", "Collective", "Number of collective MPI file operations.",
-    InRegions(mpi(f"{FILE_COLLECTIVE}|{COLLECTIVE_IO}"), "visits"), unit="occ",
-)  # fmt: skip
+    "mpi_file_cops",
+    "mpi_file_ops",
+    "Collective",
+    "Number of collective MPI file operations.",
+    InRegions(mpi(f"{FILE_COLLECTIVE}|{COLLECTIVE_IO}"), "visits"),
+    unit="occ",
+)
 declare(
-    "mpi_file_crops", "mpi_file_cops", "Reads", "Number of collective reads.",
-    InRegions(mpi("mpi_file_(iread_(all|at_all)|read_(all|at_all|ordered)(_begin|_end)?)"), "visits"), unit="occ",
-)  # fmt: skip
+    "mpi_file_crops",
+    "mpi_file_cops",
+    "Reads",
+    "Number of collective reads.",
+    InRegions(mpi("mpi_file_(iread_(all|at_all)|read_(all|at_all|ordered)(_begin|_end)?)"), "visits"),
+    unit="occ",
+)
 declare(
-    "mpi_file_cwops", "mpi_file_cops", "Writes", "Number of collective writes.",
-    InRegions(mpi("mpi_file_(iwrite_(all|at_all)|write_(all|at_all|ordered)(_begin|_end)?)"), "visits"), unit="occ",
-)  # fmt: skip
+    "mpi_file_cwops",
+    "mpi_file_cops",
+    "Writes",
+    "Number of collective writes.",
+    InRegions(mpi("mpi_file_(iwrite_(all|at_all)|write_(all|at_all|ordered)(_begin|_end)?)"), "visits"),
+    unit="occ",
+)

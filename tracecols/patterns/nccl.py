@@ -30,11 +30,16 @@ ON_DEVICE = {"on_device": True}
 
 
 @declare(
-    "nccl_communication", "device_kernels", "NCCL Communication",
+    "nccl_communication",
+    "device_kernels",
+    "NCCL Communication",
     "Time in which kernels communicate with other devices (NCCL, RCCL, oneCCL), on their streams.",
-    Pattern("device_intervals", since="begin_time"), expert={}, needs="nccl", is_wait=False,
+    Pattern("device_intervals", since="begin_time"),
+    expert={},
+    needs="nccl",
+    is_wait=False,
     advice="See what of it is waiting for others, and what computation does not cover.",
-)  # fmt: skip
+)
 def communication(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Kernels of the paradigm."""
     return parent.where((m.state[parent.row] == KERNEL) & region_of(model, m.call_path[parent.row], NCCL))
@@ -95,10 +100,16 @@ for id, title, summary, function, cause, advice, delay in (
     ),
 ):
     declare(
-        id, "nccl_communication", title, summary,
-        Pattern("collective_members", since="begin_time", cause=partial(cause, on_device=True)), scalasca=ON_DEVICE,
-        expert=ON_DEVICE, advice=advice, delay=delay,
-    )(function)  # fmt: skip
+        id,
+        "nccl_communication",
+        title,
+        summary,
+        Pattern("collective_members", since="begin_time", cause=partial(cause, on_device=True)),
+        scalasca=ON_DEVICE,
+        expert=ON_DEVICE,
+        advice=advice,
+        delay=delay,
+    )(function)
 
 COMPLETIONS: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("nccl_nxn_completion", "NCCL N x N Completion", collective.n_to_n_completion),
@@ -106,21 +117,31 @@ COMPLETIONS: tuple[tuple[str, str, Callable[..., Any]], ...] = (
 )
 for id, title, function in COMPLETIONS:
     declare(
-        id, "nccl_communication", title, "Time of a kernel after the first rank has ended its own.",
-        Pattern("collective_members", until="end_time"), is_wait=False, scalasca=ON_DEVICE, expert=ON_DEVICE,
+        id,
+        "nccl_communication",
+        title,
+        "Time of a kernel after the first rank has ended its own.",
+        Pattern("collective_members", until="end_time"),
+        is_wait=False,
+        scalasca=ON_DEVICE,
+        expert=ON_DEVICE,
         advice="Usually small; large values point to the links between devices, or to clocks that disagree.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 
 @declare(
-    "nccl_latesender", "nccl_communication", "NCCL Late Sender", "Time of a kernel that receives until that of the sender begins.",
+    "nccl_latesender",
+    "nccl_communication",
+    "NCCL Late Sender",
+    "Time of a kernel that receives until that of the sender begins.",
     Pattern("messages", since="recv_enter_time", cause=Cause("send_location", "send_call_path", "send_enter_time")),
-    expert={}, advice="Launch the sending kernel earlier, or shorten what is before it on its stream.",
+    expert={},
+    advice="Launch the sending kernel earlier, or shorten what is before it on its stream.",
     delay="delay_device_latesender_aggregate",
-)  # fmt: skip
+)
 def late_sender(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the begin of one kernel to that of the other; of several messages of a kernel the largest."""
     wait, waits = wait_for_sending_kernels(model.facts, m)
@@ -128,14 +149,19 @@ def late_sender(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "nccl_latereceiver", "nccl_communication", "NCCL Late Receiver", "Time of a kernel that sends until that of the receiver begins.",
+    "nccl_latereceiver",
+    "nccl_communication",
+    "NCCL Late Receiver",
+    "Time of a kernel that sends until that of the receiver begins.",
     Pattern(
-        "sent_messages", since="send_done_enter_time",
+        "sent_messages",
+        since="send_done_enter_time",
         cause=Cause("recv_location", "recv_post_call_path", "recv_post_enter_time"),
     ),
-    expert={}, advice="Launch the receiving kernel earlier, or shorten what is before it on its stream.",
+    expert={},
+    advice="Launch the receiving kernel earlier, or shorten what is before it on its stream.",
     delay="delay_device_latereceiver_aggregate",
-)  # fmt: skip
+)
 def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the begin of one kernel to that of the other; of several messages of a kernel the largest, and none where
     it waits for a late sender."""
@@ -150,9 +176,14 @@ NOT_TRANSFER = tuple(
 
 
 @declare(
-    "nccl_transfer", "nccl_communication", "NCCL Transfer", "Time of communication in which no other rank is waited for.",
-    Computed(uses=("nccl_communication", *NOT_TRANSFER)), expert={}, advice="Send less, in larger pieces, or over faster links.",
-)  # fmt: skip
+    "nccl_transfer",
+    "nccl_communication",
+    "NCCL Transfer",
+    "Time of communication in which no other rank is waited for.",
+    Computed(uses=("nccl_communication", *NOT_TRANSFER)),
+    expert={},
+    advice="Send less, in larger pieces, or over faster links.",
+)
 def transfer(model: Model, findings: Findings) -> Cells:
     """The remainder."""
     rest = findings.cells["nccl_communication"]
@@ -165,10 +196,16 @@ def transfer(model: Model, findings: Findings) -> Cells:
 
 
 @declare(
-    "nccl_operations", "", "Communication of Devices", "Number of collective operations that kernels take part in.",
-    Pattern("collective_members", since="begin_time"), unit="occ", expert={}, needs="nccl",
+    "nccl_operations",
+    "",
+    "Communication of Devices",
+    "Number of collective operations that kernels take part in.",
+    Pattern("collective_members", since="begin_time"),
+    unit="occ",
+    expert={},
+    needs="nccl",
     advice="Join small operations to larger ones (buckets): each has a latency of its own.",
-)  # fmt: skip
+)
 def operations(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Participants on streams."""
     return parent.counted(m.on_device)
@@ -177,10 +214,16 @@ def operations(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 for id, title, column in (("nccl_bytes_sent", "Sent", "sent"), ("nccl_bytes_received", "Received", "received")):
 
     @declare(
-        id, "", f"Bytes {title} by Devices", f"Bytes {title.lower()} in collective operations of kernels.",
-        Pattern("collective_members", since="begin_time"), unit="bytes", expert={}, needs="nccl",
+        id,
+        "",
+        f"Bytes {title} by Devices",
+        f"Bytes {title.lower()} in collective operations of kernels.",
+        Pattern("collective_members", since="begin_time"),
+        unit="bytes",
+        expert={},
+        needs="nccl",
         advice="Compare with the size of what is exchanged, such as gradients: smaller types send less.",
-    )  # fmt: skip
+    )
     def moved(model: Model, m: CompoundTable, parent: Matches, column: str = column) -> Matches:
         """Bytes of participants on streams."""
         return parent.where(m.on_device & (m[column] > 0), severity=m[column])

@@ -21,7 +21,8 @@ BEFORE, AFTER = 0, 2
 """The pieces of time before and after the focus, where nothing else divides."""
 
 LEFT_OUT = (
-    "tree left out of a cube that is divided: computational imbalance, differences from a mean over locations without their sign, which do not"
+    "tree left out of a cube that is divided: computational imbalance, differences from a mean over locations "
+    "without their sign, which do not"
     " add up over periods"
 )
 """Note of cubes with periods."""
@@ -141,8 +142,9 @@ def by_bin(model: Model, spans: PeriodCells) -> PeriodCells:
 def within_phases(outside: PeriodCells, cells: PeriodCells) -> PeriodCells:
     """Say in which phases cells that lie outside of the focus do.
 
-    The phases of a cell follow each other in time. So what lies before the focus is what the cell has before all phases,
-    and then in its first ones, as far as that suffices; what lies after it is what the cell has in its last ones.
+    The phases of a cell follow each other in time. So what lies before the focus is what the cell has before all
+    phases, and then in its first ones, as far as that suffices; what lies after it is what the cell has in its last
+    ones.
 
     Parameters
     ----------

@@ -111,7 +111,8 @@ def installed() -> list[Family]:
             found = point.load()
         except (Exception, SystemExit) as error:
             raise AnalysisError(
-                f"{where} cannot be loaded: {type(error).__name__}: {error}\n  mend or uninstall the package that brings it"
+                f"{where} cannot be loaded: {type(error).__name__}: {error}\n"
+                "  mend or uninstall the package that brings it"
             ) from error
         result += families_in(found, where)
     return result

@@ -31,13 +31,17 @@ def on_host(model: Model, matches: Matches) -> NDArray[np.bool_]:
 
 
 @declare(
-    "mpi_latesender", "mpi_point2point", "Late Sender", "Time a receive waits because its message was sent late.",
+    "mpi_latesender",
+    "mpi_point2point",
+    "Late Sender",
+    "Time a receive waits because its message was sent late.",
     Pattern("messages", since="recv_enter_time", cause=Cause("send_location", "send_call_path", "send_enter_time")),
     scalasca={"calls": MPI, "never": TEST, "once": WAIT_FOR_SEVERAL, "clipped": True},
     expert={"calls": API, "never": NEVER_LATE, "once": None, "clipped": False},
     advice="Send earlier, or post the receive early without blocking and overlap it with computation.",
-    delay="delay_latesender_aggregate", is_lost_in_reference=True,
-)  # fmt: skip
+    delay="delay_latesender_aggregate",
+    is_lost_in_reference=True,
+)
 def late_sender(
     model: Model,
     m: CompoundTable,
@@ -87,11 +91,15 @@ def is_overtaken_in_flight(model: Model, m: CompoundTable, late: Matches) -> NDA
 
 
 @declare(
-    "mpi_latesender_wo", "mpi_latesender", "Messages in Wrong Order",
-    "Late Sender time because messages are received in another order than they were sent.", Pattern("messages"),
+    "mpi_latesender_wo",
+    "mpi_latesender",
+    "Messages in Wrong Order",
+    "Late Sender time because messages are received in another order than they were sent.",
+    Pattern("messages"),
     advice="Receive in the order of sending, or from any source as messages arrive.",
-    scalasca={"is_overtaken": could_be_replaced}, expert={"is_overtaken": is_overtaken_in_flight},
-)  # fmt: skip
+    scalasca={"is_overtaken": could_be_replaced},
+    expert={"is_overtaken": is_overtaken_in_flight},
+)
 def late_sender_wrong_order(
     model: Model,
     m: CompoundTable,
@@ -129,11 +137,15 @@ BY_PROCESS = {"sources": processes_of_senders}
 
 
 @declare(
-    "mpi_lswo_different", "mpi_latesender_wo", "From Different Sources",
-    "The overtaking message comes from another process.", Pattern("messages"),
-    advice="Receive from any source, or swap the order in which processes are served.", scalasca=BY_RANK,
+    "mpi_lswo_different",
+    "mpi_latesender_wo",
+    "From Different Sources",
+    "The overtaking message comes from another process.",
+    Pattern("messages"),
+    advice="Receive from any source, or swap the order in which processes are served.",
+    scalasca=BY_RANK,
     exact=BY_PROCESS,
-)  # fmt: skip
+)
 def from_different_sources(
     model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
 ) -> Matches:
@@ -142,10 +154,15 @@ def from_different_sources(
 
 
 @declare(
-    "mpi_lswo_same", "mpi_latesender_wo", "From Same Source", "The overtaking message comes from the same process.",
-    Pattern("messages"), advice="Send and receive in the same order, or use any tag.", scalasca=BY_RANK,
+    "mpi_lswo_same",
+    "mpi_latesender_wo",
+    "From Same Source",
+    "The overtaking message comes from the same process.",
+    Pattern("messages"),
+    advice="Send and receive in the same order, or use any tag.",
+    scalasca=BY_RANK,
     exact=BY_PROCESS,
-)  # fmt: skip
+)
 def from_same_source(
     model: Model, m: CompoundTable, parent: Matches, *, sources: Callable[[Model, CompoundTable], NDArray[np.int32]]
 ) -> Matches:
@@ -165,12 +182,21 @@ def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> M
 
 
 @declare(
-    "mpi_latereceiver", "mpi_point2point", "Late Receiver", "Time a send waits because the receive was posted late.",
-    Pattern("sent_messages", since="send_done_enter_time", cause=Cause("recv_location", "recv_post_call_path", "recv_post_enter_time")),
+    "mpi_latereceiver",
+    "mpi_point2point",
+    "Late Receiver",
+    "Time a send waits because the receive was posted late.",
+    Pattern(
+        "sent_messages",
+        since="send_done_enter_time",
+        cause=Cause("recv_location", "recv_post_call_path", "recv_post_enter_time"),
+    ),
     advice="Post receives earlier; let sends not block. That the send waited for this reason is likely, not certain.",
-    confidence=0.8, expert={"function": blocking_late_receiver}, delay="delay_latereceiver_aggregate",
+    confidence=0.8,
+    expert={"function": blocking_late_receiver},
+    delay="delay_latereceiver_aggregate",
     is_lost_in_reference=True,
-)  # fmt: skip
+)
 def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Wait from the completing call's ENTER to the receive's posting, if the call did not end before; of several, the
     largest."""
@@ -179,11 +205,16 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "mpi_latereceiver_wo", "mpi_latereceiver", "Messages in Wrong Order",
+    "mpi_latereceiver_wo",
+    "mpi_latereceiver",
+    "Messages in Wrong Order",
     "Late Receiver time because another message of the same sender, sent before, is received still later.",
-    Pattern("sent_messages"), advice="Send in the order in which the receivers get ready.", confidence=0.8,
-    scalasca={"or_never": False}, expert={"or_never": True},
-)  # fmt: skip
+    Pattern("sent_messages"),
+    advice="Send in the order in which the receivers get ready.",
+    confidence=0.8,
+    scalasca={"or_never": False},
+    expert={"or_never": True},
+)
 def late_receiver_wrong_order(model: Model, m: CompoundTable, parent: Matches, *, or_never: bool) -> Matches:
     """Messages from that sender are still in flight that were sent earlier; or never received, which counts for
     EXPERT."""
@@ -204,17 +235,25 @@ for name, late, overtaken, waits_long, title in (
     has_payload = name == "comms"
 
     @declare(
-        f"{name}_send", f"{name}_p2p", "Sends", f"Number of sends ({title}).", Pattern("sends", since="send_time"),
+        f"{name}_send",
+        f"{name}_p2p",
+        "Sends",
+        f"Number of sends ({title}).",
+        Pattern("sends", since="send_time"),
         unit="occ",
-    )  # fmt: skip
+    )
     def sends(model: Model, s: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Sends with or without payload."""
         return parent.counted(((s.length != 0) == has_payload) & on_host(model, parent))
 
     @declare(
-        waits_long, f"{name}_send", "Late Receivers", f"Number of Late Receivers in {title}.",
-        Pattern("sent_messages", since="send_done_enter_time", uses=("mpi_latereceiver",)), unit="occ",
-    )  # fmt: skip
+        waits_long,
+        f"{name}_send",
+        "Late Receivers",
+        f"Number of Late Receivers in {title}.",
+        Pattern("sent_messages", since="send_done_enter_time", uses=("mpi_latereceiver",)),
+        unit="occ",
+    )
     def late_receivers(
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
@@ -222,17 +261,25 @@ for name, late, overtaken, waits_long, title in (
         return late.counted((m.length[late.row] != 0) == has_payload)
 
     @declare(
-        f"{name}_recv", f"{name}_p2p", "Receives", f"Number of receives ({title}).",
-        Pattern("receives", since="recv_time"), unit="occ",
-    )  # fmt: skip
+        f"{name}_recv",
+        f"{name}_p2p",
+        "Receives",
+        f"Number of receives ({title}).",
+        Pattern("receives", since="recv_time"),
+        unit="occ",
+    )
     def receives(model: Model, r: CompoundTable, parent: Matches, has_payload: bool = has_payload) -> Matches:
         """Receives with or without payload, also those that found no send, as sends count that found no receive."""
         return parent.counted(((r.length != 0) == has_payload) & on_host(model, parent))
 
     @declare(
-        late, f"{name}_recv", "Late Senders", f"Number of Late Senders in {title}.",
-        Pattern("messages", since="recv_time", uses=("mpi_latesender",)), unit="occ",
-    )  # fmt: skip
+        late,
+        f"{name}_recv",
+        "Late Senders",
+        f"Number of Late Senders in {title}.",
+        Pattern("messages", since="recv_time", uses=("mpi_latesender",)),
+        unit="occ",
+    )
     def late_senders(
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
@@ -240,10 +287,13 @@ for name, late, overtaken, waits_long, title in (
         return late.counted((m.length[late.row] != 0) == has_payload)
 
     @declare(
-        overtaken, late, "Messages in Wrong Order",
+        overtaken,
+        late,
+        "Messages in Wrong Order",
         f"Number of Late Senders in {title} where messages are received in wrong order.",
-        Pattern("messages", uses=("mpi_latesender_wo",)), unit="occ",
-    )  # fmt: skip
+        Pattern("messages", uses=("mpi_latesender_wo",)),
+        unit="occ",
+    )
     def wrong_order(
         model: Model, m: CompoundTable, parent: Matches, late: Matches, has_payload: bool = has_payload
     ) -> Matches:
@@ -252,18 +302,26 @@ for name, late, overtaken, waits_long, title in (
 
 
 @declare(
-    "bytes_sent", "bytes_p2p", "Sent", "Bytes sent in point-to-point operations.", Pattern("sends", since="send_time"),
+    "bytes_sent",
+    "bytes_p2p",
+    "Sent",
+    "Bytes sent in point-to-point operations.",
+    Pattern("sends", since="send_time"),
     unit="bytes",
-)  # fmt: skip
+)
 def bytes_sent(model: Model, s: CompoundTable, parent: Matches) -> Matches:
     """Length of every message, at the call that starts its send."""
     return parent.where((s.length > 0) & on_host(model, parent), severity=s.length)
 
 
 @declare(
-    "bytes_rcvd", "bytes_p2p", "Received", "Bytes received in point-to-point operations.",
-    Pattern("receives", since="recv_time"), unit="bytes",
-)  # fmt: skip
+    "bytes_rcvd",
+    "bytes_p2p",
+    "Received",
+    "Bytes received in point-to-point operations.",
+    Pattern("receives", since="recv_time"),
+    unit="bytes",
+)
 def bytes_received(model: Model, r: CompoundTable, parent: Matches) -> Matches:
     """Length of every message as sent, else as received, at the call that completes its receive."""
     return parent.where((r.length > 0) & on_host(model, parent), severity=r.length)
@@ -271,7 +329,11 @@ def bytes_received(model: Model, r: CompoundTable, parent: Matches) -> Matches:
 
 NOTES = {
     "sends without receive": "they and their bytes count as sent; what they waited for is not known",
-    "receives without send": "they and their bytes, as far as recorded, count as received; what they waited for is not known",
-    "messages received before they were sent": "clocks disagree: tracecols convert --correct-clocks, or tracecols correct, mends it",
+    "receives without send": (
+        "they and their bytes, as far as recorded, count as received; what they waited for is not known"
+    ),
+    "messages received before they were sent": (
+        "clocks disagree: tracecols convert --correct-clocks, or tracecols correct, mends it"
+    ),
 }
 """What an analysis makes of messages that lack a side, by what they are counted as."""

@@ -109,8 +109,8 @@ def openmp_subtrees(model: Model, findings: Findings) -> NDArray[np.int64]:
     That is the parallel region or OpenMP API call around it. The reference analyser goes once through its list of call
     paths instead and takes what follows such a region at a deeper level for its subtree. The list is in order of
     creation, location by location, so a call path that only another thread visits is at the end and is counted with
-    whatever precedes it there (docs/decisions/limited-parallelism.md; tests/patterns/test_references.py shows it). Where there
-    is a reference to agree with, the list is followed; of a piece of a trace there is none.
+    whatever precedes it there (docs/decisions/limited-parallelism.md; tests/patterns/test_references.py shows it).
+    Where there is a reference to agree with, the list is followed; of a piece of a trace there is none.
     """
     tree = model.call_paths.whole
     has_reference = findings.teams.in_reach and PIECE not in model.store.manifest["source"]
@@ -201,22 +201,36 @@ def idle_where_not_visited(model: Model, findings: Findings) -> tuple[Cells, Cel
 
 
 SCALASCA = Conventions(
-    "scalasca", execution_cells, idle_cells, counted=lambda model, cells: cells, nested=True, ends_with_call=True,
+    "scalasca",
+    execution_cells,
+    idle_cells,
+    counted=lambda model, cells: cells,
+    nested=True,
+    ends_with_call=True,
     quirks=OF_SCALASCA,
-)  # fmt: skip
+)
 EXACT = replace(SCALASCA, name="exact", idle=idle_cells_by_tree, quirks=NONE)
 EXPERT = Conventions(
-    "expert", lambda model, findings: cells_in_teams(model, profile_cells(model)), idle_where_not_visited,
-    counted=cells_in_teams, nested=False, ends_with_call=False, quirks=OF_SCALASCA,
-)  # fmt: skip
+    "expert",
+    lambda model, findings: cells_in_teams(model, profile_cells(model)),
+    idle_where_not_visited,
+    counted=cells_in_teams,
+    nested=False,
+    ends_with_call=False,
+    quirks=OF_SCALASCA,
+)
 
 
 @declare(
-    "time", "", "Time", "Total CPU allocation time, including time in which worker threads idle.", Computed(),
+    "time",
+    "",
+    "Time",
+    "Total CPU allocation time, including time in which worker threads idle.",
+    Computed(),
     expert={},
     advice="Expand the property tree to see how much of it is computation, communication, synchronisation and waiting.",
     is_heading=True,
-)  # fmt: skip
+)
 def time(model: Model, findings: Findings) -> Cells:
     """Own time of every location, and idle time of workers."""
     serial, limited = findings.idle
@@ -224,30 +238,53 @@ def time(model: Model, findings: Findings) -> Cells:
 
 
 declare(
-    "execution", "time", "Execution",
+    "execution",
+    "time",
+    "Execution",
     "Time spent on program execution, without idle threads and without measurement overhead.",
     InRegions(lambda r: ~named(OVERHEAD_NAMES, "measurement_system")(r)),
-    expert={"found": InRegions(lambda r: ~traced(r))}, is_heading=True,
-)  # fmt: skip
+    expert={"found": InRegions(lambda r: ~traced(r))},
+    is_heading=True,
+)
 declare(
-    "comp", "execution", "Computation",
-    "Time spent on computation, outside the run-time systems of MPI, OpenMP and POSIX threads.", Rest(),
-    advice="Look at differences between locations on the call paths with the largest shares.", part="computation",
-)  # fmt: skip
+    "comp",
+    "execution",
+    "Computation",
+    "Time spent on computation, outside the run-time systems of MPI, OpenMP and POSIX threads.",
+    Rest(),
+    advice="Look at differences between locations on the call paths with the largest shares.",
+    part="computation",
+)
 declare(
-    "overhead", "time", "Overhead", "Time spent on measurement itself, such as writing trace buffers.",
-    InRegions(named(OVERHEAD_NAMES, "measurement_system")), expert={"found": InRegions(lambda r: traced(r))},
-    advice="Enlarge the trace buffers or filter small functions; flushes in the middle of a run perturb all other results.",
-)  # fmt: skip
+    "overhead",
+    "time",
+    "Overhead",
+    "Time spent on measurement itself, such as writing trace buffers.",
+    InRegions(named(OVERHEAD_NAMES, "measurement_system")),
+    expert={"found": InRegions(lambda r: traced(r))},
+    advice="Enlarge the trace buffers or filter small functions; flushes in the middle of a run perturb all other "
+    "results.",
+)
 
 
 @declare(
-    "omp_idle_threads", "time", "Idle Threads",
-    "CPUs reserved for worker threads while the process runs serially or with fewer threads.", Computed(),
-    expert={"needs": "threads", "summary": "CPUs reserved for worker threads while only the first thread is on a call path, outside parallel regions or inside."},
-    advice="Parallelise the serial parts with the largest shares, or run with fewer threads.", part="idle",
-    delay="delay_ompidle_longterm", is_lost_in_reference=True,
-)  # fmt: skip
+    "omp_idle_threads",
+    "time",
+    "Idle Threads",
+    "CPUs reserved for worker threads while the process runs serially or with fewer threads.",
+    Computed(),
+    expert={
+        "needs": "threads",
+        "summary": (
+            "CPUs reserved for worker threads while only the first thread is on a call path, outside parallel "
+            "regions or inside."
+        ),
+    },
+    advice="Parallelise the serial parts with the largest shares, or run with fewer threads.",
+    part="idle",
+    delay="delay_ompidle_longterm",
+    is_lost_in_reference=True,
+)
 def omp_idle_threads(model: Model, findings: Findings) -> Cells:
     """Idle time of workers outside and inside parallel regions."""
     serial, limited = findings.idle
@@ -255,19 +292,29 @@ def omp_idle_threads(model: Model, findings: Findings) -> Cells:
 
 
 @declare(
-    "omp_limited_parallelism", "omp_idle_threads", "Limited Parallelism",
-    "CPUs reserved for worker threads that do not take part in a parallel region, or not all the time.", Computed(),
+    "omp_limited_parallelism",
+    "omp_idle_threads",
+    "Limited Parallelism",
+    "CPUs reserved for worker threads that do not take part in a parallel region, or not all the time.",
+    Computed(),
     advice="Give all threads work, or ask for fewer threads where there is not enough.",
-)  # fmt: skip
+)
 def omp_limited_parallelism(model: Model, findings: Findings) -> Cells:
     """Difference to the master's time in outermost OpenMP regions."""
     return findings.idle[1]
 
 
 @declare(
-    "visits", "", "Visits", "How often a call path was entered.", Computed(), unit="occ", expert={},
-    advice="Functions that are entered often and take a microsecond or less distort the measurement: tracecols filter finds them.",
-)  # fmt: skip
+    "visits",
+    "",
+    "Visits",
+    "How often a call path was entered.",
+    Computed(),
+    unit="occ",
+    expert={},
+    advice="Functions that are entered often and take a microsecond or less distort the measurement: tracecols "
+    "filter finds them.",
+)
 def visits(model: Model, findings: Findings) -> Cells:
     """Number of ENTER events of threads."""
     return profile_of_threads(model, model.profile.visits)

@@ -31,8 +31,8 @@ from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property, find_several, fitting
 
 FAMILIES: tuple[Family, ...] = (
-    profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, shmem.FAMILY, threads.FAMILY,
-    files.FAMILY, root_causes.FAMILY, windows.FAMILY, devices.FAMILY, nccl.FAMILY,
+    profile.FAMILY, mpi.FAMILY, point_to_point.FAMILY, wavefront.FAMILY, collective.FAMILY, shmem.FAMILY,
+    threads.FAMILY, files.FAMILY, root_causes.FAMILY, windows.FAMILY, devices.FAMILY, nccl.FAMILY,
 )  # fmt: skip
 """What is declared, in this order: roots and siblings follow each other as they are declared."""
 
@@ -90,14 +90,16 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
             )
         if p.part and p.part not in PARTS:
             raise AnalysisError(
-                f"property {p.id!r} is declared to count as {p.part!r}, which nothing does\n  there are {', '.join(PARTS)}"
+                f"property {p.id!r} is declared to count as {p.part!r}, which nothing does\n"
+                f"  there are {', '.join(PARTS)}"
             )
         by_id[p.id] = p
     children: dict[str, list[Property]] = {}
     for p in found:
         if p.parent and p.parent not in by_id:
             raise AnalysisError(
-                f"property {p.id!r} is declared below {p.parent!r}, which does not exist under the {conventions} conventions\n"
+                f"property {p.id!r} is declared below {p.parent!r}, which does not exist under the {conventions} "
+                "conventions\n"
                 "  tracecols patterns lists those that do"
             )
         children.setdefault(p.parent, []).append(p)

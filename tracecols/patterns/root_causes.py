@@ -1,6 +1,7 @@
 """Root causes: costs of delays, classes of waits, the critical path and its imbalance, computational imbalance.
 
-docs/root-causes.md says what they mean, and which rules of the reference are followed although they lose something. Their values are charged, not spent: a call path may be charged with more than its time.
+docs/root-causes.md says what they mean, and which rules of the reference are followed although they lose something.
+Their values are charged, not spent: a call path may be charged with more than its time.
 """
 
 from __future__ import annotations
@@ -59,21 +60,37 @@ def charged(id: str) -> Charged:
 
 
 declare(
-    "delay", "", "Delay costs", "Waiting time of others that call paths cause, charged to those who cause it.",
-    SumOf(), scalasca={"needs": "root causes"}, exact={}, advice=BALANCE, part="root causes",
-)  # fmt: skip
+    "delay",
+    "",
+    "Delay costs",
+    "Waiting time of others that call paths cause, charged to those who cause it.",
+    SumOf(),
+    scalasca={"needs": "root causes"},
+    exact={},
+    advice=BALANCE,
+    part="root causes",
+)
 declare("delay_mpi", "delay", "MPI", "Waiting time of others in MPI.", SumOf(), needs="mpi")
 declare("delay_p2p", "delay_mpi", "Point-to-point", "Waiting time of others in point-to-point communication.", SumOf())
 declare("delay_collective", "delay_mpi", "Collective", "Waiting time of others in collective communication.", SumOf())
 declare("delay_omp", "delay", "OpenMP", "Waiting time of other threads.", SumOf(), needs="openmp")
 declare(
-    "delay_threads", "delay", "Threads", "Waiting time of other threads for locks and for threads to end.", SumOf(),
+    "delay_threads",
+    "delay",
+    "Threads",
+    "Waiting time of other threads for locks and for threads to end.",
+    SumOf(),
     **ONLY_EXACT,
-)  # fmt: skip
+)
 declare(
-    "delay_device", "delay", "Devices", "Waiting time of kernels for those of other ranks, and of hosts for devices.",
-    SumOf(), needs="devices", **ONLY_EXACT,
-)  # fmt: skip
+    "delay_device",
+    "delay",
+    "Devices",
+    "Waiting time of kernels for those of other ranks, and of hosts for devices.",
+    SumOf(),
+    needs="devices",
+    **ONLY_EXACT,
+)
 for what, parent, title, waits in (
     ("delay_latesender", "delay_p2p", "Late Sender", "of receivers for late senders"),
     ("delay_latereceiver", "delay_p2p", "Late Receiver", "of senders for late receivers"),
@@ -108,19 +125,30 @@ for what, parent, title, waits in (
 ):
     only = ONLY_EXACT if what in UNKNOWN else {}
     declare(
-        f"{what}_aggregate", parent, title, f"Waiting time {waits}, charged to the call paths that cause it.", SumOf(),
+        f"{what}_aggregate",
+        parent,
+        title,
+        f"Waiting time {waits}, charged to the call paths that cause it.",
+        SumOf(),
         **only,
-    )  # fmt: skip
+    )
     declare(
-        what, f"{what}_aggregate", "Short-term",
-        f"Waiting time {waits}, charged to the call paths on which the location that is waited for spent more time than the waiting one.",
-        charged(what), **only,
-    )  # fmt: skip
+        what,
+        f"{what}_aggregate",
+        "Short-term",
+        f"Waiting time {waits}, charged to the call paths on which the location that is waited for spent more time "
+        "than the waiting one.",
+        charged(what),
+        **only,
+    )
     declare(
-        f"{what}_longterm", f"{what}_aggregate", "Long-term",
+        f"{what}_longterm",
+        f"{what}_aggregate",
+        "Long-term",
         f"Waiting time {waits} that goes back to earlier waits, charged to the call paths that caused those.",
-        charged(f"{what}_longterm"), **only or {"scalasca": {"needs": "mpi"}, "exact": {}},
-    )  # fmt: skip
+        charged(f"{what}_longterm"),
+        **only or {"scalasca": {"needs": "mpi"}, "exact": {}},
+    )
 
 for what, title, where in (
     (
@@ -135,55 +163,87 @@ for what, title, where in (
     ),
 ):
     declare(
-        what, "delay_device", title, f"The part of these costs that {where}.", charged(what), overlaps=True, **ONLY_EXACT,
-    )  # fmt: skip
+        what,
+        "delay_device",
+        title,
+        f"The part of these costs that {where}.",
+        charged(what),
+        overlaps=True,
+        **ONLY_EXACT,
+    )
 
 declare(
-    "waitstates_propagating_vs_terminal", "", "MPI point-to-point wait states (propagating vs. terminal)",
-    "Waiting time in point-to-point communication, divided into what makes others wait and what does not.", SumOf(),
-    needs="mpi", part="root causes",
+    "waitstates_propagating_vs_terminal",
+    "",
+    "MPI point-to-point wait states (propagating vs. terminal)",
+    "Waiting time in point-to-point communication, divided into what makes others wait and what does not.",
+    SumOf(),
+    needs="mpi",
+    part="root causes",
     advice="Begin with the causes of propagating waits, which make others wait; terminal waits delay no other process.",
-)  # fmt: skip
+)
 declare(
-    "mpi_wait_propagating", "waitstates_propagating_vs_terminal", "Propagating wait states",
-    "Waiting time that lets others wait later.", SumOf(),
-)  # fmt: skip
+    "mpi_wait_propagating",
+    "waitstates_propagating_vs_terminal",
+    "Propagating wait states",
+    "Waiting time that lets others wait later.",
+    SumOf(),
+)
 declare(
-    "mpi_wait_propagating_ls", "mpi_wait_propagating", "Late Sender",
+    "mpi_wait_propagating_ls",
+    "mpi_wait_propagating",
+    "Late Sender",
     "Late Sender time that lets others wait in point-to-point communication later.",
     charged("mpi_wait_propagating_ls"),
-)  # fmt: skip
+)
 declare(
-    "mpi_wait_propagating_lr", "mpi_wait_propagating", "Late Receiver",
+    "mpi_wait_propagating_lr",
+    "mpi_wait_propagating",
+    "Late Receiver",
     "Late Receiver time that lets others wait in point-to-point communication later.",
     charged("mpi_wait_propagating_lr"),
-)  # fmt: skip
+)
 declare(
-    "mpi_wait_terminal", "waitstates_propagating_vs_terminal", "Terminal wait states",
-    "Waiting time that does not propagate any further.", SumOf(),
-)  # fmt: skip
-declare(
-    "waitstates_direct_vs_indirect", "", "MPI point-to-point wait states (direct vs. indirect)",
-    "Waiting time in point-to-point communication, divided into what delays cause and what earlier waits cause.",
-    SumOf(), needs="mpi", part="root causes",
-    advice="Mend the causes of direct waits: indirect waits follow from earlier waits and disappear with them.",
-)  # fmt: skip
-declare(
-    "mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct wait states", "Waiting time that delays cause.",
+    "mpi_wait_terminal",
+    "waitstates_propagating_vs_terminal",
+    "Terminal wait states",
+    "Waiting time that does not propagate any further.",
     SumOf(),
-)  # fmt: skip
+)
 declare(
-    "mpi_wait_indirect", "waitstates_direct_vs_indirect", "Indirect wait states",
-    "Waiting time that earlier waits of others cause.", SumOf(),
-)  # fmt: skip
+    "waitstates_direct_vs_indirect",
+    "",
+    "MPI point-to-point wait states (direct vs. indirect)",
+    "Waiting time in point-to-point communication, divided into what delays cause and what earlier waits cause.",
+    SumOf(),
+    needs="mpi",
+    part="root causes",
+    advice="Mend the causes of direct waits: indirect waits follow from earlier waits and disappear with them.",
+)
 declare(
-    "mpi_wait_indirect_latesender", "mpi_wait_indirect", "Late Sender",
-    "Late Sender time that earlier waits of the sender cause.", charged("mpi_wait_indirect_latesender"),
-)  # fmt: skip
+    "mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct wait states", "Waiting time that delays cause.", SumOf()
+)
 declare(
-    "mpi_wait_indirect_latereceiver", "mpi_wait_indirect", "Late Receiver",
-    "Late Receiver time that earlier waits of the receiver cause.", charged("mpi_wait_indirect_latereceiver"),
-)  # fmt: skip
+    "mpi_wait_indirect",
+    "waitstates_direct_vs_indirect",
+    "Indirect wait states",
+    "Waiting time that earlier waits of others cause.",
+    SumOf(),
+)
+declare(
+    "mpi_wait_indirect_latesender",
+    "mpi_wait_indirect",
+    "Late Sender",
+    "Late Sender time that earlier waits of the sender cause.",
+    charged("mpi_wait_indirect_latesender"),
+)
+declare(
+    "mpi_wait_indirect_latereceiver",
+    "mpi_wait_indirect",
+    "Late Receiver",
+    "Late Receiver time that earlier waits of the receiver cause.",
+    charged("mpi_wait_indirect_latereceiver"),
+)
 
 
 def difference(id: str, parent: str, title: str, summary: str, of: str, less: str) -> None:
@@ -201,27 +261,49 @@ def difference(id: str, parent: str, title: str, summary: str, of: str, less: st
 
 
 difference(
-    "mpi_wait_terminal_ls", "mpi_wait_terminal", "Late Sender", "Late Sender time that does not propagate.",
-    "mpi_latesender", "mpi_wait_propagating_ls",
-)  # fmt: skip
+    "mpi_wait_terminal_ls",
+    "mpi_wait_terminal",
+    "Late Sender",
+    "Late Sender time that does not propagate.",
+    "mpi_latesender",
+    "mpi_wait_propagating_ls",
+)
 difference(
-    "mpi_wait_terminal_lr", "mpi_wait_terminal", "Late Receiver", "Late Receiver time that does not propagate.",
-    "mpi_latereceiver", "mpi_wait_propagating_lr",
-)  # fmt: skip
+    "mpi_wait_terminal_lr",
+    "mpi_wait_terminal",
+    "Late Receiver",
+    "Late Receiver time that does not propagate.",
+    "mpi_latereceiver",
+    "mpi_wait_propagating_lr",
+)
 difference(
-    "mpi_wait_direct_latesender", "mpi_wait_direct", "Late Sender",
-    "Late Sender time that delays of the sender cause.", "mpi_latesender", "mpi_wait_indirect_latesender",
-)  # fmt: skip
+    "mpi_wait_direct_latesender",
+    "mpi_wait_direct",
+    "Late Sender",
+    "Late Sender time that delays of the sender cause.",
+    "mpi_latesender",
+    "mpi_wait_indirect_latesender",
+)
 difference(
-    "mpi_wait_direct_latereceiver", "mpi_wait_direct", "Late Receiver",
-    "Late Receiver time that delays of the receiver cause.", "mpi_latereceiver", "mpi_wait_indirect_latereceiver",
-)  # fmt: skip
+    "mpi_wait_direct_latereceiver",
+    "mpi_wait_direct",
+    "Late Receiver",
+    "Late Receiver time that delays of the receiver cause.",
+    "mpi_latereceiver",
+    "mpi_wait_indirect_latereceiver",
+)
 
 declare(
-    "critical_path", "", "Critical path", "Time on the path that determines how long the program runs.",
-    charged("critical_path"), scalasca={"needs": "root causes"}, exact={},
-    advice="Only what lies on it makes the program faster.", part="root causes",
-)  # fmt: skip
+    "critical_path",
+    "",
+    "Critical path",
+    "Time on the path that determines how long the program runs.",
+    charged("critical_path"),
+    scalasca={"needs": "root causes"},
+    exact={},
+    advice="Only what lies on it makes the program faster.",
+    part="root causes",
+)
 
 
 def is_lost_in_reference(p: Property) -> bool:
@@ -262,11 +344,15 @@ def axis_of(model: Model) -> CallAxis:
 
 
 @declare(
-    "critical_path_imbalance", "critical_path", "Imbalance",
+    "critical_path_imbalance",
+    "critical_path",
+    "Imbalance",
     "Time on the critical path that would be saved if its work were spread over all locations.",
-    Derived(uses=("time",)), scalasca={"also": is_lost_in_reference, "not_worked": no_work_of_reference},
-    exact={"also": is_lost, "not_worked": no_work}, advice=BALANCE,
-)  # fmt: skip
+    Derived(uses=("time",)),
+    scalasca={"also": is_lost_in_reference, "not_worked": no_work_of_reference},
+    exact={"also": is_lost, "not_worked": no_work},
+    advice=BALANCE,
+)
 def critical_path_imbalance(
     model: Model, findings: Findings, *, not_worked: Callable[[Model, Findings], Cells]
 ) -> Cells:
@@ -290,37 +376,62 @@ def critical_path_imbalance(
 
 
 declare(
-    "performance_impact", "", "Performance impact",
-    "Time that the program's activities occupy, on and beside the critical path.", SumOf(),
-    scalasca={"needs": "root causes"}, exact={}, part="root causes",
-    advice="Begin with the call paths whose activities on the critical path have the largest impact, those with imbalance first.",
-)  # fmt: skip
+    "performance_impact",
+    "",
+    "Performance impact",
+    "Time that the program's activities occupy, on and beside the critical path.",
+    SumOf(),
+    scalasca={"needs": "root causes"},
+    exact={},
+    part="root causes",
+    advice="Begin with the call paths whose activities on the critical path have the largest impact, those with "
+    "imbalance first.",
+)
 declare(
-    "performance_impact_criticalpath", "performance_impact", "Critical-path activities",
-    "Time of activities on the critical path, and what their imbalance costs.", SumOf(),
-)  # fmt: skip
+    "performance_impact_criticalpath",
+    "performance_impact",
+    "Critical-path activities",
+    "Time of activities on the critical path, and what their imbalance costs.",
+    SumOf(),
+)
 declare(
-    "critical_path_activities", "performance_impact_criticalpath", "Activity impact",
-    "Time of activities on the critical path, on all locations.", charged("critical_path_activities"),
-)  # fmt: skip
+    "critical_path_activities",
+    "performance_impact_criticalpath",
+    "Activity impact",
+    "Time of activities on the critical path, on all locations.",
+    charged("critical_path_activities"),
+)
 declare(
-    "critical_imbalance_impact", "performance_impact_criticalpath", "Imbalance impact",
+    "critical_imbalance_impact",
+    "performance_impact_criticalpath",
+    "Imbalance impact",
     "Time that locations lose because activities on the critical path are not balanced.",
-    charged("critical_imbalance_impact"), advice=BALANCE, is_estimate=True,
-)  # fmt: skip
+    charged("critical_imbalance_impact"),
+    advice=BALANCE,
+    is_estimate=True,
+)
 difference(
-    "intra_partition_imbalance", "critical_imbalance_impact", "Intra-partition imbalance",
-    "Loss by imbalance among locations that take part in an activity.", "critical_imbalance_impact",
+    "intra_partition_imbalance",
+    "critical_imbalance_impact",
+    "Intra-partition imbalance",
+    "Loss by imbalance among locations that take part in an activity.",
+    "critical_imbalance_impact",
     "inter_partition_imbalance",
-)  # fmt: skip
+)
 declare(
-    "inter_partition_imbalance", "critical_imbalance_impact", "Inter-partition imbalance",
-    "Loss by imbalance against locations that take no part in an activity.", charged("inter_partition_imbalance"),
-)  # fmt: skip
+    "inter_partition_imbalance",
+    "critical_imbalance_impact",
+    "Inter-partition imbalance",
+    "Loss by imbalance against locations that take no part in an activity.",
+    charged("inter_partition_imbalance"),
+)
 declare(
-    "non_critical_path_activities", "performance_impact", "Non-critical-path activities",
-    "Time of activities beyond what lies on the critical path.", charged("non_critical_path_activities"),
-)  # fmt: skip
+    "non_critical_path_activities",
+    "performance_impact",
+    "Non-critical-path activities",
+    "Time of activities beyond what lies on the critical path.",
+    charged("non_critical_path_activities"),
+)
 
 
 class Imbalance:
@@ -387,28 +498,40 @@ class Imbalance:
 
 
 @declare(
-    "imbalance", "", "Computational imbalance",
+    "imbalance",
+    "",
+    "Computational imbalance",
     "Differences of computation from the mean of all locations: an estimate that knows nothing of waits.",
-    Derived(uses=("comp", "visits")), needs="several locations", advice=BALANCE, part="imbalance", is_estimate=True,
-)  # fmt: skip
+    Derived(uses=("comp", "visits")),
+    needs="several locations",
+    advice=BALANCE,
+    part="imbalance",
+    is_estimate=True,
+)
 def imbalance(model: Model, findings: Findings) -> Cells:
     """Computation less its mean, without its sign."""
     return Imbalance(model, findings).differences(kernels.SIZE)
 
 
 @declare(
-    "imbalance_above", "imbalance", "Overload", "Computation beyond the mean of all locations.",
+    "imbalance_above",
+    "imbalance",
+    "Overload",
+    "Computation beyond the mean of all locations.",
     Derived(uses=("comp", "visits")),
-)  # fmt: skip
+)
 def imbalance_above(model: Model, findings: Findings) -> Cells:
     """Where positive."""
     return Imbalance(model, findings).differences(kernels.ABOVE)
 
 
 @declare(
-    "imbalance_above_single", "imbalance_above", "Single participant",
-    "Computation beyond the mean where only one location takes part.", Derived(uses=("comp", "visits")),
-)  # fmt: skip
+    "imbalance_above_single",
+    "imbalance_above",
+    "Single participant",
+    "Computation beyond the mean where only one location takes part.",
+    Derived(uses=("comp", "visits")),
+)
 def imbalance_above_single(model: Model, findings: Findings) -> Cells:
     """The mean for each of the others."""
     spread = Imbalance(model, findings)
@@ -421,18 +544,24 @@ def imbalance_above_single(model: Model, findings: Findings) -> Cells:
 
 
 @declare(
-    "imbalance_below", "imbalance", "Underload", "Computation that is lacking to the mean of all locations.",
+    "imbalance_below",
+    "imbalance",
+    "Underload",
+    "Computation that is lacking to the mean of all locations.",
     Derived(uses=("comp", "visits")),
-)  # fmt: skip
+)
 def imbalance_below(model: Model, findings: Findings) -> Cells:
     """Where negative."""
     return Imbalance(model, findings).differences(kernels.BELOW)
 
 
 @declare(
-    "imbalance_below_bypass", "imbalance_below", "Non-participation",
-    "Computation that is lacking where a location takes no part at all.", Derived(uses=("comp", "visits")),
-)  # fmt: skip
+    "imbalance_below_bypass",
+    "imbalance_below",
+    "Non-participation",
+    "Computation that is lacking where a location takes no part at all.",
+    Derived(uses=("comp", "visits")),
+)
 def imbalance_below_bypass(model: Model, findings: Findings) -> Cells:
     """The mean."""
     spread = Imbalance(model, findings)
@@ -440,9 +569,12 @@ def imbalance_below_bypass(model: Model, findings: Findings) -> Cells:
 
 
 @declare(
-    "imbalance_below_singularity", "imbalance_below_bypass", "Singularity",
-    "Computation that is lacking where only one other location takes part.", Derived(uses=("comp", "visits")),
-)  # fmt: skip
+    "imbalance_below_singularity",
+    "imbalance_below_bypass",
+    "Singularity",
+    "Computation that is lacking where only one other location takes part.",
+    Derived(uses=("comp", "visits")),
+)
 def imbalance_below_singularity(model: Model, findings: Findings) -> Cells:
     """The mean."""
     spread = Imbalance(model, findings)

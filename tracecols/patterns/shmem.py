@@ -49,7 +49,9 @@ _ONE_SIDED = shmem(
 ADVICE = {
     "shmem": "Compare with the number of operations and what they transfer; overlap transfers with computation.",
     "shmem_init_exit": "It happens once: measure a longer run, or leave it out of account.",
-    "shmem_memory_management": "Allocate once and use the memory again: allocation of symmetric memory synchronises all processes.",
+    "shmem_memory_management": (
+        "Allocate once and use the memory again: allocation of symmetric memory synchronises all processes."
+    ),
 }
 
 for id, parent, title, what, regions, recorded in (
@@ -92,9 +94,15 @@ for id, parent, title, what, regions, recorded in (
         else {"found": InRegions(recorded), "title": f"SHMEM {title}"}
     )
     declare(
-        id, parent, title, f"Time spent in {what}.", InRegions(regions), scalasca=ours,
-        expert={"needs": "shmem"} if is_root else {}, advice=ADVICE.get(id, ""),
-    )  # fmt: skip
+        id,
+        parent,
+        title,
+        f"Time spent in {what}.",
+        InRegions(regions),
+        scalasca=ours,
+        expert={"needs": "shmem"} if is_root else {},
+        advice=ADVICE.get(id, ""),
+    )
 
 
 def wait_in_operation(model: Model, m: CompoundTable, parent: Matches, *, ops: tuple[str, ...]) -> Matches:
@@ -108,26 +116,41 @@ for id, parent, title, what, ops in (
     ("shmem_wait_nxn", "shmem_collective", "Wait at SHMEM N x N", "an n-to-n operation", N_TO_N),
 ):
     declare(
-        id, parent, title, f"Time in {what} of SHMEM until the last process of the active set has reached it.",
-        Pattern("window_members", since="enter_time", cause=last_at_windows), scalasca={"ops": ops}, expert={"ops": ops},
-        advice="Balance the work in front of it.", delay="delay_shmem_aggregate",
-    )(wait_in_operation)  # fmt: skip
+        id,
+        parent,
+        title,
+        f"Time in {what} of SHMEM until the last process of the active set has reached it.",
+        Pattern("window_members", since="enter_time", cause=last_at_windows),
+        scalasca={"ops": ops},
+        expert={"ops": ops},
+        advice="Balance the work in front of it.",
+        delay="delay_shmem_aggregate",
+    )(wait_in_operation)
 
 
 declare(
-    "shmem_latebroadcast", "shmem_collective", "Late SHMEM Broadcast",
-    "Time in a broadcast of SHMEM until its root has reached it.", Pattern("window_members", since="enter_time", cause=last_at_windows),
-    scalasca={"ops": ONE_TO_N}, expert={"ops": ONE_TO_N},
-    advice="Let the root begin earlier, or choose the process that is ready first.", delay="delay_shmem_aggregate",
-)(wait_in_operation)  # fmt: skip
+    "shmem_latebroadcast",
+    "shmem_collective",
+    "Late SHMEM Broadcast",
+    "Time in a broadcast of SHMEM until its root has reached it.",
+    Pattern("window_members", since="enter_time", cause=last_at_windows),
+    scalasca={"ops": ONE_TO_N},
+    expert={"ops": ONE_TO_N},
+    advice="Let the root begin earlier, or choose the process that is ready first.",
+    delay="delay_shmem_aggregate",
+)(wait_in_operation)
 
 
 @declare(
-    "shmem_lock_competition", "shmem_p2p_synchronization", "SHMEM Lock Competition",
+    "shmem_lock_competition",
+    "shmem_p2p_synchronization",
+    "SHMEM Lock Competition",
     "Time in shmem_set_lock until the process that held the lock before releases it.",
-    Pattern("lock_epochs", until="previous_release_time", cause=owner_before), expert={}, advice="Hold locks shorter, or use several.",
+    Pattern("lock_epochs", until="previous_release_time", cause=owner_before),
+    expert={},
+    advice="Hold locks shorter, or use several.",
     delay="delay_shmem_aggregate",
-)  # fmt: skip
+)
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that takes the lock to its release before."""
     wait, waits = wait_for_shmem_locks(model.facts, m)

@@ -28,25 +28,40 @@ API_CALL = in_role(["function", "wrapper"])
 CRITICAL_CONSTRUCT = in_role(["critical"], "openmp")
 
 declare(
-    "omp_time", "execution", "OpenMP", "Time spent in the OpenMP run-time system and API.", SumOf(),
+    "omp_time",
+    "execution",
+    "OpenMP",
+    "Time spent in the OpenMP run-time system and API.",
+    SumOf(),
     advice="Join small parallel regions and barriers, or use fewer threads for them.",
-)  # fmt: skip
+)
 
 
 @declare(
-    "omp_management", "omp_time", "Management", "Time spent creating teams of threads and ending them.", Computed(),
-    advice="Join small parallel regions to larger ones, or use fewer threads in them.", is_heading=True,
-    part="management", is_lost_in_reference=True,
-)  # fmt: skip
+    "omp_management",
+    "omp_time",
+    "Management",
+    "Time spent creating teams of threads and ending them.",
+    Computed(),
+    advice="Join small parallel regions to larger ones, or use fewer threads in them.",
+    is_heading=True,
+    part="management",
+    is_lost_in_reference=True,
+)
 def omp_management(model: Model, findings: Findings) -> Cells:
     """From FORK to each thread's ENTER, and from its EXIT to JOIN."""
     return findings.teams.fork + findings.teams.join
 
 
 @declare(
-    "omp", "execution", "OMP", "Time spent in the OpenMP run-time system and API, and forking.", Computed(),
-    scalasca=None, expert={"needs": "threads"},
-)  # fmt: skip
+    "omp",
+    "execution",
+    "OMP",
+    "Time spent in the OpenMP run-time system and API, and forking.",
+    Computed(),
+    scalasca=None,
+    expert={"needs": "threads"},
+)
 def omp(model: Model, findings: Findings) -> Cells:
     """Region rule, and the time to fork, which lies on call paths of any region."""
     return findings.execution.on(RUN_TIME(model.regions)[model.call_paths.region]) + forks(model, findings)
@@ -58,31 +73,53 @@ def forks(model: Model, findings: Findings) -> Cells:
 
 
 @declare(
-    "omp_fork", "omp_management", "Fork", "Time spent creating and starting teams of threads.", Computed(),
+    "omp_fork",
+    "omp_management",
+    "Fork",
+    "Time spent creating and starting teams of threads.",
+    Computed(),
     expert={"parent": "omp", "function": forks},
     advice="Join small parallel regions to larger ones, or use fewer threads in them.",
-)  # fmt: skip
+)
 def omp_fork(model: Model, findings: Findings) -> Cells:
     """From FORK to each thread's ENTER."""
     return findings.teams.fork
 
 
 declare(
-    "omp_synchronization", "omp_time", "Synchronization", "Time spent in OpenMP synchronisation.", SumOf(),
-    expert={"parent": "omp", "found": InRegions(SYNCHRONIZATION)}, is_heading=True,
-)  # fmt: skip
+    "omp_synchronization",
+    "omp_time",
+    "Synchronization",
+    "Time spent in OpenMP synchronisation.",
+    SumOf(),
+    expert={"parent": "omp", "found": InRegions(SYNCHRONIZATION)},
+    is_heading=True,
+)
 declare(
-    "omp_barrier", "omp_synchronization", "Barrier", "Time spent in OpenMP barriers.", SumOf(),
-    expert={"found": InRegions(BARRIERS)}, is_heading=True,
-)  # fmt: skip
+    "omp_barrier",
+    "omp_synchronization",
+    "Barrier",
+    "Time spent in OpenMP barriers.",
+    SumOf(),
+    expert={"found": InRegions(BARRIERS)},
+    is_heading=True,
+)
 declare(
-    "omp_ebarrier", "omp_barrier", "Explicit", "Time spent in explicit OpenMP barriers.",
-    InRegions(in_role(["barrier"], "openmp")), expert={"id": "omp_explicit_barrier"},
-)  # fmt: skip
+    "omp_ebarrier",
+    "omp_barrier",
+    "Explicit",
+    "Time spent in explicit OpenMP barriers.",
+    InRegions(in_role(["barrier"], "openmp")),
+    expert={"id": "omp_explicit_barrier"},
+)
 declare(
-    "omp_ibarrier", "omp_barrier", "Implicit", "Time spent in implicit OpenMP barriers.",
-    InRegions(in_role(["implicit_barrier"], "openmp")), expert={"id": "omp_implicit_barrier"},
-)  # fmt: skip
+    "omp_ibarrier",
+    "omp_barrier",
+    "Implicit",
+    "Time spent in implicit OpenMP barriers.",
+    InRegions(in_role(["implicit_barrier"], "openmp")),
+    expert={"id": "omp_implicit_barrier"},
+)
 
 
 def last_thread(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -110,38 +147,51 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, role: str, by_
 
 
 @declare(
-    "omp_ebarrier_wait", "omp_ebarrier", "Wait at Explicit Barrier",
+    "omp_ebarrier_wait",
+    "omp_ebarrier",
+    "Wait at Explicit Barrier",
     "Time in an explicit barrier until the last thread of the team has reached it.",
     Pattern("construct_members", since="enter_time", cause=last_thread, ends_with_call=False),
-    advice="Balance the work in front of the barrier.", expert={"parent": "omp_explicit_barrier", "by_process": True},
-    delay="delay_ompbarrier_aggregate", is_lost_in_reference=True,
-)  # fmt: skip
+    advice="Balance the work in front of the barrier.",
+    expert={"parent": "omp_explicit_barrier", "by_process": True},
+    delay="delay_ompbarrier_aggregate",
+    is_lost_in_reference=True,
+)
 def explicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by_process: bool = False) -> Matches:
     """Wait at barriers of role barrier."""
     return barrier_wait(model, m, parent, "barrier", by_process)
 
 
 @declare(
-    "omp_ibarrier_wait", "omp_ibarrier", "Wait at Implicit Barrier",
+    "omp_ibarrier_wait",
+    "omp_ibarrier",
+    "Wait at Implicit Barrier",
     "Time in an implicit barrier until the last thread of the team has reached it.",
     Pattern("construct_members", since="enter_time", cause=last_thread, ends_with_call=False),
     advice="Try another schedule, balance the work, or use nowait where the barrier is not needed.",
-    expert={"parent": "omp_implicit_barrier", "by_process": True}, delay="delay_ompbarrier_aggregate",
+    expert={"parent": "omp_implicit_barrier", "by_process": True},
+    delay="delay_ompbarrier_aggregate",
     is_lost_in_reference=True,
-)  # fmt: skip
+)
 def implicit_barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, by_process: bool = False) -> Matches:
     """Wait at barriers of role implicit barrier."""
     return barrier_wait(model, m, parent, "implicit_barrier", by_process)
 
 
 declare(
-    "omp_critical", "omp_synchronization", "Critical", "Time spent waiting at critical sections and in atomics.",
+    "omp_critical",
+    "omp_synchronization",
+    "Critical",
+    "Time spent waiting at critical sections and in atomics.",
     InRegions(in_role(["critical", "atomic"], "openmp")),
-)  # fmt: skip
+)
 declare(
-    "omp_lock_api", "omp_synchronization", "Lock API", "Time spent in calls of the OpenMP lock API.",
+    "omp_lock_api",
+    "omp_synchronization",
+    "Lock API",
+    "Time spent in calls of the OpenMP lock API.",
     InRegions(named("omp_(destroy|init|set|test|unset)(_nest)?_lock", "openmp")),
-)  # fmt: skip
+)
 
 
 def contention(model: Model, m: CompoundTable, parent: Matches, since: str = "enter_time") -> Matches:
@@ -152,12 +202,15 @@ def contention(model: Model, m: CompoundTable, parent: Matches, since: str = "en
 
 
 @declare(
-    "omp_lock_contention_critical", "omp_critical", "Contention",
+    "omp_lock_contention_critical",
+    "omp_critical",
+    "Contention",
     "Time lost before a critical section because another thread is inside.",
     Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
-    advice="Make critical sections shorter or fewer, or stagger the arrival of threads.", delay="delay_lock_aggregate",
+    advice="Make critical sections shorter or fewer, or stagger the arrival of threads.",
+    delay="delay_lock_aggregate",
     is_lost_in_reference=True,
-)  # fmt: skip
+)
 def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by a critical region."""
     found = contention(model, m, parent)
@@ -165,11 +218,15 @@ def critical_contention(model: Model, m: CompoundTable, parent: Matches) -> Matc
 
 
 @declare(
-    "omp_lock_contention_api", "omp_lock_api", "Contention", "Time lost waiting for a lock that another thread holds.",
+    "omp_lock_contention_api",
+    "omp_lock_api",
+    "Contention",
+    "Time lost waiting for a lock that another thread holds.",
     Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
-    advice="Hold locks shorter, use more of them, or data structures without locks.", delay="delay_lock_aggregate",
+    advice="Hold locks shorter, use more of them, or data structures without locks.",
+    delay="delay_lock_aggregate",
     is_lost_in_reference=True,
-)  # fmt: skip
+)
 def lock_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by any other OpenMP region."""
     found = contention(model, m, parent)
@@ -177,11 +234,15 @@ def lock_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "omp_lock_competition", "omp_synchronization", "Lock Competition",
+    "omp_lock_competition",
+    "omp_synchronization",
+    "Lock Competition",
     "Time lost waiting for a lock or a critical section that another thread holds.",
     Pattern("lock_acquisitions", since="enter_time"),
-    advice="Hold locks shorter, use more of them, or data structures without locks.", scalasca=None, expert={},
-)  # fmt: skip
+    advice="Hold locks shorter, use more of them, or data structures without locks.",
+    scalasca=None,
+    expert={},
+)
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that acquires the lock to the last event of that lock before (lockptr, thesis 3.16)."""
     wait = np.where(m.lockptr >= 0, m.lockptr_time - m.enter_time, 0)
@@ -191,48 +252,77 @@ def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches
 
 
 @declare(
-    "omp_lock_api", "omp_lock_competition", "API", "Time lost waiting for a lock that another thread holds.",
-    Pattern("lock_acquisitions", since="enter_time"), scalasca=None, expert={},
-)  # fmt: skip
+    "omp_lock_api",
+    "omp_lock_competition",
+    "API",
+    "Time lost waiting for a lock that another thread holds.",
+    Pattern("lock_acquisitions", since="enter_time"),
+    scalasca=None,
+    expert={},
+)
 def api_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by a function."""
     return parent.where(region_of(model, parent.call_path, API_CALL))
 
 
 @declare(
-    "omp_lock_critical", "omp_lock_competition", "Critical",
+    "omp_lock_critical",
+    "omp_lock_competition",
+    "Critical",
     "Time lost before a critical section because another thread is inside.",
-    Pattern("lock_acquisitions", since="enter_time"), scalasca=None, expert={},
-)  # fmt: skip
+    Pattern("lock_acquisitions", since="enter_time"),
+    scalasca=None,
+    expert={},
+)
 def critical_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by a critical region."""
     return parent.where(region_of(model, parent.call_path, CRITICAL_CONSTRUCT))
 
 
 declare(
-    "omp_ordered", "omp_synchronization", "Ordered", "Time spent waiting to enter ordered sections.",
-    InRegions(in_role(["ordered"], "openmp")), is_wait=True, is_lost_in_reference=True,
+    "omp_ordered",
+    "omp_synchronization",
+    "Ordered",
+    "Time spent waiting to enter ordered sections.",
+    InRegions(in_role(["ordered"], "openmp")),
+    is_wait=True,
+    is_lost_in_reference=True,
     advice="Do less in ordered sections, or collect results and use them in order after the loop.",
-)  # fmt: skip
+)
 declare(
-    "omp_taskwait", "omp_synchronization", "Taskwait", "Time spent waiting for child tasks.",
-    InRegions(in_role(["task_wait"], "openmp")), is_wait=True,
+    "omp_taskwait",
+    "omp_synchronization",
+    "Taskwait",
+    "Time spent waiting for child tasks.",
+    InRegions(in_role(["task_wait"], "openmp")),
+    is_wait=True,
     advice="Create tasks early and of similar size, and wait for them late.",
-)  # fmt: skip
+)
 declare(
-    "omp_flush", "omp_time", "Flush", "Time spent in OpenMP flush directives.",
-    InRegions(in_role(["flush"], "openmp")), expert={"parent": "omp"},
+    "omp_flush",
+    "omp_time",
+    "Flush",
+    "Time spent in OpenMP flush directives.",
+    InRegions(in_role(["flush"], "openmp")),
+    expert={"parent": "omp"},
     advice="Leave out flushes that a barrier, an atomic operation or a lock implies.",
-)  # fmt: skip
+)
 
 declare(
-    "pthread_time", "execution", "POSIX Threads", "Time spent in calls of the POSIX threads API.", SumOf(),
+    "pthread_time",
+    "execution",
+    "POSIX Threads",
+    "Time spent in calls of the POSIX threads API.",
+    SumOf(),
     advice="Hold locks shorter, use more of them, and create threads once instead of often.",
-)  # fmt: skip
+)
 declare(
-    "pthread_management", "pthread_time", "Management", "Time spent in management of POSIX threads.",
+    "pthread_management",
+    "pthread_time",
+    "Management",
+    "Time spent in management of POSIX threads.",
     InRegions(named("pthread_(cancel|create|detach|exit|join)", "pthread")),
-)  # fmt: skip
+)
 
 
 def thread_joined(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -242,11 +332,14 @@ def thread_joined(model: Model, m: CompoundTable, matches: Matches) -> Causes:
 
 
 @declare(
-    "pthread_join_wait", "pthread_management", "Wait at Join", "Time lost in joining a thread that still runs.",
+    "pthread_join_wait",
+    "pthread_management",
+    "Wait at Join",
+    "Time lost in joining a thread that still runs.",
     Pattern("created_threads", since="join_enter_time", cause=thread_joined),
     advice="Join later, give the joining thread a part of the work, or balance the work of the threads.",
     delay="delay_join_aggregate",
-)  # fmt: skip
+)
 def join_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that joins to the end of the thread, within the call."""
     until, waits = wait_for_threads(m)
@@ -254,21 +347,29 @@ def join_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 declare(
-    "pthread_synchronization", "pthread_time", "Synchronization", "Time spent in synchronisation of POSIX threads.",
+    "pthread_synchronization",
+    "pthread_time",
+    "Synchronization",
+    "Time spent in synchronisation of POSIX threads.",
     SumOf(),
-)  # fmt: skip
+)
 declare(
-    "pthread_lock_api", "pthread_synchronization", "Mutex", "Time spent in the mutex API.",
+    "pthread_lock_api",
+    "pthread_synchronization",
+    "Mutex",
+    "Time spent in the mutex API.",
     InRegions(named("pthread_mutex_(destroy|init|lock|trylock|unlock)", "pthread")),
-)  # fmt: skip
+)
 
 
 @declare(
-    "pthread_lock_contention_mutex_lock", "pthread_lock_api", "Contention",
+    "pthread_lock_contention_mutex_lock",
+    "pthread_lock_api",
+    "Contention",
     "Time lost waiting for a mutex that another thread holds.",
     Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
     delay="delay_lock_aggregate",
-)  # fmt: skip
+)
 def mutex_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Locks acquired by mutex calls."""
     found = contention(model, m, parent)
@@ -276,18 +377,24 @@ def mutex_contention(model: Model, m: CompoundTable, parent: Matches) -> Matches
 
 
 declare(
-    "pthread_conditional", "pthread_synchronization", "Condition", "Time spent in the condition variable API.",
+    "pthread_conditional",
+    "pthread_synchronization",
+    "Condition",
+    "Time spent in the condition variable API.",
     InRegions(named("pthread_cond_(broadcast|destroy|init|signal|timedwait|wait)", "pthread")),
     advice="Who waits for a condition waits for work: give it out earlier or in larger portions, or use fewer threads.",
-)  # fmt: skip
+)
 
 
 @declare(
-    "pthread_lock_contention_conditional", "pthread_conditional", "Contention",
+    "pthread_lock_contention_conditional",
+    "pthread_conditional",
+    "Contention",
     "Time lost waiting for a mutex after a condition was signalled.",
     Pattern("lock_acquisitions", since="enter_time", cause=OWNER_BEFORE, ends_with_call=False),
-    delay="delay_lock_aggregate", exact={"since": "lock_wait_time", "after_signal": True},
-)  # fmt: skip
+    delay="delay_lock_aggregate",
+    exact={"since": "lock_wait_time", "after_signal": True},
+)
 def condition_contention(model: Model, m: CompoundTable, parent: Matches, *, after_signal: bool = False) -> Matches:
     """Locks acquired by waiting for a condition.
 
@@ -298,12 +405,16 @@ def condition_contention(model: Model, m: CompoundTable, parent: Matches, *, aft
 
 
 @declare(
-    "pthread_condition_wait", "pthread_conditional", "Wait for Condition",
+    "pthread_condition_wait",
+    "pthread_conditional",
+    "Wait for Condition",
     "Time lost waiting for another thread to signal a condition: waiting for work.",
     Pattern("lock_acquisitions", since="enter_time", cause=SIGNALLER),
     advice="Give out work earlier or in larger portions, or use fewer threads.",
-    delay="delay_condition_aggregate", scalasca=None, exact={},
-)  # fmt: skip
+    delay="delay_condition_aggregate",
+    scalasca=None,
+    exact={},
+)
 def condition_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that waits to the signal."""
     wait, waits = wait_for_signals(m)

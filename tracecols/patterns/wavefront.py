@@ -40,8 +40,8 @@ SPACE = {
     for corner, title in PLANE.items()
 }
 CORNERS = {**PLANE, **SPACE}
-"""Where a sweep begins, in two and in three dimensions; its number is horizontal + 2 * vertical + 4 * depth, 0 for west,
-north and front, and in three dimensions `len(PLANE)` more."""
+"""Where a sweep begins, in two and in three dimensions; its number is horizontal + 2 * vertical + 4 * depth, 0 for
+west, north and front, and in three dimensions `len(PLANE)` more."""
 
 WEST, EAST, NORTH, SOUTH, FRONT, BACK = range(2 * N_DIMENSIONS)
 """Sides a message comes from: twice the dimension, 1 more where the coordinate is larger."""
@@ -59,8 +59,8 @@ def n_spatial(t: Topology) -> int:
 
 
 def grids(model: Model, with_lines: bool = False) -> list[Topology]:
-    """Return the grids wavefronts can run over: two or three dimensions, further ones of size 1, and made by the program,
-    by hand, or found from who sends to whom; lines are of one dimension."""
+    """Return the grids wavefronts can run over: two or three dimensions, further ones of size 1, and made by the
+    program, by hand, or found from who sends to whom; lines are of one dimension."""
     return [
         t
         for t in model.topologies
@@ -72,8 +72,8 @@ def grids(model: Model, with_lines: bool = False) -> list[Topology]:
 
 
 def has_grid(model: Model, n_dimensions: int, is_defined: bool = False) -> bool:
-    """Whether wavefronts can be looked for on a grid of so many dimensions; if asked for, one that the trace or the user
-    defines."""
+    """Whether wavefronts can be looked for on a grid of so many dimensions; if asked for, one that the trace or the
+    user defines."""
     return any(
         t.location.size > 1 and max(n_spatial(t), 2) == n_dimensions and not (is_defined and t.found)
         for t in grids(model)
@@ -153,12 +153,12 @@ def sides(model: Model, m: CompoundTable, where: Positions, with_lines: bool = F
 
 
 def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Return the messages that can belong to a sweep: per location in the order of the calls, those of a call in the order
-    of the dimensions.
+    """Return the messages that can belong to a sweep: per location in the order of the calls, those of a call in the
+    order of the dimensions.
 
-    A sweep computes between receiving and sending, and receives from one side of each dimension at most, once from each.
-    So left out are messages without a direction, those of MPI_Sendrecv, and those of calls that receive several along a
-    dimension: exchanges with all neighbours.
+    A sweep computes between receiving and sending, and receives from one side of each dimension at most, once from
+    each. So left out are messages without a direction, those of MPI_Sendrecv, and those of calls that receive several
+    along a dimension: exchanges with all neighbours.
 
     Returns
     -------
@@ -200,8 +200,8 @@ class Blocks:
 def read_sweeps(side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_]) -> Blocks:
     """Divide the messages of each location into blocks of sweeps.
 
-    A block is one message along each dimension, in the order of the dimensions. On the border one of them is missing, if
-    its neighbour is: the block comes from the corner where the missing ones would have been sent from.
+    A block is one message along each dimension, in the order of the dimensions. On the border one of them is missing,
+    if its neighbour is: the block comes from the corner where the missing ones would have been sent from.
 
     Parameters
     ----------
@@ -231,8 +231,8 @@ def read_sweeps(side: NDArray[np.int8], location: NDArray[np.int32], has: NDArra
 def _sides_of_blocks(
     side: NDArray[np.int8], location: NDArray[np.int32], has: NDArray[np.bool_], first: NDArray[np.int64]
 ) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-    """Return the side that each block has along each dimension, -1 none; and whether only those are missing that can be:
-    a location that lacks a neighbour along a dimension gets nothing along it in sweeps from there."""
+    """Return the side that each block has along each dimension, -1 none; and whether only those are missing that can
+    be: a location that lacks a neighbour along a dimension gets nothing along it in sweeps from there."""
     found = np.full((first.size, N_DIMENSIONS), -1, np.int8)
     found[np.repeat(np.arange(first.size), np.diff(first, append=side.size)), side // 2] = side
     return found, _are_whole(found >= 0, has[location[first]])
@@ -343,11 +343,19 @@ for number, (corner, title) in enumerate(CORNERS.items()):
     as_reference = {"needs": f"defined {needs}"}
 
     @declare(
-        f"mpi_latesender_wavefront_{corner}", "mpi_latesender", f"Wavefront from {title}",
+        f"mpi_latesender_wavefront_{corner}",
+        "mpi_latesender",
+        f"Wavefront from {title}",
         f"Late Sender time while the pipeline of a sweep from the {title} is filled again after one from elsewhere.",
-        Pattern("messages"), advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.",
-        confidence=0.8, needs=needs, overlaps=True, scalasca=as_reference, expert=as_reference, exact={},
-    )  # fmt: skip
+        Pattern("messages"),
+        advice="Let sweeps from neighbouring corners follow each other, and use smaller blocks.",
+        confidence=0.8,
+        needs=needs,
+        overlaps=True,
+        scalasca=as_reference,
+        expert=as_reference,
+        exact={},
+    )
     def refill(model: Model, m: CompoundTable, parent: Matches, number: int = number) -> Matches:
         """Late senders whose message starts a sweep from this corner."""
         return parent.where(refills(model, m)[parent.row] == number)

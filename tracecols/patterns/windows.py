@@ -57,18 +57,27 @@ for id, parent_id, title, what, operations in (
     ("mpi_rma_fence_wait", "mpi_rma_fence", "Wait at Fence", "a fence", FENCE),
 ):
     declare(
-        id, parent_id, title, f"Time in {what} until the last process has reached it.",
-        Pattern("window_members", since="enter_time"), scalasca=None, expert={"operations": operations},
+        id,
+        parent_id,
+        title,
+        f"Time in {what} until the last process has reached it.",
+        Pattern("window_members", since="enter_time"),
+        scalasca=None,
+        expert={"operations": operations},
         advice="Balance the work in front of it.",
-    )(wait_for_last)  # fmt: skip
+    )(wait_for_last)
 
 
 @declare(
-    "mpi_rma_earlywait", "mpi_rma_gat_synchronization", "Early Wait",
+    "mpi_rma_earlywait",
+    "mpi_rma_gat_synchronization",
+    "Early Wait",
     "Time MPI_Win_wait waits for the last origin to complete its accesses.",
-    Pattern("epochs", since="wait_enter_time"), scalasca=None, expert={},
+    Pattern("epochs", since="wait_enter_time"),
+    scalasca=None,
+    expert={},
     advice="Call MPI_Win_wait later, or balance the work of the origins.",
-)  # fmt: skip
+)
 def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering MPI_Win_wait to the latest enter of MPI_Win_complete.
 
@@ -87,11 +96,15 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "mpi_rma_latecomplete", "mpi_rma_earlywait", "Late Complete",
+    "mpi_rma_latecomplete",
+    "mpi_rma_earlywait",
+    "Late Complete",
     "Early Wait time after the last access of the origin, which completes late.",
-    Pattern("epochs", until="complete_enter_time"), scalasca=None, expert={},
+    Pattern("epochs", until="complete_enter_time"),
+    scalasca=None,
+    expert={},
     advice="Call MPI_Win_complete right after the last access.",
-)  # fmt: skip
+)
 def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the end of the origin's last access to entering MPI_Win_complete, as far as it was waited for."""
     row = parent.row
@@ -101,11 +114,15 @@ def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "mpi_rma_latepost", "mpi_rma_gat_synchronization", "Late Post",
+    "mpi_rma_latepost",
+    "mpi_rma_gat_synchronization",
+    "Late Post",
     "Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
-    Pattern("epochs", until="post_enter_time"), scalasca=None, expert={},
+    Pattern("epochs", until="post_enter_time"),
+    scalasca=None,
+    expert={},
     advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
-)  # fmt: skip
+)
 def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call in which the origin was at that time to entering MPI_Win_post."""
     waits = m.is_complete & ((m.held_by == 1) | (m.held_by == 3)) & (m.held_time > 0)
@@ -113,11 +130,15 @@ def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "mpi_rma_earlytransfer", "mpi_communication", "Early Transfer",
+    "mpi_rma_earlytransfer",
+    "mpi_communication",
+    "Early Transfer",
     "Time MPI_Put or MPI_Get waits because the target exposes its window late.",
-    Pattern("epochs", until="post_enter_time"), scalasca=None, expert={"needs": "windows"},
+    Pattern("epochs", until="post_enter_time"),
+    scalasca=None,
+    expert={"needs": "windows"},
     advice="Call MPI_Win_post earlier, or begin the access epoch later.",
-)  # fmt: skip
+)
 def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the access in which the origin was at that time to entering MPI_Win_post."""
     waits = m.is_complete & (m.held_by == 2) & (m.held_time > 0)
@@ -154,17 +175,26 @@ for id, parent_id, title, what, operations in (
     ("mpi_rma_wait_at_fence", "mpi_rma_sync_active", "Wait at Fence", "a fence", FENCE),
 ):
     declare(
-        id, parent_id, title, f"Time in {what} until the last process has reached it.",
-        Pattern("window_members", since="enter_time", cause=last_at_windows), scalasca={"operations": operations}, needs="windows",
-        advice="Balance the work in front of it.", delay="delay_onesided_aggregate",
-    )(wait_within_call)  # fmt: skip
+        id,
+        parent_id,
+        title,
+        f"Time in {what} until the last process has reached it.",
+        Pattern("window_members", since="enter_time", cause=last_at_windows),
+        scalasca={"operations": operations},
+        needs="windows",
+        advice="Balance the work in front of it.",
+        delay="delay_onesided_aggregate",
+    )(wait_within_call)
 
 
 @declare(
-    "mpi_rma_early_fence", "mpi_rma_wait_at_fence", "Early Fence",
+    "mpi_rma_early_fence",
+    "mpi_rma_wait_at_fence",
+    "Early Fence",
     "Wait at Fence time until the last access of another process to this one has returned.",
-    Pattern("window_members", since="enter_time"), advice="Fence later, or access earlier.",
-)  # fmt: skip
+    Pattern("window_members", since="enter_time"),
+    advice="Fence later, or access earlier.",
+)
 def early_fence(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """The part of the wait before the last access has returned."""
     row = parent.row
@@ -173,11 +203,15 @@ def early_fence(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 @declare(
-    "mpi_rma_early_wait", "mpi_rma_sync_active", "Early Wait",
+    "mpi_rma_early_wait",
+    "mpi_rma_sync_active",
+    "Early Wait",
     "Time MPI_Win_wait waits for the last origin to complete its accesses.",
-    Pattern("epochs", since="wait_enter_time", cause=Cause("origin", "complete_call_path", "complete_enter_time")), needs="windows",
-    advice="Call MPI_Win_wait later, or balance the work of the origins.", delay="delay_onesided_aggregate",
-)  # fmt: skip
+    Pattern("epochs", since="wait_enter_time", cause=Cause("origin", "complete_call_path", "complete_enter_time")),
+    needs="windows",
+    advice="Call MPI_Win_wait later, or balance the work of the origins.",
+    delay="delay_onesided_aggregate",
+)
 def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering MPI_Win_wait to the latest enter of MPI_Win_complete, or to the end of the call."""
     wait, waits = wait_for_completion(m)
@@ -185,21 +219,28 @@ def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Match
 
 
 @declare(
-    "mpi_rma_late_complete", "mpi_rma_early_wait", "Late Complete",
+    "mpi_rma_late_complete",
+    "mpi_rma_early_wait",
+    "Late Complete",
     "Early Wait time after the last access of the origin, which completes late.",
-    Pattern("epochs", until="complete_enter_time"), advice="Call MPI_Win_complete right after the last access.",
-)  # fmt: skip
+    Pattern("epochs", until="complete_enter_time"),
+    advice="Call MPI_Win_complete right after the last access.",
+)
 def late_complete_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the end of the origin's last access to entering MPI_Win_complete, as far as it was waited for."""
     return late_complete(model, m, parent)
 
 
 @declare(
-    "mpi_rma_sync_late_post", "mpi_rma_sync_active", "Late Post",
+    "mpi_rma_sync_late_post",
+    "mpi_rma_sync_active",
+    "Late Post",
     "Time MPI_Win_start or MPI_Win_complete waits because the target exposes its window late.",
-    Pattern("epochs", until="post_enter_time", cause=LATE_POST), needs="windows",
-    advice="Call MPI_Win_post earlier, or MPI_Win_start later.", delay="delay_onesided_aggregate",
-)  # fmt: skip
+    Pattern("epochs", until="post_enter_time", cause=LATE_POST),
+    needs="windows",
+    advice="Call MPI_Win_post earlier, or MPI_Win_start later.",
+    delay="delay_onesided_aggregate",
+)
 def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call in which the origin was to the latest MPI_Win_post of its targets."""
     wait, waits = wait_for_posts(m)
@@ -207,10 +248,15 @@ def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matche
 
 
 @declare(
-    "mpi_rma_comm_late_post", "mpi_rma_communication", "Late Post",
-    "Time an access to a window waits because the target exposes it late.", Pattern("epochs", until="post_enter_time", cause=LATE_POST),
-    needs="windows", advice="Call MPI_Win_post earlier, or begin the access epoch later.", delay="delay_onesided_aggregate",
-)  # fmt: skip
+    "mpi_rma_comm_late_post",
+    "mpi_rma_communication",
+    "Late Post",
+    "Time an access to a window waits because the target exposes it late.",
+    Pattern("epochs", until="post_enter_time", cause=LATE_POST),
+    needs="windows",
+    advice="Call MPI_Win_post earlier, or begin the access epoch later.",
+    delay="delay_onesided_aggregate",
+)
 def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the access in which the origin was to MPI_Win_post of the target."""
     wait, waits = wait_for_posts(m)
@@ -218,11 +264,15 @@ def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matc
 
 
 @declare(
-    "mpi_rma_sync_lock_competition", "mpi_rma_sync_passive", "Lock Competition",
+    "mpi_rma_sync_lock_competition",
+    "mpi_rma_sync_passive",
+    "Lock Competition",
     "Time MPI_Win_lock or MPI_Win_unlock waits for a lock that another process holds.",
-    Pattern("lock_epochs", until="previous_release_time", cause=owner_before), needs="windows",
-    advice="Hold locks shorter, use shared locks, or several windows.", delay="delay_onesided_aggregate",
-)  # fmt: skip
+    Pattern("lock_epochs", until="previous_release_time", cause=owner_before),
+    needs="windows",
+    advice="Hold locks shorter, use shared locks, or several windows.",
+    delay="delay_onesided_aggregate",
+)
 def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From the ENTER of the locking call to the release of the lock before, as far as it lies in the locking or the
     unlocking call."""
@@ -232,33 +282,54 @@ def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches
 
 declare("syncs_rma", "syncs", "One-sided", "Number of one-sided synchronisation operations.", SumOf(), unit="occ")
 declare(
-    "syncs_rma_active", "syncs_rma", "Active Target", "Number of active target synchronisation operations.",
-    InRegions(mpi(ACTIVE), "visits"), unit="occ",
-)  # fmt: skip
+    "syncs_rma_active",
+    "syncs_rma",
+    "Active Target",
+    "Number of active target synchronisation operations.",
+    InRegions(mpi(ACTIVE), "visits"),
+    unit="occ",
+)
 declare(
-    "syncs_rma_passive", "syncs_rma", "Passive Target", "Number of passive target synchronisation operations.",
-    InRegions(mpi(PASSIVE), "visits"), unit="occ",
-)  # fmt: skip
+    "syncs_rma_passive",
+    "syncs_rma",
+    "Passive Target",
+    "Number of passive target synchronisation operations.",
+    InRegions(mpi(PASSIVE), "visits"),
+    unit="occ",
+)
 declare(
-    "bytes_rma", "", "Bytes Transferred One-sided", "Number of bytes transferred in one-sided operations of hosts.",
-    SumOf(), unit="bytes", needs="windows",
+    "bytes_rma",
+    "",
+    "Bytes Transferred One-sided",
+    "Number of bytes transferred in one-sided operations of hosts.",
+    SumOf(),
+    unit="bytes",
+    needs="windows",
     advice="Compare with what the algorithm has to exchange: do not transfer data twice, or data that is not used.",
-)  # fmt: skip
+)
 
 
 @declare(
-    "bytes_put", "bytes_rma", "Put", "Bytes sent by puts and atomic operations.",
-    Pattern("rma_operations", since="enter_time"), unit="bytes",
-)  # fmt: skip
+    "bytes_put",
+    "bytes_rma",
+    "Put",
+    "Bytes sent by puts and atomic operations.",
+    Pattern("rma_operations", since="enter_time"),
+    unit="bytes",
+)
 def bytes_put(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes to the target."""
     return parent.where(m.sent > 0, severity=m.sent)
 
 
 @declare(
-    "bytes_get", "bytes_rma", "Get", "Bytes received by gets and atomic operations.",
-    Pattern("rma_operations", since="enter_time"), unit="bytes",
-)  # fmt: skip
+    "bytes_get",
+    "bytes_rma",
+    "Get",
+    "Bytes received by gets and atomic operations.",
+    Pattern("rma_operations", since="enter_time"),
+    unit="bytes",
+)
 def bytes_get(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Bytes from the target."""
     return parent.where(m.received > 0, severity=m.received)

@@ -38,8 +38,8 @@ class Conventions(NamedTuple):
         `dimemas`: everybody waits for all in blocking collective operations but Reduce, and nobody in
         `WAITS_FOR_NOBODY`; or `recorded`.
     eager : int, optional
-        Bytes from which on a message waits for its receive to be posted, that of MPI_Sendrecv, too; smaller ones do not.
-        By default senders wait where the recorded times show that they did.
+        Bytes from which on a message waits for its receive to be posted, that of MPI_Sendrecv, too; smaller ones do
+        not. By default senders wait where the recorded times show that they did.
     whole_run : bool
         The runtime is that of the whole recording, not that between MPI_Init and MPI_Finalize.
     """
@@ -124,7 +124,8 @@ def _with_rendezvous(model: Model, graph: Graph, eager: int) -> Graph:
     result = Graph(nodes, edges, graph.n_hubs, graph.time, graph.counts, graph.weight, lag)
     if result.stuck.any():
         raise AnalysisError(
-            f"messages of {eager:,} bytes and more cannot wait for their receives in this trace: some process receives only after its own send\n"
+            f"messages of {eager:,} bytes and more cannot wait for their receives in this trace: some process "
+            "receives only after its own send\n"
             "  give a larger limit for eager messages"
         )
     return result

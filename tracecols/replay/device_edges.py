@@ -1,6 +1,6 @@
 """What waits for what where devices execute a part: an operation on a stream for the call that launches it and for
-operations on other streams, calls that synchronise for the last operation before them. Kernels that communicate wait for
-those of other ranks (`replay.graph`)."""
+operations on other streams, calls that synchronise for the last operation before them. Kernels that communicate wait
+for those of other ranks (`replay.graph`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from tracecols.kernels.maxplus import BEGUN
 from tracecols.model.model import Model
 from tracecols.replay.nodes import Nodes
 
-WITHOUT_LAUNCH = "kernels and copies whose launching calls are not recorded, begun as long after what comes before them on their stream"
+WITHOUT_LAUNCH = (
+    "kernels and copies whose launching calls are not recorded, begun as long after what comes before them on "
+    "their stream"
+)
 
 
 def add_device_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:

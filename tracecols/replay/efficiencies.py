@@ -139,7 +139,8 @@ def check_replayed(properties: object, locations: Iterable[object]) -> None:
     """
     if properties is not None or any(of is not None for of in locations):
         raise AnalysisError(
-            "the replay on an ideal network is of the whole run, and this analysis is narrowed to some properties or locations\n"
+            "the replay on an ideal network is of the whole run, and this analysis is narrowed to some properties "
+            "or locations\n"
             "  leave out properties and locations, or the replay",
             in_shell="leave out --property and --locations, or --ideal-network",
         )

@@ -41,7 +41,10 @@ Rows = NDArray[np.int64]
 
 PAIRWISE = ("alltoallv", "alltoallw")
 
-UNKNOWN_PARTNERS = "calls that may wait for others, which the recording does not tell (communicators, non-blocking collectives, MPI_Probe)"
+UNKNOWN_PARTNERS = (
+    "calls that may wait for others, which the recording does not tell (communicators, non-blocking collectives, "
+    "MPI_Probe)"
+)
 KEPT_AS_RECORDED = "calls of one-sided communication and I/O that are kept as they were recorded"
 BEGUN_BY_PROCESS = (
     "threads and streams that nothing is recorded to begin: begun as long after what their process did last"
@@ -60,9 +63,18 @@ def unchanged(nodes: Nodes, less: maxplus.Less = maxplus.NO_LESS) -> maxplus.Cha
     """Return the changes of scenarios that are the recorded run, but for what single nodes take less."""
     nothing = np.zeros(0, np.int32)
     return maxplus.Changes(
-        np.ones((0, 1, maxplus.WAITING + 1)), nothing.reshape(0, 0), nothing.reshape(0, 0), nothing,
-        nodes.location_start, nothing, nothing, np.zeros(0, np.int64), np.zeros((0, 2)), 1, less,
-    )  # fmt: skip
+        np.ones((0, 1, maxplus.WAITING + 1)),
+        nothing.reshape(0, 0),
+        nothing.reshape(0, 0),
+        nothing,
+        nodes.location_start,
+        nothing,
+        nothing,
+        np.zeros(0, np.int64),
+        np.zeros((0, 2)),
+        1,
+        less,
+    )
 
 
 def _none() -> Rows:
@@ -188,9 +200,16 @@ class Graph:
     def _weights(self) -> maxplus.Weights:
         e = self.edges
         return maxplus.Weights(
-            self.time, self.weight, self.nodes.kind, self.nodes.mark, self.edges.start, self.edges.head,
-            self.lag, e.length, e.steps,
-        )  # fmt: skip
+            self.time,
+            self.weight,
+            self.nodes.kind,
+            self.nodes.mark,
+            self.edges.start,
+            self.edges.head,
+            self.lag,
+            e.length,
+            e.steps,
+        )
 
     def _swept(
         self, given: maxplus.Weights, changes: maxplus.Changes, k: int, *, is_whole: bool
@@ -228,7 +247,8 @@ class Graph:
                     else "a collective operation"
                 )
                 raise AnalysisError(
-                    f"the trace cannot be replayed: {int(stuck.sum())} events wait for themselves, the first is {where}\n"
+                    f"the trace cannot be replayed: {int(stuck.sum())} events wait for themselves, the first is "
+                    f"{where}\n"
                     "  messages, locks or collective operations contradict each other, as tracecols check tells;\n"
                     "  efficiencies of this trace can be had with the approximation of the ideal network"
                 )
@@ -443,7 +463,8 @@ def synchronised(model: Model, graph: Graph) -> Graph:
     result = Graph(nodes, edges, graph.n_hubs + n_more, time, graph.counts, weight, lag)
     if result.stuck.any():
         raise AnalysisError(
-            "the collective operations of this trace cannot synchronise: some process needs what another one sends after one of them\n"
+            "the collective operations of this trace cannot synchronise: some process needs what another one sends "
+            "after one of them\n"
             "  leave them as they were recorded"
         )
     return result
@@ -495,8 +516,8 @@ def _probed(nodes: Nodes, poster: Rows, begin: Rows) -> tuple[Rows, Rows]:
 
 
 def _first_at_the_time(nodes: Nodes, enter: Rows, node: Rows) -> Rows:
-    """Return the first node of a kernel that has the time of a node of it, its ENTER left out: what the kernel waits for
-    keeps all of them waiting."""
+    """Return the first node of a kernel that has the time of a node of it, its ENTER left out: what the kernel waits
+    for keeps all of them waiting."""
     first = node.copy()
     while True:
         earlier = (enter >= 0) & (first - 1 > enter)

@@ -2,9 +2,9 @@
 
 Rows of the event table, in their order: the first and the last of a location, ENTER and EXIT of outermost MPI calls, of
 OpenMP barriers and of taskwaits, FORK, JOIN, begin and end of threads in teams, the ENTER of what acquires a lock,
-ACQUIRE and RELEASE; ENTER of ordered constructs, ENTER and EXIT of the sections in them; where threads are created one by one ENTER and EXIT of the calls that create and join them,
-THREAD_CREATE, BEGIN, END and WAIT; where tasks run the events that create, switch and complete them. None strictly
-inside an outermost MPI call.
+ACQUIRE and RELEASE; ENTER of ordered constructs, ENTER and EXIT of the sections in them; where threads are created one
+by one ENTER and EXIT of the calls that create and join them, THREAD_CREATE, BEGIN, END and WAIT; where tasks run the
+events that create, switch and complete them. None strictly inside an outermost MPI call.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ THREAD_MANAGEMENT = either(
 """Which regions create and join threads one by one: no computation, and kept as recorded beyond waiting."""
 
 _COLLECTIVE_ROLES = ("barrier", "coll_one2all", "coll_all2one", "coll_all2all", "coll_other")
-_ONE_SIDED = ("mpi_win_", "mpi_put", "mpi_get", "mpi_rput", "mpi_rget", "mpi_accumulate", "mpi_raccumulate", "mpi_fetch_and_op", "mpi_compare_and_swap", "mpi_file_")  # fmt: skip
+_ONE_SIDED = (
+    "mpi_win_", "mpi_put", "mpi_get", "mpi_rput", "mpi_rget", "mpi_accumulate", "mpi_raccumulate", "mpi_fetch_and_op",
+    "mpi_compare_and_swap", "mpi_file_",
+)  # fmt: skip
 
 
 def classes_of(regions: Regions) -> NDArray[np.int8]:
@@ -97,12 +100,21 @@ def mpi_regions(regions: Regions) -> NDArray[np.bool_]:
     return np.asarray((regions.paradigm == "mpi") & (regions.lower != "parallel"), np.bool_)
 
 
-_NOT_WAITING = ("mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irsend", "mpi_test", "mpi_iprobe", "mpi_improbe")  # fmt: skip
-"""Calls that complete sends without waiting for the receiver, or whose waiting has other reasons; and probes that do not
-wait."""
+_NOT_WAITING = (
+    "mpi_sendrecv", "mpi_bsend", "mpi_rsend", "mpi_ibsend", "mpi_irsend", "mpi_test", "mpi_iprobe", "mpi_improbe",
+)  # fmt: skip
+"""Calls that complete sends without waiting for the receiver, or whose waiting has other reasons; and probes that do
+not wait."""
 
-MAY_WAIT = ("mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_", "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather", "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_")  # fmt: skip
-_NEVER_WAIT = ("mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get", "mpi_comm_set", "mpi_comm_compare", "mpi_comm_test", "mpi_comm_remote", "mpi_comm_delete", "mpi_comm_call")  # fmt: skip
+MAY_WAIT = (
+    "mpi_comm_", "mpi_cart_create", "mpi_cart_sub", "mpi_graph_create", "mpi_dist_graph_create", "mpi_intercomm_",
+    "mpi_ibarrier", "mpi_ibcast", "mpi_ireduce", "mpi_iallreduce", "mpi_iallgather", "mpi_ialltoall", "mpi_igather",
+    "mpi_iscatter", "mpi_iscan", "mpi_iexscan", "mpi_neighbor_", "mpi_ineighbor_",
+)  # fmt: skip
+_NEVER_WAIT = (
+    "mpi_comm_rank", "mpi_comm_size", "mpi_comm_group", "mpi_comm_get", "mpi_comm_set", "mpi_comm_compare",
+    "mpi_comm_test", "mpi_comm_remote", "mpi_comm_delete", "mpi_comm_call",
+)  # fmt: skip
 
 
 def roles_of(regions: Regions) -> NDArray[np.uint8]:
@@ -314,9 +326,14 @@ def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> No
         int(facts.first_rows[-1] + facts.store.n_rows("events", facts.n_locations - 1)) if facts.n_locations else 0,
     )
     nodes = Nodes(
-        0, ranks_of(np.zeros(0, np.int64), 0, n_events),
-        np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n, np.uint8), np.empty(n, np.uint8), start,
-    )  # fmt: skip
+        0,
+        ranks_of(np.zeros(0, np.int64), 0, n_events),
+        np.empty(n, np.int64),
+        np.empty(n, np.int8),
+        np.empty(n, np.uint8),
+        np.empty(n, np.uint8),
+        start,
+    )
     while slices:
         of = slices.pop()
         here_words = slice(of.first_row >> 6, (of.first_row >> 6) + of.ranks.bits.size)
@@ -433,9 +450,17 @@ def _find_at(
         events = model.store.read("events", location, ["time", "kind", "region"], start, stop)
         time = model.order.times_of(first + start, events["time"])
         kernels.find_nodes(
-            time, events["kind"], events["region"], marks[start:stop], of_region,
-            int(EventKind.ENTER), int(EventKind.EXIT), state, stop == n, found,
-        )  # fmt: skip
+            time,
+            events["kind"],
+            events["region"],
+            marks[start:stop],
+            of_region,
+            int(EventKind.ENTER),
+            int(EventKind.EXIT),
+            state,
+            stop == n,
+            found,
+        )
     return int(state[4])
 
 

@@ -146,7 +146,8 @@ def check_devices(replay: Replay) -> None:
     n_unknown = int(replay.counts.get(WITHOUT_LAUNCH, 0))
     if n_unknown:
         raise AnalysisError(
-            f"the run cannot be predicted: of {n_unknown:,} kernels and copies on streams of devices it is not recorded which calls launch them\n"
+            f"the run cannot be predicted: of {n_unknown:,} kernels and copies on streams of devices it is not "
+            "recorded which calls launch them\n"
             "  devices that wait for hosts would not follow the changes\n"
             "  tracecols analyze shows how long devices idle and hosts wait for them"
         )

@@ -223,13 +223,14 @@ class Replay(Replayable):
         return result
 
     def _scalable(self, region: str, whole_run: bool) -> NDArray[np.bool_]:
-        """Select the call paths in a region, in which there must be computation; the start of devices is set apart unless
-        the runtime is of the whole run."""
+        """Select the call paths in a region, in which there must be computation; the start of devices is set apart
+        unless the runtime is of the whole run."""
         model, mask = self.model, self.call_paths_of(region)
         if not whole_run and mask[self.contexts].any():
             if not (mask & ~self.contexts).any():
                 raise AnalysisError(
-                    f"{show(region)} creates contexts of devices, which is set apart from the runtime\n  ask for the runtime of the whole run (whole_run=True)",
+                    f"{show(region)} creates contexts of devices, which is set apart from the runtime\n"
+                    "  ask for the runtime of the whole run (whole_run=True)",
                     in_shell="ask for the runtime of the whole run: --with-startup",
                 )
             mask = mask & ~self.contexts

@@ -172,8 +172,14 @@ def _tell_clocks(found: Checked) -> Iterator[str]:
     yield f"{n:>12,}  {'pair' if n == 1 else 'pairs'} of locations between which clock conditions are violated"
     for i in np.argsort(-pairs.largest, kind="stable")[: found.rows].tolist():
         kind = CONDITIONS[pairs.condition[i]]
-        told = f"{pairs.largest[i] / resolution:>26.9f} s  at most: {found.names.location(int(pairs.later_location[i]))} is too early for "
-        told += f"{found.names.location(int(pairs.earlier_location[i]))}, {pairs.n_violations[i]:,} of {pairs.n_conditions[i]:,} ({kind}); "
+        told = (
+            f"{pairs.largest[i] / resolution:>26.9f} s  at most: "
+            f"{found.names.location(int(pairs.later_location[i]))} is too early for "
+        )
+        told += (
+            f"{found.names.location(int(pairs.earlier_location[i]))}, {pairs.n_violations[i]:,} of "
+            f"{pairs.n_conditions[i]:,} ({kind}); "
+        )
         offset = f"{pairs.offset[i] / resolution:.9f} s"
         yield told + (
             f"mended by {offset} more" if pairs.is_mended[i] else f"no offset mends all, {offset} more leave least"
@@ -185,7 +191,10 @@ def _tell_clocks(found: Checked) -> Iterator[str]:
 def tell(found: Checked) -> Iterator[str]:
     """Report what contradicts itself in a trace, line by line; nothing if nothing does."""
     for violation in found.contradicting:
-        yield f"{violation.count:>12,}  {singular(violation.constraint.name) if violation.count == 1 else violation.constraint.name}"
+        yield (
+            f"{violation.count:>12,}  "
+            f"{singular(violation.constraint.name) if violation.count == 1 else violation.constraint.name}"
+        )
         for seconds, words in found.instances(violation):
             yield f"{seconds:>26.9f} s  {words}"
         more = violation.count - len(violation.first)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PARTS = {
-    "compute_seconds": "compute", "overlapped_seconds": "overlap", "exposed_seconds": "exposed", "copy_seconds": "copies",
-    "idle_seconds": "idle", "host_bound_seconds": "host", "waiting_seconds": "waits",
+    "compute_seconds": "compute", "overlapped_seconds": "overlap", "exposed_seconds": "exposed",
+    "copy_seconds": "copies", "idle_seconds": "idle", "host_bound_seconds": "host", "waiting_seconds": "waits",
 }  # fmt: skip
 """What a step is divided into; of idle time what is bound by the host, and of communication what is waiting."""
 

@@ -69,7 +69,10 @@ def heading(d: Diagnosis) -> Iterator[str]:
     if d.apart:
         yield f"{d.focus}; --with-startup shows all"
     if d.apart and math.isfinite(d.beside) and d.beside > NOTICEABLE * d.seconds > 0:
-        yield f"{d.beside / d.seconds:.0%} of it lies before the last process left MPI_Init, or after the first entered MPI_Finalize"
+        yield (
+            f"{d.beside / d.seconds:.0%} of it lies before the last process left MPI_Init, or after the first "
+            "entered MPI_Finalize"
+        )
 
 
 COLUMNS = {

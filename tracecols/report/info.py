@@ -133,7 +133,8 @@ def found_in_words(topology: Topology) -> str:
         )
     )
     return (
-        f"Topology found from who sends to whom: a {found.kind}{shape}, {counted(topology.location.size, 'process', 'processes')}; "
+        f"Topology found from who sends to whom: a {found.kind}{shape}, "
+        f"{counted(topology.location.size, 'process', 'processes')}; "
         f"confidence {found.confidence:.1%}, {found.explained:.1%} of the messages are between neighbours"
     )
 
@@ -153,7 +154,10 @@ def describe(store: Store, found: Topology | None = None) -> RenderableType:
         ("span", f"{span:.6f} s, clock of {clock['resolution']:,} ticks per second"),
         (
             "events",
-            f"{m['n_events']:,} in {counted(m['n_locations'], 'location')} of {counted(n_processes, 'process', 'processes')}",
+            (
+                f"{m['n_events']:,} in {counted(m['n_locations'], 'location')} of "
+                f"{counted(n_processes, 'process', 'processes')}"
+            ),
         ),
         ("store", f"{size:,} bytes, {size / max(m['n_events'], 1):.1f} per event; format {store.version}"),
     ]
@@ -291,7 +295,8 @@ def describe_cube(cube: SeverityCube) -> RenderableType:
         ("made", how_in_words(cube.facts)),
         (
             "size",
-            f"{counted(len(cube.properties.id), 'property', 'properties')} x {counted(len(cube.call_paths), 'call path')} x "
+            f"{counted(len(cube.properties.id), 'property', 'properties')} x "
+            f"{counted(len(cube.call_paths), 'call path')} x "
             f"{counted(cube.system.n_locations, 'location')}, {note(n_cells, 'cells that are not zero')}",
         ),
         ("times", f"{cube.resolution:,} ticks per second"),

@@ -53,7 +53,8 @@ def render_slack(prediction: Prediction, slack: pd.DataFrame, width: int = 160) 
     yield _runtimes(prediction, width)
     yield ""
     yield Text(
-        "How much shorter call paths on the critical path can become before another path through the program takes over",
+        "How much shorter call paths on the critical path can become before another path through the program takes "
+        "over",
         "bold",
     )
     if slack.empty:

@@ -106,7 +106,10 @@ def growth_shown(series: Series, table: pd.DataFrame, at: float, rows: int, widt
         measured, predicted = in_words(row.measured, "seconds"), in_words(max(row.predicted, 0.0), "seconds")
         made.add(row.title, row.call_path, row.model, measured, predicted)
     yield made
-    yield f"{len(table) - len(growing):,} of {counted(len(table), 'call path')} with properties do not grow by more than noise."
+    yield (
+        f"{len(table) - len(growing):,} of {counted(len(table), 'call path')} with properties do not grow by "
+        "more than noise."
+    )
 
 
 def markdown(series: Series, table: pd.DataFrame, rate: float, rows: int) -> str:
@@ -149,7 +152,8 @@ def page(series: Series, table: pd.DataFrame, rate: float, rows: int, title: str
     words = "\n".join(_as_text(part, 120) for part in changes_shown(series, table, rate, rows, 120))
     return (
         f'<!doctype html>\n<html lang="en">\n{SIGNATURE}\n<head>\n<meta charset="utf-8">\n'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+        'img-src data:">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escaped(title)}</title>\n"
         "<style>body{font-family:sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"

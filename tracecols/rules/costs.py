@@ -59,7 +59,8 @@ def costs(e: Evidence) -> Result:
 @rule(
     "other_losses",
     "Other Losses",
-    "Time that is not computation and that the other rules do not look at: of threads, idle cores, devices; by property.",
+    "Time that is not computation and that the other rules do not look at: of threads, idle cores, devices; by "
+    "property.",
     measures="of all time",
 )
 def other_losses(e: Evidence) -> Result:
@@ -162,9 +163,13 @@ def big_messages(e: Evidence, *, threshold: float) -> Result:
     "uneven_mp_distribution",
     "Uneven Communication (Uneven MP Distribution)",
     "Costs of communication statements that take some processes much longer than others.",
-    parameters={"threshold": Parameter(0.5, "share", "standard deviation over processes, in parts of their mean, above which it is uneven")},
+    parameters={
+        "threshold": Parameter(
+            0.5, "share", "standard deviation over processes, in parts of their mean, above which it is uneven"
+        )
+    },
     measures="deviation",
-)  # fmt: skip
+)
 def uneven_mp_distribution(e: Evidence, *, threshold: float) -> Result:
     """The standard deviation of times with respect to single processes exceeds a threshold multiplied with their mean.
 

@@ -117,10 +117,14 @@ def _properties_of_master(master: int) -> list[Property]:
 
 
 @rule(
-    "overloaded_master", "Overloaded Main Process (Overloaded Master)",
+    "overloaded_master",
+    "Overloaded Main Process (Overloaded Master)",
     "Time slaves wait for new tasks of the master, or for it to receive results.",
-    parameters=MASTER, needs="trace", confidence=LATE_RECEIVER_CONFIDENCE, properties=_properties_of_master,
-)  # fmt: skip
+    parameters=MASTER,
+    needs="trace",
+    confidence=LATE_RECEIVER_CONFIDENCE,
+    properties=_properties_of_master,
+)
 def overloaded_master(e: Evidence, *, master: int) -> Result:
     """A mix of late sender and late receiver at slaves that involves the master."""
     cells = e.cells("overloaded_master_latesender") + e.cells("overloaded_master_latereceiver")
@@ -128,10 +132,11 @@ def overloaded_master(e: Evidence, *, master: int) -> Result:
 
 
 @rule(
-    "wrong_order_costs", "Receiving Messages in Wrong Order",
+    "wrong_order_costs",
+    "Receiving Messages in Wrong Order",
     "Time in all calls that send and receive messages which overtake each other on their way to a process.",
     needs="trace",
-)  # fmt: skip
+)
 def wrong_order_costs(e: Evidence) -> Result:
     """The costs of all communication operations involved where an older message with the same target is still in the
     queue.

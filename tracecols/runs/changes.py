@@ -138,12 +138,16 @@ def _change(series: Series, before: Ints, after: Ints, chance: float, cells: Int
     order = cells[np.argsort(-np.abs(is_now[cells] - was[cells]), kind="stable")]
     since = int(series.position[after[0]])
     return Change(
-        since, series.labels[since], chance, float(series.totals[before].mean()), float(series.totals[after].mean()),
+        since,
+        series.labels[since],
+        chance,
+        float(series.totals[before].mean()),
+        float(series.totals[after].mean()),
         [
             CellChange(series.properties[i], series.titles[i], series.call_paths[i], float(was[i]), float(is_now[i]))
             for i in order.tolist()
         ],
-    )  # fmt: skip
+    )
 
 
 def common_noise(values: Floats, kind: Ints) -> Floats:

@@ -121,9 +121,14 @@ class Experiment:
         return table.assign(**{name: [run.parameters.get(name) for run in runs] for name in names})
 
     def series(
-        self, properties: str | Sequence[str] = "time", along: str = "", where: Mapping[str, Value] | None = None,
-        last: int | None = None, *, with_startup: bool = False,
-    ) -> Series:  # fmt: skip
+        self,
+        properties: str | Sequence[str] = "time",
+        along: str = "",
+        where: Mapping[str, Value] | None = None,
+        last: int | None = None,
+        *,
+        with_startup: bool = False,
+    ) -> Series:
         """Put the severities of runs side by side.
 
         Parameters
@@ -225,12 +230,16 @@ class Experiment:
         found = find_growth(series, at, rate, min_share)
         return pd.DataFrame(
             {
-                "property": [g.property for g in found], "title": [g.title for g in found],
-                "call_path": [g.call_path for g in found], "model": [g.formula(series.along) for g in found],
+                "property": [g.property for g in found],
+                "title": [g.title for g in found],
+                "call_path": [g.call_path for g in found],
+                "model": [g.formula(series.along) for g in found],
                 "power": [float(g.term[0]) if g.coefficient else 0.0 for g in found],
                 "logarithm": [g.term[1] if g.coefficient else 0 for g in found],
-                "constant": [g.constant for g in found], "coefficient": [g.coefficient for g in found],
-                "chance": [g.chance for g in found], "measured": [g.measured for g in found],
+                "constant": [g.constant for g in found],
+                "coefficient": [g.coefficient for g in found],
+                "chance": [g.chance for g in found],
+                "measured": [g.measured for g in found],
                 "predicted": [g.predicted for g in found],
             }
-        )  # fmt: skip
+        )

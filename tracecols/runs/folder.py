@@ -77,9 +77,11 @@ def add(folder: Path, cube: SeverityCube, name: str, parameters: Mapping[str, Va
     processes, threads = Comparison.size(cube)
     given = {key: float(value) if isinstance(value, int | float) else str(value) for key, value in parameters.items()}
     run = Run(
-        name, {"processes": float(processes), "threads": float(threads), **given},
-        datetime.now(UTC).isoformat(timespec="microseconds"), folder / f"{name}.severity",
-    )  # fmt: skip
+        name,
+        {"processes": float(processes), "threads": float(threads), **given},
+        datetime.now(UTC).isoformat(timespec="microseconds"),
+        folder / f"{name}.severity",
+    )
     cube.save(run.path, force=force)
     content = {"format": FORMAT, "version": 1, "name": name, "added": run.added, "parameters": run.parameters}
     with Output(about, "a run of an experiment", _recognise, force=force, error=SeverityError).new() as file:

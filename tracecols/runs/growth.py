@@ -24,10 +24,30 @@ from tracecols.runs.series import Floats, Series
 FEWEST = 5
 """Different values of the parameter that a model needs."""
 
-POWERS = tuple(Fraction(n, d) for n, d in (
-    (0, 1), (1, 4), (1, 3), (1, 2), (2, 3), (3, 4), (1, 1), (5, 4), (4, 3), (3, 2), (5, 3), (7, 4), (2, 1), (9, 4), (7, 3), (5, 2), (8, 3),
-    (11, 4), (3, 1),
-))  # fmt: skip
+POWERS = tuple(
+    Fraction(n, d)
+    for n, d in (
+        (0, 1),
+        (1, 4),
+        (1, 3),
+        (1, 2),
+        (2, 3),
+        (3, 4),
+        (1, 1),
+        (5, 4),
+        (4, 3),
+        (3, 2),
+        (5, 3),
+        (7, 4),
+        (2, 1),
+        (9, 4),
+        (7, 3),
+        (5, 2),
+        (8, 3),
+        (11, 4),
+        (3, 1),
+    )
+)
 LOGARITHMS = (0, 1, 2)
 TERMS = tuple((i, j) for i in POWERS for j in LOGARITHMS if i or j)
 """Exponents of the parameter and of its logarithm."""
@@ -114,10 +134,17 @@ def find_growth(series: Series, at: float | None = None, rate: float = 0.05, min
         predicted = float(constant + slope * basis(np.array([at]), i, j)[0])
         found.append(
             Growth(
-                series.properties[cell], series.titles[cell], series.call_paths[cell], float(constant), float(slope),
-                (i, j), float(chance[k]), float(means[-1, k]), predicted,
+                series.properties[cell],
+                series.titles[cell],
+                series.call_paths[cell],
+                float(constant),
+                float(slope),
+                (i, j),
+                float(chance[k]),
+                float(means[-1, k]),
+                predicted,
             )
-        )  # fmt: skip
+        )
     return sorted(found, key=lambda growth: (growth.measured - growth.predicted, growth.call_path))
 
 

@@ -108,10 +108,17 @@ def series_of(
     table = together.changes(*properties)
     cells = table[together.names].to_numpy(np.float64).T
     return Series(
-        kept, along, [in_words(value) for value in order], np.array([label_of[values[i]] for i in ranked]),
-        table.property.tolist(), table.title.tolist(), table.call_path.tolist(), cells, cells.sum(axis=1),
+        kept,
+        along,
+        [in_words(value) for value in order],
+        np.array([label_of[values[i]] for i in ranked]),
+        table.property.tolist(),
+        table.title.tolist(),
+        table.call_path.tolist(),
+        cells,
+        cells.sum(axis=1),
         np.array([float(together.size(cube)[1]) for cube in together.cubes]),
-    )  # fmt: skip
+    )
 
 
 def _check_parameters(runs: list[Run], along: str, differing: list[str]) -> None:
@@ -126,7 +133,8 @@ def _check_parameters(runs: list[Run], along: str, differing: list[str]) -> None
         raise SeverityError(
             f"{', '.join(filter(None, [along, *others]))} vary together\n"
             f"  select runs by the value of one, where={{'{others[0]}': ...}}, or say along which parameter to go",
-            in_shell=f"select runs by the value of one, --where {others[0]}=VALUE, or say which one to follow, --along {differing[0]}",
+            in_shell=f"select runs by the value of one, --where {others[0]}=VALUE, or say which one to follow, "
+            f"--along {differing[0]}",
         )
 
 

@@ -72,15 +72,19 @@ LOAD_IMBALANCE = Table(
     "a region (all of one name) and how its exclusive time is distributed among processes, or threads",
     (
         *_REGION,
-        Column("mean_seconds", "float64", "mean of all processes, or threads, also of those that never enter it", "sec"),
+        Column(
+            "mean_seconds", "float64", "mean of all processes, or threads, also of those that never enter it", "sec"
+        ),
         Column("min_seconds", "float64", "least", "sec"),
         Column("max_seconds", "float64", "greatest", "sec"),
         Column("max_rank", "int32", "who has the greatest, of equals the first", "rank"),
         Column("max_thread", "int32", "its thread; only over threads"),
         Column("imbalance", "float64", "greatest by mean: 1 if all have the same"),
-        Column("lost_seconds", "float64", "greatest less mean, of all together: what all wait if they meet after it", "sec"),
+        Column(
+            "lost_seconds", "float64", "greatest less mean, of all together: what all wait if they meet after it", "sec"
+        ),
     ),
-)  # fmt: skip
+)
 
 TIME_PROFILE = Table(
     "time_profile",
@@ -270,8 +274,21 @@ RECORDING_COSTS = Table(
 ANSWERS = {
     table.name: table
     for table in (
-        COMM_MATRIX, MESSAGE_HISTOGRAM, COMM_OVER_TIME, FLAT_PROFILE, LOAD_IMBALANCE, TIME_PROFILE, IDLE_TIME, ITERATIONS,
-        LATE_SENDERS, WAITS_BY_CAUSE, TOP_INSTANCES, TRAINING_STEPS, STRAGGLERS, KERNEL_PROFILE, RECORDING_COSTS,
+        COMM_MATRIX,
+        MESSAGE_HISTOGRAM,
+        COMM_OVER_TIME,
+        FLAT_PROFILE,
+        LOAD_IMBALANCE,
+        TIME_PROFILE,
+        IDLE_TIME,
+        ITERATIONS,
+        LATE_SENDERS,
+        WAITS_BY_CAUSE,
+        TOP_INSTANCES,
+        TRAINING_STEPS,
+        STRAGGLERS,
+        KERNEL_PROFILE,
+        RECORDING_COSTS,
     )
-}  # fmt: skip
+}
 """By the name of the method of `Trace`."""

@@ -15,8 +15,8 @@ N_MPI = 7
 """Kinds of points below this belong to MPI, others but the end of a location to threads."""
 
 DELAYS = (
-    "late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle", "startup", "scan", "lock",
-    "join", "one_sided", "nonblocking", "management", "file", "shmem", "condition", "polling",
+    "late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle", "startup",
+    "scan", "lock", "join", "one_sided", "nonblocking", "management", "file", "shmem", "condition", "polling",
 )  # fmt: skip
 """What a delay makes others wait in, by number."""
 
@@ -36,19 +36,28 @@ UNKNOWN_DELAYS = (
 """Those that the reference does not know of."""
 
 DELAY_IDS = {
-    "late_sender": "delay_latesender", "late_receiver": "delay_latereceiver", "barrier": "delay_barrier", "n_to_n": "delay_n2n",
-    "one_to_n": "delay_12n", "n_to_one": "delay_n21", "thread_barrier": "delay_ompbarrier", "idle": "delay_ompidle",
-    "startup": "delay_startup", "scan": "delay_scan", "lock": "delay_lock", "join": "delay_join",
-    "one_sided": "delay_onesided", "nonblocking": "delay_nonblocking", "management": "delay_management", "file": "delay_file",
-    "shmem": "delay_shmem", "condition": "delay_condition", "polling": "delay_polling",
+    "late_sender": "delay_latesender", "late_receiver": "delay_latereceiver", "barrier": "delay_barrier",
+    "n_to_n": "delay_n2n", "one_to_n": "delay_12n", "n_to_one": "delay_n21", "thread_barrier": "delay_ompbarrier",
+    "idle": "delay_ompidle", "startup": "delay_startup", "scan": "delay_scan", "lock": "delay_lock",
+    "join": "delay_join", "one_sided": "delay_onesided", "nonblocking": "delay_nonblocking",
+    "management": "delay_management", "file": "delay_file", "shmem": "delay_shmem", "condition": "delay_condition",
+    "polling": "delay_polling",
 }  # fmt: skip
 """By kind of delay: the property of its short-term costs; those in the long term end with `_longterm`."""
 
 CHARGED = (
-    *DELAY_IDS.values(), *(f"{name}_longterm" for name in DELAY_IDS.values()), "critical_path", "critical_path_activities",
-    "non_critical_path_activities", "critical_imbalance_impact", "inter_partition_imbalance", "mpi_wait_indirect_latesender",
-    "mpi_wait_indirect_latereceiver", "mpi_wait_propagating_ls", "mpi_wait_propagating_lr",
-)  # fmt: skip
+    *DELAY_IDS.values(),
+    *(f"{name}_longterm" for name in DELAY_IDS.values()),
+    "critical_path",
+    "critical_path_activities",
+    "non_critical_path_activities",
+    "critical_imbalance_impact",
+    "inter_partition_imbalance",
+    "mpi_wait_indirect_latesender",
+    "mpi_wait_indirect_latereceiver",
+    "mpi_wait_propagating_ls",
+    "mpi_wait_propagating_lr",
+)
 """The properties that are charged, by number."""
 
 SYNC_POINTS = Table(
@@ -113,7 +122,8 @@ CRITICAL_PATH = Table(
         Column(
             "reason",
             "int8",
-            "the point at which it comes to this location, `POINTS`: what was waited for ends there; null where the recording begins",
+            "the point at which it comes to this location, `POINTS`: what was waited for ends there; null where "
+            "the recording begins",
             nullable=True,
         ),
         Column(
@@ -151,8 +161,10 @@ DEVICE_PARTS = ("delay_device_latency", "delay_device_unrecorded")
 recording."""
 
 DEVICE_CHARGED = (
-    *DEVICE_DELAY_IDS.values(), *(f"{name}_longterm" for name in DEVICE_DELAY_IDS.values()), *DEVICE_PARTS,
-)  # fmt: skip
+    *DEVICE_DELAY_IDS.values(),
+    *(f"{name}_longterm" for name in DEVICE_DELAY_IDS.values()),
+    *DEVICE_PARTS,
+)
 """The properties of waits for kernels and copies that are charged, by number."""
 
 DEVICE_CAUSES = Table(

@@ -40,14 +40,16 @@ CLOCK_VIOLATIONS = Table(
         Column(
             "offset_at_most",
             "int64",
-            "what may be added to it so that all conditions in the other direction hold, of any kind; null if there are none",
+            "what may be added to it so that all conditions in the other direction hold, of any kind; null if "
+            "there are none",
             "ticks",
             nullable=True,
         ),
         Column(
             "offset",
             "int64",
-            "estimate of the offset: the least that has to be added, or where no offset mends all (clocks that drift) what leaves the smallest violations",
+            "estimate of the offset: the least that has to be added, or where no offset mends all (clocks that "
+            "drift) what leaves the smallest violations",
             "ticks",
         ),
         Column("is_mended", "bool", "whether that offset mends all conditions between the two"),

@@ -45,7 +45,8 @@ _MESSAGE_SOURCE = "SEMANTICS 3; OTF2 MpiSend, MpiIsend, MpiRecv, MpiIrecv, MpiMr
 
 MESSAGES = Table(
     "messages",
-    "one point-to-point message, in the order of the RECVs; sends and receives that found no partner are in `sends` and `receives` only",
+    "one point-to-point message, in the order of the RECVs; sends and receives that found no partner are in "
+    "`sends` and `receives` only",
     (
         *_MESSAGE,
         Column(
@@ -64,7 +65,8 @@ SENT_MESSAGES = Table(
         Column(
             "send_done_late",
             "int64",
-            "longest wait for a late sender in the call that completes the send, if that completes receives as well; else 0",
+            "longest wait for a late sender in the call that completes the send, if that completes receives as "
+            "well; else 0",
             "ticks",
             is_duration=True,
         ),
@@ -265,7 +267,8 @@ STARTUPS = Table(
         Column(
             "communicator",
             "int32",
-            "communicator whose processes synchronise, where processes have several worlds (spawn, connect); null: all of them",
+            "communicator whose processes synchronise, where processes have several worlds (spawn, connect); null: "
+            "all of them",
             "",
             "communicators",
         ),
@@ -324,7 +327,8 @@ WINDOW_MEMBERS = Table(
         Column(
             "last_access_time",
             "int64",
-            "when the last call ended in which another process accessed this one between the operation before, a fence, and this one; null if none did",
+            "when the last call ended in which another process accessed this one between the operation before, a "
+            "fence, and this one; null if none did",
             "ticks",
             nullable=True,
         ),
@@ -336,7 +340,8 @@ WINDOW_MEMBERS = Table(
 
 EPOCHS = Table(
     "epochs",
-    "one access epoch of an origin (MPI_Win_start to MPI_Win_complete) and the exposure epoch at a target that it accesses",
+    "one access epoch of an origin (MPI_Win_start to MPI_Win_complete) and the exposure epoch at a target that it "
+    "accesses",
     (
         Column("window", "int32", "window", "", "windows"),
         Column("origin", "int32", "location that accesses", "", "locations"),
@@ -427,7 +432,8 @@ KERNELS = Table(
         ),
         *_call("launch", "the call that launches it; null if it is not known"),
     ),
-    "k-th launch and k-th kernel of a stream, or of a call site and stream; OTF2 attributes and parameters of the launching call",
+    "k-th launch and k-th kernel of a stream, or of a call site and stream; OTF2 attributes and parameters of the "
+    "launching call",
 )
 
 COPIES = Table(
@@ -512,7 +518,8 @@ DEVICE_INTERVALS = Table(
         Column(
             "call_path",
             "int32",
-            "call path of the kernel; of a copy that of the call that asks for it; of idle time that of the call that ends it: "
+            "call path of the kernel; of a copy that of the call that asks for it; of idle time that of the call "
+            "that ends it: "
             "the launch, or the copy; where that is not known the program's outermost call path",
             "",
             "call_paths",
@@ -608,7 +615,8 @@ RMA_OPERATIONS = Table(
 
 LOCK_EPOCHS = Table(
     "lock_epochs",
-    "one passive access epoch: from the call that locks a window at a target, or a lock of SHMEM, to the one that unlocks it",
+    "one passive access epoch: from the call that locks a window at a target, or a lock of SHMEM, to the one that "
+    "unlocks it",
     (
         Column("window", "int32", "window", "", "windows"),
         Column("location", "int32", "location that locks", "", "locations"),
@@ -640,7 +648,8 @@ LOCK_EPOCHS = Table(
 
 POLLS = Table(
     "polls",
-    "one call that asks whether something has come (MPI_Test and its like, MPI_Iprobe) and waits for it: one of a series that ends with the call that gets it",
+    "one call that asks whether something has come (MPI_Test and its like, MPI_Iprobe) and waits for it: one of a "
+    "series that ends with the call that gets it",
     (
         Column("location", "int32", "location", "", "locations"),
         Column("call_path", "int32", "call path", "", "call_paths"),
@@ -692,7 +701,8 @@ NONBLOCKING_MEMBERS = Table(
         ),
         *_call("done", "the call that completes it", exit_row=False),
     ),
-    "k-th operation of each process on a communicator; OTF2 NonBlockingCollectiveRequest, NonBlockingCollectiveComplete",
+    "k-th operation of each process on a communicator; OTF2 NonBlockingCollectiveRequest, "
+    "NonBlockingCollectiveComplete",
 )
 
 FILE_OPERATIONS = Table(
@@ -740,5 +750,6 @@ FILE_MEMBERS = Table(
         ),
         Column("call_path", "int32", "call path of the call", "", "call_paths"),
     ),
-    "k-th call of each process for a handle; OTF2 IoCreateHandle, IoDestroyHandle, IoOperationBegin with flag collective",
+    "k-th call of each process for a handle; OTF2 IoCreateHandle, IoDestroyHandle, IoOperationBegin with flag "
+    "collective",
 )

@@ -6,20 +6,21 @@ import re
 
 REGION_ROLES = (
     "unknown", "function", "wrapper", "loop", "code", "parallel", "sections", "section", "workshare", "single",
-    "single_sblock", "master", "critical", "critical_sblock", "atomic", "barrier", "implicit_barrier", "flush", "ordered",
-    "ordered_sblock", "task", "task_create", "task_wait", "coll_one2all", "coll_all2one", "coll_all2all", "coll_other",
-    "file_io", "point2point", "rma", "data_transfer", "artificial", "thread_create", "thread_wait", "task_untied",
-    "allocate", "deallocate", "reallocate", "file_io_metadata", "cancel", "kernel",
+    "single_sblock", "master", "critical", "critical_sblock", "atomic", "barrier", "implicit_barrier", "flush",
+    "ordered", "ordered_sblock", "task", "task_create", "task_wait", "coll_one2all", "coll_all2one", "coll_all2all",
+    "coll_other", "file_io", "point2point", "rma", "data_transfer", "artificial", "thread_create", "thread_wait",
+    "task_untied", "allocate", "deallocate", "reallocate", "file_io_metadata", "cancel", "kernel",
 )  # fmt: skip
 
 PARADIGMS = (
-    "unknown", "user", "compiler", "openmp", "mpi", "cuda", "measurement_system", "pthread", "hmpp", "ompss", "hardware",
-    "gaspi", "upc", "shmem", "winthread", "qtthread", "acethread", "tbbthread", "openacc", "opencl", "mtapi", "sampling",
-    "none", "hip", "kokkos", "openmp_target",
+    "unknown", "user", "compiler", "openmp", "mpi", "cuda", "measurement_system", "pthread", "hmpp", "ompss",
+    "hardware", "gaspi", "upc", "shmem", "winthread", "qtthread", "acethread", "tbbthread", "openacc", "opencl",
+    "mtapi", "sampling", "none", "hip", "kokkos", "openmp_target",
 )  # fmt: skip
 
 NCCL = "nccl"
-"""Paradigm of kernels that communicate: of NCCL, RCCL and oneCCL. No format numbers it, so it is none of `PARADIGMS`."""
+"""Paradigm of kernels that communicate: of NCCL, RCCL and oneCCL. No format numbers it, so it is none of
+`PARADIGMS`."""
 
 COLLECTIVE_OPS = (
     "barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
@@ -54,9 +55,9 @@ VALUE_TYPES = (
 )  # fmt: skip
 
 VALUE_TARGETS = {
-    "string": "strings", "attribute": "attribute_definitions", "location": "locations", "region": "regions", "group": "groups",
-    "metric": "metric_sources", "comm": "communicators", "parameter": "parameter_definitions", "rma_win": "windows",
-    "source_code_location": "source_code_locations", "calling_context": "calling_contexts",
+    "string": "strings", "attribute": "attribute_definitions", "location": "locations", "region": "regions",
+    "group": "groups", "metric": "metric_sources", "comm": "communicators", "parameter": "parameter_definitions",
+    "rma_win": "windows", "source_code_location": "source_code_locations", "calling_context": "calling_contexts",
     "interrupt_generator": "interrupt_generators", "io_file": "io_files", "io_handle": "io_handles",
     "location_group": "processes",
 }  # fmt: skip

@@ -124,9 +124,12 @@ def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
 _TEXT = Fact("a name", "text")
 _SHARE = Fact("a share", "number")
 _SOURCE = Fact(
-    "source", "object", "the file or archive it was made of; also what its recorder says of itself", required=True,
+    "source",
+    "object",
+    "the file or archive it was made of; also what its recorder says of itself",
+    required=True,
     entries=(Fact("path", "text", "where it was", required=True), Fact("format", "text", "its format")),
-)  # fmt: skip
+)
 
 NARROWED = Fact(
     "narrowed",
@@ -134,18 +137,26 @@ NARROWED = Fact(
     "what the analysis was narrowed to, and what it was given; absent for a plain one of the whole trace",
     entries=(
         Fact("properties", "list", "ids of the properties that were asked for", each=_TEXT),
-        Fact("parameters", "object", "parameters of patterns, by property", each=Fact(
-            "values", "object", each=Fact("a value", "number or infinity")
-        )),
+        Fact(
+            "parameters",
+            "object",
+            "parameters of patterns, by property",
+            each=Fact("values", "object", each=Fact("a value", "number or infinity")),
+        ),
         Fact("within", "text", "a region, or a pattern"),
-        Fact("locations", "list", "rows of locations, and texts that select some", each=Fact("a location", "text or integer")),
+        Fact(
+            "locations",
+            "list",
+            "rows of locations, and texts that select some",
+            each=Fact("a location", "text or integer"),
+        ),
         Fact("start", "number", "seconds"),
         Fact("stop", "number", "seconds"),
         Fact("phases", "text", "the region, or the call, whose instances are the phases"),
         Fact("bins", "integer", "number of bins of time", low=1),
         Fact("bin_width", "number", "seconds"),
     ),
-)  # fmt: skip
+)
 
 CAUSES = Fact(
     "causes",
@@ -155,20 +166,42 @@ CAUSES = Fact(
         Fact("runtime", "integer", "ticks of the run as recorded", required=True),
         Fact("n_call_paths", "integer", "number of call paths of the trace", required=True, low=0),
         Fact("n_locations", "integer", "number of locations of the trace", required=True, low=0),
-        Fact("found", "list", "the causes, the one that gains most first", required=True, each=Fact("a cause", "object", entries=(
-            Fact("kind", "text", "the kind of the cause", required=True),
-            Fact("call_path", "integer", "row of the call path", required=True, low=-1),
-            Fact("locations", "list", "rows of locations", required=True, each=Fact("a location", "integer", low=0)),
-            Fact("gain", "integer", "ticks by which the run is shorter once it is mended", required=True),
-            Fact("evidence", "object", "quantities that prove it"),
-            Fact("explains", "list", "call paths, or -1 of idle threads, locations, and ticks", required=True, entries=(
-                Fact("call paths", "list", each=Fact("a call path", "integer", low=-1)),
-                Fact("locations", "list", each=Fact("a location", "integer", low=0)),
-                Fact("ticks", "list", each=Fact("a time", "integer")),
-            )),
-        ))),
+        Fact(
+            "found",
+            "list",
+            "the causes, the one that gains most first",
+            required=True,
+            each=Fact(
+                "a cause",
+                "object",
+                entries=(
+                    Fact("kind", "text", "the kind of the cause", required=True),
+                    Fact("call_path", "integer", "row of the call path", required=True, low=-1),
+                    Fact(
+                        "locations",
+                        "list",
+                        "rows of locations",
+                        required=True,
+                        each=Fact("a location", "integer", low=0),
+                    ),
+                    Fact("gain", "integer", "ticks by which the run is shorter once it is mended", required=True),
+                    Fact("evidence", "object", "quantities that prove it"),
+                    Fact(
+                        "explains",
+                        "list",
+                        "call paths, or -1 of idle threads, locations, and ticks",
+                        required=True,
+                        entries=(
+                            Fact("call paths", "list", each=Fact("a call path", "integer", low=-1)),
+                            Fact("locations", "list", each=Fact("a location", "integer", low=0)),
+                            Fact("ticks", "list", each=Fact("a time", "integer")),
+                        ),
+                    ),
+                ),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 
 FACTS = Fact(
     "facts",
@@ -178,61 +211,123 @@ FACTS = Fact(
     entries=(
         Fact("conventions", "text", "whose rules were followed; empty of cubes of other tools", required=True),
         Fact("resolution", "integer", "ticks per second", required=True, low=1, high=(1 << 62) - 1),
-        Fact("counts", "object", "notes, and how often each holds", each=Fact("a note", "integer", low=0, high=(1 << 127) - 1)),
-        Fact("trace", "object", "the trace that was analyzed", entries=(
-            _SOURCE,
-            Fact("n_events", "integer", "number of events", required=True, low=0),
-            Fact("n_locations", "integer", "number of locations", low=0),
-            Fact("first_time", "integer", "ticks of the first event", required=True),
-            Fact("last_time", "integer", "ticks of the last event", required=True),
-            Fact("origin", "integer", "ticks at which the recording starts"),
-        )),
+        Fact(
+            "counts",
+            "object",
+            "notes, and how often each holds",
+            each=Fact("a note", "integer", low=0, high=(1 << 127) - 1),
+        ),
+        Fact(
+            "trace",
+            "object",
+            "the trace that was analyzed",
+            entries=(
+                _SOURCE,
+                Fact("n_events", "integer", "number of events", required=True, low=0),
+                Fact("n_locations", "integer", "number of locations", low=0),
+                Fact("first_time", "integer", "ticks of the first event", required=True),
+                Fact("last_time", "integer", "ticks of the last event", required=True),
+                Fact("origin", "integer", "ticks at which the recording starts"),
+            ),
+        ),
         Fact("source", "object", "the file of another tool", entries=_SOURCE.entries),
-        Fact("mpi_interval", "object", "ticks of the last exit of MPI_Init and of the first enter of MPI_Finalize", entries=(
-            Fact("begin", "integer", required=True), Fact("end", "integer", required=True),
-        )),
-        Fact("device_efficiencies", "object", "efficiencies of devices; empty without any", entries=(
-            Fact("devices", "list", "their names", each=_TEXT),
-        ), each=_SHARE),
-        Fact("topology_found", "object", "of a topology that was found from who sends to whom", entries=(
-            Fact("kind", "text", "line, ring, grid, torus, hypercube, star or tree", required=True),
-            Fact("confidence", "number", "1 less the chance that a random graph of as many edges has this shape", required=True),
-            Fact("explained", "number", "part of the messages, or of their bytes, between neighbours", required=True),
-        )),
+        Fact(
+            "mpi_interval",
+            "object",
+            "ticks of the last exit of MPI_Init and of the first enter of MPI_Finalize",
+            entries=(Fact("begin", "integer", required=True), Fact("end", "integer", required=True)),
+        ),
+        Fact(
+            "device_efficiencies",
+            "object",
+            "efficiencies of devices; empty without any",
+            entries=(Fact("devices", "list", "their names", each=_TEXT),),
+            each=_SHARE,
+        ),
+        Fact(
+            "topology_found",
+            "object",
+            "of a topology that was found from who sends to whom",
+            entries=(
+                Fact("kind", "text", "line, ring, grid, torus, hypercube, star or tree", required=True),
+                Fact(
+                    "confidence",
+                    "number",
+                    "1 less the chance that a random graph of as many edges has this shape",
+                    required=True,
+                ),
+                Fact(
+                    "explained", "number", "part of the messages, or of their bytes, between neighbours", required=True
+                ),
+            ),
+        ),
         Fact("ideal_runtime", "integer", "ticks of the run on an ideal network, by replay of the trace"),
         CAUSES,
         NARROWED,
-        Fact("focus", "object", "what of the time is shown of a cube without start-up and shutdown", entries=(
-            Fact("share", "number", required=True), Fact("seconds", "number", required=True), Fact("words", "text"),
-            Fact("creating", "number"),
-        )),
-        Fact("focus_window", "object", "ticks at which the first process leaves MPI_Init, and the last one enters MPI_Finalize", entries=(
-            Fact("begin", "integer", required=True), Fact("end", "integer", required=True),
-        )),
-        Fact("late_processes", "list", "processes with another MPI_COMM_WORLD than the one that begins first (spawn, connect)", each=Fact("a process", "object", entries=(
-            Fact("rank", "integer", required=True), Fact("begin", "integer", "ticks: its first event", required=True),
-            Fact("focus", "integer", "ticks: when it leaves MPI_Init, or its first event", required=True),
-        ))),
+        Fact(
+            "focus",
+            "object",
+            "what of the time is shown of a cube without start-up and shutdown",
+            entries=(
+                Fact("share", "number", required=True),
+                Fact("seconds", "number", required=True),
+                Fact("words", "text"),
+                Fact("creating", "number"),
+            ),
+        ),
+        Fact(
+            "focus_window",
+            "object",
+            "ticks at which the first process leaves MPI_Init, and the last one enters MPI_Finalize",
+            entries=(Fact("begin", "integer", required=True), Fact("end", "integer", required=True)),
+        ),
+        Fact(
+            "late_processes",
+            "list",
+            "processes with another MPI_COMM_WORLD than the one that begins first (spawn, connect)",
+            each=Fact(
+                "a process",
+                "object",
+                entries=(
+                    Fact("rank", "integer", required=True),
+                    Fact("begin", "integer", "ticks: its first event", required=True),
+                    Fact("focus", "integer", "ticks: when it leaves MPI_Init, or its first event", required=True),
+                ),
+            ),
+        ),
         Fact("operation", "text", "how it was computed from other cubes"),
         Fact("of", "list", "the sources of these cubes", each=_TEXT),
         Fact("whole", "object", "by property what shares of a difference refer to", each=Fact("a total", "number")),
         Fact("left_out", "list", "properties without values, and why", each=_TEXT),
         Fact("inclusive", "list", "of a CUBE 3 file: properties whose call paths include what they call", each=_TEXT),
     ),
-)  # fmt: skip
+)
 """The facts of a cube. Others may be besides; nothing reads them."""
 
 MANIFEST_FACTS = Fact(
     "manifest",
     "object",
     entries=(
-        Fact("float_properties", "list", "ids of properties whose values are floating point", required=True, each=_TEXT),
+        Fact(
+            "float_properties", "list", "ids of properties whose values are floating point", required=True, each=_TEXT
+        ),
         replace(FACTS, required=True),
-        Fact("has_outside", "integer", "1 if the table `outside_cells` says what lies outside of the focus", low=0, high=1),
-        Fact("periods", "object", "of a cube that is divided by phases or bins", entries=(
-            Fact("kind", "text", "`phase` or `bin`", required=True),
-            Fact("words", "text", "what was asked for", required=True),
-        )),
+        Fact(
+            "has_outside",
+            "integer",
+            "1 if the table `outside_cells` says what lies outside of the focus",
+            low=0,
+            high=1,
+        ),
+        Fact(
+            "periods",
+            "object",
+            "of a cube that is divided by phases or bins",
+            entries=(
+                Fact("kind", "text", "`phase` or `bin`", required=True),
+                Fact("words", "text", "what was asked for", required=True),
+            ),
+        ),
     ),
-)  # fmt: skip
+)
 """What the manifest of a .severity folder holds besides its format, version and checksum."""

@@ -67,17 +67,25 @@ COUNTED = (
     " devices do is not recorded",
     # cells
     "{cell that is not zero|cells that are not zero}",
-    "{cell of a program's root that is|cells of a program's root that are} negative because the reference takes explicit"
+    "{cell of a program's root that is|cells of a program's root that are} negative because the reference takes "
+    "explicit"
     " tasks off it",
     "{cell that is|cells that are} negative because",
     "{cell|cells} with more waiting than time, because clocks disagree or waits of one call overlap",
     "{difference|differences} from conventions",
     # what is left out
     "{event|events} of kind",
-    "{call of MPI, OpenMP or for devices|calls of MPI, OpenMP or for devices} that an end of the piece cuts through, whose"
+    "{call of MPI, OpenMP or for devices|calls of MPI, OpenMP or for devices} that an end of the piece cuts "
+    "through, whose"
     " waiting is not all seen here",
-    "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side of them",
-    "{call instance|call instances}: root causes take about 200 bytes for each in memory and temporary files, more than there is room for",
+    (
+        "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side "
+        "of them"
+    ),
+    (
+        "{call instance|call instances}: root causes take about 200 bytes for each in memory and temporary files, more "
+        "than there is room for"
+    ),
     "{cell|cells} of call paths and CPUs: computational imbalance",
     "{tick|ticks} of all locations: root causes",
     "{call instance|call instances}, too many for the critical path",
@@ -104,7 +112,8 @@ COUNTED = (
     "{kernel or copy whose launching call is|kernels and copies whose launching calls are} not recorded, begun as long"
     " after what comes before {it|them} on {its|their} stream",
     "{call|calls} of SHMEM, taken for computation",
-    "{inferred wait of a sender for a receiver, or for a lock, that contradicts|inferred waits of senders for receivers,"
+    "{inferred wait of a sender for a receiver, or for a lock, that contradicts|inferred waits of senders for "
+    "receivers,"
     " or for locks, that contradict} the order of other events, left out",
     "{message or participant|messages and participants} outside of MPI calls, left out",
 )

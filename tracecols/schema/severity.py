@@ -187,7 +187,8 @@ SEVERITY_TABLES: dict[str, Table] = {
         ),
         Table(
             "period_cells",
-            "one value that is not zero, ordered by property, call path, location and period; sums over periods are `cells`",
+            "one value that is not zero, ordered by property, call path, location and period; sums over periods "
+            "are `cells`",
             (
                 Column("property", "int32", "property", "", "properties", required=True),
                 Column("call_path", "int32", "call path", "", "call_paths", required=True),
@@ -199,7 +200,8 @@ SEVERITY_TABLES: dict[str, Table] = {
         ),
         Table(
             "outside_cells",
-            "one value that is not zero of what lies outside of the focus of the run, ordered as `period_cells`; `cells` include it",
+            "one value that is not zero of what lies outside of the focus of the run, ordered as `period_cells`; "
+            "`cells` include it",
             (
                 Column("property", "int32", "property", "", "properties", required=True),
                 Column("call_path", "int32", "call path", "", "call_paths", required=True),

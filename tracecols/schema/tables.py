@@ -13,8 +13,8 @@ KIND_NAMES = tuple(NAMES.get(i, "") for i in range(max(NAMES) + 1))
 FORMAT_VERSION = Version(3, 1)
 
 MANIFEST_ENTRIES = (
-    "format", "version", "minor_version", "checksum", "written_by", "source", "clock", "n_locations", "n_events", "n_attributes",
-    "first_time", "last_time", "events_by_kind", "decreases", "not_understood", "lost", "tables",
+    "format", "version", "minor_version", "checksum", "written_by", "source", "clock", "n_locations", "n_events",
+    "n_attributes", "first_time", "last_time", "events_by_kind", "decreases", "not_understood", "lost", "tables",
 )  # fmt: skip
 """What a manifest of this version says."""
 
@@ -53,7 +53,8 @@ SIDE_TABLES: dict[str, Table] = {
         ),
         _side(
             "collectives",
-            "the attributes of one event of a collective operation or a communicator: of MPI, or on a stream of NCCL and the like",
+            "the attributes of one event of a collective operation or a communicator: of MPI, or on a stream of "
+            "NCCL and the like",
             Column("op", "int16", "operation, `CollectiveOp`", enum=COLLECTIVE_OPS),
             Column("communicator", "int32", "communicator", "", "communicators"),
             Column(
@@ -165,7 +166,8 @@ SIDE_TABLES: dict[str, Table] = {
         ),
         Table(
             "ties",
-            "the place of one event among those of the same time, where the source tells and it is not that of its location",
+            "the place of one event among those of the same time, where the source tells and it is not that of its "
+            "location",
             (
                 Column("row", "int64", "the event", "", "events"),
                 Column("place", "int64", "events of one time are ordered by it; of others it is location << 32"),

@@ -16,7 +16,10 @@ CALL_BYTES = 200
 """Bytes that the root causes of a trace take for each of its call instances, in memory and in temporary files. Of a
 generated hybrid program (multizone, 8 x 4, 2 x 10^7 events), most of whose call instances wait, it was 200 B."""
 
-LEFT_OUT = "call instances: root causes take about 200 bytes for each in memory and temporary files, more than there is room for, and are left out; give them more with --scratch or --memory, or name them with --property"
+LEFT_OUT = (
+    "call instances: root causes take about 200 bytes for each in memory and temporary files, more than there is "
+    "room for, and are left out; give them more with --scratch or --memory, or name them with --property"
+)
 """Note of traces for whose root causes there is no room."""
 
 MOST_SPREAD = 1 << 23
@@ -25,14 +28,20 @@ MOST_SPREAD = 1 << 23
 10,000 locations with 200 events each (1,148 call paths) these were 80 % of the cells, and half of the time and memory
 of an analysis."""
 
-TOO_MANY_CELLS = "cells of call paths and CPUs: computational imbalance has nearly all of them and is left out; name it with --property to have it"
+TOO_MANY_CELLS = (
+    "cells of call paths and CPUs: computational imbalance has nearly all of them and is left out; name it with "
+    "--property to have it"
+)
 """Note of larger programs."""
 
 MOST_TICKS = 1 << 62
 """Ticks of all locations together up to which sums of root causes fit in 64 bits; five hours of 100,000 locations at
 2.6 GHz."""
 
-TOO_LONG = "ticks of all locations: root causes in whole ticks would need more than 64 bits and are left out; conventions scalasca compute them in seconds"
+TOO_LONG = (
+    "ticks of all locations: root causes in whole ticks would need more than 64 bits and are left out; "
+    "conventions scalasca compute them in seconds"
+)
 """Note of longer traces."""
 
 
@@ -52,8 +61,8 @@ def capacity_suffices_for_causes(model: Model) -> bool:
 
 
 def lacking_for_causes(store: Store, capacity: int | None) -> str | None:
-    """Say, before a trace is analysed, that memory and temporary files may not suffice for its root causes; None if they
-    do even if all regions are call instances."""
+    """Say, before a trace is analysed, that memory and temporary files may not suffice for its root causes; None if
+    they do even if all regions are call instances."""
     most = CALL_BYTES * int(store.manifest["events_by_kind"].get(str(int(EventKind.ENTER)), 0))
     if capacity is None or most <= capacity:
         return None
@@ -84,7 +93,8 @@ def without_undivided(
     undivided = [p.id for p in declared if p.id not in kept and p.id in shown_ids]
     if undivided and choice.properties is not None:
         raise AnalysisError(
-            f"{', '.join(undivided[:3])}: what computation differs from its mean over all locations, without the sign, cannot be divided into"
+            f"{', '.join(undivided[:3])}: what computation differs from its mean over all locations, without the "
+            "sign, cannot be divided into"
             f" {divider.kind}s: those of {divider.kind}s do not add up to those of the whole time\n"
             "  analyze them without"
         )
@@ -110,7 +120,8 @@ def within_limits(
         if ticks >= MOST_TICKS and is_named:
             raise AnalysisError(
                 f"{', '.join(held[:3])}: all locations together take {ticks:,} ticks, and root causes in "
-                f"whole ticks are for less than {MOST_TICKS:,}\n  conventions scalasca compute them in seconds; or leave them out"
+                f"whole ticks are for less than {MOST_TICKS:,}\n"
+                "  conventions scalasca compute them in seconds; or leave them out"
             )
         if not is_named and not capacity_suffices_for_causes(model):
             notes[LEFT_OUT] = model.n_calls

@@ -48,8 +48,12 @@ def visits_of(model: Model, regions: NDArray[np.bool_]) -> int:
 
 
 OF_PIECES = {
-    PIECE_CALLS: "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here",
-    PIECE_LEFT_OUT: "events of messages and collective operations left out of the piece, which holds only one side of them",
+    PIECE_CALLS: (
+        "calls of MPI, OpenMP or for devices that an end of the piece cuts through, whose waiting is not all seen here"
+    ),
+    PIECE_LEFT_OUT: (
+        "events of messages and collective operations left out of the piece, which holds only one side of them"
+    ),
 }
 """What a piece of a trace says about itself that results depend on."""
 

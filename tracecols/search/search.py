@@ -307,7 +307,8 @@ class Search:
         unknown = set(parameters or {}) - set(self.by_id)
         if unknown:
             raise AnalysisError(
-                f"parameters for {', '.join(sorted(unknown))}, which are not searched for\n  tracecols patterns lists all properties"
+                f"parameters for {', '.join(sorted(unknown))}, which are not searched for\n"
+                "  tracecols patterns lists all properties"
             )
         self._given = {p.id: arguments(p, parameters or {}, model.resolution) for p in declared}
         for p in declared:
@@ -324,11 +325,13 @@ class Search:
         if spec is None or spec.charged is None:
             known = ", ".join(t.name for t in TABLES.values() if t.charged is not None)
             raise AnalysisError(
-                f"property {p.id!r} is declared on {p.table!r}, which is not a table that patterns are matched on\n  there are {known}"
+                f"property {p.id!r} is declared on {p.table!r}, which is not a table that patterns are matched on\n"
+                f"  there are {known}"
             )
         if of.frame and of.uses:
             raise AnalysisError(
-                f"property {p.id!r} is a pattern of data frames (frame=True), which is given no matches of others (uses)\n"
+                f"property {p.id!r} is a pattern of data frames (frame=True), which is given no matches of others "
+                "(uses)\n"
                 "  declare it below the property whose matches it narrows"
             )
         together = [t.name for t in tables_of(spec.stage)]

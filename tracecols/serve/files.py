@@ -79,7 +79,8 @@ class Files:
         if not any(path.is_relative_to(of) for of in self.allowed):
             raise SourceError(
                 f"{given} may not be opened: it lies outside of {', '.join(map(str, self.allowed))}\n"
-                "  ask for a path in there, which open without a path lists; whoever starts tracecols serve says what may be opened"
+                "  ask for a path in there, which open without a path lists; whoever starts tracecols serve says "
+                "what may be opened"
             )
         if not there:
             raise SourceError(f"there is no {given}\n  open without a path lists the traces and cubes that there are")
@@ -110,7 +111,8 @@ class Files:
         path = self.find(given)
         if self.is_cube(path):
             raise SourceError(
-                f"{given} is a severity cube, and this needs the events of a trace\n  give the store or the archive that it was made of"
+                f"{given} is a severity cube, and this needs the events of a trace\n"
+                "  give the store or the archive that it was made of"
             )
         store = path if recognised(path) == STORE else self._converted(path)
         key = store, identity(store)
@@ -137,7 +139,8 @@ class Files:
         return found
 
     def _converted(self, path: Path) -> Path:
-        """Return the temporary store of an archive; it is made anew if a file of the archive was replaced or changed."""
+        """Return the temporary store of an archive; it is made anew if a file of the archive was replaced or
+        changed."""
         key = path, _state(path)
         if key not in self._stores:
             folder = self._stack.enter_context(temporary_folder())
@@ -155,8 +158,8 @@ def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
 def _state(path: Path) -> frozenset[tuple[str, int, int, int]]:
     """Return the files of an archive, each with its size and when it was last written and last changed.
 
-    These are the files in a folder, or those beside a file whose names begin like its own up to the first dot. A file that was copied with its
-    times differs in the last of them.
+    These are the files in a folder, or those beside a file whose names begin like its own up to the first dot. A file
+    that was copied with its times differs in the last of them.
     """
     first = [path] if path.is_dir() else path.parent.glob(f"{glob.escape(path.name.partition('.')[0])}*")
     found = set()

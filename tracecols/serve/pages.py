@@ -71,7 +71,8 @@ class Listing:
 
 
 def shorter(value: Any, width: int, items: int) -> Any:
-    """Return a value for JSON whose texts and lists are not longer than they may be; numbers are rounded to `DIGITS`."""
+    """Return a value for JSON whose texts and lists are not longer than they may be; numbers are rounded to
+    `DIGITS`."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):

@@ -47,9 +47,9 @@ class Tools:
     def open(self, path: str = "", table: str = "", first: int = 1) -> str:
         """Say what a trace or a severity cube holds: span, events, processes, what was not understood. Call it first.
 
-        path: a .trace store, a trace archive (OTF2, EPILOG, Paraver, Kineto, Nsight) or a .severity cube. Without it, the ones that may be opened are listed.
-        table: another table of the answer, such as communicators.
-        first: number of the first row to show.
+        path: a .trace store, a trace archive (OTF2, EPILOG, Paraver, Kineto, Nsight) or a .severity cube. Without it,
+        the ones that may be opened are listed. table: another table of the answer, such as communicators. first: number
+        of the first row to show.
         """
         if not path:
             listed = {"files": self._files.listed()}
@@ -65,7 +65,8 @@ class Tools:
         return _answer({"path": str(found), **facts}, tables, table or "processes", first, {"span": "sec"}, more)
 
     def diagnose(self, path: str, table: str = "findings", with_startup: bool = False, first: int = 1) -> str:
-        """Say what is wrong with the run of a trace or cube: its times, its efficiencies, and what costs most, who causes it, who pays, what mending it gains.
+        """Say what is wrong with the run of a trace or cube: its times, its efficiencies, and what costs most, who
+        causes it, who pays, what mending it gains.
 
         table: findings, or efficiencies.
         with_startup: also look at what lies outside MPI_Init and MPI_Finalize.
@@ -89,7 +90,8 @@ class Tools:
         with_startup: bool = False,
         first: int = 1,
     ) -> str:
-        """Quote severities of a trace or cube: all properties; with a property its call paths; with a call path, too, its locations.
+        """Quote severities of a trace or cube: all properties; with a property its call paths; with a call path, too,
+        its locations.
 
         property: id or title, such as mpi_latesender or "Late Sender".
         call_path: a whole path, a region, or a pattern such as */MPI_Recv; without a property it is that of time.
@@ -154,8 +156,9 @@ class Tools:
     def sql(self, path: str, query: str, first: int = 1) -> str:
         """Ask the tables of a trace with SQL (DuckDB): one query that only reads, at most 60 s and 1 GiB.
 
-        "show tables" lists the tables (events, messages, collectives, waits, regions, locations, call_paths, ...), "describe messages" the columns of one. Times are ticks of the clock; order the rows, since further pages run the query again.
-        first: number of the first row to show.
+        "show tables" lists the tables (events, messages, collectives, waits, regions, locations, call_paths, ...),
+        "describe messages" the columns of one. Times are ticks of the clock; order the rows, since further pages run
+        the query again. first: number of the first row to show.
         """
         trace = self._files.trace(path)
         before = _before(first, "result")

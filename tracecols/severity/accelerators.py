@@ -1,4 +1,5 @@
-"""What a diagnosis says of devices: whether they idle and what their hosts do meanwhile, and what their start-up costs."""
+"""What a diagnosis says of devices: whether they idle and what their hosts do meanwhile, and what their start-up
+costs."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ LEAST_BUSY = 0.5
 """Orchestration efficiency of devices below which it is a finding that they idle: their hosts give them no work."""
 
 START_UP = re.compile(
-    r"cuinit|cuctxcreate.*|cudevice(primaryctx.*|get.*)|cumoduleload.*|cudasetdevice|hipinit|hipctxcreate|hipmoduleload.*"
+    r"cuinit|cuctxcreate.*|cudevice(primaryctx.*|get.*)|cumoduleload.*|cudasetdevice|hipinit|hipctxcreate|"
+    r"hipmoduleload.*"
     r"|hipsetdevice|clcreatecontext.*|clgetplatformids|clgetdeviceids|clbuildprogram|acc_init.*|omp_init_device"
 )
 """Calls that start devices, by their names in lower case."""

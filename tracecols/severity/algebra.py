@@ -75,17 +75,20 @@ def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
             unit, together = cubes[first].properties.unit[at], cubes[first].properties.aggregation[at]
             if together != p.aggregation[row]:
                 raise SeverityError(
-                    f"cannot compare property {name!r}: its values are {together!r} in one cube and {p.aggregation[row]!r} in "
+                    f"cannot compare property {name!r}: its values are {together!r} in one cube and "
+                    f"{p.aggregation[row]!r} in "
                     "another\n  the cubes come from different tools"
                 )
             if cubes[first].properties.formula[at] != p.formula[row]:
                 raise SeverityError(
-                    f"cannot compare property {name!r}: it is computed as {cubes[first].properties.formula[at]!r} in one cube "
+                    f"cannot compare property {name!r}: it is computed as {cubes[first].properties.formula[at]!r} "
+                    "in one cube "
                     f"and as {p.formula[row]!r} in another\n  give one of them another name"
                 )
             if unit != p.unit[row]:
                 raise SeverityError(
-                    f"cannot compare property {name!r}: it is in {unit!r} in one cube and in {p.unit[row]!r} in another\n"
+                    f"cannot compare property {name!r}: it is in {unit!r} in one cube and in {p.unit[row]!r} in "
+                    "another\n"
                     "  the cubes come from different tools or conventions"
                 )
     origin = [forest.origin[i] for i in forest.depth_first().tolist()]
@@ -99,8 +102,9 @@ def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
 def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDArray[np.int64]]]:
     """Unify call paths by the names and call sites from the root.
 
-    Siblings that share both (two functions of one name in different files) are distinguished by their order. If every cube
-    has one root, the roots are the same whatever their names: programs are often named after the number of processes.
+    Siblings that share both (two functions of one name in different files) are distinguished by their order. If every
+    cube has one root, the roots are the same whatever their names: programs are often named after the number of
+    processes.
     """
     forest = _Forest()
     one_root = all(int((cube.call_paths.parent < 0).sum()) == 1 for cube in cubes)

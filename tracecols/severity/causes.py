@@ -115,8 +115,8 @@ def explain(
 
 
 def _not_negative(value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values with the same sum of which none is negative, as tasks and clocks make them: what these take off, all
-    others give in proportion."""
+    """Return values with the same sum of which none is negative, as tasks and clocks make them: what these take off,
+    all others give in proportion."""
     if (value >= 0).all():
         return value
     positive = np.maximum(value, 0)

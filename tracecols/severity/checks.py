@@ -33,7 +33,8 @@ VALUES = ("cells", "periods", "period_cells", "outside_cells")
 """The tables that are neither trees nor topologies."""
 
 BYTES_PER_CELL = 48
-"""Memory that reading takes for each row of `cells`, `period_cells` and `outside_cells`, at most: 46 of a cube with 5 x 10^6 of them."""
+"""Memory that reading takes for each row of `cells`, `period_cells` and `outside_cells`, at most: 46 of a cube with 5 x
+10^6 of them."""
 
 
 def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int | None) -> str:
@@ -65,7 +66,10 @@ def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int
             return f"table {name} has {n:,} rows, but there can be {most:,} at most, {why}"
     n = rows["cells"] + rows.get("period_cells", 0) + rows.get("outside_cells", 0)
     if memory is not None and n * BYTES_PER_CELL > memory:
-        return f"cells, period_cells and outside_cells have {n:,} rows, which take {n * BYTES_PER_CELL:,} bytes of memory, more than the {memory:,} there are"
+        return (
+            f"cells, period_cells and outside_cells have {n:,} rows, which take {n * BYTES_PER_CELL:,} bytes of "
+            f"memory, more than the {memory:,} there are"
+        )
     return ""
 
 
@@ -123,7 +127,10 @@ def wrong_cells(
     if row >= 0:
         names = [c for c in tables[name] if c != "value"]
         this, before = ([int(tables[name][c][i]) for c in names] for i in (row, row - 1))
-        return f"table {name}, row {row}: {this} follows {before}, but rows ascend by {', '.join(names)}, and none is there twice"
+        return (
+            f"table {name}, row {row}: {this} follows {before}, but rows ascend by {', '.join(names)}, and none "
+            "is there twice"
+        )
     value = tables[name]["value"]
     # of no property but those of floating-point numbers
     suspects = np.ones(is_float.size, bool) if value.min(initial=0) < -LARGEST else is_float
@@ -184,7 +191,10 @@ def wrong_periods(tables: Mapping[str, Columns], kind: str) -> str:
     begin, end, n_locations = (np.asarray(values) for values in tables["periods"].values())
     at = first_outside(n_locations, 0, len(tables["locations"]["rank"]) + 1)
     if at >= 0:
-        return f"table periods, column n_locations, row {at}: {n_locations[at]}, but there are {len(tables['locations']['rank'])} locations"
+        return (
+            f"table periods, column n_locations, row {at}: {n_locations[at]}, but there are "
+            f"{len(tables['locations']['rank'])} locations"
+        )
     if kind == "bin":
         wrong = np.flatnonzero((begin > end) | np.append(False, begin[1:] != end[:-1])[: begin.size])
         if wrong.size:
@@ -214,11 +224,17 @@ def _wrong_properties(tables: Mapping[str, Columns]) -> str:
         if wrong := _wrong_formula(formula, together, operands):
             return f"column formula, row {row}: {wrong}"
         if parent and parent not in seen:
-            return f"column parent, row {row}: no property above is called {parent!r:.60}, and parents come before children"
+            return (
+                f"column parent, row {row}: no property above is called {parent!r:.60}, and parents come before "
+                "children"
+            )
         while above[-1] != parent:
             above.pop()
             if not above:
-                return f"column parent, row {row}: {parent!r:.60} is not above the property before, and properties are in depth-first order"
+                return (
+                    f"column parent, row {row}: {parent!r:.60} is not above the property before, and properties "
+                    "are in depth-first order"
+                )
         above.append(name)
         seen[name] = row
         operands.add(name)
@@ -226,7 +242,8 @@ def _wrong_properties(tables: Mapping[str, Columns]) -> str:
 
 
 def _wrong_formula(formula: str, together: str, known: Set[str]) -> str:
-    """Say what is wrong with the formula of a property, which may have those with cells, and computed ones before it."""
+    """Say what is wrong with the formula of a property, which may have those with cells, and computed ones before
+    it."""
     if bool(formula) != (together == "computed"):
         return f"{formula!r:.60} for a property whose values come together as {together!r}"
     try:
@@ -257,7 +274,10 @@ def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
     bound = np.append(end, n)[parent]
     at = _first((end <= row) | (end > bound))
     if at >= 0:
-        return f"column end, row {at}: {end[at]}, expected more than {at}, and at most {bound[at]}, the end of the call path above"
+        return (
+            f"column end, row {at}: {end[at]}, expected more than {at}, and at most {bound[at]}, the end of the "
+            "call path above"
+        )
     above = np.append(parent, -1)
     has_child, has_next = end > row + 1, end < bound
     wrong = np.zeros(n, bool)
@@ -266,7 +286,10 @@ def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
     wrong |= has_next & (above[np.minimum(end, n)] != parent)
     at = _first(wrong)
     if at >= 0:
-        return f"row {at}: what is below it is not in the rows {at + 1} to {end[at] - 1}, and call paths are in depth-first order"
+        return (
+            f"row {at}: what is below it is not in the rows {at + 1} to {end[at] - 1}, and call paths are in "
+            "depth-first order"
+        )
     return ""
 
 
@@ -309,7 +332,10 @@ def _wrong_topologies(tables: Mapping[str, Columns]) -> str:
     count = np.bincount(of, minlength=n)
     at = _first(count % np.maximum(n_dimensions, 1) + (count > 0) * (n_dimensions == 0))
     if at >= 0:
-        return f"topology {at} has {n_dimensions[at]} dimensions, and {count[at]} coordinates, not one for each dimension of a location"
+        return (
+            f"topology {at} has {n_dimensions[at]} dimensions, and {count[at]} coordinates, not one for each "
+            "dimension of a location"
+        )
     start = np.cumsum(count) - count
     place = np.arange(of.size) - start[of]
     dimension = place % np.maximum(n_dimensions, 1)[of]
@@ -317,11 +343,17 @@ def _wrong_topologies(tables: Mapping[str, Columns]) -> str:
     follows = np.where(dimension > 0, step == 0, (step > 0) | (place == 0))
     at = _first(~follows)
     if at >= 0:
-        return f"row {at} of topology_positions: location {location[at]} follows {location[at - 1]}, but a topology has each once, in order"
+        return (
+            f"row {at} of topology_positions: location {location[at]} follows {location[at - 1]}, but a topology "
+            "has each once, in order"
+        )
     extent = size[(np.cumsum(n_dimensions) - n_dimensions)[of] + dimension]
     at = _first((extent > 0) & (coordinate >= extent))
     if at >= 0:
-        return f"row {at} of topology_positions: coordinate {coordinate[at]} is beyond the size {extent[at]} of its dimension"
+        return (
+            f"row {at} of topology_positions: coordinate {coordinate[at]} is beyond the size {extent[at]} of its "
+            "dimension"
+        )
     return ""
 
 

@@ -93,7 +93,8 @@ class Comparison:
             trace = given.facts.get("trace")
             source = f", {trace['source']['path']}" if trace else ""
             lines.append(
-                f"  {name:{width}}  {time}{counted(processes, 'process', 'processes')}, {counted(threads, 'thread')}{source}"
+                f"  {name:{width}}  {time}{counted(processes, 'process', 'processes')}, "
+                f"{counted(threads, 'thread')}{source}"
             )
         lines += [f"  note: {note}" for note in self.notes]
         return "\n".join([*lines, "  totals(), changes(), scaling(), difference() compare them"])

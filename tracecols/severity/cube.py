@@ -158,8 +158,10 @@ class SeverityCube(Severities):
                 if below.any():
                     i = int(left.value.argmin())
                     lines.append(
-                        f"{words} in {counted(int(below.sum()), 'cell')}, most by {-left.value[i] * self.scale(name):g} at "
-                        f"{self.call_paths.paths_of([int(left.call_path[i])])[0]}, rank {self.system.rank[left.location[i]]} thread {self.system.thread[left.location[i]]}"
+                        f"{words} in {counted(int(below.sum()), 'cell')}, most by "
+                        f"{-left.value[i] * self.scale(name):g} at "
+                        f"{self.call_paths.paths_of([int(left.call_path[i])])[0]}, rank "
+                        f"{self.system.rank[left.location[i]]} thread {self.system.thread[left.location[i]]}"
                     )
         return lines
 
@@ -211,7 +213,8 @@ class SeverityCube(Severities):
                 if value:
                     sign = "+" if self.is_difference else ""
                     lines.append(
-                        f"  {value / whole:{sign}7.2%} {value:{sign}12.6f} s  {self.properties.title[self.properties.number[name]]} ({name})"
+                        f"  {value / whole:{sign}7.2%} {value:{sign}12.6f} s  "
+                        f"{self.properties.title[self.properties.number[name]]} ({name})"
                     )
         return printable("\n".join(lines))
 

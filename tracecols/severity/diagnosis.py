@@ -173,7 +173,10 @@ class Finding:
 
     def __repr__(self) -> str:
         where = one_line(self.where.call_path)
-        return f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.what or self.title}, {where} ({self.where.share:.0%})>"
+        return (
+            f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.what or self.title}, {where} "
+            f"({self.where.share:.0%})>"
+        )
 
     def _repr_html_(self) -> str:
         found: str = provider("finding as HTML")(self)
@@ -339,7 +342,8 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         )
     if cube.facts.get("operation"):
         raise SeverityError(
-            f"a diagnosis is of one run, and this cube is the {cube.facts['operation']} of several\n  give the cubes it was made of"
+            f"a diagnosis is of one run, and this cube is the {cube.facts['operation']} of several\n"
+            "  give the cubes it was made of"
         )
     looked_at = cube if with_startup else focus.focused(cube)
     seconds = looked_at.total(TIME)
@@ -407,8 +411,8 @@ def _efficiencies(cube: Severities, with_startup: bool) -> tuple[Metric, ...]:
 
 HYBRID = (
     "parallel_efficiency", "mpi_parallel_efficiency", "mpi_load_balance", "mpi_communication_efficiency",
-    "mpi_serialisation_efficiency", "mpi_transfer_efficiency", "host_offload_efficiency", "openmp_parallel_efficiency", "openmp_load_balance",
-    "openmp_communication_efficiency",
+    "mpi_serialisation_efficiency", "mpi_transfer_efficiency", "host_offload_efficiency", "openmp_parallel_efficiency",
+    "openmp_load_balance", "openmp_communication_efficiency",
 )  # fmt: skip
 PURE = (
     "parallel_efficiency",
@@ -607,7 +611,8 @@ def finding_with_cells(
     found = findings_with_cells(looked_at, whole.seconds, whole.runtime)
     if not 1 <= number <= len(found):
         raise SeverityError(
-            f"there is no finding {show(number)}: the diagnosis has {len(found)}\n  give a number from 1 on, in the order of the diagnosis"
+            f"there is no finding {show(number)}: the diagnosis has {len(found)}\n"
+            "  give a number from 1 on, in the order of the diagnosis"
         )
     return *found[number - 1], looked_at
 
@@ -628,8 +633,8 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
 
 
 def _order(finding: Finding, n_locations: int) -> tuple[int, float]:
-    """Return where a finding stands, the smallest first: ranks that are late and idle devices, others by what mending them
-    gains, or, where no replay says it, half of what they cost each location."""
+    """Return where a finding stands, the smallest first: ranks that are late and idle devices, others by what mending
+    them gains, or, where no replay says it, half of what they cost each location."""
     if finding.kind in (STRAGGLER, DEVICE):
         return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:
@@ -746,7 +751,8 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
         is_even=False,
         cause=Place("", host, 0.0, found.host_share),
         meanwhile=_hosts_meanwhile(cube, found.hosts),
-        advice="Give devices work earlier and in larger pieces: let hosts do less, or something else, between launches.",
+        advice="Give devices work earlier and in larger pieces: let hosts do less, or something else, between "
+        "launches.",
         call_path=found.call_path,
         what=f"{devices} busy {found.busy:.1%} of the time; {busy_with}",
         kind=DEVICE,

@@ -43,8 +43,8 @@ MODEL_TITLES = {
 }
 
 APPROXIMATION, REPLAY, DIMEMAS = IDEALS = ("approximation", "replay", "dimemas")
-"""How the runtime on an ideal network is found: as what remains of the time without transfer, by replay of the trace, or
-by replay of the whole run with the rules of the simulator Dimemas, which is how BSC's tools define factors."""
+"""How the runtime on an ideal network is found: as what remains of the time without transfer, by replay of the trace,
+or by replay of the whole run with the rules of the simulator Dimemas, which is how BSC's tools define factors."""
 
 INSTRUCTIONS = ("PAPI_TOT_INS", "instructions", "perf::INSTRUCTIONS")
 CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")
@@ -381,9 +381,9 @@ def efficiencies(
 ) -> pd.DataFrame:
     """Return how efficient the run is, by models of the same times (docs/efficiencies.md).
 
-    The times are those of the focus: between MPI_Init and MPI_Finalize. Serialisation and transfer depend on the runtime
-    on an ideal network, which an analysis finds by replay of the trace where that costs no more than the analysis; of
-    other cubes communication is not divided.
+    The times are those of the focus: between MPI_Init and MPI_Finalize. Serialisation and transfer depend on the
+    runtime on an ideal network, which an analysis finds by replay of the trace where that costs no more than the
+    analysis; of other cubes communication is not divided.
 
     Parameters
     ----------
@@ -417,14 +417,18 @@ def efficiencies(
         raise SeverityError(f"the ideal network cannot be found by {show(ideal)}\n  there are {', '.join(IDEALS)}")
     if ideal == DIMEMAS:
         raise SeverityError(
-            "the ideal network of Dimemas needs the events of the run, and a cube has none\n  ask the trace: trace.efficiencies(ideal='dimemas')",
+            "the ideal network of Dimemas needs the events of the run, and a cube has none\n"
+            "  ask the trace: trace.efficiencies(ideal='dimemas')",
             in_shell="give the store or the archive of the trace: tracecols efficiency NAME.trace --ideal dimemas",
         )
     if ideal == REPLAY and (within is not None or with_startup or not has_replay(cube)):
         has_not = "has no replay of a part of it" if within is not None else "was made without a replay"
         raise SeverityError(
-            f"this cube {has_not}\n  give the trace, or approximation as the ideal network; analyze(ideal_network=True) makes cubes with the replay",
-            in_shell="give the store of the trace, or --ideal approximation; tracecols analyze --ideal-network makes cubes with the replay",
+            f"this cube {has_not}\n"
+            "  give the trace, or approximation as the ideal network; analyze(ideal_network=True) makes cubes "
+            "with the replay",
+            in_shell="give the store of the trace, or --ideal approximation; tracecols analyze --ideal-network makes "
+            "cubes with the replay",
         )
     return as_frame(metrics(times_of(cube, within, ideal=ideal, with_startup=with_startup)))
 
@@ -530,7 +534,8 @@ def _uses(cube: Severities) -> tuple[bool, bool, bool]:
 
 
 def _device_calls(cube: Severities) -> list[str]:
-    """Return the properties of calls for devices, which are neither MPI's time nor OpenMP's, as far as there are any."""
+    """Return the properties of calls for devices, which are neither MPI's time nor OpenMP's, as far as there are
+    any."""
     return [name for name in cube.properties.with_part("device") if name in cube.cells and len(cube.cells[name])]
 
 
@@ -590,12 +595,14 @@ def _longest(total: NDArray[np.float64], master: NDArray[np.int64]) -> float:
 def _check(cube: Severities) -> None:
     if ids.TIME not in cube.cells or not (ids.COMPUTATION in cube.cells or ids.EXECUTION in cube.cells):
         raise SeverityError(
-            "efficiencies need times and computation, and this cube has no property time, or none of execution and comp\n"
+            "efficiencies need times and computation, and this cube has no property time, or none of execution and "
+            "comp\n"
             "  give a cube of all properties: one that was narrowed to some (analyze -p) lacks them"
         )
     if cube.facts.get("operation"):
         raise SeverityError(
-            f"efficiencies are of one run, and this cube is the {cube.facts['operation']} of several\n  give the cubes it was made of"
+            f"efficiencies are of one run, and this cube is the {cube.facts['operation']} of several\n"
+            "  give the cubes it was made of"
         )
 
 

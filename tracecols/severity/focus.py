@@ -1,10 +1,10 @@
 """The focus of a run: the time between MPI_Init and MPI_Finalize of each process, without the creation of contexts of
 devices (docs/diagnosis.md).
 
-An analysis knows of every severity what lies outside of it (`Severities.outside`). Cubes of other tools have no times of
-single calls. There the start and the end are found by call path: MPI_Init, MPI_Finalize and what these call; and the own
-time of the call paths above the one that encloses both, if that one is entered once: it lies before it begins or after
-it ends. Threads idle on the call path of their master, and are set apart with it.
+An analysis knows of every severity what lies outside of it (`Severities.outside`). Cubes of other tools have no times
+of single calls. There the start and the end are found by call path: MPI_Init, MPI_Finalize and what these call; and the
+own time of the call paths above the one that encloses both, if that one is entered once: it lies before it begins or
+after it ends. Threads idle on the call path of their master, and are set apart with it.
 """
 
 from __future__ import annotations

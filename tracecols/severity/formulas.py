@@ -1,5 +1,5 @@
-"""Metrics that are computed from others: formulas of `+ - * /`, `min` and `max`, as METRICS.SPEC of EXPERT and expressions
-of Cube (CubePL) have them."""
+"""Metrics that are computed from others: formulas of `+ - * /`, `min` and `max`, as METRICS.SPEC of EXPERT and
+expressions of Cube (CubePL) have them."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class Formula:
         return f"{left} {self.operation} {f'({written[1]})' if binds_less else written[1]}"
 
     def evaluate(self, value_of: Callable[[str], Any]) -> Values:
-        """Return its value, given those of metrics: numbers or arrays of one shape. As in Cube, 0 divided by anything is
-        0, and anything else divided by 0 is nan."""
+        """Return its value, given those of metrics: numbers or arrays of one shape. As in Cube, 0 divided by anything
+        is 0, and anything else divided by 0 is nan."""
         if self.operation == "number":
             return np.asarray(self.of, np.float64)
         if self.operation == "metric":

@@ -97,8 +97,16 @@ class Severities:
             New attributes by name.
         """
         names = (
-            "properties", "call_paths", "system", "cells", "facts", "topologies", "periods", "period_cells", *(() if "cells" in columns else ("outside",)),
-        )  # fmt: skip
+            "properties",
+            "call_paths",
+            "system",
+            "cells",
+            "facts",
+            "topologies",
+            "periods",
+            "period_cells",
+            *(() if "cells" in columns else ("outside",)),
+        )
         return type(self)(**({name: getattr(self, name) for name in names} | columns))
 
     @property

@@ -35,10 +35,11 @@ FACTORS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB],
 def similar_periods(cube: Severities, name: str = "time", tolerance: float = 0.25) -> pd.DataFrame:
     """Group phases, or bins, that are alike.
 
-    Two are alike if their call paths, without the running number of a phase in its name, are visited the same number of times, and they send, receive and so on equally
-    often, on every location; and if what a property takes there, exclusively, differs by no more than a share of it
-    all. Where that is less than a tenth of that share, counts may differ by the share, too, as those of polling do. Groups are formed one after the other, around the phase whose total is the median of those that are left; O(n
-    groups) in the number of cells.
+    Two are alike if their call paths, without the running number of a phase in its name, are visited the same number of
+    times, and they send, receive and so on equally often, on every location; and if what a property takes there,
+    exclusively, differs by no more than a share of it all. Where that is less than a tenth of that share, counts may
+    differ by the share, too, as those of polling do. Groups are formed one after the other, around the phase whose
+    total is the median of those that are left; O(n groups) in the number of cells.
 
     Parameters
     ----------
@@ -212,7 +213,8 @@ def groups_in_words(table: pd.DataFrame) -> list[str]:
         numbers = ranges(members.index.tolist())
         numbers = numbers if len(numbers) <= 60 else f"{numbers[:56].rpartition(',')[0]},..."
         lines.append(
-            f"group {number}: {len(members):,} {kind}s like {kind} {members.representative.iloc[0]}, within {members.distance.max():.1%}: {numbers}"
+            f"group {number}: {len(members):,} {kind}s like {kind} {members.representative.iloc[0]}, within "
+            f"{members.distance.max():.1%}: {numbers}"
         )
     if n_groups > TOLD:
         rest = int((table.group >= TOLD).sum())

@@ -230,8 +230,8 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
-    """Return the manifest of a cube of a version that is known, as it was written, and what distinguishes the folder from
-    another one.
+    """Return the manifest of a cube of a version that is known, as it was written, and what distinguishes the folder
+    from another one.
 
     Raises
     ------
@@ -259,7 +259,8 @@ def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
         )
     if version is None or not OLDEST_MAJOR <= version.major <= FORMAT_VERSION.major:
         raise SeverityError(
-            f"{path} has severity format {manifest.get('version')!s:.60}, this tracecols reads {OLDEST_MAJOR} to {FORMAT_VERSION.major}\n"
+            f"{path} has severity format {manifest.get('version')!s:.60}, this tracecols reads {OLDEST_MAJOR} to "
+            f"{FORMAT_VERSION.major}\n"
             "  analyze the trace again"
         )
     if manifest.get("checksum") != checksum(manifest):

@@ -57,7 +57,8 @@ def subdomains_of(system: SystemAxis, given: Given) -> tuple[list[str], NDArray[
         known = {*places, *(rank for rank, _ in places)}
         if unknown := [place for place in by_place if place not in known]:
             raise SeverityError(
-                f"{len(unknown):,} of the subdomains are of ranks or threads that this cube does not have, such as {show(unknown[0])}\n"
+                f"{len(unknown):,} of the subdomains are of ranks or threads that this cube does not have, such as "
+                f"{show(unknown[0])}\n"
                 f"  it has {len(places):,} locations on {np.unique(system.rank).size:,} ranks"
             )
         chosen = [by_place.get(place, by_place.get(place[0])) for place in places]
@@ -108,9 +109,9 @@ def by_subdomain(
     Returns
     -------
     DataFrame
-        By subdomain, in the order of their first locations; those of none are last, under an empty name: `value` (the sum;
-        of what is computed the value of its formula for the sums), `n_locations`, `mean` and `max` (of a location), and
-        `rank` and `thread` of the location that has most.
+        By subdomain, in the order of their first locations; those of none are last, under an empty name: `value` (the
+        sum; of what is computed the value of its formula for the sums), `n_locations`, `mean` and `max` (of a
+        location), and `rank` and `thread` of the location that has most.
 
     Raises
     ------

@@ -190,9 +190,15 @@ def _computation(f: Facts, s: Subject) -> str:
     if trend == "every":
         return f"{who} {verb} {longer} longer than the others in {s.region}, every {_ordinal(e['step'])} time"
     if trend == "since":
-        return f"{who} {verb} {longer} longer than the others in {s.region}, from the {_ordinal(e['number'])} of {e['n_pieces']:,} times on"
+        return (
+            f"{who} {verb} {longer} longer than the others in {s.region}, from the {_ordinal(e['number'])} of "
+            f"{e['n_pieces']:,} times on"
+        )
     if trend in ("growing", "shrinking"):
-        return f"{who} {verb} ever {'longer' if trend == 'growing' else 'shorter'} in {s.region}: {longer} more than the others"
+        return (
+            f"{who} {verb} ever {'longer' if trend == 'growing' else 'shorter'} in {s.region}: {longer} more "
+            "than the others"
+        )
     if ratio >= 1.2:
         times = f"{ratio:.1f}" if ratio < 100 else f"{ratio:,.0f}"
         return f"{who} {verb} {times} times as long as the others in {s.region}"
@@ -218,7 +224,10 @@ def _listed(names: Sequence[str]) -> str:
 def _slow(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     verb = "compute" if _are_several(f, s) else "computes"
-    return f"{_who(f, s)} {verb} {e['mine'] / max(e['others'], 1e-30):.1f} times as long as the others in nearly all functions"
+    return (
+        f"{_who(f, s)} {verb} {e['mine'] / max(e['others'], 1e-30):.1f} times as long as the others in nearly "
+        "all functions"
+    )
 
 
 def _single(f: Facts, s: Subject) -> str:
@@ -263,10 +272,16 @@ def _regions(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     n = e.get("n_regions", 0)
     if n and are_stalled(f):
-        return f"threads are stalled in {number_of(n, 'parallel region')} in {s.region}: each loses {seconds(e['lost_each'])}"
+        return (
+            f"threads are stalled in {number_of(n, 'parallel region')} in {s.region}: each loses "
+            f"{seconds(e['lost_each'])}"
+        )
     if n and are_too_small(f):
         more = f", and small ones in {number_of(e['n_more'], 'other function')}" if e.get("n_more") else ""
-        return f"{number_of(n, 'parallel region')} in {s.region} with {seconds(e['work_each'])} of work per thread each{more}"
+        return (
+            f"{number_of(n, 'parallel region')} in {s.region} with {seconds(e['work_each'])} of work per thread "
+            f"each{more}"
+        )
     return f"parallel regions and barriers in {s.region} take long beyond their work"
 
 
@@ -281,9 +296,15 @@ def _messages(f: Facts, s: Subject) -> str:
     if has_tiny_messages(f):
         return f"{e['n_messages']:,} messages of {size(e['mean_bytes'])} in {where}"
     if has_large_share(f):
-        return f"{number_of(e['n_long'], 'call')} of {e['n_calls']:,} in {where} take {e['in_long']:.0%} of their time: messages are stalled"
+        return (
+            f"{number_of(e['n_long'], 'call')} of {e['n_calls']:,} in {where} take {e['in_long']:.0%} of their "
+            "time: messages are stalled"
+        )
     if has_slow_transfers(f):
-        return f"{number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where} take {seconds(e['transfer'])} each beyond waiting: messages are stalled"
+        return (
+            f"{number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where} take "
+            f"{seconds(e['transfer'])} each beyond waiting: messages are stalled"
+        )
     if "n_messages" in e:
         return f"the transfer of {number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where}"
     if "call" in e:
@@ -295,7 +316,10 @@ def _messages(f: Facts, s: Subject) -> str:
 def _collectives(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     if has_large_share(f):
-        return f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region} take {e['in_long']:.0%} of their time"
+        return (
+            f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region} take "
+            f"{e['in_long']:.0%} of their time"
+        )
     n = e.get("n_calls", 0)
     calls = f"{number_of(n, 'call')} of {e['call']}" if "call" in e else number_of(n, "collective call")
     return f"{calls} in {s.region} {'takes' if n == 1 else 'take'} long beyond waiting"
@@ -326,7 +350,10 @@ def _is_ordered(f: Facts) -> bool:
 
 def _barrier(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    return f"processes wait at barriers in {s.region} ({number_of(e.get('n_calls', 0), 'call')}), now for one rank, now for another"
+    return (
+        f"processes wait at barriers in {s.region} ({number_of(e.get('n_calls', 0), 'call')}), now for one rank, "
+        "now for another"
+    )
 
 
 def _overlap(f: Facts, s: Subject) -> str:
@@ -374,13 +401,19 @@ def _order(f: Facts, s: Subject) -> str:
 
 def _measurement(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    return f"{number_of(e['n_visits'], 'call')} of {s.region} of {seconds(e['visit'])} each: recording them takes a part of the time"
+    return (
+        f"{number_of(e['n_visits'], 'call')} of {s.region} of {seconds(e['visit'])} each: recording them takes a "
+        "part of the time"
+    )
 
 
 def _straggler(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     if e["unrecorded"] > 0.5 * e["waits"]:
-        return f"kernels of other ranks wait for {s.who}, which is late when its recording begins, and longest in {s.region}"
+        return (
+            f"kernels of other ranks wait for {s.who}, which is late when its recording begins, and longest in "
+            f"{s.region}"
+        )
     if e["is_kernel"]:
         return f"kernels of other ranks wait for {s.who}: {s.region} takes too long before"
     return f"kernels of other ranks wait for {s.who}: its host takes too long in {s.region}"
@@ -426,9 +459,15 @@ def advice(f: Facts, s: Subject) -> str:
         if in_wrong_order(s):
             return ADVICE["order"]
         if e.get("trend") == "once":
-            return "Find out what happened then: input, output, another program on the node, or special work of this one time."
+            return (
+                "Find out what happened then: input, output, another program on the node, or special work of "
+                "this one time."
+            )
         if e.get("trend") == "since":
-            return f"Find out what changes then: the distribution of the work of {s.region}, another program on the node, or a slower clock."
+            return (
+                f"Find out what changes then: the distribution of the work of {s.region}, another program on the "
+                "node, or a slower clock."
+            )
         if e.get("trend") == "every":
             over = "ranks" if s.unit == "rank" else "ranks and threads"
             return f"Spread what happens every {_ordinal(e['step'])} time over all times, or over all {over}."
@@ -439,7 +478,10 @@ def advice(f: Facts, s: Subject) -> str:
         return "Distribute the work evenly; in loops of OpenMP try another schedule."
     if kind == "regions":
         if are_stalled(f):
-            return "Look whether more threads run than there are cores, and where they are bound; then join small parallel regions."
+            return (
+                "Look whether more threads run than there are cores, and where they are bound; then join small "
+                "parallel regions."
+            )
         if are_too_small(f):
             return f"Open one parallel region around all of {s.region}, or give small ones fewer threads (if clause)."
         return "Remove barriers that are not needed (nowait), and join parallel regions."
@@ -468,7 +510,8 @@ def advice(f: Facts, s: Subject) -> str:
     if kind == "pipeline" and is_too_short(f):
         return (
             f"Make blocks 1/{e['parts']:,} of their size: filling and draining the pipeline takes "
-            f"{e['filling_with_parts']:.0%} of a sweep then, {e['filling']:.0%} now; let sweeps from neighbouring corners follow each other."
+            f"{e['filling_with_parts']:.0%} of a sweep then, {e['filling']:.0%} now; let sweeps from neighbouring "
+            "corners follow each other."
         )
     if kind == "calls":
         return next(
@@ -480,7 +523,10 @@ def advice(f: Facts, s: Subject) -> str:
 def _advice_for_stragglers(f: Facts, s: Subject) -> str:
     """Say what to do about a rank that is late."""
     if f["evidence"]["unrecorded"] > 0.5 * f["evidence"]["waits"]:
-        return "Record the step before, too: most of the delay arises there. Then balance what the host does, as the loading of data."
+        return (
+            "Record the step before, too: most of the delay arises there. Then balance what the host does, as "
+            "the loading of data."
+        )
     if f["evidence"]["is_kernel"]:
         return (
             f"Balance the work of {s.region} over the ranks, as lengths of sequences in a batch, or shorten it there."
@@ -500,7 +546,10 @@ CALLS = {
 }
 """What to do about other calls, by what their names begin with."""
 
-NO_MESSAGES = "These calls complete no messages but other operations that do not block: compute longer between starting and completing them."
+NO_MESSAGES = (
+    "These calls complete no messages but other operations that do not block: compute longer between starting "
+    "and completing them."
+)
 """What to do about point-to-point communication without messages."""
 
 ADVICE = {
@@ -510,16 +559,28 @@ ADVICE = {
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
     "slow": "Look whether it shares its cores or its node is slower; if it has more to do, distribute the work anew.",
     "threads": "Create threads once and give them work again and again, or give each more to do.",
-    "tasks": "Create fewer tasks with more work each: stop dividing below a size (final, if), or use taskloop with a grain size.",
-    "collectives": "Join several operations into one, use a non-blocking one and compute meanwhile, or call it less often.",
+    "tasks": (
+        "Create fewer tasks with more work each: stop dividing below a size (final, if), or use taskloop with a "
+        "grain size."
+    ),
+    "collectives": (
+        "Join several operations into one, use a non-blocking one and compute meanwhile, or call it less often."
+    ),
     "calls": "Call it less often, with more to do each time.",
     "lock": "Hold the lock shorter, divide what it protects, or use reductions and atomic operations.",
     "barrier": "Leave out barriers that no data depends on.",
     "overlap": "Compute what does not depend on the messages between posting and completing them.",
     "pipeline": "Divide the work into smaller blocks, so that the next rank can begin sooner; reorder sweeps.",
-    "order": "Receive messages in the order in which they are sent, or whichever comes first (MPI_Waitany, MPI_ANY_SOURCE).",
-    "measurement": "Leave short functions out of the recording (a filter of the measurement system) and measure again before anything else.",
-    "producer": "Make it shorter, or let more threads do it: what they hand over is waited for; hand over larger portions.",
+    "order": (
+        "Receive messages in the order in which they are sent, or whichever comes first (MPI_Waitany, MPI_ANY_SOURCE)."
+    ),
+    "measurement": (
+        "Leave short functions out of the recording (a filter of the measurement system) and measure again "
+        "before anything else."
+    ),
+    "producer": (
+        "Make it shorter, or let more threads do it: what they hand over is waited for; hand over larger portions."
+    ),
 }
 """By kind of cause what to do about it, where that depends on nothing else."""
 
@@ -533,7 +594,8 @@ def evidence(f: Facts, s: Subject) -> str:
     said: list[str] = []
     if kind == "slow":
         said.append(
-            f"{seconds(e['mine'])} of computation{' per thread' * bool(f.get('is_process'))}, the others {seconds(e['others'])}"
+            f"{seconds(e['mine'])} of computation{' per thread' * bool(f.get('is_process'))}, the others "
+            f"{seconds(e['others'])}"
         )
         said.append(f"most of the difference in {_listed(list(map(short, e['functions'])))}")
     elif e.get("mine") is not None:
@@ -557,7 +619,8 @@ def evidence(f: Facts, s: Subject) -> str:
         said.append(f"{number_of(e['n_locations'], s.unit)}, {each}")
     if kind == "regions" and e.get("n_regions"):
         said.append(
-            f"{s.region}: {number_of(e['n_regions'], 'region')}, per thread and region {seconds(e['work_each'])} of work, {seconds(e['lost_each'])} lost"
+            f"{s.region}: {number_of(e['n_regions'], 'region')}, per thread and region {seconds(e['work_each'])} "
+            f"of work, {seconds(e['lost_each'])} lost"
         )
     if e.get("n_created"):
         said.append(f"each computes {seconds(e['work_each'])}")
@@ -574,12 +637,14 @@ def evidence(f: Facts, s: Subject) -> str:
     if "n_blocks" in e:
         blocks = f"{number_of(e['n_blocks'], 'block')} of {seconds(e['block'])}"
         said.append(
-            f"a sweep is {blocks} through {e['n_ranks']:,} ranks, first blocks are waited for {seconds(e['refill'])} in all"
+            f"a sweep is {blocks} through {e['n_ranks']:,} ranks, first blocks are waited for "
+            f"{seconds(e['refill'])} in all"
         )
     if "median" in e:
         beyond = f", {seconds(e['beyond'])} of it beyond waiting" if e.get("beyond") else ""
         said.append(
-            f"{number_of(e['n_calls'], 'call')}, {seconds(e['median'])} in the median, {seconds(e['mean_call'])} in the mean{beyond}"
+            f"{number_of(e['n_calls'], 'call')}, {seconds(e['median'])} in the median, {seconds(e['mean_call'])} "
+            f"in the mean{beyond}"
         )
         if has_large_share(f):
             said.append(f"{e['n_long']:,} of them more than 10 times the median with {e['in_long']:.0%} of the time")
@@ -611,6 +676,9 @@ def _of_straggler(e: Mapping[str, Any]) -> list[str]:
     }
     shares = [f"{e[name] / e['waits']:.0%} {words}" for name, words in parts.items() if e[name] >= 0.005 * e["waits"]]
     return [
-        f"kernels of others wait {seconds(e['waits'])} for it ({e['share']:.0%} of such waits), in {number_of(e['n_last'], 'operation')}",
+        (
+            f"kernels of others wait {seconds(e['waits'])} for it ({e['share']:.0%} of such waits), in "
+            f"{number_of(e['n_last'], 'operation')}"
+        ),
         f"because of {', '.join(shares)}",
     ]

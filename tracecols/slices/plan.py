@@ -6,13 +6,13 @@ A trace slice is what a recording of the time range would have held, had it know
   that a PROGRAM_BEGIN, a calling context or MEASUREMENT_ON_OFF enters), FORKs and team begins, begins of created
   threads, suspended tasks, a flush of the trace buffer. What is open at the end is closed at the time of the end,
   unless the location's events end before.
-* Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation on a communicator, a
-  window or a file, the k-th access and exposure epoch, the k-th begin in a team. So that the same belong together as in
-  the whole trace, the slice says which numbers its operations have there (`slices.numbering`); operations whose
-  partners it lacks count and match nothing. For tools that know nothing of that, archives hold no messages and blocking
-  collective operations whose partners lie before the start. What is open at the start is completed by the partner it
-  has in the whole trace: the requests of receives and of non-blocking collective operations, matching probes, and the
-  calls that began an epoch or took a lock of a window are repeated at the start.
+* Partners are found by counting: the k-th send and receive of a channel, the k-th collective operation on a
+  communicator, a window or a file, the k-th access and exposure epoch, the k-th begin in a team. So that the same
+  belong together as in the whole trace, the slice says which numbers its operations have there (`slices.numbering`);
+  operations whose partners it lacks count and match nothing. For tools that know nothing of that, archives hold no
+  messages and blocking collective operations whose partners lie before the start. What is open at the start is
+  completed by the partner it has in the whole trace: the requests of receives and of non-blocking collective
+  operations, matching probes, and the calls that began an epoch or took a lock of a window are repeated at the start.
 * A thread that had left a team or an OpenMP construct when others had not enters and leaves it once more, at the start.
 * Locations that are not chosen stay defined and have no events: ranks and communicators mean what they meant.
 """
@@ -165,7 +165,8 @@ class Stacks:
                     break
                 if at < 0:
                     raise store.damaged(
-                        f"location {location}, event {base - 1 - at}: it switches tasks, but the table tasks has no row for it"
+                        f"location {location}, event {base - 1 - at}: it switches tasks, but the table tasks has "
+                        "no row for it"
                     )
                 self._items, self.state[cuts.FREE] = arrays.more_linked(self._items)
 

@@ -1,11 +1,11 @@
 """What the values of a store satisfy, so that nothing that relies on them is led astray.
 
-Files have checksums, and what has the wrong length or type is reported when it is read. But a store that was made wrongly,
-or changed together with its checksums, could still refer to a region that does not exist: kernels take such values as
-indices and do not look. The checks follow from the schema: a reference is null or a row of the table it points to, the
-rows of a side table ascend and lie within their location, and its kinds are those of its family. What concerns events
-and side tables at the same time is compared where both are read, which costs nothing there (`enhance.scan.scan`,
-`model.model`, `kernels`).
+Files have checksums, and what has the wrong length or type is reported when it is read. But a store that was made
+wrongly, or changed together with its checksums, could still refer to a region that does not exist: kernels take such
+values as indices and do not look. The checks follow from the schema: a reference is null or a row of the table it
+points to, the rows of a side table ascend and lie within their location, and its kinds are those of its family. What
+concerns events and side tables at the same time is compared where both are read, which costs nothing there
+(`enhance.scan.scan`, `model.model`, `kernels`).
 
 Every function returns in words what is wrong first, or an empty text.
 """
@@ -275,7 +275,10 @@ def _wrong_topologies(table: pa.Table, _sizes: Sizes) -> str:
     names = ("dimensions", "sizes", "periodic")
     for i, lists in enumerate(zip(*(table.column(c).to_pylist() for c in names), strict=True)):
         if len({len(values) for values in lists}) != 1:
-            return f"row {i}: {', '.join(names)} have {', '.join(str(len(v)) for v in lists)} values, but one per dimension each"
+            return (
+                f"row {i}: {', '.join(names)} have {', '.join(str(len(v)) for v in lists)} values, but one per "
+                "dimension each"
+            )
         if not all(0 <= size < 1 << 32 for size in lists[1]):
             return f"column sizes, row {i}: {lists[1]} are not sizes of a grid"
     return ""

@@ -81,10 +81,16 @@ CUBES = (".cubex", ".cube", ".cube.gz")
 """How files of severity cubes end."""
 
 INSTEAD = {
-    "a trace archive": {"a store": "convert it first: tracecols convert {}", "a severity cube": "analyze it: tracecols analyze {}"},
-    "a store of a trace": {"a trace archive": "it is converted already; analyze it: tracecols analyze {}", "a severity cube": "analyze it: tracecols analyze {}"},
+    "a trace archive": {
+        "a store": "convert it first: tracecols convert {}",
+        "a severity cube": "analyze it: tracecols analyze {}",
+    },
+    "a store of a trace": {
+        "a trace archive": "it is converted already; analyze it: tracecols analyze {}",
+        "a severity cube": "analyze it: tracecols analyze {}",
+    },
     "a severity cube": {"a store": "look at it: tracecols show {}", "a trace archive": "look at it: tracecols show {}"},
-}  # fmt: skip
+}
 """What can be done with something that was given in the place of something else: by its kind, and by what was
 wanted."""
 
@@ -125,7 +131,8 @@ def reason(error: Exception) -> str:
 
 
 def identity(path: Path) -> tuple[int, ...]:
-    """Return what distinguishes a store, a cube or another file from one that took its place; empty if there is none."""
+    """Return what distinguishes a store, a cube or another file from one that took its place; empty if there is
+    none."""
     try:
         return _identity((path / MANIFEST if path.is_dir() else path).stat())
     except OSError:

@@ -163,7 +163,10 @@ class Output:
             return None
         noun = self.what.partition(" ")[2]
         is_not = f"is not {self.what}" if self.is_folder else f"is not a {noun} of tracecols"
-        text = f"{path} exists and {is_not if made is None else f'was made in another way: {made}'}\n  give another name, or "
+        text = (
+            f"{path} exists and {is_not if made is None else f'was made in another way: {made}'}\n"
+            "  give another name, or "
+        )
         if S_ISDIR(mode) and made is None:
             return self.error(f"{text}remove it")
         return self.error(f"{text}force=True to replace it", in_shell="give another name, or --force to replace it")
@@ -257,7 +260,8 @@ def check_not_read(path: Path, *read: Path, data: Path | None = None) -> None:
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:
-    """Return what distinguishes the file or folder at a path from one that is put there later; None if there is none."""
+    """Return what distinguishes the file or folder at a path from one that is put there later; None if there is
+    none."""
     try:
         found = path.lstat()
     except OSError:

@@ -138,7 +138,8 @@ class Store:
         version = version_of(self.manifest)
         if version is None or version.major != FORMAT_VERSION.major:
             raise StoreError(
-                f"{self.path} has store format {self.manifest.get('version')}, this tracecols reads {FORMAT_VERSION.major}\n  convert the trace again, or use the tracecols that wrote it"
+                f"{self.path} has store format {self.manifest.get('version')}, this tracecols reads "
+                f"{FORMAT_VERSION.major}\n  convert the trace again, or use the tracecols that wrote it"
             )
         self.version = version
         if self.manifest.get("checksum") != checksum(self.manifest):
@@ -343,7 +344,8 @@ class Store:
         differs = compare_columns(table.schema, DEFINITIONS[name], self.version, FORMAT_VERSION)
         if differs is None:
             raise StoreError(
-                f"{path} has other columns than expected: {', '.join(DEFINITIONS[name].names)}\n  convert the trace again"
+                f"{path} has other columns than expected: {', '.join(DEFINITIONS[name].names)}\n"
+                "  convert the trace again"
             )
         if differs.lacking or differs.unknown:
             for column in differs.lacking:

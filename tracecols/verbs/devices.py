@@ -115,12 +115,12 @@ def training_steps(trace: OpenedTrace, steps: str | None = None) -> Answer:
     Returns
     -------
     Answer
-        `step`, `rank`, `device`, `begin_seconds`, `end_seconds`, `seconds`; of these `compute_seconds` (kernels run, none
-        of which communicates), `overlapped_seconds` (kernels compute and communicate), `exposed_seconds` (kernels only
-        communicate), `copy_seconds` (only copies run) and `idle_seconds` (nothing runs), which add up to `seconds`. Of
-        idle time `host_bound_seconds`: nothing is launched that has not begun; null where no launches are recorded. Of
-        communication `waiting_seconds`: for kernels of other ranks. A step lasts as long as its region on the host; what
-        devices do for it afterwards counts in the next one. `plot()` draws bars.
+        `step`, `rank`, `device`, `begin_seconds`, `end_seconds`, `seconds`; of these `compute_seconds` (kernels run,
+        none of which communicates), `overlapped_seconds` (kernels compute and communicate), `exposed_seconds` (kernels
+        only communicate), `copy_seconds` (only copies run) and `idle_seconds` (nothing runs), which add up to
+        `seconds`. Of idle time `host_bound_seconds`: nothing is launched that has not begun; null where no launches are
+        recorded. Of communication `waiting_seconds`: for kernels of other ranks. A step lasts as long as its region on
+        the host; what devices do for it afterwards counts in the next one. `plot()` draws bars.
 
     Raises
     ------
@@ -193,10 +193,8 @@ def _operations(model: Model) -> Columns:
                 np.where(copies.copy_enter >= 0, copies.copy_enter_time, -1),
             ]
         ),
-        "what": np.concatenate(
-            [np.where(communicates, COMMUNICATES, COMPUTES), np.full(len(copies), COPIES)]
-        ),
-    }  # fmt: skip
+        "what": np.concatenate([np.where(communicates, COMMUNICATES, COMPUTES), np.full(len(copies), COPIES)]),
+    }
     return Columns(columns["row"].size, columns)
 
 
@@ -254,9 +252,16 @@ def _time_in_states(
         change[n : 2 * n] -= what == k
         running.append(np.cumsum(change[order]) > 0)
     state = np.select(
-        [running[COMPUTES] & running[COMMUNICATES], running[COMPUTES], running[COMMUNICATES], running[COPIES], running[PENDING]],
-        [1, 0, 2, 3, 4], 5,
-    )  # fmt: skip
+        [
+            running[COMPUTES] & running[COMMUNICATES],
+            running[COMPUTES],
+            running[COMMUNICATES],
+            running[COPIES],
+            running[PENDING],
+        ],
+        [1, 0, 2, 3, 4],
+        5,
+    )
     rows = np.flatnonzero((where[1:] == where[:-1]) & (time[1:] > time[:-1]))
     length = time[rows + 1] - time[rows]
     window = latest_before(window_device, window_begin, where[rows], time[rows])
@@ -294,8 +299,9 @@ def stragglers(trace: OpenedTrace, by: str = "rank", steps: str | None = None) -
         for), `wait_seconds` (what others wait for it), `share` (of all such waits). These are divided by what makes the
         rank late: `host_seconds` (its host takes longer), `kernel_seconds` (kernels before on its streams take longer),
         `earlier_wait_seconds` (it has waited for other ranks itself), `latency_seconds` (from launch to begin),
-        `unrecorded_seconds` (what lies before its recording begins). `fault` is the largest of these, `path` the call path of
-        the host, or the kernel, that takes most too long, and `path_seconds` what that costs. `plot()` draws bars.
+        `unrecorded_seconds` (what lies before its recording begins). `fault` is the largest of these, `path` the call
+        path of the host, or the kernel, that takes most too long, and `path_seconds` what that costs. `plot()` draws
+        bars.
 
     Raises
     ------
@@ -334,8 +340,8 @@ def stragglers(trace: OpenedTrace, by: str = "rank", steps: str | None = None) -
 
 
 def _blame(model: Model) -> tuple[Columns, Ints]:
-    """Return what makes kernels late (`device_costs.BLAME`), and the process of every participant in operations in which
-    somebody waits."""
+    """Return what makes kernels late (`device_costs.BLAME`), and the process of every participant in operations in
+    which somebody waits."""
     exact = model.with_quirks(CONVENTIONS[DEFAULT].quirks)
 
     def visit(of_slice: Model, stage: str) -> Any:
@@ -375,9 +381,9 @@ def kernel_profile(trace: OpenedTrace, by: str = "region") -> Answer:
     Answer
         `region_name`, `paradigm` (`nccl` communicates), (`rank`,) `n_kernels`, `seconds`, `share` (of the time of all
         kernels), `mean_seconds`, `min_seconds`, `max_seconds`; of those whose launches are recorded (`n_launched`)
-        `latency_seconds` and `max_latency_seconds` (from the ENTER of the launch to the begin; the mean and the largest),
-        `queue_length` and `max_queue_length` (how many kernels and copies were launched to the stream before, and had not
-        begun, at the launch). `plot()` draws bars.
+        `latency_seconds` and `max_latency_seconds` (from the ENTER of the launch to the begin; the mean and the
+        largest), `queue_length` and `max_queue_length` (how many kernels and copies were launched to the stream before,
+        and had not begun, at the launch). `plot()` draws bars.
     """
     model, readable = trace.model, trace.readable
     check_choice(by, ("region", "rank"), "grouping (by)")
@@ -421,15 +427,24 @@ def _profile(model: Model, of_region: Ints, rank: NDArray[Any]) -> Ints:
     latency = np.where(known, np.maximum(k.enter_time - k.launch_enter_time, 0), 0)
     tree = model.call_paths.whole
     columns = [
-        of_region[tree.region[model.call_paths.path_of(k.call_path)]], rank[k.location], np.ones(len(k)), ticks, known, latency, queue,
-        -ticks, ticks, latency, queue,
-    ]  # fmt: skip
+        of_region[tree.region[model.call_paths.path_of(k.call_path)]],
+        rank[k.location],
+        np.ones(len(k)),
+        ticks,
+        known,
+        latency,
+        queue,
+        -ticks,
+        ticks,
+        latency,
+        queue,
+    ]
     return _merged(np.stack([np.asarray(c).astype(np.int64) for c in columns]))
 
 
 def _queue_length(of: Columns) -> Ints:
-    """Count for each kernel and copy what was launched to its stream before, and had not begun; 0 where its launch is not
-    known."""
+    """Count for each kernel and copy what was launched to its stream before, and had not begun; 0 where its launch is
+    not known."""
     known = np.flatnonzero(of.launch >= 0)
     n = known.size
     # what begins when something is launched is no longer in the queue

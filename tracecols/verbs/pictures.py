@@ -212,12 +212,12 @@ def draw_top_instances(frame: pd.DataFrame, ax: Any) -> Any:
 
 
 STEP_PARTS = {
-    "compute_seconds": "compute", "overlapped_seconds": "overlapped communication", "exposed_seconds": "exposed communication",
-    "copy_seconds": "copies", "idle_seconds": "idle",
+    "compute_seconds": "compute", "overlapped_seconds": "overlapped communication",
+    "exposed_seconds": "exposed communication", "copy_seconds": "copies", "idle_seconds": "idle",
 }  # fmt: skip
 FAULTS = {
-    "host_seconds": "host", "kernel_seconds": "kernels", "earlier_wait_seconds": "earlier wait", "latency_seconds": "latency",
-    "unrecorded_seconds": "before the recording",
+    "host_seconds": "host", "kernel_seconds": "kernels", "earlier_wait_seconds": "earlier wait",
+    "latency_seconds": "latency", "unrecorded_seconds": "before the recording",
 }  # fmt: skip
 
 

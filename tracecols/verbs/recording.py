@@ -111,10 +111,10 @@ def recording_costs(trace: OpenedTrace) -> Answer:
     Returns
     -------
     Answer
-        `region_name` and `paradigm`; `kind`: `user`, `communication` (MPI, OpenMP or the like is called somewhere in it) or
-        `run time` (that is it); `visits`, `mean_seconds` (exclusive, of a visit), `n_events` and `bytes` (of entering and
-        leaving, in OTF2, without counters), `cost_seconds` (100 ns an event), `is_left_out` (it costs more than it
-        tells: `tracecols filter`).
+        `region_name` and `paradigm`; `kind`: `user`, `communication` (MPI, OpenMP or the like is called somewhere in
+        it) or `run time` (that is it); `visits`, `mean_seconds` (exclusive, of a visit), `n_events` and `bytes` (of
+        entering and leaving, in OTF2, without counters), `cost_seconds` (100 ns an event), `is_left_out` (it costs more
+        than it tells: `tracecols filter`).
     """
     r = recording_of(trace.model)
     there = r.visits > 0

@@ -48,8 +48,10 @@ LOADED = 1 << 29
 """Bytes of values that a worker holds because it may need them again."""
 
 MALLOC = {
-    "MALLOC_TOP_PAD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-}  # fmt: skip
+    "MALLOC_TOP_PAD_": str(64 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
 """Environment in which the C library keeps memory that is freed, as the command line lets it."""
 
 QUIET = {
@@ -84,7 +86,8 @@ def cannot_write(path: Path, error: OSError) -> ClusterError:
     where = f"on {platform.node()}"
     if isinstance(error, FileNotFoundError):
         return ClusterError(
-            f"the scratch folder {path.parent} is no longer there {where}\n  it was removed while it was in use; start again"
+            f"the scratch folder {path.parent} is no longer there {where}\n"
+            "  it was removed while it was in use; start again"
         )
     return ClusterError(
         f"cannot write {path} {where}: {error.strerror or error}\n"
@@ -388,7 +391,8 @@ class Cluster:
             bad = those(lambda s, name=name: name in s["lacks"])  # type: ignore[misc]
             if bad:
                 raise ClusterError(
-                    f"{_some(bad)} cannot see {name} {path}\n  put it into a folder that all machines have under the same name"
+                    f"{_some(bad)} cannot see {name} {path}\n"
+                    "  put it into a folder that all machines have under the same name"
                 )
         hint = "give a folder that all machines have under the same name and may write to: {}"
         for bad, what in (
@@ -398,7 +402,8 @@ class Cluster:
             if bad:
                 why = asked[bad[0]]["cannot_write"] if "write" in what else ""
                 raise ClusterError(
-                    f"{_some(bad)} {what} {self.folder.parent}{': ' * bool(why)}{why}\n  {hint.format('scratch=FOLDER')}",
+                    f"{_some(bad)} {what} {self.folder.parent}{': ' * bool(why)}{why}\n"
+                    f"  {hint.format('scratch=FOLDER')}",
                     in_shell=hint.format("--scratch FOLDER"),
                 )
 
@@ -478,7 +483,8 @@ class Cluster:
                 alone_since = now if alone_since is None else alone_since
                 if now - alone_since > PATIENCE:
                     raise ClusterError(
-                        f"the cluster had no worker, or no scheduler, for {PATIENCE:.0f} s\n  look at their logs, and start again"
+                        f"the cluster had no worker, or no scheduler, for {PATIENCE:.0f} s\n"
+                        "  look at their logs, and start again"
                     ) from None
 
     def _check(self, future: Any) -> None:
@@ -495,7 +501,8 @@ class Cluster:
         if isinstance(error, import_distributed().KilledWorker):
             raise ClusterError(
                 f"workers died again and again while they did the same task: {future.key}\n"
-                "  most often the memory does not suffice: give workers more of it (--memory-limit), or fewer threads each; see their logs"
+                "  most often the memory does not suffice: give workers more of it (--memory-limit), or fewer "
+                "threads each; see their logs"
             ) from error
         raise error
 
@@ -510,11 +517,13 @@ def check_client(client: Any) -> None:
     distributed = import_distributed()
     if not isinstance(client, distributed.Client) or client.asynchronous:
         raise ClusterError(
-            f"a cluster is given by its client, not as {type(client).__name__}\n  give a distributed.Client that is not asynchronous"
+            f"a cluster is given by its client, not as {type(client).__name__}\n"
+            "  give a distributed.Client that is not asynchronous"
         )
     if client.status != "running":
         raise ClusterError(
-            f"the client of the cluster has no scheduler: it is {client.status}\n  connect again: distributed.Client(ADDRESS)",
+            f"the client of the cluster has no scheduler: it is {client.status}\n"
+            "  connect again: distributed.Client(ADDRESS)",
             in_shell="look at the log of the scheduler, and start again",
         )
     try:
@@ -581,15 +590,16 @@ def default_scratch(given: str | Path | None, beside: Path) -> Path:
 def _own_security(folder: Path) -> Any:
     """Return certificates that only the processes of one cluster know; None, with a warning, if they cannot be made.
 
-    They are files of a folder that ends with the cluster: those in memory would be written to the folder of temporary files each
-    time a connection is made, and stay there if the process is killed at that moment.
+    They are files of a folder that ends with the cluster: those in memory would be written to the folder of temporary
+    files each time a connection is made, and stay there if the process is killed at that moment.
     """
     distributed = import_distributed()
     try:
         made = distributed.Security.temporary()
     except ImportError:
         warnings.warn(
-            "other users of this machine can reach the workers, since there are no certificates without the package 'cryptography'\n"
+            "other users of this machine can reach the workers, since there are no certificates without the "
+            "package 'cryptography'\n"
             "  install it with: pip install 'tracecols[dask]'",
             OpenClusterWarning,
             stacklevel=2,
@@ -648,7 +658,8 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
         except (OSError, RuntimeError) as error:
             raise ClusterError(
                 f"cannot start worker processes on this machine: {_reason(error)}\n"
-                "  they need semaphores in shared memory (/dev/shm) and sockets of this machine; threads (--jobs) need neither"
+                "  they need semaphores in shared memory (/dev/shm) and sockets of this machine; threads (--jobs) "
+                "need neither"
             ) from error
         try:
             with distributed.Client(cluster) as client:
@@ -709,7 +720,8 @@ def _tls_context(address: str) -> ssl.SSLContext | None:
     if context is None:
         raise ClusterError(
             f"{address} is spoken to by TLS, and Dask's configuration names no certificates for it\n"
-            f"  set {names} there, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__CLIENT__CERT and ...__CLIENT__KEY (docs/cluster.md)"
+            f"  set {names} there, or DASK_DISTRIBUTED__COMM__TLS__CA_FILE, ...__CLIENT__CERT and ...__CLIENT__KEY "
+            "(docs/cluster.md)"
         )
     return context
 
@@ -749,7 +761,8 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
                 if is_mute:
                     raise ClusterError(
                         f"what listens at {address} does not speak as a scheduler does, or is stuck\n"
-                        "  see what 'dask scheduler' says of its address: most often port 8786; its web page, 8787, is another one;\n"
+                        "  see what 'dask scheduler' says of its address: most often port 8786; its web page, "
+                        "8787, is another one;\n"
                         "  an address with certificates begins with tls://"
                     )
                 return
@@ -797,7 +810,8 @@ def connected_to(address: str | None, scheduler_file: Path | None = None) -> Ite
             client = distributed.Client(address)
         except (OSError, TimeoutError, ValueError, RuntimeError) as error:
             raise ClusterError(
-                f"the scheduler {where} does not answer: {error}\n  see whether it runs and can be reached: dask scheduler"
+                f"the scheduler {where} does not answer: {error}\n"
+                "  see whether it runs and can be reached: dask scheduler"
             ) from error
         with client:
             yield client

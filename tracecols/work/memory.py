@@ -44,8 +44,8 @@ def give_back() -> None:
     The GNU C library keeps them for what comes next: arrays below 32 MiB come from its heap once some of them were
     freed, and what is allocated after them holds the pages in front. After all root causes of 2 x 10^7 events these
     were 760 MB of 1.1 GB. It is done once for each long stage of an analysis (`model.model.LONG`): after each slice it
-    saved no memory more, and pages that are needed again at once cost time. What Arrow read columns into is a heap of its
-    own.
+    saved no memory more, and pages that are needed again at once cost time. What Arrow read columns into is a heap of
+    its own.
     """
     trim, arrow = _trim(), sys.modules.get("pyarrow")
     if trim is not None:

@@ -18,8 +18,9 @@ extensions = [
 root_doc = "index"
 exclude_patterns = ["site", "__pycache__"]
 
-# The outputs that are saved in a notebook are shown. Notebooks are not executed here: tests/docs/test_tutorial.py executes
-# them and compares what they print with what is saved, so that saved outputs are current wherever the tests pass.
+# The outputs that are saved in a notebook are shown. Notebooks are not executed here: tests/docs/test_tutorial.py
+# executes them and compares what they print with what is saved, so that saved outputs are current wherever the tests
+# pass.
 nb_execution_mode = "off"
 nb_merge_streams = True
 

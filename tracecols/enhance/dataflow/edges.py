@@ -88,10 +88,13 @@ class EdgeCollector:
         bytes_, latencies = (values[kept] if values.ndim else values.reshape(1) for values in of_all)
         self._found.append(
             maxplus.FoundEdges(
-                tail[kept].astype(self._node_type), head[kept].astype(self._node_type), np.array([is_inferred]),
-                bytes_.astype(np.int64), latencies.astype(np.int8),
+                tail[kept].astype(self._node_type),
+                head[kept].astype(self._node_type),
+                np.array([is_inferred]),
+                bytes_.astype(np.int64),
+                latencies.astype(np.int8),
             )
-        )  # fmt: skip
+        )
 
     def is_head(self) -> NDArray[np.bool_]:
         """Return which nodes and hubs have an edge to them; (n_all,) bool."""

@@ -26,7 +26,8 @@ worker begins with, root causes included, for partitions of 216,000 of them."""
 
 BUCKET_ROWS, MEMBER_BYTES, LEAST_MEMBERS = 1 << 20, 450, 1 << 14
 """Participants of collective operations that are matched together, at most; bytes of memory that a task takes for each,
-about (430 with the points of root causes, in `multizone`); how many there are together, however little memory there is."""
+about (430 with the points of root causes, in `multizone`); how many there are together, however little memory there
+is."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,14 @@ A step is a function that the decorator `step` declares: its parameters are the 
 decorator says in which stage it runs and what the values are called that it returns. Within a stage every step works on
 one slice of the trace, independently of all others:
 
-* `within`: one partition, which holds whole processes, or a window of one process (`enhance.scan.windows`; steps of later stages read the values of all windows of their partition as `own_x`). It makes the tables within processes, and the rows that leave the partition.
+* `within`: one partition, which holds whole processes, or a window of one process (`enhance.scan.windows`; steps of
+  later stages read the values of all windows of their partition as `own_x`). It makes the tables within processes, and
+  the rows that leave the partition.
 * `receive`: one partition and what was sent to it: the messages it receives.
 * `send`: one partition and what became of its sends: the messages it sends.
 * `bucket`: one range of collective operations, with their participants of all partitions.
-* `global`: the calls of all processes that one-sided communication, non-blocking collective operations, files and the start and end of MPI join.
+* `global`: the calls of all processes that one-sided communication, non-blocking collective operations, files and the
+  start and end of MPI join.
 * `clocks`: once: the clock conditions of all others together.
 
 Root causes are found in further stages:

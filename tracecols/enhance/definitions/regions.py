@@ -37,25 +37,49 @@ MANAGEMENT, LAUNCH, MEMORY, SYNCHRONIZATION, WAIT, COPY = range(6)
 only."""
 
 _DEVICE_CALLS = (
-    (LAUNCH, r"(cu|cuda|hip)(ext)?(module)?(launch(?!hostfunc)|graphlaunch)\w*|clenqueue(ndrangekernel|task)|acc_(enqueue_|launch_)"
-     r"(kernel|launch)\b.*|acc_(enqueue_)?launch\b.*|zecommandlistappendlaunch\w*|(pi|ur)enqueuekernellaunch\w*|"
-     r"sycl::.*\b(parallel_for|single_task)\b.*|.*\bsubmit\b.*"),
-    (WAIT, r"(cu|cuda|hip)(ctx|stream|event|device|thread)synchronize\w*|clfinish|clwaitforevents|wait for command queue|"
-     r"acc_(implicit_)?wait\b.*|ze(commandqueue|commandlist|event|fence)(host)?synchronize|(pi|ur)(queuefinish|events?wait)\w*|"
-     r"sycl::.*\bwait(_and_throw)?\b.*"),
-    (SYNCHRONIZATION, r"(cu|cuda|hip)(stream(waitevent|query|waitvalue)|eventquery)\w*|clenqueue(barrier|marker|waitforevents)\w*|"
-     r"zecommandlistappend(barrier|wait|signal)\w*|zecommandqueueexecute\w*|ze(event|fence)query\w*|(pi|ur)enqueueevents\w*"),
-    (COPY, r"(cu|cuda|hip)memcpy\w*|clenqueue(svm)?(read|write|copy|map|unmap|memcpy|migrate)\w*|"
-     r"acc_(enqueue_)?(upload|download|copy|update)\b.*|zecommandlistappend(memory|image)copy\w*|"
-     r"(pi|ur)enqueue(mem|usm)\w*(read|write|copy|memcpy|map|unmap)\w*|.*\b(transfer|update|memcpy)\b.*"),
-    (MEMORY, r"(cu|cuda|hip)(mem|malloc|free|host)\w*|cl(create(buffer|subbuffer|image|pipe)|releasememobject|svm|enqueue(svm)?fill)\w*|"
-     r"acc_(implicit_)?(alloc|free|create|delete|copyin|copyout)\b.*|ze(virtual|physical)?mem\w*|zecommandlistappendmemoryfill\w*|"
-     r"(pi|ur)(mem|usm|enqueue(mem|usm))\w*|sycl::(aligned_)?(malloc|free|alloc)\w*.*|.*\b(alloc|free|delete|associate)\b.*"),
-)  # fmt: skip
+    (
+        LAUNCH,
+        r"(cu|cuda|hip)(ext)?(module)?(launch(?!hostfunc)|graphlaunch)\w*|clenqueue(ndrangekernel|task)|"
+        r"acc_(enqueue_|launch_)"
+        r"(kernel|launch)\b.*|acc_(enqueue_)?launch\b.*|zecommandlistappendlaunch\w*|(pi|ur)enqueuekernellaunch\w*|"
+        r"sycl::.*\b(parallel_for|single_task)\b.*|.*\bsubmit\b.*",
+    ),
+    (
+        WAIT,
+        r"(cu|cuda|hip)(ctx|stream|event|device|thread)synchronize\w*|clfinish|clwaitforevents|wait for command "
+        r"queue|"
+        r"acc_(implicit_)?wait\b.*|ze(commandqueue|commandlist|event|fence)(host)?synchronize|"
+        r"(pi|ur)(queuefinish|events?wait)\w*|"
+        r"sycl::.*\bwait(_and_throw)?\b.*",
+    ),
+    (
+        SYNCHRONIZATION,
+        r"(cu|cuda|hip)(stream(waitevent|query|waitvalue)|eventquery)\w*|"
+        r"clenqueue(barrier|marker|waitforevents)\w*|"
+        r"zecommandlistappend(barrier|wait|signal)\w*|zecommandqueueexecute\w*|ze(event|fence)query\w*|"
+        r"(pi|ur)enqueueevents\w*",
+    ),
+    (
+        COPY,
+        r"(cu|cuda|hip)memcpy\w*|clenqueue(svm)?(read|write|copy|map|unmap|memcpy|migrate)\w*|"
+        r"acc_(enqueue_)?(upload|download|copy|update)\b.*|zecommandlistappend(memory|image)copy\w*|"
+        r"(pi|ur)enqueue(mem|usm)\w*(read|write|copy|memcpy|map|unmap)\w*|.*\b(transfer|update|memcpy)\b.*",
+    ),
+    (
+        MEMORY,
+        r"(cu|cuda|hip)(mem|malloc|free|host)\w*|"
+        r"cl(create(buffer|subbuffer|image|pipe)|releasememobject|svm|enqueue(svm)?fill)\w*|"
+        r"acc_(implicit_)?(alloc|free|create|delete|copyin|copyout)\b.*|ze(virtual|physical)?mem\w*|"
+        r"zecommandlistappendmemoryfill\w*|"
+        r"(pi|ur)(mem|usm|enqueue(mem|usm))\w*|sycl::(aligned_)?(malloc|free|alloc)\w*.*|"
+        r".*\b(alloc|free|delete|associate)\b.*",
+    ),
+)
 """By lower-case name; the first that fits the whole name. All other calls are MANAGEMENT."""
 
 _OF_LIBRARIES = re.compile(
-    r"(cu|cuda|hip|cl|ze|zes)[A-Z]\w*|acc_\w+@.*|(pi|ur)(Enqueue|Queue|Event|Mem|USM|Kernel|Program|Context|Device|Platform)\w*|sycl::.*"
+    r"(cu|cuda|hip|cl|ze|zes)[A-Z]\w*|acc_\w+@.*|"
+    r"(pi|ur)(Enqueue|Queue|Event|Mem|USM|Kernel|Program|Context|Device|Platform)\w*|sycl::.*"
 )
 """Names of functions of the libraries for devices (CUDA, HIP, OpenCL, Level Zero, OpenACC, SYCL and what it is on),
 whatever paradigm a recording states: there is none for Level Zero and SYCL, and some that were made before one was
@@ -73,9 +97,12 @@ PHASE = 2
 """Flag of regions whose instances are phases."""
 
 CONTEXTS = re.compile(
-    r"cuinit|cu(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|hipinit|hip(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|"
-    r"clcreatecontext\w*|clreleasecontext|clgetplatformids|clgetdeviceids|acc_init\b.*|acc_shutdown\b.*|acc_device_init\b.*|"
-    r"(init|initiali[sz]e)_?(cuda|hip|opencl|ocl|gpus?|acc|openacc|devices?)|(cuda|hip|opencl|ocl|gpus?|openacc|devices?)_?init(iali[sz]e)?"
+    r"cuinit|cu(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|hipinit|"
+    r"hip(device)?(primary)?ctx(create|retain|release|reset|destroy)\w*|"
+    r"clcreatecontext\w*|clreleasecontext|clgetplatformids|clgetdeviceids|acc_init\b.*|acc_shutdown\b.*|"
+    r"acc_device_init\b.*|"
+    r"(init|initiali[sz]e)_?(cuda|hip|opencl|ocl|gpus?|acc|openacc|devices?)|"
+    r"(cuda|hip|opencl|ocl|gpus?|openacc|devices?)_?init(iali[sz]e)?"
 )
 """Calls that create and destroy contexts of devices, as names in lower case; and functions of programs that are called
 so, in which a library creates them without a call that is recorded."""

@@ -2,9 +2,9 @@
 hypercubes, stars, trees.
 
 A shape is looked for in the order of the nodes first (a grid whose nodes are counted row by row, a tree whose nodes are
-counted level by level), where some edges may be missing or besides, then in any order, where the graph has to be exactly
-the shape. How likely a random graph of as many edges would fit as well is the doubt about it: two processes that
-communicate are always a line, and three of them often.
+counted level by level), where some edges may be missing or besides, then in any order, where the graph has to be
+exactly the shape. How likely a random graph of as many edges would fit as well is the doubt about it: two processes
+that communicate are always a line, and three of them often.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Shape:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """A shape of `n` nodes as it fits the edges `used` of a graph; `copies` is the logarithm of the number of graphs that
-    would be taken for it, `n_edges` what it has itself."""
+    """A shape of `n` nodes as it fits the edges `used` of a graph; `copies` is the logarithm of the number of graphs
+    that would be taken for it, `n_edges` what it has itself."""
 
     kind: str
     sizes: tuple[int, ...]
@@ -417,7 +417,8 @@ def _same_dimension(n: int, a: Ints, b: Ints) -> Ints | None:
 def _along(n: int, a: Ints, b: Ints) -> tuple[Ints, bool] | None:
     """Put the nodes of a line or a ring in order: the place of each, and whether it is a ring; None if it is neither.
 
-    A line begins at the end that is first among the nodes, a ring at the first node, on the side of its first neighbour.
+    A line begins at the end that is first among the nodes, a ring at the first node, on the side of its first
+    neighbour.
     """
     key = np.unique(np.minimum(a, b) * n + np.maximum(a, b))
     a, b = key // n, key % n

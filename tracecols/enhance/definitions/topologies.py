@@ -89,7 +89,10 @@ class Topology:
 
     def __repr__(self) -> str:
         grid = " x ".join(f"{n or '?'}" for n in self.sizes)
-        return f"<Topology {self.name!r}: {grid} ({', '.join(self.dimensions)}), {counted(self.location.size, 'location')}>"
+        return (
+            f"<Topology {self.name!r}: {grid} ({', '.join(self.dimensions)}), "
+            f"{counted(self.location.size, 'location')}>"
+        )
 
 
 def read_topologies(store: Store, locations: Locations) -> tuple[list[Topology], int]:
@@ -280,7 +283,8 @@ def load_descriptions(file: Path) -> list[Any]:
     except (ValueError, RecursionError) as error:
         # of a list that is nested too deeply the parser gives up
         raise AnalysisError(
-            f'{file} is not JSON: {error}\n  describe a topology as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
+            f"{file} is not JSON: {error}\n"
+            '  describe a topology as {"name": ..., "sizes": [...], "coordinates": [[...], ...]}'
         ) from error
     return found if isinstance(found, list) else [found]
 
@@ -288,7 +292,8 @@ def load_descriptions(file: Path) -> list[Any]:
 def _name_of(description: Any) -> str:
     if not isinstance(description, Mapping):
         raise AnalysisError(
-            f'a topology cannot be {show(description)}\n  describe it as {{"name": ..., "sizes": [...], "coordinates": [[...], ...]}}'
+            f"a topology cannot be {show(description)}\n"
+            '  describe it as {"name": ..., "sizes": [...], "coordinates": [[...], ...]}'
         )
     name = description.get("name", "by hand")
     return name if isinstance(name, str) else show(name)

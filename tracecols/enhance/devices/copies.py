@@ -43,18 +43,27 @@ def find_copies(d: DeviceCalls, regions: Ints) -> Columns:
     own_call = np.where(by_device, -1, e.call[begin])
 
     rma = {
-        "location": np.where(by_device, recorder, remote), "row": e.row[begin], "begin": e.time[begin],
-        "end": np.where(end >= 0, e.time[end], e.time[begin]), "direction": direction,
-        "bytes": np.where(is_put, e.sent[begin], e.received[begin]), "request": own_call,
+        "location": np.where(by_device, recorder, remote),
+        "row": e.row[begin],
+        "begin": e.time[begin],
+        "end": np.where(end >= 0, e.time[end], e.time[begin]),
+        "direction": direction,
+        "bytes": np.where(is_put, e.sent[begin], e.received[begin]),
+        "request": own_call,
         "number": np.full(begin.size, -1, np.int64),
-    }  # fmt: skip
+    }
     # where the host records them, too, regions show the same copies once more
     regions = regions[~np.isin(c.location[regions], rma["location"])]
     there = {
-        "location": c.location[regions], "row": c.enter[regions], "begin": c.enter_time[regions],
-        "end": c.exit_time[regions], "direction": d.toward[d.region[regions]], "bytes": d.attribute(COPIED_BYTES)[regions],
-        "request": np.full(regions.size, -1), "number": regions,
-    }  # fmt: skip
+        "location": c.location[regions],
+        "row": c.enter[regions],
+        "begin": c.enter_time[regions],
+        "end": c.exit_time[regions],
+        "direction": d.toward[d.region[regions]],
+        "bytes": d.attribute(COPIED_BYTES)[regions],
+        "request": np.full(regions.size, -1),
+        "number": regions,
+    }
     both = {name: np.concatenate([rma[name], there[name]]).astype(np.int64) for name in rma}
     both["end"] = np.maximum(both["begin"], both["end"])
     order = np.lexsort((both["row"], both["begin"]))

@@ -1,5 +1,5 @@
-"""Kernels and the calls that launch them: the k-th launch and the k-th kernel of a stream, of a call site and stream, or
-those of equal correlation IDs."""
+"""Kernels and the calls that launch them: the k-th launch and the k-th kernel of a stream, of a call site and stream,
+or those of equal correlation IDs."""
 
 from __future__ import annotations
 

@@ -31,13 +31,14 @@ from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 MEMBER = (
-    "key", "communicator", "rank", "location", "begin", "end", "begin_time", "end_time", "sent", "received", "root", "op",
-    "enter", "exit", "enter_time", "exit_time", "call_path",
+    "key", "communicator", "rank", "location", "begin", "end", "begin_time", "end_time", "sent", "received", "root",
+    "op", "enter", "exit", "enter_time", "exit_time", "call_path",
 )  # fmt: skip
 """What a partition states of its participants."""
 
 _RELATIVE = {
-    "begin": "end", "enter": "end", "exit": "end", "begin_time": "end_time", "enter_time": "end_time", "exit_time": "end_time",
+    "begin": "end", "enter": "end", "exit": "end", "begin_time": "end_time", "enter_time": "end_time",
+    "exit_time": "end_time",
 }  # fmt: skip
 
 _K = 32

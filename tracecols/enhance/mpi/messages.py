@@ -47,15 +47,28 @@ REQUESTED = mask_of((K.MPI_IRECV, K.MPI_IMRECV))
 
 CALL = ("enter", "exit", "enter_time", "exit_time", "call_path")
 SEND_HALF = (
-    "send", "send_done", "send_location", "source_process", "destination_process", "communicator", "destination", "tag", "length",
-    "send_time", *(f"{role}_{name}" for role in ("send", "send_done") for name in CALL),
-)  # fmt: skip
+    "send",
+    "send_done",
+    "send_location",
+    "source_process",
+    "destination_process",
+    "communicator",
+    "destination",
+    "tag",
+    "length",
+    "send_time",
+    *(f"{role}_{name}" for role in ("send", "send_done") for name in CALL),
+)
 """What a receiver gets of a send."""
 KEY = ("source_process", "destination_process", "communicator", "tag")
 RECV_HALF = (
-    "recv", "recv_post", "recv_location", "source", "recv_time",
+    "recv",
+    "recv_post",
+    "recv_location",
+    "source",
+    "recv_time",
     *(f"{role}_{name}" for role in ("recv_post", "recv") for name in CALL),
-)  # fmt: skip
+)
 """What a sender gets of a receive."""
 RELATIVE = {
     f"{role}_{name}": f"{event}_time" if name.endswith("time") else event

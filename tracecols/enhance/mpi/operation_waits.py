@@ -1,5 +1,5 @@
-"""Who waits on windows, in non-blocking collective operations and for files, and for how long: the rules that wait-state
-patterns and root causes share.
+"""Who waits on windows, in non-blocking collective operations and for files, and for how long: the rules that
+wait-state patterns and root causes share.
 
 The reference analyser knows none of these waits. Each function returns the ticks that every row of a table waits, and
 whether they count.

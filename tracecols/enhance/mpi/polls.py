@@ -1,4 +1,5 @@
-"""Calls that ask again and again whether something has come (MPI_Test and its like, MPI_Iprobe), and whom they wait for.
+"""Calls that ask again and again whether something has come (MPI_Test and its like, MPI_Iprobe), and whom they wait
+for.
 
 A series of such calls of one location, with no other call of MPI between them, ends with the call that completes
 something; after MPI_Iprobe with the call that receives. All of them wait for what that call gets.
@@ -31,15 +32,20 @@ PROBE = named("mpi_im?probe", "mpi")
 
 COMPLETES = mask_of(
     (
-        K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV, K.MPI_ISEND_COMPLETE, K.MPI_REQUEST_CANCELLED,
+        K.MPI_RECV,
+        K.MPI_IRECV,
+        K.MPI_MRECV,
+        K.MPI_IMRECV,
+        K.MPI_ISEND_COMPLETE,
+        K.MPI_REQUEST_CANCELLED,
         K.NON_BLOCKING_COLLECTIVE_COMPLETE,
     )
-)  # fmt: skip
+)
 
 CALL = ("location", "call_path", "enter", "exit", "enter_time", "exit_time")
 POLL = {**dict.fromkeys(CALL, np.int64), "ends_in": np.int64, "is_last": np.bool_}
-"""Columns of the calls of series: `ends_in` is the ENTER of the call that gets what they wait for, `is_last` whether that
-is the call itself."""
+"""Columns of the calls of series: `ends_in` is the ENTER of the call that gets what they wait for, `is_last` whether
+that is the call itself."""
 CAUSE = ("location", "event", "call_path", "enter_time", "exit_time")
 AWAITED = {**POLL, **{f"cause_{name}": np.int64 for name in CAUSE}}
 

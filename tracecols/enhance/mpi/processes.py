@@ -1,7 +1,7 @@
 """Processes that others create while the program runs: who creates them, and when they begin.
 
-The inter-communicator between a process and its creators is created in MPI_Comm_spawn on the one side, and in MPI_Init or
-MPI_Comm_get_parent on the other.
+The inter-communicator between a process and its creators is created in MPI_Comm_spawn on the one side, and in MPI_Init
+or MPI_Comm_get_parent on the other.
 """
 
 from __future__ import annotations

@@ -21,11 +21,15 @@ WAIT_FOR_SEVERAL = named("mpi_wait(all|some)", "mpi")
 COMMUNICATORS = named(
     (
         "mpi_(cart_(coords|create|get|map|rank|shift|sub)|cartdim_get"
-        "|comm_(accept|compare|connect|create(_from_group|_group|_keyval)?|delete_attr|disconnect|dup(_with_info)?|free(_keyval)?"
-        "|get_(attr|info|name|parent)|group|idup|join|rank|remote_(group|size)|set_(attr|info|name)|size|spawn(_multiple)?"
+        "|comm_(accept|compare|connect|create(_from_group|_group|_keyval)?|delete_attr|disconnect|dup(_with_info)?|"
+        "free(_keyval)?"
+        "|get_(attr|info|name|parent)|group|idup|join|rank|remote_(group|size)|set_(attr|info|name)|size|"
+        "spawn(_multiple)?"
         "|split(_type)?|test_inter)"
-        "|dims_create|dist_graph_(create(_adjacent)?|neighbors(_count)?)|graph_(create|get|map|neighbors(_count)?)|graphdims_get"
-        "|intercomm_(create(_from_groups)?|merge)|group_from_session_pset|session_get_(info|n(um|th)_psets?|pset_info)|topo_test|(close|open)_port|(lookup|publish|unpublish)_name)"
+        "|dims_create|dist_graph_(create(_adjacent)?|neighbors(_count)?)|graph_(create|get|map|neighbors(_count)?)|"
+        "graphdims_get"
+        "|intercomm_(create(_from_groups)?|merge)|group_from_session_pset|session_get_(info|n(um|th)_psets?|"
+        "pset_info)|topo_test|(close|open)_port|(lookup|publish|unpublish)_name)"
     ),
     "mpi",
 )

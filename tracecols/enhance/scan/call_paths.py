@@ -170,7 +170,8 @@ class PeriodCallPaths(CallPaths):
             n_labels = (by.n_spans + 1) * n
             if n_labels > MOST_LABELS:
                 raise AnalysisError(
-                    f"{by.edges.size + 1:,} bins of {n:,} call paths are too many\n  give fewer bins, or a piece of the trace"
+                    f"{by.edges.size + 1:,} bins of {n:,} call paths are too many\n"
+                    "  give fewer bins, or a piece of the trace"
                 )
             key = np.arange(n_labels)
             numbers, kept = keys, np.zeros(0, np.int64)

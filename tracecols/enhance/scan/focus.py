@@ -19,7 +19,8 @@ Columns = Mapping[str, NDArray[Any]]
 COLUMNS = ["kind", "region", "time"]
 
 SMALL = 1 << 15
-"""Events of a location that are looked at first, from its begin and from its end. Locations with fewer are read together."""
+"""Events of a location that are looked at first, from its begin and from its end. Locations with fewer are read
+together."""
 
 TOGETHER = 1 << 20
 """Events of small locations that are read together."""

@@ -119,9 +119,17 @@ def find_gaps(
     # rows of created threads are in the windows of their calls
     only_teams = int(is_of_threads.sum()) == store.n_rows("threads", location)
     happening = kernels.Happening(
-        calls.enter_time, calls.exit, calls.exit_time, calls.node, calls.team, attributed.time, attributed.kind,
-        attributed.call, teams.marks, teams.instance if only_teams else teams.instance[:0],
-    )  # fmt: skip
+        calls.enter_time,
+        calls.exit,
+        calls.exit_time,
+        calls.node,
+        calls.team,
+        attributed.time,
+        attributed.kind,
+        attributed.call,
+        teams.marks,
+        teams.instance if only_teams else teams.instance[:0],
+    )
     n = times.size
     begin, end, sums, mark = (np.zeros_like(times) for _ in range(4))
     counted, entered = (np.zeros((n, size), np.int64) for size in (N_COUNTED + len(TABLES), len(CONSTRUCTS)))

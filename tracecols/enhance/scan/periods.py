@@ -95,8 +95,8 @@ class Divider:
         return 0 if self.by_time else -1
 
     def period_of_rest(self, location: NDArray[np.signedinteger[Any]] | None, n: int) -> NDArray[np.int64]:
-        """Return the periods of values of which nothing says when they arise, outside of all phases or the first piece in
-        the focus; (n,) int64.
+        """Return the periods of values of which nothing says when they arise, outside of all phases or the first piece
+        in the focus; (n,) int64.
 
         Parameters
         ----------
@@ -131,7 +131,8 @@ class Divider:
         return np.asarray(np.searchsorted(self.edges, time, side) + passed.sum(axis=1), np.int64)
 
     def _focus_edges(self, location: NDArray[np.signedinteger[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return which edges of some locations are the begin and the end of the focus; of equal times they come first."""
+        """Return which edges of some locations are the begin and the end of the focus; of equal times they come
+        first."""
         begin, end = np.searchsorted(self.edges, self.focus[location]).T
         return begin, end + 1
 
@@ -143,7 +144,8 @@ class Divider:
         return np.column_stack([self.focus[which], *self._focus_edges(which)])
 
     def edge(self, number: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
-        """Return when some edges are: the smallest and the largest number for those before the first and after the last.
+        """Return when some edges are: the smallest and the largest number for those before the first and after the
+        last.
 
         Parameters
         ----------
@@ -247,7 +249,8 @@ def ask(phases: object = None, bins: object = None, bin_width: object = None) ->
         )
     if phases is not None and (not isinstance(phases, str) or not phases.removeprefix(FROM).strip("/ ")):
         raise AnalysisError(
-            f"phases are given by a region or a call, not as {show(phases)}\n  give its name; tracecols phases proposes some"
+            f"phases are given by a region or a call, not as {show(phases)}\n"
+            "  give its name; tracecols phases proposes some"
         )
     if bins is not None and (not is_whole_number(bins) or not 1 <= bins <= MOST_BINS):
         raise AnalysisError(f"{show(bins)} is not a number of bins\n  give a whole number from 1 to {MOST_BINS:,}")
@@ -307,13 +310,15 @@ def _bins(asked: Periods, manifest: Mapping[str, Any]) -> Divider:
         width = round(asked.bin_width * resolution)
         if width < 1:
             raise AnalysisError(
-                f"bins of {asked.bin_width:g} s are narrower than a tick of the clock of this trace, {1 / resolution:g} s\n"
+                f"bins of {asked.bin_width:g} s are narrower than a tick of the clock of this trace, "
+                f"{1 / resolution:g} s\n"
                 "  give a larger width"
             )
         n = -(-length // width)
         if n > MOST_BINS:
             raise AnalysisError(
-                f"bins of {asked.bin_width:g} s are {n:,} in a trace that lasts {length / resolution:g} s, more than {MOST_BINS:,}\n"
+                f"bins of {asked.bin_width:g} s are {n:,} in a trace that lasts {length / resolution:g} s, more "
+                f"than {MOST_BINS:,}\n"
                 "  give a larger width, or analyze a piece of the trace (--from, --to)"
             )
         bounds = first + width * np.arange(n + 1, dtype=np.int64)

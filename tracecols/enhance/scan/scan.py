@@ -45,8 +45,8 @@ WAVE = 1 << 24
 stays whole."""
 
 WAVE_BYTES = 40
-"""Bytes of memory for each event of a wave, about: events of teams, and call instances and attributed events of locations
-that are scanned or wait for the one that forked them."""
+"""Bytes of memory for each event of a wave, about: events of teams, and call instances and attributed events of
+locations that are scanned or wait for the one that forked them."""
 
 TEAMS = 1 << 20
 """Events of processes whose teams are found by one task: at most 16 tasks for each thread."""
@@ -81,17 +81,33 @@ FOREIGN = -2
 
 
 ACTION = action_table(
-    actions.PUSH, actions.POP, actions.ON_OFF, actions.FLUSH, actions.FORK, actions.JOIN, actions.TEAM_BEGIN, actions.TEAM_END,
-    actions.TASK_SWITCH, actions.TASK_COMPLETE, actions.ATTRIBUTE, actions.ATTRIBUTE_CALL,
-)  # fmt: skip
+    actions.PUSH,
+    actions.POP,
+    actions.ON_OFF,
+    actions.FLUSH,
+    actions.FORK,
+    actions.JOIN,
+    actions.TEAM_BEGIN,
+    actions.TEAM_END,
+    actions.TASK_SWITCH,
+    actions.TASK_COMPLETE,
+    actions.ATTRIBUTE,
+    actions.ATTRIBUTE_CALL,
+)
 """What kinds of events do to the scan of a location."""
 
 ATTRIBUTED: NDArray[np.bool_] = mask_of(
     actions.kinds_that(
-        actions.FORK, actions.JOIN, actions.TEAM_BEGIN, actions.TEAM_END, actions.TASK_SWITCH, actions.TASK_COMPLETE,
-        actions.ATTRIBUTE, actions.ATTRIBUTE_CALL,
+        actions.FORK,
+        actions.JOIN,
+        actions.TEAM_BEGIN,
+        actions.TEAM_END,
+        actions.TASK_SWITCH,
+        actions.TASK_COMPLETE,
+        actions.ATTRIBUTE,
+        actions.ATTRIBUTE_CALL,
     )
-)  # fmt: skip
+)
 """Kinds of attributed events; (256,) bool."""
 
 IS_TEAM_BEGIN: NDArray[np.bool_] = mask_of(actions.kinds_that(actions.TEAM_BEGIN))
@@ -117,7 +133,8 @@ OWN = [stacks.N_NODES, stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.N_PHASES]
 """What of its state says how much of the buffers is a location's, in the order of `ScanBuffers.filled`."""
 
 NOTED = [
-    stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.PROGRAM, stacks.BAD_EXITS, stacks.OPEN, stacks.DISORDERED, stacks.N_NESTED,
+    stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.PROGRAM, stacks.BAD_EXITS, stacks.OPEN, stacks.DISORDERED,
+    stacks.N_NESTED,
 ]  # fmt: skip
 """What of the state of a location is noted when it ends (`LocationScan.note`)."""
 
@@ -293,9 +310,9 @@ def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[n
 
 
 RESULTS = (
-    "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "paths", "n_calls",
-    "n_attributed", "calls", "events", "global_numbers", "global_calls", "bad_exits", "open", "disordered", "divider",
-    "phase_begin", "phase_end", "nested", "forker", "gaps", "first_call", "first_begin", "before", "after",
+    "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "paths",
+    "n_calls", "n_attributed", "calls", "events", "global_numbers", "global_calls", "bad_exits", "open", "disordered",
+    "divider", "phase_begin", "phase_end", "nested", "forker", "gaps", "first_call", "first_begin", "before", "after",
 )  # fmt: skip
 """Attributes of a `LocationScan` that later steps read."""
 
@@ -981,7 +998,8 @@ def scan_batch(
     if why == stacks.DAMAGED:
         row, number = int(states[k, stacks.ROW]) + at, int(kind[bounds[k] + at])
         raise scans[k].damaged(
-            f"event {row} is a {NAMES.get(number, number)} that enters region {entry[bounds[k] + at]}, or has no row in its side table"
+            f"event {row} is a {NAMES.get(number, number)} that enters region {entry[bounds[k] + at]}, or has no "
+            "row in its side table"
         )
     for scan, here in zip(scans[:k], rows, strict=False):
         scan.at += here.stop - here.start

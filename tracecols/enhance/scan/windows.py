@@ -1,9 +1,9 @@
 """Windows of processes: what happens between two moments at which nothing is open on any of their threads, but perhaps
 one team.
 
-Steps that look at the events within processes see one window at a time, as if it were a trace of its own: the rows of its
-side tables, its call instances, and the numbers that its operations have in the whole process. Of a team that is open at
-either end they see all: when it is forked, begins, ends and is joined.
+Steps that look at the events within processes see one window at a time, as if it were a trace of its own: the rows of
+its side tables, its call instances, and the numbers that its operations have in the whole process. Of a team that is
+open at either end they see all: when it is forked, begins, ends and is joined.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ def _columns(gaps: Sequence[Gaps], *names: str) -> list[list[NDArray[np.int64]]]
 
 
 def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
-    """Say at which moments the threads of a process have nothing open together, but perhaps one team in which all of its
-    threads have entered as many constructs of each role; (n_moments,) bool."""
+    """Say at which moments the threads of a process have nothing open together, but perhaps one team in which all of
+    its threads have entered as many constructs of each role; (n_moments,) bool."""
     begin, end = np.max([g.begin for g in gaps], axis=0), np.min([g.end for g in gaps], axis=0)
     instance, mark, teams, constructs, around = (
         np.array(of) for of in _columns(gaps, "instance", "mark", "teams", "constructs", "around")
@@ -207,8 +207,8 @@ def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
 def _are_in_series(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], counted: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Say of moments whether the last call of some thread asked whether something has come: it may go on to ask, and calls
-    of one series are in one window; (n_moments,) bool."""
+    """Say of moments whether the last call of some thread asked whether something has come: it may go on to ask, and
+    calls of one series are in one window; (n_moments,) bool."""
     result = np.zeros(len(counted), bool)
     if not facts.regions.is_poll.any():
         return result
