@@ -631,6 +631,15 @@ def test_folded__only_the_longest_are_rows(timeline, monkeypatch):
     assert about.says["notes"] == ["9 shorter instances are left out"]
 
 
+def test_folded__waits_that_are_too_many_are_counted(timeline, monkeypatch):
+    monkeypatch.setattr(folded, "MOST_WAITS", 5)
+    shown = Folds(timeline).of("h_region")
+    (note,) = shown.about().says["notes"]
+    assert note.endswith(" waits are too many to be drawn") and int(note.split()[0]) > 5
+    found = shown.view(0, 1000, [0, 1], 100)
+    assert found.says["n"]["waits"] == 0 and not found.arrays["ticks"][1].any()
+
+
 def test_folded__what_is_not_there_is_refused(folds, timeline):
     with pytest.raises(AnalysisError, match="no region of this trace is called 'h_regio'"):
         folds.of("h_regio")

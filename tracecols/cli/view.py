@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 @option("start", "Show the time from here on.")
 @option("stop", "Show the time up to here.")
 @option("properties", "Let rows show the severity of this property, by id or title.", called="severity", multiple=False)
-@click.option(
-    "--phases",
-    metavar="PHASE",
-    help="Show the instances of a phase, one above the other, aligned where they begin: what --phases of analyze takes.",
-)
+@option("phases", "Show all instances of a phase, one above the other: a region, the end of a call path, or from:CALL.")
 @option("no_browser")
 @option("memory")
 @option("jobs", "Threads to analyse a trace, and to answer the page.  [default: one per core]")

@@ -97,6 +97,7 @@ TERMS = {
         Term("along", ("--along",), "The parameter to follow.  [default: the only one that varies, else the order in which runs were added]", "NAME", {"default": ""}),
         Term("last", ("--last",), "Only the last N positions: 2 for the newest against the one before.", "N", {"type": click.IntRange(1)}),
         Term("no_browser", ("--no-browser",), "Do not open a browser."),
+        Term("phases", ("--phases",), "Divide by phases: instances of a region, or of the end of a call path; from:CALL is from one call to the next.", "REGION"),
         Term("subdomains", ("--subdomains",), "The part of the application that locations belong to: a file with the columns rank, perhaps thread, and subdomain.", "FILE.csv", {"type": FILE}),
         Term("metrics", ("--metric",), "A property that is computed from others, or a file of such definitions.", "'NAME = FORMULA'|FILE", {"multiple": True}),
         Term("ideal_network", ("--ideal-network",), "Replay the trace on an ideal network, however large it is."),

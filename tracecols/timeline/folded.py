@@ -36,7 +36,7 @@ KEPT = 8
 """Foldings that are kept."""
 
 MOST_WAITS = 1 << 20
-"""Waits in the instances, up to which their shares are told."""
+"""Waits between the begin of the first instance and the end of the last, up to which they are drawn."""
 
 ORDERS = ("longest", "time")
 """How instances can be ordered."""
@@ -149,21 +149,22 @@ class Folded:
                 zip(instances.number.tolist(), instances.location.tolist(), strict=True)
             )
         ]
-        self._waits = self._find_waits()
+        self._waits, self._n_left_out = self._find_waits()
 
     def _name(self, row: Row) -> str:
         """Return the name of a location with that of what it belongs to."""
         above = self._timeline.rows[row.parent]
         return f"{above.label}, {row.label}" if row.parent > 0 and above.parent > 0 else row.label
 
-    def _find_waits(self) -> Columns:
-        """Return the waits in the instances: `instance`, and times since it began."""
+    def _find_waits(self) -> tuple[Columns, int]:
+        """Return the waits in the instances, as if each were a location, in the order of rows with times since it began;
+        and how many there are around them if these are too many, so that none is returned."""
         found = self._instances
         table = self._timeline.tables[WAITS]
         mask = np.zeros(self._timeline.slices.n_locations, bool)
         mask[found.location] = True
         span = (int(found.begin.min()), int(found.end.max()) + 1)
-        _, waits = table.overlapping(*span, {"location": mask}, MOST_WAITS)
+        n, waits = table.overlapping(*span, {"location": mask}, MOST_WAITS)
         # of the waits of a location, in the order in which they begin, those of an instance are between two rows
         at_location = np.argsort(waits["location"], kind="stable")
         starts = np.searchsorted(waits["location"][at_location], np.arange(mask.size + 1))
@@ -186,7 +187,7 @@ class Folded:
         result["location"] = instance
         # who is waited for is no instance
         result["cause_location"] = np.full(instance.size, -1, np.int32)
-        return result
+        return result, n - waits["begin"].size
 
     def about(self) -> Answer:
         """Say what there is, as `Timeline.about`; `folded` says of what, and arrays `fold.NAME` where each row lies in the run."""
@@ -194,6 +195,9 @@ class Folded:
         found = self._instances
         length = found.length
         n_left_out = self._n_all - found.begin.size
+        notes = [f"{n_left_out:,} shorter instances are left out"] if n_left_out else []
+        if self._n_left_out:
+            notes.append(f"{self._n_left_out:,} waits are too many to be drawn")
         says = {
             **of_run.says,
             "length": int(length.max()),
@@ -204,7 +208,7 @@ class Folded:
             "severities": {},
             "n_worst": [0 for _ in of_run.says["n_worst"]],
             "findings": [],
-            "notes": [f"{n_left_out:,} shorter instances are left out"] if n_left_out else [],
+            "notes": notes,
             "has_path": False,
             "folded": {
                 "phase": printable(self._words),
