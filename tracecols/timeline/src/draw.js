@@ -168,9 +168,9 @@ function drawSlices(g, view, at, found) {
     const h = isFlame ? LEVEL - 1 : ROW - GAP;
     const name = about.regions[a["slice.name"][i]] ?? "";
     const count = a["slice.count"][i];
-    const fillColour = count > 1 ? [150, 154, 162] : ofRegion(name, classOf(about.paradigms[a["slice.name"][i]] ?? "", about.rows[row].kind));
-    const isSeen = !standsOut || standsOut[i];
-    g.fillStyle = count > 1 ? css(isSeen ? fillColour : receding(fillColour), 0.75) : css(isSeen ? fillColour : receding(fillColour));
+    const own = count > 1 ? [150, 154, 162] : ofRegion(name, classOf(about.paradigms[a["slice.name"][i]] ?? "", about.rows[row].kind));
+    const fillColour = !standsOut || standsOut[i] ? own : receding(own);
+    g.fillStyle = css(fillColour, count > 1 ? 0.75 : 1);
     g.fillRect(x, top, w, h);
     if (w > 3) {
       g.fillStyle = "rgb(0 0 0 / 25%)";
@@ -398,5 +398,11 @@ function drawRange(g, view, at, colour) {
   g.fillRect(x2, 0, 1.5, height);
   const text = duration(about, range[1] - range[0]);
   g.font = "600 11px system-ui, sans-serif";
-  g.fillText(text, Math.min(Math.max(x + 4, 2), width - g.measureText(text).width - 4), RULER / 2);
+  const room = g.measureText(text).width;
+  const left = Math.min(Math.max(x + 4, 2), width - room - 4);
+  // times of the ruler below it would make it unreadable
+  g.fillStyle = colour("--panel");
+  g.fillRect(left - 2, 2, room + 4, RULER - 10);
+  g.fillStyle = colour("--accent");
+  g.fillText(text, left, RULER / 2);
 }
