@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import shutil
+import zlib
 from itertools import pairwise
 
 import numpy as np
@@ -20,13 +23,15 @@ from tracecols.report.viewer.profile import part_of, time_profile
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.periods import PeriodCells
 from tracecols.store import Store
-from tracecols.timeline import intervals, marks, slices
+from tracecols.timeline import folded, intervals, marks, slices
 from tracecols.timeline import overview as overviews
 from tracecols.timeline.answers import QuestionError, Timeline
+from tracecols.timeline.folded import Folds
 from tracecols.timeline.instances import of_finding, worst_of
 from tracecols.timeline.intervals import Intervals, IntervalsWriter
 from tracecols.timeline.prepare import find_prepared, prepare
 from tracecols.timeline.rows import rows_of
+from tracecols.timeline.trees import Selection, Trees, nodes_of, shown_property
 
 
 @pytest.fixture(scope="module")
@@ -520,3 +525,132 @@ def test_of_finding__prefers_who_is_named(timeline):
     assert found["cause_location"] == who
     assert of_finding(waits, ["mpi_latesender"], numbers, [], [])["property"] == names.index("mpi_latesender")
     assert of_finding(waits, ["nonsense"], numbers, [], []) is None
+
+
+# -- to the trees, and phases folded -----------------------------------------------------------------------------------
+
+
+def header_of(page):
+    """The header of a report."""
+    packed = page.partition(b'id="tracecols-header">')[2].partition(b"<")[0]
+    return json.loads(zlib.decompress(base64.b64decode(packed), -15))
+
+
+def test_trees__select_what_is_selected(timeline, trace):
+    row = next(i for i, r in enumerate(timeline.rows) if r.location < 0 and 0 < r.locations.size < 6)
+    selection = Selection(0, timeline.last - timeline.first + 1, row, "mpi_latesender", address="from=0&to=9")
+    opened = header_of(Trees(timeline).page(selection))["opened"]
+    cube = trace.analyze()
+    assert opened["property"] == cube.properties.number["mpi_latesender"]
+    (node,) = opened["system"]
+    assert (opened["call"], opened["timeline"]) == (-1, "from=0&to=9")
+    leaves = [i for i, at in enumerate(cube.system.location) if at in timeline.rows[row].locations]
+    assert all(cube.system.parent[leaf] == node for leaf in leaves)
+
+
+def test_trees__of_a_range_without_the_property_select_what_is_above_it(trace):
+    cube = trace.analyze(start=0.0, stop=0.1)
+    assert not len(cube.cells["mpi_latesender"])
+    assert shown_property(cube, "mpi_latesender") in (
+        "",
+        "mpi_point2point",
+        "mpi_communication",
+        "mpi",
+        "execution",
+        "time",
+    )
+    assert shown_property(cube, "<b>") == ""
+
+
+def test_nodes_of__locations_of_several_nodes_are_leaves(trace):
+    system = trace.analyze(properties="time").system
+    at = [system.location.index(i) for i in range(6)]
+    assert nodes_of(system, [0]) == (at[0],)
+    assert nodes_of(system, [0, 1, 3]) == (at[0], at[1], at[3])
+    (node,) = nodes_of(system, [0, 1, 2])
+    assert {system.parent[i] for i in at[:3]} == {node}
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [Selection(5, 5), Selection(-1, 9), Selection(0, 1 << 60), Selection(0, 9, row=99), Selection(0, 9, call_path=1 << 20), Selection(0, 9, slice=(77, 0, 0))],
+)  # fmt: skip
+def test_trees__of_nothing_are_refused(timeline, selection):
+    with pytest.raises(QuestionError, match="there is no"):
+        Trees(timeline).page(selection)
+
+
+@pytest.fixture(scope="module")
+def folds(timeline):
+    return Folds(timeline)
+
+
+def test_folded__instances_are_those_of_a_phase(folds, trace):
+    about = folds.of("h_region").about()
+    table = trace.iterations("h_region")
+    begin = sorted(trace.ticks(t) - int(trace.manifest["first_time"]) for t in table.begin_seconds)
+    assert sorted(about.arrays["fold.begin"].tolist()) == begin
+    assert about.says["folded"]["n"] == len(table)
+
+
+def test_folded__from_a_call_to_the_next(folds, trace):
+    """The k-th phase ends where the next begins; the last one with the instance in which the first call is."""
+    about = folds.of("from:h_region", "time").about()
+    table = trace.iterations("h_region")
+    begin, end, location = (about.arrays[f"fold.{name}"] for name in ("begin", "end", "location"))
+    assert len(table) == begin.size
+    for i in np.unique(location):
+        mine = location == i
+        assert (end[mine][:-1] == begin[mine][1:]).all() and end[mine][-1] > begin[mine][-1]
+
+
+def test_folded__shares_are_the_time_of_all_instances(folds):
+    shown = folds.of("h_region")
+    about = shown.about()
+    rows = list(range(len(about.says["rows"])))
+    found = shown.view(0, about.says["length"] + 1, rows, 300)
+    lengths = about.arrays["fold.end"] - about.arrays["fold.begin"]
+    ticks = found.arrays["ticks"].sum(axis=(0, 2))
+    assert ticks.tolist() == [lengths.sum(), *lengths]
+    waits = found.arrays["ticks"][1]
+    assert (waits[0] == waits[1:].sum(axis=0)).all() and waits.sum() > 0
+
+
+def test_folded__phases_are_proposed(folds, trace):
+    assert folds.of().about().says["folded"]["phase"] == trace.phases().phases[0]
+
+
+def test_folded__only_the_longest_are_rows(timeline, monkeypatch):
+    monkeypatch.setattr(folded, "MOST_INSTANCES", 3)
+    about = Folds(timeline).of("h_region", "time").about()
+    everything = Folds(timeline)
+    monkeypatch.setattr(folded, "MOST_INSTANCES", 99)
+    lengths = everything.of("h_region").about().arrays
+    longest = (lengths["fold.end"] - lengths["fold.begin"])[:3]
+    assert sorted(about.arrays["fold.end"] - about.arrays["fold.begin"], reverse=True) == longest.tolist()
+    assert about.says["notes"] == ["9 shorter instances are left out"]
+
+
+def test_folded__waits_that_are_too_many_are_counted(timeline, monkeypatch):
+    monkeypatch.setattr(folded, "MOST_WAITS", 5)
+    shown = Folds(timeline).of("h_region")
+    (note,) = shown.about().says["notes"]
+    assert note.endswith(" waits are too many to be drawn") and int(note.split()[0]) > 5
+    found = shown.view(0, 1000, [0, 1], 100)
+    assert found.says["n"]["waits"] == 0 and not found.arrays["ticks"][1].any()
+
+
+def test_folded__what_is_not_there_is_refused(folds, timeline):
+    with pytest.raises(AnalysisError, match="no region of this trace is called 'h_regio'"):
+        folds.of("h_regio")
+    with pytest.raises(QuestionError, match="ordered by longest or time"):
+        folds.of("h_region", "size")
+    with pytest.raises(QuestionError, match="there is no such row"):
+        folds.of("h_region", row=99)
+    worker = next(i for i, r in enumerate(timeline.rows) if r.location == 1)
+    with pytest.raises(AnalysisError, match="OMP thread 1 has no instance of h_region"):
+        folds.of("h_region", row=worker)
+    view = folds.of("h_region").view
+    for question in ((5, 5, [0], 100), (0, 1 << 60, [0], 100), (0, 9, [99], 100), (0, 9, [0], 0)):
+        with pytest.raises(QuestionError):
+            view(*question)

@@ -431,6 +431,218 @@ def test_colours__of_classes_are_told_apart(browser, server, who):
                 assert distance(a, b) > 14, (scheme, colours)
 
 
+# -- to the trees and back ---------------------------------------------------------------------------------------------
+
+
+def trees_of(page):
+    """The report that `r` opens, when it has its values."""
+    with page.context.expect_page() as found:
+        page.page.keyboard.press("r")
+    tab = found.value
+    tab.on("pageerror", lambda error: page.trouble.append(str(error)))
+    tab.on("console", lambda m: page.trouble.append(m.text) if m.type in ("error", "warning") else None)
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    tab.evaluate("() => document.getElementById('tracecols').view.model.ready")
+    return tab
+
+
+def selected(tab):
+    """What a report has selected: property, names of the call path, kinds and locations of the system tree; its total time in ticks."""
+    return tab.evaluate(
+        """() => {
+          const { cube, model } = document.getElementById('tracecols').view;
+          const { properties, system } = cube.header;
+          const of = (tree) => tree.selection().map(([node]) => node);
+          return {
+            properties: of(model.trees.properties).map((i) => properties.id[i]),
+            calls: of(model.trees.calls).map((i) => cube.path(i)),
+            locations: of(model.trees.system).map((i) => system.location[i]),
+            time: Number(cube.stored[properties.id.indexOf('time')].total),
+          };
+        }"""
+    )
+
+
+def test_trees__are_of_exactly_the_selected_range(page, path):
+    trace = tracecols.open(path)
+    length = page.view("view.about.length")
+    begin, end = length // 3 + 1, length // 3 + 500_007
+    page.view(f"(view.range = [{begin}, {end}])")
+    tab = trees_of(page)
+    found = selected(tab)
+    seconds = [page.view(f"view.about.zero + {t} / view.about.resolution") for t in (begin, end)]
+    cube = trace.analyze(start=seconds[0], stop=seconds[1])
+    assert found["time"] == int(cube.cells["time"].value.sum()) == 6 * (end - begin)
+    assert f"from {seconds[0]:.9g} s, to {seconds[1]:.9g} s" in tab.title()
+
+
+def test_trees__select_the_wait_its_call_path_and_location(page):
+    page.press("f", "x")
+    wait = page.view("view.chosen")
+    begin, end = page.view("view.range")
+    # the interval of the cause, and the call that waits as a whole: it ends after what it waited for
+    assert begin <= page.view("view.explained.cause.since") and end > wait["end"]
+    names = page.view(
+        "(() => { const names = []; for (let i = view.chosen.call_path; i >= 0; i = view.about.parent[i])"
+        " names.unshift(view.about.regions[view.about.region[i]]); return names; })()"
+    )
+    tab = trees_of(page)
+    found = selected(tab)
+    assert found["properties"] == [page.view(f"view.about.waits[{wait['property']}].id")]
+    assert found["calls"] == [names]
+    assert found["locations"] == [wait["location"]]
+
+
+def test_trees__select_the_call_path_of_an_instance_of_a_thread(page):
+    """What a thread runs stands below the region that forked it in the trees, which its own instances do not say."""
+    page.press("w", "w", "w", "w")
+    columns = {name: page.array(f"slice.{name}") for name in ("location", "begin", "end", "depth", "name", "count")}
+    at = (columns["location"] == 1) & (columns["count"] == 1)
+    at &= columns["depth"] == columns["depth"][at].max()
+    inner = {name: int(values[at][0]) for name, values in columns.items()}
+    page.view(f"view.chooseSlice({json.dumps(inner)})")
+    page.settle()
+    page.press("x")
+    tab = trees_of(page)
+    found = selected(tab)
+    assert found["locations"] == [1]
+    names = found["calls"][0]
+    assert names[-1] == page.view(f"view.about.regions[{inner['name']}]")
+    assert len(names) > inner["depth"] + 1
+
+
+def test_trees__come_back_to_the_timeline(page):
+    page.press("f", "e", "x")
+    before = page.view("view.state")
+    tab = trees_of(page)
+    names = selected(tab)["calls"][0]
+    tab.get_by_title("Show the selection in the timeline").click()
+    page.page.wait_for_function("() => document.getElementById('timeline').view.state.region >= 0")
+    page.settle()
+    state = page.view("view.state")
+    assert (state["from"], state["to"]) == (before["from"], before["to"])
+    assert page.view("view.about.regions[view.state.region]") == names[-1]
+    assert page.view("view.about.rows[view.state.row].location") == selected(tab)["locations"][0]
+    assert page.view("view.state.flames.size") == 6
+    assert len(page.context.pages) == 2
+    # the same tab is used again
+    page.page.keyboard.press("0")
+    page.page.keyboard.press("r")
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    assert len(page.context.pages) == 2
+
+
+def test_regions__that_stand_out_are_kept_by_the_address(page, browser, server):
+    page.press("f", "h")
+    region = page.view("view.about.region[view.chosen.call_path]")
+    assert page.view("view.state.region") == region
+    other = Page(browser, server, page.page.evaluate("() => location.hash"))
+    assert other.view("view.state.region") == region
+    other.context.close()
+    assert other.trouble == []
+    page.press("h")
+    assert page.view("view.state.region") == -1
+
+
+def test_cells__lead_to_the_trees_of_their_call_path(page):
+    page.page.get_by_label("What rows show").select_option("mpi_latesender")
+    page.settle()
+    page.page.locator(".labels").focus()
+    row = page.view("view.rowOf.get(0)")
+    at = page.page.locator(f"#row-{row}").bounding_box()
+    box = page.page.locator(".canvas").bounding_box()
+    page.page.mouse.click(box["x"] + box["width"] * 0.6, at["y"] + 8)
+    cell = page.view("view.chosen")
+    assert (cell["kind"], cell["row"]) == ("cell", row)
+    assert cell["call_path"] >= 0 and 0 < cell["share"] <= 1
+    assert "most time in" in page.page.locator("[role=status]").text_content()
+    assert "most in" in page.page.locator("aside").text_content()
+    found = selected(trees_of(page))
+    assert found["properties"] == ["mpi_latesender"]
+    assert found["calls"][0][-1] == page.view(f"view.about.regions[view.about.region[{cell['call_path']}]]")
+
+
+# -- phases folded -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fold(browser, server):
+    found = Page(browser, server, "fold?phase=h_region")
+    yield found
+    found.context.close()
+    assert found.trouble == []
+
+
+def test_fold__has_a_row_for_each_instance_the_longest_first(fold, path):
+    table = tracecols.open(path).iterations("h_region").sort_values("seconds", ascending=False, kind="stable")
+    resolution = fold.view("view.about.resolution")
+    assert fold.view("view.about.length") == round(table.seconds.iloc[0] * resolution)
+    lengths = fold.view(
+        "view.about.rows.slice(1).map((_, k) => view.about['fold.end'][k] - view.about['fold.begin'][k])"
+    )
+    assert lengths == [round(s * resolution) for s in table.seconds]
+    labels = fold.page.locator(".label .name").all_text_contents()
+    assert len(labels) == len(table) == 12
+    first = table.iloc[0]
+    assert f"#{int(first.iteration)} on MPI Rank {int(first['rank'])}" in labels[0]
+    fold.page.get_by_label("Order of instances").select_option("time")
+    fold.settle()
+    begins = fold.view("Array.from(view.about['fold.begin'])")
+    assert begins == sorted(begins)
+
+
+def test_fold__slices_and_waits_are_those_of_the_instances(fold, path):
+    """Each slice of a row lies where it lies in the run, less the begin of the instance."""
+    trace = tracecols.open(path)
+    first = int(trace.manifest["first_time"])
+    table = trace.frame("region_instances", raw=True)
+    waits = trace.frame("waits", raw=True)
+    k = 2
+    begin, end, location = (fold.view(f"view.about['fold.{name}'][{k}]") for name in ("begin", "end", "location"))
+    mine = fold.array("slice.location") == k
+    inside = table[(table.location == location) & (table.enter_time - first < end) & (table.exit_time - first > begin)]
+    assert fold.array("slice.count")[mine].sum() == len(inside)
+    single = mine & (fold.array("slice.count") == 1)
+    found = set(zip(fold.array("slice.begin")[single] + begin, fold.array("slice.name")[single], strict=True))
+    assert found and found <= set(zip((inside.enter_time - first).clip(begin), inside.region, strict=True))
+    at = fold.array("waits.location") == k
+    inside = waits[(waits.location == location) & (waits.begin_time - first < end) & (waits.end_time - first > begin)]
+    assert sorted(fold.array("waits.begin")[at] + begin) == sorted((inside.begin_time - first).clip(begin))
+
+
+def test_fold__leads_to_the_instance_in_the_run_and_to_its_trees(page):
+    page.view("view.highlight(view.about.regions.indexOf('h_region'))")
+    page.settle()
+    with page.context.expect_page() as found:
+        page.page.keyboard.press("i")
+    tab = found.value
+    tab.wait_for_function("() => document.getElementById('timeline').view?.drawn", timeout=60_000)
+    assert tab.evaluate("() => document.getElementById('timeline').view.about.folded.phase") == "h_region"
+    tab.keyboard.press("ArrowDown")
+    begin, end, location = tab.evaluate(
+        "() => { const { about, state } = document.getElementById('timeline').view; const k = about.rows[state.row].location;"
+        " return ['begin', 'end', 'location'].map((name) => about[`fold.${name}`][k]); }"
+    )
+    with page.context.expect_page() as found:
+        tab.keyboard.press("r")
+    trees = found.value
+    trees.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    assert selected(trees)["time"] == 6 * (end - begin)
+    tab.bring_to_front()
+    tab.keyboard.press("Enter")
+    page.page.wait_for_function(f"() => document.getElementById('timeline').view.state.from === {begin}")
+    assert page.view("view.state.to") == end
+    assert page.view("view.about.rows[view.state.row].location") == location
+
+
+def test_fold__that_is_not_there_is_said(browser, server):
+    found = browser.new_context().new_page()
+    found.goto(f"{server.url}fold?phase=no_such_region")
+    found.wait_for_selector("[role=alert]")
+    assert "no region of this trace is called" in found.locator("[role=alert]").text_content()
+    found.context.close()
+
+
 HOSTILE = "</script><img src=x onerror='window.hit=1'><b>"
 
 
@@ -536,7 +748,12 @@ def test_three_keys__lead_from_the_first_finding_to_where_the_fault_begins(brows
 
 # -- pictures of the documentation -------------------------------------------------------------------------------------
 
-SHOTS = {"view-run.png": ("", ()), "view-cause.png": ("", ("f",)), "view-flames.png": ("", ("f", "Enter", "e", "c"))}
+SHOTS = {
+    "view-run.png": ("", ()),
+    "view-cause.png": ("", ("f",)),
+    "view-flames.png": ("", ("f", "Enter", "e", "c")),
+    "view-fold.png": ("fold?phase=h_region", ("ArrowDown",)),
+}
 
 
 def size_of(png):
@@ -562,4 +779,4 @@ def test_pictures__of_the_documentation_are_of_this_page(browser, server, name):
 
 
 def test_wheel__carries_the_page():
-    assert {"", "timeline.js", "timeline.css"} == set(pages.documents())
+    assert {"", "fold", "timeline.js", "timeline.css"} == set(pages.documents())

@@ -231,3 +231,40 @@ def test_command__says_where_and_ends_with_the_terminal(path, number):
     out, error = process.communicate(timeout=20)
     assert process.returncode == 0, error
     assert "Traceback" not in out + error
+
+
+def test_trees__have_rules_of_their_own_and_say_what_is_wrong(server):
+    status, headers, body = ask(server, f"/{server.token}/trees?from=0&to=100000000&row=0&timeline=from=0%26to=9")
+    assert status == 200
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'; script-src 'sha256-" in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert b'id="tracecols-header"' in body
+    for query in (
+        "",
+        "from=x&to=3",
+        "from=9&to=3",
+        "from=0&to=9&row=77",
+        "from=0&to=9&slice=1,2",
+        "from=0&to=9&path=99999",
+    ):
+        status, headers, body = ask(server, f"/{server.token}/trees?{query}")
+        assert status == 400 and headers["Content-Type"].startswith("text/plain"), query
+        assert body.startswith((b"The trees of this range", b"The address makes no sense"))
+    assert ask(server, "/x/trees?from=0&to=9")[0] == 403
+
+
+def test_folded_phases__are_answered(server):
+    assert ask(server, f"/{server.token}/fold?phase=h_region")[0] == 200
+    status, _, body = ask(server, f"/{server.token}/data/about?phase=h_region")
+    assert status == 200 and decode(body)[0]["folded"]["n"] == 12
+    status, _, body = ask(server, f"/{server.token}/data/view?phase=h_region&from=0&to=9000&columns=100&rows=0,1")
+    assert status == 200 and decode(body)[0]["detail"]
+    for query in (
+        "about?phase=nowhere",
+        "about?phase=h_region&order=x",
+        "cause?phase=h_region&location=0&begin=0&end=1",
+        "about?phase=h_region&within=x",
+    ):
+        status, _, body = ask(server, f"/{server.token}/data/{query}")
+        assert status in (400, 500) and json.loads(body)["error"], query

@@ -51,12 +51,7 @@ class Shown:
 )
 @part_options
 @option("locations", "Only severities of these locations: numbers, or words such as 'rank 0-3 thread 1'.")
-@click.option(
-    "--phases",
-    metavar="REGION",
-    help="Divide by phases: instances of a region, or of the end of a call path; from:CALL is from one call to "
-    "the next.",
-)
+@option("phases")
 @click.option("--bins", type=int, metavar="N", help="Divide by N bins of time instead.")
 @click.option("--bin-width", callback=seconds, metavar="TIME", help="Divide by bins of this width, such as 10ms.")
 @option(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @option("start", "Show the time from here on.")
 @option("stop", "Show the time up to here.")
 @option("properties", "Let rows show the severity of this property, by id or title.", called="severity", multiple=False)
+@option("phases", "Show all instances of a phase, one above the other: a region, the end of a call path, or from:CALL.")
 @option("no_browser")
 @option("memory")
 @option("jobs", "Threads to analyse a trace, and to answer the page.  [default: one per core]")
@@ -32,6 +33,7 @@ def view(
     start: float | None,
     stop: float | None,
     severity: str | None,
+    phases: str | None,
     no_browser: bool,
     memory: int | None,
     jobs: int | None,
@@ -42,21 +44,33 @@ def view(
     the page needs is made once and kept in the store. The server listens on this machine only and ends with Ctrl-C;
     over SSH it prints the command that forwards its port.
     """
+    from urllib.parse import urlencode
+
     from tracecols.analysis.opened import OpenedTrace
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.cli.sources import opened
     from tracecols.timeline.answers import Timeline
+    from tracecols.timeline.folded import Folds
     from tracecols.timeline.prepare import prepare
     from tracecols.timeline.server import ViewServer
+    from tracecols.timeline.trees import Trees
     from tracecols.work.jobs import n_jobs
     from tracecols.work.memory import Budget
 
+    if phases is not None and (start, stop, severity) != (None, None, None):
+        raise click.UsageError("--phases shows instances from their begin to their end, without --from, --to and -p")
     path, cube = store_and_cube(source)
     with compiling_ahead(n_jobs(jobs)), opened(path, jobs) as store:
-        timeline = Timeline(store, prepare(OpenedTrace(store, jobs, Budget.default(memory)), cube, progress))
+        budget = Budget.default(memory)
+        timeline = Timeline(store, prepare(OpenedTrace(store, jobs, budget), cube, progress))
+        trees, folds = Trees(timeline, jobs, budget, cube), Folds(timeline, jobs, budget)
         shown = timeline.address(start, stop, severity)
-        with ViewServer(timeline, port or 0, n_jobs(jobs)) as server, suppress(KeyboardInterrupt):
+        if phases is not None:
+            folds.of(phases)
+        with ViewServer(timeline, port or 0, n_jobs(jobs), trees, folds) as server, suppress(KeyboardInterrupt):
             url = f"{server.url}#{shown}" if shown else server.url
+            if phases is not None:
+                url = f"{server.url}fold?{urlencode({'phase': phases})}"
             _say_where(url, server.server_port)
             if not no_browser:
                 _open(url)

@@ -173,6 +173,13 @@ TERMS = {
         ),
         Term("no_browser", ("--no-browser",), "Do not open a browser."),
         Term(
+            "phases",
+            ("--phases",),
+            "Divide by phases: instances of a region, or of the end of a call path; from:CALL is from one call to "
+            "the next.",
+            "REGION",
+        ),
+        Term(
             "subdomains",
             ("--subdomains",),
             "The part of the application that locations belong to: a file with the columns rank, perhaps thread, "

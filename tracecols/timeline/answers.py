@@ -107,6 +107,21 @@ class Timeline:
         self._parent, self._region = paths[0], paths[1]
         self.causes = Causes(self.tables[WAITS], self.tables[PAIRS], self.slices, self._region)
 
+    def seconds(self, ticks: int) -> float | None:
+        """Return a time as seconds since the start of the recording; None for the ends of the run."""
+        if ticks <= 0 or ticks > self.last - self.first:
+            return None
+        clock = self.store.manifest["clock"]
+        return float((ticks + self.first - int(clock["origin"])) / int(clock["resolution"]))
+
+    def path_of(self, call_path: int) -> list[int]:
+        """Return the regions of a call path, from the outermost to the innermost; none of -1."""
+        found: list[int] = []
+        while call_path >= 0:
+            found.append(int(self._region[call_path]))
+            call_path = int(self._parent[call_path])
+        return found[::-1]
+
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def about(self) -> Answer:

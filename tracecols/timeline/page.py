@@ -38,8 +38,10 @@ PAGE = """<!doctype html>
 def documents() -> dict[str, tuple[str, bytes]]:
     """Return the files of the page by name: their type and content."""
     here = files(__package__)
+    page = ("text/html; charset=utf-8", PAGE.encode())
     return {
-        "": ("text/html; charset=utf-8", PAGE.encode()),
+        "": page,
+        "fold": page,
         "timeline.js": ("text/javascript; charset=utf-8", (here / "timeline.js").read_bytes()),
         "timeline.css": ("text/css; charset=utf-8", (here / "timeline.css").read_bytes()),
     }

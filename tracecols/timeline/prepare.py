@@ -128,7 +128,7 @@ def prepare(trace: OpenedTrace, cube: SeverityCube | None = None, watch: Watch =
     return Prepared(parent / NAME, written, kept)
 
 
-def _defined(store: Store) -> dict[str, list[str]]:
+def defined(store: Store) -> dict[str, list[str]]:
     """Return the names that a request may name."""
     return {name: store.definition(name).column("name").to_pylist() for name in ("regions", "metric_members")}
 
@@ -139,7 +139,7 @@ def _of_whole(
     """Write what follows from the whole time; returns what the manifest says of it, and the analysis by bins of which the
     overview is made."""
     store, trace = given.store, OpenedTrace(given.store, given.jobs, given.budget)
-    whole = run(Request.of(_defined(store)), trace, watch=watch) if cube is None else cube
+    whole = run(Request.of(defined(store)), trace, watch=watch) if cube is None else cube
     model = trace.model
     with watch("collecting") as report:
         collection = collect(model, folder, report)
@@ -156,7 +156,7 @@ def _of_whole(
         "notes": collection.notes,
     }
     bins = n_bins(store.manifest, len(model.call_paths))
-    return content, Request.of(_defined(store), properties=asked_properties(axis), bins=bins)
+    return content, Request.of(defined(store), properties=asked_properties(axis), bins=bins)
 
 
 def _findings(

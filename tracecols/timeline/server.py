@@ -18,8 +18,11 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tracecols.errors import StoreError, TracecolsError
+from tracecols.report.viewer.page import policy
 from tracecols.timeline.answers import Answer, QuestionError, Timeline
+from tracecols.timeline.folded import ORDERS, Folded, Folds
 from tracecols.timeline.page import POLICY, documents
+from tracecols.timeline.trees import Selection, Trees
 
 ADDRESS = "127.0.0.1"
 
@@ -73,6 +76,10 @@ class ViewServer(ThreadingHTTPServer):
         0 for any that is free.
     jobs : int
         Questions that are answered at a time.
+    trees : Trees, optional
+        Analyses ranges of time; by default with all cores.
+    folds : Folds, optional
+        Folds phases; by default with all cores.
 
     Raises
     ------
@@ -89,7 +96,10 @@ class ViewServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, timeline: Timeline, port: int = 0, jobs: int = 2) -> None:
+    def __init__(
+        self, timeline: Timeline, port: int = 0, jobs: int = 2, trees: Trees | None = None, folds: Folds | None = None
+    ) -> None:
+        self.trees, self.folds = trees or Trees(timeline), folds or Folds(timeline)
         self.timeline, self.token, self.latest = timeline, secrets.token_urlsafe(24), Latest()
         self.working = BoundedSemaphore(jobs)
         try:
@@ -128,8 +138,12 @@ class _Handler(BaseHTTPRequestHandler):
         if name in documents():
             self._send(HTTPStatus.OK, *documents()[name])
             return
+        given = dict(parse_qsl(target.query, keep_blank_values=True))
+        if name == "trees":
+            self._send_trees(given)
+            return
         try:
-            answer = self._answer(name, dict(parse_qsl(target.query, keep_blank_values=True)))
+            answer = self._answer(name, given)
         except Superseded:
             self._send(HTTPStatus.CONFLICT, "text/plain; charset=utf-8", b"superseded")
         except (QuestionError, ValueError) as error:
@@ -141,6 +155,19 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"Not Found")
             else:
                 self._send(HTTPStatus.OK, "application/octet-stream", answer.encoded())
+
+    def _send_trees(self, given: Mapping[str, str]) -> None:
+        """Send the report of a range of time, or say why there is none: it is a page of its own."""
+        try:
+            found = self.server.trees.page(_selection(given))
+        except TracecolsError as error:
+            text = f"The trees of this range cannot be shown: {error}"
+        except ValueError as error:
+            text = f"The address makes no sense: {error}"
+        else:
+            self._send(HTTPStatus.OK, "text/html; charset=utf-8", found, f"{policy()}; frame-ancestors 'none'")
+            return
+        self._send(HTTPStatus.BAD_REQUEST, "text/plain; charset=utf-8", text.encode())
 
     def _refusal(self) -> HTTPStatus | None:
         """Return why a request is refused; None if it is not."""
@@ -168,21 +195,23 @@ class _Handler(BaseHTTPRequestHandler):
         latest = self.server.latest
         if page and name == "data/view":
             latest.asked(page, number)
+        # the search for instances of a phase takes a scan: other questions are answered meanwhile
+        shown = _shown(self.server, given)
         with self.server.working:
             go_on = (lambda: latest.check(page, number)) if page and name == "data/view" else _go_on
             go_on()
-            return ask(self.server.timeline, given, go_on)
+            return ask(shown, given, go_on)
 
     def _send_error(self, status: HTTPStatus, text: str) -> None:
         self._send(status, "application/json", json.dumps({"error": text}).encode())
 
-    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+    def _send(self, status: HTTPStatus, kind: str, content: bytes, rules: str = POLICY) -> None:
         self.send_response(status)
         for name, value in (
             ("Content-Type", kind),
             ("Content-Length", str(len(content))),
             ("Cache-Control", "no-store"),
-            ("Content-Security-Policy", POLICY),
+            ("Content-Security-Policy", rules),
             ("Cross-Origin-Opener-Policy", "same-origin"),
             ("Cross-Origin-Resource-Policy", "same-origin"),
             ("Referrer-Policy", "no-referrer"),
@@ -197,29 +226,54 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: addresses hold the token."""
 
 
+def _selection(given: Mapping[str, str]) -> Selection:
+    """Return what an address of the trees asks for."""
+    start, stop, row, path = (
+        int(given.get(name, other)) for name, other in (("from", 0), ("to", 0), ("row", 0), ("path", -1))
+    )
+    found = tuple(int(i) for i in given.get("slice", "").split(",") if i)
+    if len(found) not in (0, 3):
+        raise ValueError("slice takes a location, a time and a depth")
+    at = (found[0], found[1], found[2]) if found else None
+    return Selection(start, stop, row, given.get("property", ""), path, at, given.get("timeline", ""))
+
+
 def _go_on() -> None:
     """Never end a question."""
 
 
-def _view(timeline: Timeline, given: Mapping[str, str], go_on: Callable[[], None]) -> Answer:
+def _shown(server: ViewServer, given: Mapping[str, str]) -> Timeline | Folded:
+    """Return what a question is about: the run, or the instances of a phase."""
+    if "phase" not in given:
+        return server.timeline
+    return server.folds.of(given["phase"], given.get("order", ORDERS[0]), int(given.get("within", 0)))
+
+
+def _view(shown: Timeline | Folded, given: Mapping[str, str], go_on: Callable[[], None]) -> Answer:
     rows = [int(i) for i in given.get("rows", "").split(",") if i]
     start, stop, columns = (int(given.get(name, 0)) for name in ("from", "to", "columns"))
-    return timeline.view(start, stop, rows, columns, given.get("severity", ""), go_on)
+    return shown.view(start, stop, rows, columns, given.get("severity", ""), go_on)
 
 
-def _about(timeline: Timeline, _given: Mapping[str, str], _: Callable[[], None]) -> Answer:
-    return timeline.about()
+def _about(shown: Timeline | Folded, _given: Mapping[str, str], _: Callable[[], None]) -> Answer:
+    return shown.about()
 
 
-def _instances(timeline: Timeline, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
-    return timeline.instances(int(given.get("number", -1)))
+def _of_run(shown: Timeline | Folded) -> Timeline:
+    if isinstance(shown, Folded):
+        raise QuestionError("this is known of the run only, not of instances of a phase")
+    return shown
 
 
-def _cause(timeline: Timeline, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
-    return timeline.cause(*(int(given.get(name, -1)) for name in ("location", "begin", "end")))
+def _instances(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
+    return _of_run(shown).instances(int(given.get("number", -1)))
 
 
-_QUESTIONS: dict[str, Callable[[Timeline, Mapping[str, str], Callable[[], None]], Answer]] = {
+def _cause(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
+    return _of_run(shown).cause(*(int(given.get(name, -1)) for name in ("location", "begin", "end")))
+
+
+_QUESTIONS: dict[str, Callable[[Timeline | Folded, Mapping[str, str], Callable[[], None]], Answer]] = {
     "data/about": _about,
     "data/instances": _instances,
     "data/cause": _cause,

@@ -54,7 +54,9 @@ class Slices:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-def _joined(parts: Sequence[Slices]) -> Slices:
+def joined(parts: Sequence[Slices]) -> Slices:
+    """Return the slices of several answers as one."""
+    parts = [_as_slices(arrays.empty(kernels.Collected, 0), 0), *parts]
     return Slices(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Slices)))
 
 
@@ -109,19 +111,26 @@ class SliceReader:
         shortest : int
             What was taken.
         """
+        parts, shortest = self.read_each([(location, start, stop) for location in locations], shortest, go_on)
+        return joined(parts), shortest
+
+    def read_each(
+        self, spans: Sequence[tuple[int, int, int]], shortest: int = 0, go_on: Callable[[], None] = lambda: None
+    ) -> tuple[list[Slices], int]:
+        """Read the slices of several locations, each between times of its own: (location, start, stop); otherwise as
+        `read`."""
+        longest = max((stop - start for _, start, stop in spans), default=0)
         while True:
-            parts, n = [], 0
-            for location in locations:
+            parts, n = list[Slices](), 0
+            for span in spans:
                 go_on()
-                parts.append(self.of(location, start, stop, shortest)[0])
+                parts.append(self.of(*span, shortest)[0])
                 n += parts[-1].begin.size
                 if n > MOST_SLICES:
                     break
             if n <= MOST_SLICES:
-                break
-            shortest = max(2 * shortest, (stop - start) >> 14, 1)
-        nothing = _as_slices(arrays.empty(kernels.Collected, 0), 0)
-        return _joined([nothing, *parts]), shortest
+                return parts, shortest
+            shortest = max(2 * shortest, longest >> 14, 1)
 
     def of(self, location: int, start: int, stop: int, shortest: int = 0) -> tuple[Slices, NDArray[np.int64]]:
         """Read the slices of one location, and the time of each name without what it calls."""

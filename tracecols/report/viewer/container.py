@@ -44,6 +44,7 @@ from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.sources import Sources
 from tracecols.report.viewer.topologies import default_topology, topologies_of
 from tracecols.schema.notes import singular, worth_telling
+from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis, name_of
 from tracecols.severity.narrowed import asked_for
@@ -88,6 +89,37 @@ class Container:
         return [i for i in found if i < len(self.blocks)]
 
 
+@dataclass(frozen=True)
+class Opened:
+    """What a report selects when it is opened from a timeline, and the way back.
+
+    Attributes
+    ----------
+    property : str
+        An id; empty for what costs most.
+    call_path : int
+        -1 for none.
+    nodes : tuple of int
+        Nodes of the system tree.
+    timeline : str
+        The address of the timeline, without what is before its `#`.
+    """
+
+    property: str = ""
+    call_path: int = -1
+    nodes: tuple[int, ...] = ()
+    timeline: str = ""
+
+    def to_dict(self, axis: PropertyAxis) -> dict[str, Any]:
+        """Return it as the viewer reads it."""
+        return {
+            "property": axis.number.get(self.property, -1),
+            "call": self.call_path,
+            "system": list(self.nodes),
+            "timeline": self.timeline,
+        }
+
+
 def deflate(data: bytes, level: int = 6) -> bytes:
     """Compress to a raw deflate stream."""
     compressor = zlib.compressobj(level, zlib.DEFLATED, -15)
@@ -116,13 +148,21 @@ def _columns(*columns: NDArray[Any]) -> tuple[list[int], bytes]:
     return widths, b"".join(planes(c, w) for c, w in zip(columns, widths, strict=True))
 
 
-def pack(cube: SeverityCube, sources: Sources | None = None, with_startup: bool = False, store: str = "") -> Container:
+def pack(
+    cube: SeverityCube,
+    sources: Sources | None = None,
+    with_startup: bool = False,
+    store: str = "",
+    opened: Opened | None = None,
+) -> Container:
     """Pack a cube: its focus, or the whole run.
 
     Parameters
     ----------
     store : str
         The path of the store of the trace; empty if it is not known.
+    opened : Opened, optional
+        What is selected at first, if it was opened from a timeline.
 
     Returns
     -------
@@ -178,6 +218,8 @@ def pack(cube: SeverityCube, sources: Sources | None = None, with_startup: bool 
         "overview": overview(cube, found),
         "store": printable(store),
     }
+    if opened is not None:
+        header["opened"] = opened.to_dict(cube.properties)
     if cube.periods is not None:
         header["periods"] = _axis(cube, cube.periods)
         header["profile"] = time_profile(cube)

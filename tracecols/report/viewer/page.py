@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from tracecols.errors import SeverityError
 from tracecols.given.files import open_regular
 from tracecols.given.printable import escaped
-from tracecols.report.viewer.container import pack
+from tracecols.report.viewer.container import Container, pack
 from tracecols.report.viewer.sources import Sources
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import name_of, name_of_source
@@ -96,36 +97,46 @@ def write_page(
     path = Path(path)
     output = report_output(path, force=force)
     output.check()
-    script, style = bundle()
     if isinstance(sources, str | Path):
         sources = Sources.of(cube.call_paths, sources)
     packed = pack(cube, sources, with_startup, store)
     title = title if title is not None else title_of(cube) or path.stem
-    policy = (
+    with output.new() as file, open(file, "w", encoding="utf-8", errors="replace", newline="\n") as out:
+        out.writelines(page_of(packed, title))
+    return path
+
+
+def policy() -> str:
+    """Return the content security policy of a report: no script runs but the viewer, and nothing is loaded."""
+    script, style = bundle()
+    return (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+def page_of(packed: Container, title: str) -> Iterator[str]:
+    """Return the text of a report, part by part."""
+    script, style = bundle()
 
     def element(name: str, content: bytes) -> str:
         encoded = base64.b64encode(content).decode()
         return f'<script type="application/octet-stream" id="{name}">{encoded}</script>\n'
 
-    with output.new() as file, open(file, "w", encoding="utf-8", errors="replace", newline="\n") as out:
-        out.write(
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            '<meta name="color-scheme" content="light dark">\n'
-            f"<title>{escaped(title)}</title>\n<style>{style}</style>\n</head>\n"
-            '<body class="tracecols-page">\n'
-            f'<div id="tracecols" data-title="{escaped(title)}">Reading the report. If this stays, the file is not '
-            "complete, or JavaScript is switched off.</div>\n"
-        )
-        # the viewer starts before the cells are there, however many follow
-        out.write(element("tracecols-header", packed.header))
-        out.write(f'<script type="module" async>{script}</script>\n')
-        for i in packed.order:
-            if packed.blocks[i]:
-                out.write(element(f"tracecols-block-{i}", packed.blocks[i]))
-        out.write("</body>\n</html>\n")
-    return path
+    yield (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escaped(title)}</title>\n<style>{style}</style>\n</head>\n"
+        '<body class="tracecols-page">\n'
+        f'<div id="tracecols" data-title="{escaped(title)}">Reading the report. If this stays, the file is not '
+        "complete, or JavaScript is switched off.</div>\n"
+    )
+    # the viewer starts before the cells are there, however many follow
+    yield element("tracecols-header", packed.header)
+    yield f'<script type="module" async>{script}</script>\n'
+    for i in packed.order:
+        if packed.blocks[i]:
+            yield element(f"tracecols-block-{i}", packed.blocks[i])
+    yield "</body>\n</html>\n"

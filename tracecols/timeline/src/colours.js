@@ -7,6 +7,8 @@ const DARK = {
   comp: [130, 190, 110], mpi: [226, 112, 30], omp_time: [58, 142, 200], waits: [214, 136, 178], omp_idle_threads: [62, 66, 74], device: [222, 164, 40], other: [196, 200, 208],
 };
 
+const GROUND = [[255, 255, 255], [26, 29, 34]];
+
 export const isDark = () => document.documentElement.dataset.theme === "dark";
 
 /** The colour of a class of time. */
@@ -35,9 +37,12 @@ export function ofRegion(name, id) {
   return ofClass(id).map((v) => Math.max(0, Math.min(255, v + shift)));
 }
 
+/** A colour that recedes: close to the ground. */
+export const receding = (colour) => colour.map((v, i) => Math.round(GROUND[isDark() ? 1 : 0][i] * 0.75 + v * 0.25));
+
 /** Shares of the largest cell: from the ground to a strong hue. */
 export function ofShare(share) {
-  const ground = isDark() ? [26, 29, 34] : [255, 255, 255];
+  const ground = GROUND[isDark() ? 1 : 0];
   const strong = isDark() ? [255, 176, 120] : [150, 30, 10];
   const t = share <= 0 ? 0 : 0.12 + 0.88 * Math.sqrt(share);
   return ground.map((g, i) => Math.round(g + (strong[i] - g) * t));

@@ -1,5 +1,5 @@
 // The canvas: cells of the overview, slices, waits, messages, the critical path, and what is selected.
-import { classOf, css, inkOn, isDark, ofClass, ofRegion, ofShare } from "./colours.js";
+import { classOf, css, inkOn, isDark, ofClass, ofRegion, ofShare, receding } from "./colours.js";
 import { duration, steps } from "./words.js";
 
 export const ROW = 24;
@@ -8,8 +8,11 @@ export const RULER = 24;
 export const SHARES = 46;
 const GAP = 2;
 
-/** Draw the cells of an answer once: an image of one pixel per bin, and of the height of the rows. */
-export function imageOf(about, answer, rows) {
+/**
+ * Draw the cells of an answer once: an image of one pixel per bin, and of the height of the rows. If some call paths are to stand
+ * out, cells that spend most of their time on others are dimmed.
+ */
+export function imageOf(about, answer, rows, through = null) {
   const { arrays, says } = answer;
   const [nClasses, , nBins] = arrays.ticks.shape;
   const colours = about.classes.map(ofClass);
@@ -18,11 +21,13 @@ export function imageOf(about, answer, rows) {
   rows.forEach((row, r) => {
     const height = r === 0 ? SHARES - 6 : ROW - GAP;
     const image = new ImageData(nBins, height);
+    const isDimmed = (b) => through && r > 0 && about.rows[row].location >= 0 && !(arrays.path[r * nBins + b] >= 0 && through[arrays.path[r * nBins + b]]);
     for (let b = 0; b < nBins; b++) {
+      const shade = isDimmed(b) ? receding : (colour) => colour;
       const width = (arrays.edges[b + 1] - arrays.edges[b]) * about.rows[row].n;
       if (arrays.severity && r > 0) {
         const value = arrays.severity[r * nBins + b] / about.rows[row].n;
-        fill(image, b, 0, height, ofShare(largest ? value / largest : 0), 255);
+        fill(image, b, 0, height, shade(ofShare(largest ? value / largest : 0)), 255);
         continue;
       }
       let done = 0;
@@ -30,7 +35,7 @@ export function imageOf(about, answer, rows) {
       for (let c = 0; c < nClasses; c++) {
         done += Math.max(0, arrays.ticks[(c * rows.length + r) * nBins + b]);
         const top = Math.max(0, Math.round(height * (1 - done / width)));
-        if (top < y) fill(image, b, top, y, colours[c], 255);
+        if (top < y) fill(image, b, top, y, shade(colours[c]), 255);
         y = Math.min(y, top);
       }
     }
@@ -128,6 +133,7 @@ export function draw(g, view) {
   }
   if (state.path && answer?.says.detail) drawPath(g, view, at, colour("--path"));
   drawCause(g, view, at, colour);
+  if (about.folded) drawMedian(g, view, at, colour("--accent"));
   g.restore();
   if (cells?.images.has(0)) paint(g, cells, 0, at, RULER + 2, SHARES - 6);
   drawRuler(g, view, at, colour);
@@ -147,6 +153,7 @@ function drawSlices(g, view, at, found) {
   const n = a["slice.begin"].length;
   const order = a.order ?? (a.order = Uint32Array.from({ length: n }, (_, i) => i).sort((i, k) => a["slice.depth"][i] - a["slice.depth"][k]));
   const labelled = [];
+  const standsOut = view.state.region < 0 ? null : within(a, view.state.region);
   for (const i of order) {
     const location = a["slice.location"][i];
     const row = view.rowOf.get(location);
@@ -161,8 +168,9 @@ function drawSlices(g, view, at, found) {
     const h = isFlame ? LEVEL - 1 : ROW - GAP;
     const name = about.regions[a["slice.name"][i]] ?? "";
     const count = a["slice.count"][i];
-    const fillColour = count > 1 ? [150, 154, 162] : ofRegion(name, classOf(about.paradigms[a["slice.name"][i]] ?? "", about.rows[row].kind));
-    g.fillStyle = count > 1 ? css(fillColour, 0.75) : css(fillColour);
+    const own = count > 1 ? [150, 154, 162] : ofRegion(name, classOf(about.paradigms[a["slice.name"][i]] ?? "", about.rows[row].kind));
+    const fillColour = !standsOut || standsOut[i] ? own : receding(own);
+    g.fillStyle = css(fillColour, count > 1 ? 0.75 : 1);
     g.fillRect(x, top, w, h);
     if (w > 3) {
       g.fillStyle = "rgb(0 0 0 / 25%)";
@@ -172,6 +180,32 @@ function drawSlices(g, view, at, found) {
     found.slices.push({ i, x, w, top, h, depth });
   }
   found.texts = placed(labelled, view.width);
+}
+
+/** Which slices are instances of a region, or inside of one. */
+function within(a, region) {
+  const n = a["slice.begin"].length;
+  const ends = new Map();
+  const found = new Uint8Array(n);
+  // by depth: what encloses a slice comes before it, and of one location it begins at most as late
+  for (const i of a.order) {
+    const location = a["slice.location"][i];
+    if (!ends.has(location)) ends.set(location, []);
+    const spans = ends.get(location);
+    const [begin, end] = [a["slice.begin"][i], a["slice.end"][i]];
+    let [low, high] = [0, spans.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (spans[middle][0] <= begin) low = middle + 1;
+      else high = middle;
+    }
+    if (low && spans[low - 1][1] >= end) found[i] = 1;
+    else if (a["slice.count"][i] === 1 && a["slice.name"][i] === region) {
+      found[i] = 1;
+      spans.splice(low, 0, [begin, end]);
+    }
+  }
+  return found;
 }
 
 /** Place names where no deeper slice of the same line is: [text, x, y, room, ground]. */
@@ -285,7 +319,7 @@ function drawPath(g, view, at, colour) {
 function drawCause(g, view, at, colour) {
   const { chosen, explained } = view;
   if (!chosen) return;
-  const band = at.band(chosen.location);
+  const band = chosen.kind === "cell" ? at.row(chosen.row) : at.band(chosen.location);
   const frame = (b, begin, end) => {
     const x = at.x(begin);
     g.strokeStyle = colour("--accent");
@@ -307,6 +341,19 @@ function drawCause(g, view, at, colour) {
   g.setLineDash([]);
   if (!band) return;
   arrow(g, at.x(chosen.end), band.top + band.height / 2, x2, other.top + other.height / 2, colour("--accent"));
+}
+
+/** How long the instances of a folded phase usually last. */
+function drawMedian(g, view, at, colour) {
+  const x = at.x(view.about.folded.median);
+  g.strokeStyle = colour;
+  g.lineWidth = 1.5;
+  g.setLineDash([4, 4]);
+  g.beginPath();
+  g.moveTo(x, RULER + SHARES);
+  g.lineTo(x, view.height);
+  g.stroke();
+  g.setLineDash([]);
 }
 
 function arrow(g, x, y, x2, y2, colour) {
@@ -351,5 +398,11 @@ function drawRange(g, view, at, colour) {
   g.fillRect(x2, 0, 1.5, height);
   const text = duration(about, range[1] - range[0]);
   g.font = "600 11px system-ui, sans-serif";
-  g.fillText(text, Math.min(Math.max(x + 4, 2), width - g.measureText(text).width - 4), RULER / 2);
+  const room = g.measureText(text).width;
+  const left = Math.min(Math.max(x + 4, 2), width - room - 4);
+  // times of the ruler below it would make it unreadable
+  g.fillStyle = colour("--panel");
+  g.fillRect(left - 2, 2, room + 4, RULER - 10);
+  g.fillStyle = colour("--accent");
+  g.fillText(text, left, RULER / 2);
 }

@@ -1,9 +1,9 @@
 // The page: rows, canvas, panels, mouse and keyboard.
 import { draw, geometry, imageOf, RULER, SHARES } from "./draw.js";
-import { asOptions, details, findings, instances, legend, make, severities } from "./panels.js";
+import { asOptions, details, findings, folding, instances, legend, make, severities } from "./panels.js";
 import { asCsv, asRows, asSvg, download } from "./save.js";
 import { ask } from "./server.js";
-import { fromAddress } from "./state.js";
+import { foldAddress, fromAddress, timelineAddress, treesAddress } from "./state.js";
 import { View } from "./view.js";
 import { duration, moment, percent } from "./words.js";
 
@@ -21,6 +21,10 @@ const KEYS = [
   ["0", "the whole run"],
   ["Shift and drag, or drag in the ruler", "select a range of time"],
   ["z", "zoom to the selected range"],
+  ["x", "the range of time of what is selected"],
+  ["r", "the trees of the selected range, or of what is shown, at what is selected"],
+  ["i", "all instances of the selected region, or of a phase, laid one above the other"],
+  ["h", "let instances of the selected region stand out; let all be alike"],
   ["v, b", "save what is shown as a picture (SVG), as a table (CSV)"],
   ["t", "dark or light"],
   ["Escape", "select nothing"],
@@ -40,13 +44,18 @@ async function start() {
     return;
   }
   const about = { ...found.says, ...found.arrays };
+  if (about.folded) {
+    root.classList.add("folded");
+    about.name = `${about.name}: ${about.folded.phase}`;
+    for (const row of about.rows) if (row.location >= 0) row.label = `${duration(about, about["fold.end"][row.location] - about["fold.begin"][row.location])}, ${row.label}`;
+  }
   document.title = `${about.name} - timeline`;
   build(about);
 }
 
 function build(about) {
   const canvas = make("canvas", { class: "canvas", role: "img" });
-  const labels = make("div", { class: "labels", role: "tree", "aria-label": "Rows", tabindex: 0 });
+  const labels = make("div", { class: "labels", role: "tree", "aria-label": "Rows", "data-all": about.rows[0].label, tabindex: 0 });
   const space = make("div", { class: "space" });
   const stage = make("div", { class: "stage" }, labels, canvas);
   const scroller = make("div", { class: "scroller" }, stage, space);
@@ -60,6 +69,7 @@ function build(about) {
   const copy = make("button", { type: "button", class: "plain", onclick: () => copyRange() }, "copy --from --to");
   const picture = make("button", { type: "button", class: "plain", onclick: () => act("v"), title: "v" }, "save SVG");
   const table = make("button", { type: "button", class: "plain", onclick: () => act("b"), title: "b" }, "CSV");
+  const trees = make("button", { type: "button", class: "plain", onclick: () => act("r"), title: "r: the trees of the selected range, or of what is shown" }, "trees");
   const key = make("div", {});
   const choose = make("label", { class: "choose" }, "rows show ");
   root.append(
@@ -67,9 +77,10 @@ function build(about) {
       "header",
       {},
       make("h1", {}, about.name),
-      make("span", { class: "muted" }, `${about.n_events.toLocaleString("en")} events, ${duration(about, about.length)}`),
-      choose,
+      make("span", { class: "muted" }, about.folded ? "phases folded" : `${about.n_events.toLocaleString("en")} events, ${duration(about, about.length)}`),
+      about.folded ? null : choose,
       make("span", { class: "gap" }),
+      about.folded ? null : make("button", { type: "button", class: "plain", onclick: () => act("i"), title: "i: all instances of the selected region, or of a phase, laid one above the other" }, "phases"),
       make("button", { type: "button", class: "plain", onclick: () => act("c"), title: "c", hidden: !about.has_path }, "critical path"),
       make("button", { type: "button", class: "plain", onclick: () => act("t"), title: "t" }, "dark/light"),
       make("button", { type: "button", class: "plain", onclick: () => help.showModal(), title: "?" }, "keys"),
@@ -78,14 +89,25 @@ function build(about) {
     make(
       "main",
       {},
-      make("div", { class: "left" }, make("div", { class: "bar" }, head, copy, picture, table, note, make("span", { class: "gap" }), key), scroller),
-      make("aside", {}, make("h2", {}, "Findings"), side.findings, make("h2", {}, "Selected"), side.details, make("h2", {}, "Instances"), side.instances),
+      make("div", { class: "left" }, make("div", { class: "bar" }, head, trees, about.folded ? null : copy, picture, table, note, make("span", { class: "gap" }), key), scroller),
+      make(
+        "aside",
+        {},
+        make("h2", {}, about.folded ? "Phase" : "Findings"),
+        side.findings,
+        make("h2", {}, "Selected"),
+        side.details,
+        ...(about.folded ? [] : [make("h2", {}, "Instances"), side.instances]),
+      ),
     ),
     status,
     tip,
     help,
   );
 
+  // the trees come back to this tab
+  const token = location.pathname.split("/")[1];
+  name = `${about.folded ? "fold" : "timeline"}-${token}`;
   let drawn = { slices: [], waits: [] };
   let frame = 0;
   const view = new View(
@@ -101,7 +123,7 @@ function build(about) {
     },
   );
   root.view = view;
-  side.findings.append(findings(view));
+  side.findings.append(about.folded ? folding(view) : findings(view));
 
   // -- drawing -------------------------------------------------------------------------------------------------------
 
@@ -285,7 +307,11 @@ function build(about) {
     const { wait, slice } = topmost(x, y);
     if (wait !== undefined) view.chooseWait(view.waitAt(wait), { stays: true });
     else if (slice !== undefined) view.chooseSlice(sliceAt(slice), { stays: true });
-    else view.clear();
+    else {
+      const cell = view.answer && y > RULER + SHARES ? cellAt(x, y) : null;
+      if (cell?.call_path >= 0) view.chooseCell(cell);
+      else view.clear();
+    }
   });
   canvas.addEventListener("dblclick", (event) => view.zoom(0.25, geometry(view).ticks(local(event)[0])));
   canvas.addEventListener("pointerleave", () => {
@@ -296,6 +322,7 @@ function build(about) {
     const { wait, slice } = topmost(x, y);
     const a = view.answer?.arrays;
     let text = "";
+    const cell = wait === undefined && slice === undefined && a ? cellAt(x, y) : null;
     if (wait !== undefined) {
       const w = view.waitAt(wait);
       text = `${about.waits[w.property].title}\n${duration(about, w.end - w.begin)}`;
@@ -303,28 +330,35 @@ function build(about) {
     } else if (slice !== undefined) {
       const s = sliceAt(slice);
       text = s.count > 1 ? `${s.count} instances, ${duration(about, s.busy)} together` : `${about.regions[s.name]}\n${duration(about, s.end - s.begin)}`;
-    } else if (a) text = cellAt(x, y);
+    } else if (cell) text = cell.words + (cell.call_path >= 0 ? `\nmost in ${about.regions[about.region[cell.call_path]]} ${percent(cell.share)}` : "");
     tip.hidden = !text;
     tip.textContent = text;
     tip.style.setProperty("left", `${Math.min(event.clientX + 12, innerWidth - 260)}px`);
     tip.style.setProperty("top", `${Math.min(event.clientY + 14, innerHeight - 60)}px`);
   }
 
+  /** The cell at a position: its row, ends, shares in words, and the call path with most time of a location; null where none is. */
   function cellAt(x, y) {
     const at = geometry(view);
-    const line = view.layout.find(({ row }) => y >= at.row(row).top && y < at.row(row).top + at.row(row).height);
-    const r = line ? view.rows.indexOf(line.row) : y > RULER && y < RULER + SHARES ? 0 : -1;
+    const line = y < RULER + SHARES ? null : view.layout.find(({ row }) => y >= at.row(row).top && y < at.row(row).top + at.row(row).height);
+    const row = line ? line.row : y > RULER && y < RULER + SHARES ? 0 : -1;
+    const r = row < 0 ? -1 : view.rows.indexOf(row);
     const { edges, ticks, path, best } = view.answer.arrays;
     const [nClasses, nRows, nBins] = ticks.shape;
     const t = at.ticks(x);
     let b = 0;
     while (b < nBins - 1 && edges[b + 1] <= t) b++;
-    if (r < 0) return "";
-    const width = (edges[b + 1] - edges[b]) * about.rows[view.rows[r]].n;
+    if (r < 0 || !nClasses) return null;
+    const width = (edges[b + 1] - edges[b]) * about.rows[row].n;
     const words = about.titles.map((title, c) => [ticks[(c * nRows + r) * nBins + b] / width, title]).filter(([s]) => s >= 0.005);
-    const most = path[r * nBins + b];
-    const where = most >= 0 ? `\nmost in ${about.regions[about.region[most]]} ${percent(best[r * nBins + b] / width)}` : "";
-    return nClasses ? `${words.map(([s, title]) => `${title} ${percent(s)}`).join(", ")}${where}` : "";
+    return {
+      row,
+      begin: edges[b],
+      end: edges[b + 1],
+      words: words.map(([s, title]) => `${title} ${percent(s)}`).join(", "),
+      call_path: path[r * nBins + b],
+      share: best[r * nBins + b] / width,
+    };
   }
 
   const toStrip = (event) => {
@@ -386,12 +420,24 @@ function build(about) {
     " ": () => view.toggle(view.state.row),
     0: () => view.whole(),
     f: () => view.goFinding(0),
-    Enter: () => view.follow(),
+    Enter: () => (about.folded ? open(timelineAddress(view), `timeline-${token}`) : view.follow()),
     Backspace: () => view.back(),
     n: () => view.step(1),
     p: () => view.step(-1),
     ".": () => view.stepInRow(1),
     ",": () => view.stepInRow(-1),
+    x: () => view.takeRange(),
+    h: () => view.highlight(view.chosenRegion),
+    r() {
+      const [from, to] = view.range ?? [view.state.from, view.state.to];
+      status.textContent = `the trees of ${duration(about, to - from)} are in another tab; a long range takes as long as its analysis`;
+      open(treesAddress(view), `trees-${token}`);
+    },
+    i() {
+      if (about.folded) return;
+      status.textContent = "the instances are in another tab; a trace is scanned when they are looked for first";
+      open(foldAddress(view), `fold-${token}`);
+    },
     z: () => view.range && view.go(...view.range),
     Escape: () => view.clear(),
     "?": () => help.showModal(),
@@ -419,7 +465,7 @@ function build(about) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
     const { target } = event;
-    if (target.tagName === "SELECT") return;
+    if (target.tagName === "SELECT" || target.tagName === "INPUT") return;
     if (target.tagName === "BUTTON" && (event.key === "Enter" || event.key === " ")) return;
     const name = ACTIONS[event.key] ? event.key : event.key.toLowerCase();
     if (!ACTIONS[name]) return;
@@ -428,6 +474,8 @@ function build(about) {
   });
   addEventListener("hashchange", () => {
     view.state = fromAddress(location.hash, about);
+    if (view.answer) view.take(view.answer, view.rows);
+    view.focusRow(view.state.row);
     openWait();
     view.changed();
   });
@@ -444,7 +492,7 @@ function build(about) {
   }
 
   async function loadStrip() {
-    strip.answer ??= await ask("view", { from: 0, to: about.length + 1, rows: "0", columns: 1400 }).catch(() => null);
+    strip.answer ??= await ask("view", { from: 0, to: about.length + 1, rows: "0", columns: 1400, page: "" }).catch(() => null);
     if (strip.answer) view.strip = imageOf(about, strip.answer, [0]);
   }
 

@@ -1,5 +1,6 @@
 // The panels beside the canvas: findings, what is selected, instances, the legend. Names are text, never markup.
 import { css, ofClass } from "./colours.js";
+import { FOLDED } from "./server.js";
 import { duration, moment, pathOf, percent, seconds } from "./words.js";
 
 /** Make an element; children are elements or text. */
@@ -11,6 +12,31 @@ export function make(tag, given = {}, ...children) {
   }
   found.append(...children.filter((c) => c !== null && c !== undefined));
   return found;
+}
+
+/** What a page of a folded phase says about it. */
+export function folding(view) {
+  const { about } = view;
+  const { phase, order, n, median } = about.folded;
+  const go = (given) => {
+    location.search = new URLSearchParams({ ...FOLDED, phase, order, ...given }).toString();
+  };
+  const field = make("input", { value: phase, "aria-label": "Phase", list: "regions", onchange: (event) => go({ phase: event.target.value }) });
+  const regions = make("datalist", { id: "regions" }, ...about.regions.slice(0, 2000).map((name) => make("option", { value: name })));
+  const choose = make("select", { "aria-label": "Order of instances", onchange: (event) => go({ order: event.target.value }) });
+  for (const [id, text] of [["longest", "the longest first"], ["time", "as they began"]]) choose.append(make("option", { value: id, selected: id === order }, text));
+  return make(
+    "div",
+    {},
+    listed(
+      ["phase", field, regions],
+      ["order", choose],
+      ["instances", n.toLocaleString("en")],
+      ["median", duration(about, median)],
+      ["longest", `${duration(about, about.length)}, ${Number((about.length / Math.max(median, 1)).toPrecision(3))} times the median`],
+    ),
+    make("p", { class: "muted" }, "Each row is an instance, aligned where it begins; the dashed line is the median length. Enter shows the selected one in the run, r its trees."),
+  );
 }
 
 export function findings(view) {
@@ -42,7 +68,7 @@ function listed(...pairs) {
 
 export function details(view) {
   const { about, chosen, explained, state } = view;
-  if (!chosen) return make("p", { class: "muted" }, "Select a finding, or click on a hatched wait to see what it waits for.");
+  if (!chosen) return make("p", { class: "muted" }, about.folded ? "Click on a region or on a hatched wait." : "Select a finding, or click on a hatched wait to see what it waits for.");
   const span = state.to - state.from;
   if (chosen.kind === "slice") {
     const rows = [
@@ -53,6 +79,15 @@ export function details(view) {
       ["takes", duration(about, chosen.end - chosen.begin)],
     ];
     if (chosen.count > 1) rows.splice(1, 0, ["stands for", `${chosen.count} instances, ${duration(about, chosen.busy)} together`]);
+    return listed(...rows);
+  }
+  if (chosen.kind === "cell") {
+    const rows = [
+      ["on", about.rows[chosen.row].label],
+      ["from, to", `${moment(about, chosen.begin, span)}, ${moment(about, chosen.end, span)}`],
+      ["spent on", chosen.words],
+    ];
+    if (chosen.call_path >= 0) rows.push(["most in", `${pathOf(about, chosen.call_path)} ${percent(chosen.share)}`]);
     return listed(...rows);
   }
   const wait = about.waits[chosen.property];
@@ -67,6 +102,7 @@ export function details(view) {
     ),
   );
   const cause = explained?.cause;
+  if (about.folded) found.append(make("p", { class: "muted" }, "Enter shows this instance of the phase in the run, where the cause of the wait can be selected."));
   if (!cause) return found;
   if (cause.location === undefined) {
     found.append(make("p", { class: "muted" }, "The recording does not say who causes it."));

@@ -4,6 +4,9 @@ const TYPES = { f8: Float64Array, f4: Float32Array, i4: Int32Array, u4: Uint32Ar
 const page = Math.random().toString(36).slice(2);
 let number = 0;
 
+/** What the page is about besides the run: the phase that it shows folded. */
+export const FOLDED = location.pathname.endsWith("/fold") ? { phase: "", ...Object.fromEntries(new URLSearchParams(location.search)) } : null;
+
 /** Decode an answer: {says, arrays}; arrays by name, with their `shape`. */
 export function decode(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
@@ -17,9 +20,12 @@ export function decode(buffer) {
   return { says, arrays };
 }
 
-/** Ask; what is superseded gives null, what is wrong an error with the reason. */
+/**
+ * Ask; what is superseded gives null, what is wrong an error with the reason. A view is superseded by the next one of this page, unless
+ * it is given another page.
+ */
 export async function ask(name, given = {}, signal = undefined) {
-  const query = new URLSearchParams(name === "view" ? { ...given, page, number: ++number } : given);
+  const query = new URLSearchParams({ ...given, ...FOLDED, ...(name === "view" && !("page" in given) ? { page, number: ++number } : {}) });
   let answer;
   try {
     answer = await fetch(`data/${name}?${query}`, { signal, credentials: "omit" });

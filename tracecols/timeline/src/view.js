@@ -2,6 +2,7 @@
 import { imageOf, RULER, ROW, SHARES, LEVEL } from "./draw.js";
 import { ask } from "./server.js";
 import { fromAddress, kept, shownRows, toAddress } from "./state.js";
+import { duration } from "./words.js";
 
 export class View {
   constructor(about, redraw, say) {
@@ -162,7 +163,7 @@ export class View {
   take(answer, rows) {
     this.answer = answer;
     this.rows = rows;
-    this.cells = imageOf(this.about, answer, rows);
+    this.cells = imageOf(this.about, answer, rows, this.through(this.state.region));
     const a = answer.arrays;
     if (answer.says.detail)
       for (let i = 0; i < a["slice.depth"].length; i++) {
@@ -170,6 +171,16 @@ export class View {
         if ((this.depthOf.get(location) ?? -1) < a["slice.depth"][i]) this.depthOf.set(location, a["slice.depth"][i]);
       }
     this.lay();
+  }
+
+  /** Which call paths a region is on; null of none. */
+  through(region) {
+    if (region < 0) return null;
+    const { parent, region: of } = this.about;
+    const found = new Uint8Array(parent.length);
+    // what is above a call path comes before it
+    for (let i = 0; i < parent.length; i++) found[i] = of[i] === region || (parent[i] >= 0 && found[parent[i]]) ? 1 : 0;
+    return found;
   }
 
   /** Whether nothing is asked for any more. */
@@ -206,7 +217,8 @@ export class View {
     this.state.wait = { location: wait.location, begin: wait.begin, end: wait.end };
     this.isStale = true;
     const mine = this.chosen;
-    try {
+    // what an instance of a phase waits for lies in the run, not in another instance
+    if (!this.about.folded) try {
       const found = await ask("cause", this.state.wait);
       if (mine !== this.chosen) return;
       this.explained = found.says;
@@ -263,6 +275,7 @@ export class View {
     this.chosen = this.explained = this.range = null;
     this.trail = [];
     this.state.wait = null;
+    if (this.state.region >= 0) this.highlight(-1);
     this.changed();
   }
 
@@ -321,9 +334,62 @@ export class View {
     return Object.fromEntries(["begin", "end", "location", "property", "call_path", "cause_location", "cause_call_path", "cause_time"].map((name) => [name, a[`waits.${name}`][i]]));
   }
 
+  /** Select a cell of the overview: a range of time on a row, with the call path that most of it is spent on. */
+  chooseCell(cell) {
+    if (this.chosen) this.trail.push({ chosen: this.chosen, from: this.state.from, to: this.state.to });
+    this.chosen = { kind: "cell", ...cell };
+    this.explained = null;
+    this.state.wait = null;
+    this.focusRow(cell.row);
+    this.say(this.inWords());
+  }
+
+  /** Select the range of time of what is selected: of a wait the calls of both sides, and the interval that is waited for. */
+  takeRange() {
+    const { chosen, explained } = this;
+    if (!chosen) return this.say("nothing is selected that has a range of time");
+    const calls = [chosen.kind === "wait" ? this.callAt(chosen.location, chosen.begin, chosen.end) : chosen];
+    const cause = explained?.cause;
+    if (cause?.location !== undefined) calls.push({ begin: cause.since, end: this.callAt(cause.location, cause.until, cause.until).end });
+    // a range ends before its second time: the end of a call is to be in it
+    this.range = [Math.min(...calls.map((c) => c.begin)), Math.min(Math.max(...calls.map((c) => c.end)), this.about.length) + 1];
+    this.redraw();
+  }
+
+  /** The innermost slice that is drawn around an interval, of those that touch it the last; where none is, the interval. */
+  callAt(location, begin, end) {
+    const a = this.answer?.arrays;
+    let best = -1;
+    for (let i = 0; i < (a?.["slice.begin"]?.length ?? 0); i++) {
+      if (a["slice.location"][i] !== location || a["slice.begin"][i] > begin || a["slice.end"][i] < end) continue;
+      const deeper = best < 0 ? 1 : a["slice.depth"][i] - a["slice.depth"][best];
+      if (deeper > 0 || (deeper === 0 && a["slice.begin"][i] > a["slice.begin"][best])) best = i;
+    }
+    return best < 0 ? { begin, end } : { begin: a["slice.begin"][best], end: a["slice.end"][best] };
+  }
+
+  /** Let instances of a region stand out; of the one that does already, or of none, all are alike again. */
+  highlight(region) {
+    this.state.region = region === this.state.region ? -1 : (region ?? -1);
+    if (this.answer) this.take(this.answer, this.rows);
+    this.say(this.state.region < 0 ? "all regions are alike" : `${this.about.regions[this.state.region]} stands out`);
+    this.changed();
+  }
+
+  /** The region of what is selected; undefined if there is none. */
+  get chosenRegion() {
+    const { chosen, about } = this;
+    if (chosen?.kind === "slice") return chosen.name;
+    return chosen?.call_path >= 0 ? about.region[chosen.call_path] : undefined;
+  }
+
   inWords() {
     const { chosen, about, explained } = this;
     if (!chosen) return "";
+    if (chosen.kind === "cell") {
+      const where = chosen.call_path >= 0 ? `, most time in ${about.regions[about.region[chosen.call_path]]}` : "";
+      return `${duration(about, chosen.end - chosen.begin)} of ${about.rows[chosen.row].label}${where}`;
+    }
     const row = this.nameOf(chosen.location);
     if (chosen.kind === "slice") return `${about.regions[chosen.name] ?? "slice"} on ${row}`;
     const cause = explained?.cause;

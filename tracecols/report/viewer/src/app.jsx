@@ -10,7 +10,7 @@ import { count } from "./numbers.js";
 import { Overview } from "./overview.jsx";
 import { TreePane } from "./pane.jsx";
 import { Strip } from "./ranges.jsx";
-import { Time } from "./time.jsx";
+import { Time, timelineAddress } from "./time.jsx";
 import { Topology } from "./topology.jsx";
 
 const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
@@ -231,6 +231,13 @@ export function App({ model, links, page }) {
                 remember("time", time ? "hidden" : "shown");
                 model.showTime(!time);
               }}
+            />
+          )}
+          {header.opened && (
+            <Tool
+              icon="timeline"
+              title="Show the selection in the timeline"
+              onClick={() => window.open(timelineAddress(model), `timeline-${location.pathname.split("/")[1]}`)}
             />
           )}
           {page && <Tool icon="link" title="Copy a link to this selection" onClick={link} />}

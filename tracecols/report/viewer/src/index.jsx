@@ -22,7 +22,7 @@ async function openPage(place) {
   const cube = new Cube(await parse(fromBase64(document.getElementById("tracecols-header").textContent)), fromPage);
   const model = new Model(cube, place.dataset.title);
   const links = new Links(model);
-  links.read(location.hash);
+  if (!links.read(location.hash) && cube.header.opened) model.open(cube.header.opened);
   let written = location.hash;
   const write = () => {
     const fragment = links.write();

@@ -134,6 +134,22 @@ export class Model {
     trees.calls.show(call);
   }
 
+  /** Select what the page was opened for: a property, a call path with what is below it, nodes of the system tree. */
+  open({ property, call, system }) {
+    const { trees } = this;
+    const select = (tree, nodes) => {
+      if (!nodes.length) return;
+      const expanded = new Set([...tree.expanded, ...nodes.flatMap((i) => tree.forest.ancestors(i))]);
+      for (const i of nodes) expanded.delete(i);
+      tree.set({ expanded, selected: nodes });
+      tree.show(nodes[0]);
+    };
+    if (call >= 0) this.openHot = false;
+    if (property >= 0) select(trees.properties, [property]);
+    if (call >= 0) select(trees.calls, [call]);
+    select(trees.system, system);
+  }
+
   /** Only properties of one tree add up. */
   oneKind(nodes) {
     const { cube } = this;

@@ -91,6 +91,31 @@ function shownOnTimeline(properties, selection) {
   return properties.id[root] === "time" && id !== "time" && id !== "execution" ? id : "";
 }
 
+/**
+ * The address of the timeline that this report was opened from, with what is selected: what the timeline showed, the property if
+ * rows can show it, the region of the call path, and the location.
+ */
+export function timelineAddress(model) {
+  const { header } = model.cube;
+  const said = new URLSearchParams(header.opened.timeline);
+  const put = (name, value) => (value === "" ? said.delete(name) : said.set(name, value));
+  said.delete("wait");
+  put("severity", shownOnTimeline(header.properties, model.selection()));
+  const calls = model.callTree.selection();
+  const { flat } = model.cube;
+  let region = -1;
+  if (calls.length === 1) {
+    const [[node]] = calls;
+    const call = model.settings.calls === "flat" ? flat.call[node] : model.view.callOf(node);
+    region = call < 0 ? flat.region[node] : header.call_paths.region[call];
+  }
+  put("region", region >= 0 ? header.regions.name[region] : "");
+  const nodes = model.trees.system.selection();
+  const at = nodes.length === 1 ? header.system.location[nodes[0][0]] : -1;
+  put("at", at >= 0 ? String(at) : "");
+  return `./#${said}`;
+}
+
 /** The commands that show some periods as a timeline: of the store that the report was made beside, or of one of its name. */
 export function timelineCommands({ name, store }, periods, from, to, property) {
   const seconds = (ticks, round) => String(round(((ticks + periods.offset) / periods.resolution) * 1e9) / 1e9);

@@ -1,0 +1,397 @@
+"""Phases folded: all instances of a phase laid one above the other, aligned where they begin, so that slow ones stand out."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.analysis.opened import OpenedTrace
+from tracecols.enhance.scan.periods import FROM, phases_of
+from tracecols.errors import AnalysisError
+from tracecols.given.printable import printable
+from tracecols.model.model import Model
+from tracecols.patterns.candidates import propose_phases
+from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline
+from tracecols.timeline.collected import KINDS, WAITS
+from tracecols.timeline.intervals import Columns
+from tracecols.timeline.rows import Row, as_json
+from tracecols.timeline.slices import MOST_EVENTS, joined
+from tracecols.verbs.times import instances_of
+from tracecols.work.memory import Budget
+
+MOST_INSTANCES = 5_000
+"""Rows of folded phases, at most: the longest."""
+
+MOST_EVENTS_FOLDED = 4 * MOST_EVENTS
+"""Events between the marks around the instances that are shown, up to which they are gone through: instances of a row
+each have marks of their own."""
+
+KEPT = 8
+"""Foldings that are kept."""
+
+MOST_WAITS = 1 << 20
+"""Waits between the begin of the first instance and the end of the last, up to which they are drawn."""
+
+ORDERS = ("longest", "time")
+"""How instances can be ordered."""
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Instances of a phase; times in ticks.
+
+    Attributes
+    ----------
+    location, number : (n,) int64
+        Where, and which one it is there, from 0.
+    begin, end : (n,) int64
+    """
+
+    location: NDArray[np.int64]
+    number: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    @property
+    def length(self) -> NDArray[np.int64]:
+        """How long they are; (n,) int64."""
+        return self.end - self.begin
+
+    def take(self, rows: NDArray[Any]) -> Instances:
+        """Return some of them."""
+        return Instances(self.location[rows], self.number[rows], self.begin[rows], self.end[rows])
+
+
+def find_instances(model: Model, words: str, last: int) -> Instances:
+    """Find the instances of a phase on all locations.
+
+    Parameters
+    ----------
+    words : str
+        What `tracecols analyze --phases` takes.
+    last : int
+        When what never ends is taken to end.
+
+    Raises
+    ------
+    AnalysisError
+        If no region is called so, or none is entered so.
+    """
+    tree = model.call_paths
+    fits = phases_of(words, model.regions.name).fits
+    chosen, above = np.ones(len(tree), bool), np.arange(len(tree))
+    for level in fits:
+        chosen &= (above >= 0) & level[tree.region[above]]
+        above = np.where(above >= 0, tree.parent[above], -1)
+    location, path, number, begin, end = instances_of(model, chosen)
+    if not location.size:
+        raise AnalysisError(f"no call path ends with {words}\n  tracecols phases TRACE proposes some")
+    end = np.where(end < 0, last, end)
+    if words.startswith(FROM):
+        end = _until_next(model, location, path, begin)
+    return Instances(location, number, begin, np.maximum(end, begin))
+
+
+def _until_next(
+    model: Model, location: NDArray[np.int64], path: NDArray[np.int64], begin: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return when the next call on a location begins; of the last one when what calls the first one ends."""
+    around = np.zeros(len(model.call_paths), bool)
+    parents = model.call_paths.parent[path]
+    around[parents[parents >= 0]] = True
+    where, _, _, since, until = instances_of(model, around)
+    end = np.append(begin[1:], 0)
+    is_last = np.append(location[1:] != location[:-1], True)
+    is_first = np.append(True, is_last[:-1])
+    for first, last in zip(np.flatnonzero(is_first), np.flatnonzero(is_last), strict=True):
+        encloses = (where == location[first]) & (since <= begin[first]) & (until >= begin[first])
+        end[last] = until[encloses].max(initial=begin[last])
+    return end
+
+
+class Folded:
+    """Answers questions about the instances of a phase as `Timeline` does about a run: each instance is a row, and times
+    are ticks since it began.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    instances : Instances
+        In the order of rows.
+    words : str
+        What the phase is called.
+    n_all : int
+        How many there are in all; those that are left out are shorter.
+    order : str
+        One of `ORDERS`.
+    """
+
+    def __init__(self, timeline: Timeline, instances: Instances, words: str, n_all: int, order: str) -> None:
+        self._timeline, self._instances, self._words, self._n_all, self._order = (
+            timeline,
+            instances,
+            words,
+            n_all,
+            order,
+        )
+        everything = np.arange(instances.begin.size)
+        self._rows = [Row(-1, "all instances", "phase", -1, everything)]
+        names = {row.location: self._name(row) for row in timeline.rows if row.location >= 0}
+        self._rows += [
+            Row(0, f"#{number} on {names[location]}", "phase", k, everything[k : k + 1])
+            for k, (number, location) in enumerate(
+                zip(instances.number.tolist(), instances.location.tolist(), strict=True)
+            )
+        ]
+        self._waits, self._n_left_out = self._find_waits()
+
+    def _name(self, row: Row) -> str:
+        """Return the name of a location with that of what it belongs to."""
+        above = self._timeline.rows[row.parent]
+        return f"{above.label}, {row.label}" if row.parent > 0 and above.parent > 0 else row.label
+
+    def _find_waits(self) -> tuple[Columns, int]:
+        """Return the waits in the instances, as if each were a location, in the order of rows with times since it began;
+        and how many there are around them if these are too many, so that none is returned."""
+        found = self._instances
+        table = self._timeline.tables[WAITS]
+        mask = np.zeros(self._timeline.slices.n_locations, bool)
+        mask[found.location] = True
+        span = (int(found.begin.min()), int(found.end.max()) + 1)
+        n, waits = table.overlapping(*span, {"location": mask}, MOST_WAITS)
+        # of the waits of a location, in the order in which they begin, those of an instance are between two rows
+        at_location = np.argsort(waits["location"], kind="stable")
+        starts = np.searchsorted(waits["location"][at_location], np.arange(mask.size + 1))
+        ends = {
+            i: np.maximum.accumulate(waits["end"][at_location[starts[i] : starts[i + 1]]]) for i in np.flatnonzero(mask)
+        }
+        parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        for k, location in enumerate(found.location.tolist()):
+            mine = at_location[starts[location] : starts[location + 1]]
+            low = np.searchsorted(ends[location], found.begin[k], "right")
+            high = np.searchsorted(waits["begin"][mine], found.end[k])
+            inside = mine[low:high][waits["end"][mine[low:high]] > found.begin[k]]
+            parts.append((np.full(inside.size, k), inside))
+        instance = np.concatenate([np.zeros(0, np.int64), *(p[0] for p in parts)])
+        at = np.concatenate([np.zeros(0, np.int64), *(p[1] for p in parts)])
+        result = {name: values[at] for name, values in waits.items()}
+        begin, length = found.begin[instance], found.length[instance]
+        result["begin"] = np.maximum(result["begin"] - begin, 0)
+        result["end"] = np.minimum(result["end"] - begin, length)
+        result["location"] = instance
+        # who is waited for is no instance
+        result["cause_location"] = np.full(instance.size, -1, np.int32)
+        return result, n - waits["begin"].size
+
+    def about(self) -> Answer:
+        """Say what there is, as `Timeline.about`; `folded` says of what, and arrays `fold.NAME` where each row lies in the run."""
+        of_run = self._timeline.about()
+        found = self._instances
+        length = found.length
+        n_left_out = self._n_all - found.begin.size
+        notes = [f"{n_left_out:,} shorter instances are left out"] if n_left_out else []
+        if self._n_left_out:
+            notes.append(f"{self._n_left_out:,} waits are too many to be drawn")
+        says = {
+            **of_run.says,
+            "length": int(length.max()),
+            "zero": 0.0,
+            "rows": as_json(self._rows),
+            "classes": ["comp", WAITS],
+            "titles": ["running", "waiting"],
+            "severities": {},
+            "n_worst": [0 for _ in of_run.says["n_worst"]],
+            "findings": [],
+            "notes": notes,
+            "has_path": False,
+            "folded": {
+                "phase": printable(self._words),
+                "order": self._order,
+                "n": int(found.begin.size),
+                "median": float(np.median(length)),
+            },
+        }
+        arrays = {"begin": found.begin - self._timeline.first, "end": found.end - self._timeline.first}
+        arrays["location"] = found.location
+        return Answer(says, {**of_run.arrays, **{f"fold.{name}": values for name, values in arrays.items()}})
+
+    def view(
+        self,
+        start: int,
+        stop: int,
+        rows: Sequence[int],
+        columns: int,
+        severity: str = "",
+        go_on: Callable[[], None] = lambda: None,
+    ) -> Answer:
+        """Return what some instances show between two times, as `Timeline.view`: `ticks` of running and of waiting, and
+        where events can be distinguished slices and waits.
+
+        Raises
+        ------
+        QuestionError
+            If it makes no sense.
+        """
+        length = int(self._instances.length.max())
+        if not 0 <= start < stop <= length + 1:
+            raise QuestionError(f"there is no time from {start} to {stop}: the longest instance lasts {length} ticks")
+        if not 1 <= columns <= MOST_COLUMNS or len(rows) > MOST_ROWS or severity:
+            raise QuestionError(f"{columns} columns of {len(rows)} rows are none or too many")
+        if any(not 0 <= i < len(self._rows) for i in rows):
+            raise QuestionError(f"there is no such row: there are {len(self._rows)}")
+        n = min(max(columns // 2, 1), stop - start)
+        edges = start + (stop - start) * np.arange(n + 1) // n
+        chosen = [self._rows[i].locations for i in rows]
+        nothing = np.full((len(rows), n), -1, np.int32)
+        arrays: dict[str, NDArray[Any]] = {"edges": edges, "path": nothing, "best": np.zeros((len(rows), n), np.int64)}
+        arrays["ticks"] = np.array([self._shares(edges, instances) for instances in chosen]).swapaxes(0, 1)
+        go_on()
+        of_rows = [int(self._rows[i].location) for i in rows if self._rows[i].location >= 0]
+        spans = [(k, *self._span(k, start, stop)) for k in of_rows]
+        spans = [span for span in spans if span[2] < span[3]]
+        n_events = sum(self._timeline.slices.n_events([location], low, high) for _, location, low, high in spans)
+        says: dict[str, Any] = {"level": 0, "n": {}, "left_out": [], "n_events": n_events}
+        says["detail"] = bool(of_rows) and n_events <= MOST_EVENTS_FOLDED
+        if says["detail"]:
+            self._add_slices(arrays, says, spans, max((stop - start) // columns, 0), go_on)
+            self._add_waits(arrays, says, of_rows, start, stop)
+        return Answer(says, arrays)
+
+    def _span(self, k: int, start: int, stop: int) -> tuple[int, int, int]:
+        """Return the location of an instance, and the ticks between which its part between two times lies."""
+        begin, end = int(self._instances.begin[k]), int(self._instances.end[k])
+        return int(self._instances.location[k]), begin + start, min(begin + stop, end)
+
+    def _shares(self, edges: NDArray[np.int64], instances: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the ticks that instances run and that they wait between edges; (2, n_bins) int64."""
+        waits = self._waits
+        if instances.size == 1:
+            low, high = np.searchsorted(waits["location"], [instances[0], instances[0] + 1])
+            waits = {name: values[low:high] for name, values in waits.items()}
+        lasting = np.diff(_sum_below(self._instances.length[instances], edges))
+        waiting = np.diff(_sum_below(waits["end"], edges) - _sum_below(waits["begin"], edges))
+        # waits of requests that are waited for together overlap
+        waiting = np.minimum(waiting, lasting)
+        return np.array([lasting - waiting, waiting])
+
+    def _add_slices(
+        self,
+        arrays: dict[str, NDArray[Any]],
+        says: dict[str, Any],
+        spans: Sequence[tuple[int, int, int, int]],
+        shortest: int,
+        go_on: Callable[[], None],
+    ) -> None:
+        parts, says["shortest"] = self._timeline.slices.read_each([span[1:] for span in spans], shortest, go_on)
+        columns = [
+            {
+                **part.columns(),
+                "location": np.full(part.begin.size, k, np.int32),
+                "begin": part.begin - self._instances.begin[k],
+                "end": part.end - self._instances.begin[k],
+            }
+            for (k, *_), part in zip(spans, parts, strict=True)
+        ]
+        for name, values in joined([]).columns().items():
+            arrays[f"slice.{name}"] = np.concatenate([values, *(part[name] for part in columns)])
+        says["n"]["slice"] = int(arrays["slice.begin"].size)
+
+    def _add_waits(
+        self, arrays: dict[str, NDArray[Any]], says: dict[str, Any], rows: Sequence[int], start: int, stop: int
+    ) -> None:
+        waits, first = self._waits, self._timeline.first
+        is_shown = np.isin(waits["location"], rows) & (waits["begin"] < stop) & (waits["end"] > start)
+        says["n"][WAITS] = int(is_shown.sum())
+        for kind in KINDS:
+            empty = self._timeline.tables[kind].overlapping(first, first, most=0)[1]
+            for name, values in empty.items():
+                arrays[f"{kind}.{name}"] = waits[name][is_shown] if kind == WAITS else values
+
+
+def _sum_below(values: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for every edge the sum of the values, of larger ones that of the edge; O(n log n)."""
+    ordered = np.sort(values.astype(np.int64))
+    sums = np.concatenate([[0], np.cumsum(ordered)])
+    n = np.searchsorted(ordered, edges)
+    return np.asarray(sums[n] + (ordered.size - n) * edges, np.int64)
+
+
+class Folds:
+    """Folds phases of a trace; what was asked for is kept.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    jobs : int, optional
+        Threads; by default one per core.
+    budget : Budget, optional
+        The memory that the search for instances may take.
+    """
+
+    def __init__(self, timeline: Timeline, jobs: int | None = None, budget: Budget | None = None) -> None:
+        self._timeline, self._jobs, self._budget = timeline, jobs, budget
+        self._found: dict[str, tuple[str, Instances]] = {}
+        self._folded: OrderedDict[tuple[str, str, int], Folded] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, words: str = "", order: str = "longest", row: int = 0) -> Folded:
+        """Return the instances of a phase on the locations of a row.
+
+        Parameters
+        ----------
+        words : str
+            What `tracecols analyze --phases` takes; by default what `tracecols phases` proposes first.
+        order : str
+            One of `ORDERS`.
+        row : int
+            0 for all locations.
+
+        Raises
+        ------
+        AnalysisError
+            If there is no such phase, or none on these locations.
+        QuestionError
+            If there is no such order or row.
+        """
+        if order not in ORDERS:
+            raise QuestionError(f"instances are ordered by {' or '.join(ORDERS)}, not by {order}")
+        if not 0 <= row < len(self._timeline.rows):
+            raise QuestionError(f"there is no such row: there are {len(self._timeline.rows)}")
+        with self._lock:
+            found = self._folded.pop((words, order, row), None) or self._make(words, order, row)
+            self._folded[words, order, row] = found
+            while len(self._folded) > KEPT:
+                self._folded.popitem(last=False)
+        return found
+
+    def _make(self, words: str, order: str, row: int) -> Folded:
+        if words not in self._found:
+            self._found[words] = self._search(words)
+        name, found = self._found[words]
+        held = self._timeline.rows[row]
+        if row:
+            found = found.take(np.flatnonzero(np.isin(found.location, held.locations)))
+        if not found.begin.size:
+            raise AnalysisError(f"{held.label} has no instance of {name}\n  fold those of all locations")
+        longest = np.argsort(-found.length, kind="stable")[:MOST_INSTANCES]
+        by_time = np.lexsort((found.location[longest], found.begin[longest]))
+        chosen = longest if order == "longest" else longest[by_time]
+        return Folded(self._timeline, found.take(chosen), name, found.begin.size, order)
+
+    def _search(self, words: str) -> tuple[str, Instances]:
+        """Find the instances on all locations; they take a scan of the trace."""
+        model = OpenedTrace(self._timeline.store, self._jobs, self._budget).model
+        if not words:
+            proposed = propose_phases(model)
+            if not proposed:
+                raise AnalysisError(
+                    "no phases are found in this trace\n  name a region: tracecols view TRACE --phases REGION"
+                )
+            words = proposed[0].phases
+        return words, find_instances(model, words, self._timeline.last)

@@ -1,0 +1,213 @@
+"""From the timeline to the trees: the report of exactly the range of time that is selected, at what is selected in it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.analysis.opened import OpenedTrace
+from tracecols.analysis.request import Request
+from tracecols.analysis.run import run
+from tracecols.given.printable import printable
+from tracecols.report.viewer.container import Opened, pack
+from tracecols.report.viewer.page import page_of, title_of
+from tracecols.severity.axes import CallAxis, SystemAxis
+from tracecols.severity.cube import SeverityCube
+from tracecols.timeline.answers import QuestionError, Timeline
+from tracecols.timeline.prepare import defined
+from tracecols.work.memory import Budget
+
+KEPT = 4
+"""Cubes of ranges of time that are kept: a page that is loaded again, or another selection in the same range, does not
+analyse it again."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is selected in the timeline; times are ticks since the first event.
+
+    Attributes
+    ----------
+    start, stop : int
+        The range of time.
+    row : int
+        The row whose locations are selected; 0 is all of them.
+    property : str
+        Id of a property; empty for what costs most in the range.
+    call_path : int
+        Of the whole trace; -1 if none is selected.
+    slice : tuple of int, optional
+        Location, begin and depth of a region instance, if one is selected.
+    address : str
+        The address of the timeline without what is before its `#`, to come back.
+    """
+
+    start: int
+    stop: int
+    row: int = 0
+    property: str = ""
+    call_path: int = -1
+    slice: tuple[int, int, int] | None = None
+    address: str = ""
+
+
+class Trees:
+    """Analyses ranges of time of a trace, one at a time, and writes them as reports.
+
+    Parameters
+    ----------
+    timeline : Timeline
+    jobs : int, optional
+        Threads; by default one per core.
+    budget : Budget, optional
+        The memory that an analysis may take.
+    whole : SeverityCube, optional
+        Of the whole trace, by the usual conventions; without one, it is analysed when its trees are asked for.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        jobs: int | None = None,
+        budget: Budget | None = None,
+        whole: SeverityCube | None = None,
+    ) -> None:
+        self._timeline, self._jobs, self._budget, self._whole = timeline, jobs, budget, whole
+        self._cubes: OrderedDict[tuple[int, int], SeverityCube] = OrderedDict()
+        self._lock = Lock()
+
+    def page(self, selection: Selection) -> bytes:
+        """Return a report of the selected range as an HTML page.
+
+        Raises
+        ------
+        QuestionError
+            If there is no such range, row, call path or location.
+        AnalysisError
+            If the range cannot be analysed.
+        """
+        self._check(selection)
+        with self._lock:
+            cube = self._cube(selection.start, selection.stop)
+        row = self._timeline.rows[selection.row]
+        names, where = self._names(selection)
+        opened = Opened(
+            shown_property(cube, selection.property),
+            call_path_named(cube, names, where) if names else -1,
+            nodes_of(cube.system, row.locations.tolist()) if selection.row else (),
+            selection.address,
+        )
+        # start and end of the run are a part of the range that was selected
+        packed = pack(cube, with_startup=True, opened=opened)
+        return "".join(page_of(packed, title_of(cube) or self._timeline.store.path.stem)).encode(errors="replace")
+
+    def _check(self, selection: Selection) -> None:
+        timeline = self._timeline
+        length = timeline.last - timeline.first
+        if not 0 <= selection.start < selection.stop <= length + 1:
+            raise QuestionError(
+                f"there is no time from {selection.start} to {selection.stop}: the run lasts {length} ticks"
+            )
+        if not 0 <= selection.row < len(timeline.rows):
+            raise QuestionError(f"there is no such row: there are {len(timeline.rows)}")
+        if not -1 <= selection.call_path < len(timeline.causes.region):
+            raise QuestionError(f"there is no such call path: there are {len(timeline.causes.region)}")
+        if selection.slice is not None and not 0 <= selection.slice[0] < timeline.slices.n_locations:
+            raise QuestionError(f"there is no such location: there are {timeline.slices.n_locations}")
+
+    def _cube(self, start: int, stop: int) -> SeverityCube:
+        """Analyse what lies between two times: start <= time < stop."""
+        timeline = self._timeline
+        if self._whole is not None and start == 0 and stop == timeline.last - timeline.first + 1:
+            return self._whole
+        found = self._cubes.pop((start, stop), None)
+        if found is None:
+            found = run(
+                Request.of(defined(timeline.store), start=timeline.seconds(start), stop=timeline.seconds(stop)),
+                OpenedTrace(timeline.store, self._jobs, self._budget),
+            )
+        self._cubes[start, stop] = found
+        while len(self._cubes) > KEPT:
+            self._cubes.popitem(last=False)
+        return found
+
+    def _names(self, selection: Selection) -> tuple[list[str], int]:
+        """Return the names of the regions of the selected call path, or of what encloses the selected instance, from the
+        outermost to the innermost, and the location on which it is; -1 on any."""
+        timeline = self._timeline
+        if selection.slice is not None:
+            location, begin, depth = selection.slice
+            opened = timeline.slices.of(location, begin + timeline.first, begin + timeline.first + 1)[0]
+            at = np.flatnonzero(opened.depth <= depth)
+            return [timeline.region_names[i] for i in opened.name[at[np.argsort(opened.depth[at])]]], location
+        return [timeline.region_names[i] for i in timeline.path_of(selection.call_path)], -1
+
+
+def shown_property(cube: SeverityCube, property: str) -> str:
+    """Return the id of a property, or of the next one above it that has severities: waits may be cut at the ends of a range;
+    empty if there is none."""
+    if property not in cube.properties.number:
+        return ""
+    return next((name for name in (property, *cube.properties.above(property)) if len(cube.cells[name])), "")
+
+
+def call_path_named(cube: SeverityCube, names: Sequence[str], location: int = -1) -> int:
+    """Find the call path whose last regions have some names.
+
+    Instances of a thread are known from where it begins, but its call paths go on above, to where it was created. So that
+    several call paths may fit: the first on which the location spent time is taken.
+
+    Parameters
+    ----------
+    names : sequence of str
+        From the outermost to the innermost, as they are shown.
+    location : int
+        -1 for any.
+
+    Returns
+    -------
+    int
+        -1 if there is none.
+    """
+    calls: CallAxis = cube.call_paths
+    fits = np.flatnonzero(_named(calls, names[-1]))
+    above = calls.parent[fits]
+    for name in reversed(names[:-1]):
+        is_right = (above >= 0) & _named(calls, name)[above]
+        fits, above = fits[is_right], calls.parent[above[is_right]]
+    cells = cube.cells["time"]
+    spent = np.unique(cells.call_path if location < 0 else cells.call_path[cells.location == location])
+    has_time = np.searchsorted(spent, calls.end[fits]) > np.searchsorted(spent, fits)
+    fits = fits[has_time] if has_time.any() else fits
+    return int(fits[0]) if fits.size else -1
+
+
+def _named(calls: CallAxis, name: str) -> NDArray[np.bool_]:
+    """Select the call paths that enter a region of a name, as it is shown."""
+    return calls.named(lambda own: printable(own) == name)
+
+
+def nodes_of(system: SystemAxis, locations: Sequence[int]) -> tuple[int, ...]:
+    """Return the node of the system tree that holds some locations and no others; where there is none, their leaves."""
+    n_below = [int(at >= 0) for at in system.location]
+    for node in range(len(n_below) - 1, -1, -1):
+        if system.parent[node] >= 0:
+            n_below[system.parent[node]] += n_below[node]
+    wanted = set(locations)
+    leaves = tuple(node for node, at in enumerate(system.location) if at in wanted)
+    node = leaves[0] if leaves else -1
+    while node >= 0 and n_below[node] < len(leaves):
+        node = system.parent[node]
+    is_held = node >= 0 and all(_is_below(system, leaf, node) for leaf in leaves)
+    return (node,) if is_held and n_below[node] == len(leaves) else leaves
+
+
+def _is_below(system: SystemAxis, node: int, above: int) -> bool:
+    while node >= 0 and node != above:
+        node = system.parent[node]
+    return node == above
