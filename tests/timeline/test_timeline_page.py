@@ -131,6 +131,7 @@ def test_page__shows_rows_and_the_whole_run(page):
     assert page.page.locator(".findings li").count() == len(page.view("view.about.findings")) > 0
 
 
+@pytest.mark.slow
 def test_drawn__slices_are_those_of_the_table(page, path):
     """Of a window in which events can be distinguished, every slice and no other is on the screen."""
     trace = tracecols.open(path)
@@ -167,11 +168,13 @@ def test_drawn__waits_are_those_of_the_table(page, path):
     assert page.view("view.drawn.waits.length") == len(columns[0])
 
 
+@pytest.mark.slow
 def test_drawn__messages_are_those_of_the_table(page, path):
     messages = tracecols.open(path).frame("messages", raw=True)
     assert page.array("messages.begin").size == len(messages)
 
 
+@pytest.mark.slow
 def test_tour__without_a_mouse(page):
     whole = page.view("view.state.to - view.state.from")
     page.press("w", "w", "d", "+")
@@ -208,6 +211,7 @@ def test_tour__without_a_mouse(page):
     page.press("Escape")
 
 
+@pytest.mark.slow
 def test_address__is_what_is_shown(page, browser, server):
     page.press("f", "e", "c")
     before = page.view("view.state")
@@ -219,6 +223,7 @@ def test_address__is_what_is_shown(page, browser, server):
     assert other.trouble == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fragment",
     ["#from=-5&to=x", "#from=9&to=3", "#wait=1,2", "#severity=__proto__", "#row=1e9&flames=77,x&closed=-1", "#path=7", "#%", "#wait=0,0,1"],
@@ -230,6 +235,7 @@ def test_address__that_makes_no_sense_shows_the_run(browser, server, fragment):
     assert [t for t in found.trouble if "400" not in t] == []
 
 
+@pytest.mark.slow
 def test_address__of_the_command_shows_what_is_asked_for(browser, server, path):
     """`tracecols view --from --to -p`, which the report of a cube by periods names for a selected period."""
     trace = tracecols.open(path)
@@ -241,6 +247,7 @@ def test_address__of_the_command_shows_what_is_asked_for(browser, server, path):
     assert found.trouble == []
 
 
+@pytest.mark.slow
 def test_address__of_the_command_is_within_the_run(server):
     timeline = server.timeline
     assert timeline.address(None, None, None) == ""
@@ -256,6 +263,7 @@ def test_address__of_the_command_is_within_the_run(server):
         timeline.address(0.4, 0.3, None)
 
 
+@pytest.mark.slow
 def test_mouse__zooms_pans_and_selects(page):
     box = page.page.locator(".canvas").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + 150
@@ -281,6 +289,7 @@ def test_mouse__zooms_pans_and_selects(page):
     assert abs(page.view("view.state.to") - high) <= 1
 
 
+@pytest.mark.slow
 def test_range__is_copied_as_options(browser, server, path):
     found = Page(browser, server, permissions=["clipboard-read", "clipboard-write"])
     found.press("w", "w")
@@ -310,6 +319,7 @@ def rows_of(file):
         return list(csv.DictReader(text))
 
 
+@pytest.mark.slow
 def test_table__that_is_saved_has_what_is_drawn(page, path, tmp_path):
     """Each region instance and each wait once, at its time."""
     length, resolution, zero = (page.view(f"view.about.{name}") for name in ("length", "resolution", "zero"))
@@ -340,6 +350,7 @@ def test_table__that_is_saved_has_what_is_drawn(page, path, tmp_path):
     assert sum(row["what"] == "wait" for row in rows) == n_waits
 
 
+@pytest.mark.slow
 def test_table__of_a_property_has_its_severity_by_bin(page, server, tmp_path):
     page.page.get_by_label("What rows show").select_option("mpi_latesender")
     page.settle()
@@ -350,6 +361,7 @@ def test_table__of_a_property_has_its_severity_by_bin(page, server, tmp_path):
     assert whole == pytest.approx(total / page.view("view.about.resolution"), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_picture__that_is_saved_is_what_is_drawn(page, tmp_path):
     page.press("f", "c")
     root = ElementTree.parse(saved(page, "v", tmp_path)).getroot()
@@ -363,6 +375,7 @@ def test_picture__that_is_saved_is_what_is_drawn(page, tmp_path):
     assert all(image.get("href").startswith("data:image/png") for image in root.iter(f"{svg}image"))
 
 
+@pytest.mark.slow
 def test_severity__is_a_heat_map(page, server):
     page.page.get_by_label("What rows show").select_option("mpi_latesender")
     page.settle()
@@ -373,6 +386,7 @@ def test_severity__is_a_heat_map(page, server):
     assert int(found[0].sum()) == total > 0
 
 
+@pytest.mark.slow
 def test_reader__hears_rows_and_what_is_selected(page):
     label = page.page.locator(".label[aria-selected=true]").get_attribute("aria-label")
     assert "Computation" in label and "%" in label
@@ -382,6 +396,7 @@ def test_reader__hears_rows_and_what_is_selected(page):
     assert "waits for" in page.page.locator(".canvas").get_attribute("aria-label")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_narrow__window_has_all_of_it(browser, server, scheme):
     found = Page(browser, server, width=900, color_scheme=scheme)
@@ -415,6 +430,7 @@ BLIND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", BLIND)
 def test_colours__of_classes_are_told_apart(browser, server, who):
     for scheme in ("light", "dark"):
@@ -463,6 +479,7 @@ def selected(tab):
     )
 
 
+@pytest.mark.slow
 def test_trees__are_of_exactly_the_selected_range(page, path):
     trace = tracecols.open(path)
     length = page.view("view.about.length")
@@ -476,6 +493,7 @@ def test_trees__are_of_exactly_the_selected_range(page, path):
     assert f"from {seconds[0]:.9g} s, to {seconds[1]:.9g} s" in tab.title()
 
 
+@pytest.mark.slow
 def test_trees__select_the_wait_its_call_path_and_location(page):
     page.press("f", "x")
     wait = page.view("view.chosen")
@@ -493,6 +511,7 @@ def test_trees__select_the_wait_its_call_path_and_location(page):
     assert found["locations"] == [wait["location"]]
 
 
+@pytest.mark.slow
 def test_trees__select_the_call_path_of_an_instance_of_a_thread(page):
     """What a thread runs stands below the region that forked it in the trees, which its own instances do not say."""
     page.press("w", "w", "w", "w")
@@ -511,6 +530,7 @@ def test_trees__select_the_call_path_of_an_instance_of_a_thread(page):
     assert len(names) > inner["depth"] + 1
 
 
+@pytest.mark.slow
 def test_trees__come_back_to_the_timeline(page):
     page.press("f", "e", "x")
     before = page.view("view.state")
@@ -532,6 +552,7 @@ def test_trees__come_back_to_the_timeline(page):
     assert len(page.context.pages) == 2
 
 
+@pytest.mark.slow
 def test_regions__that_stand_out_are_kept_by_the_address(page, browser, server):
     page.press("f", "h")
     region = page.view("view.about.region[view.chosen.call_path]")
@@ -544,6 +565,7 @@ def test_regions__that_stand_out_are_kept_by_the_address(page, browser, server):
     assert page.view("view.state.region") == -1
 
 
+@pytest.mark.slow
 def test_cells__lead_to_the_trees_of_their_call_path(page):
     page.page.get_by_label("What rows show").select_option("mpi_latesender")
     page.settle()
@@ -573,6 +595,7 @@ def fold(browser, server):
     assert found.trouble == []
 
 
+@pytest.mark.slow
 def test_fold__has_a_row_for_each_instance_the_longest_first(fold, path):
     table = tracecols.open(path).iterations("h_region").sort_values("seconds", ascending=False, kind="stable")
     resolution = fold.view("view.about.resolution")
@@ -591,6 +614,7 @@ def test_fold__has_a_row_for_each_instance_the_longest_first(fold, path):
     assert begins == sorted(begins)
 
 
+@pytest.mark.slow
 def test_fold__slices_and_waits_are_those_of_the_instances(fold, path):
     """Each slice of a row lies where it lies in the run, less the begin of the instance."""
     trace = tracecols.open(path)
@@ -610,6 +634,7 @@ def test_fold__slices_and_waits_are_those_of_the_instances(fold, path):
     assert sorted(fold.array("waits.begin")[at] + begin) == sorted((inside.begin_time - first).clip(begin))
 
 
+@pytest.mark.slow
 def test_fold__leads_to_the_instance_in_the_run_and_to_its_trees(page):
     page.view("view.highlight(view.about.regions.indexOf('h_region'))")
     page.settle()
@@ -635,6 +660,7 @@ def test_fold__leads_to_the_instance_in_the_run_and_to_its_trees(page):
     assert page.view("view.about.rows[view.state.row].location") == location
 
 
+@pytest.mark.slow
 def test_fold__that_is_not_there_is_said(browser, server):
     found = browser.new_context().new_page()
     found.goto(f"{server.url}fold?phase=no_such_region")
@@ -678,6 +704,7 @@ def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
         assert found.trouble == []
 
 
+@pytest.mark.slow
 def test_reload__and_closed_tabs_are_survived(browser, server):
     for _ in range(5):
         tabs = [Page(browser, server) for _ in range(4)]
@@ -692,6 +719,7 @@ def test_reload__and_closed_tabs_are_survived(browser, server):
     assert last.trouble == []
 
 
+@pytest.mark.slow
 def test_server__that_has_ended_is_said(browser, server):
     found = Page(browser, server)
     found.page.route("**/data/view?*", lambda route: route.abort())
@@ -761,6 +789,7 @@ def size_of(png):
     return struct.unpack(">II", png[16:24])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOTS)
 def test_pictures__of_the_documentation_are_of_this_page(browser, server, name):
     """With TRACECOLS_WRITE_PICTURES in the environment they are made anew."""
@@ -778,5 +807,6 @@ def test_pictures__of_the_documentation_are_of_this_page(browser, server, name):
     assert len(kept) < 120_000
 
 
+@pytest.mark.slow
 def test_wheel__carries_the_page():
     assert {"", "fold", "timeline.js", "timeline.css"} == set(pages.documents())
