@@ -80,7 +80,9 @@ class GivenTable:
     help="With --transfer 0: messages of this size and more wait for their receives, smaller ones do not; such as 32KiB.",
 )  # fmt: skip
 @option("with_startup", "Also what precedes MPI_Init and follows MPI_Finalize.", old=("--whole-run",))
-@click.option("--balanced", is_flag=True, help="Every process computes as much as the mean of all.")
+@click.option(
+    "--balanced", is_flag=True, help="Every process computes as much as the mean of all, and so do its devices."
+)
 @option("within", "Only call paths of this region, or pattern, in the tables; the runtime is that of the run.")
 @option("start")
 @option("stop")

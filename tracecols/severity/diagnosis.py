@@ -25,6 +25,7 @@ from tracecols.schema.properties import (
     COLLECTIVE,
     COMPUTATION,
     DEVICE_IDLE,
+    DEVICE_KERNELS,
     EXECUTION,
     IDLE,
     MESSAGE_BYTES,
@@ -548,14 +549,13 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     parts = divided(cube)
     explained, parts = explain(cube, parts, IDLE, causes_of(cube))
     of_causes = [(_of_cause(cube, cause, seconds, runtime), cause.cells) for cause in explained]
-    found = list(_idle_devices(cube))
-    starts = accelerators.starts_devices(cube)
+    # what hosts do meanwhile is known better where the trace was replayed
+    found = list(_busy_devices(cube))
+    found += [] if any(cause.facts["kind"] == IDLE_CAUSE for cause in explained) else list(_idle_devices(cube))
+    starts = accelerators.StartUp.of(cube, masters(cube))
     for name, whole in parts.items():
-        own = whole
-        if starts.any():
-            is_start = accelerators.is_start_up(starts, whole)
-            found += _start_of_devices(cube, name, whole.where(is_start), seconds)
-            own = whole.where(~is_start) if is_start.any() else whole
+        at_start, own = starts.divide(whole)
+        found += _start_of_devices(cube, name, at_start, seconds)
         if name == IDLE:
             found += idle_findings(cube, own, seconds)
         elif len(own):
@@ -633,7 +633,7 @@ def _order(finding: Finding, n_locations: int) -> tuple[int, float]:
     if finding.kind in (STRAGGLER, DEVICE):
         return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:
-        return 3, 0.0
+        return 3, -finding.seconds
     return 2, -(finding.seconds / n_locations / 2 if finding.gain is None else finding.gain)
 
 
@@ -642,7 +642,8 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     facts, resolution = explained.facts, cube.resolution
     of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
     # who computes too long may be what others wait for in MPI_Finalize only, which is not looked at
-    name = max(of_property, key=lambda p: of_property[p], default=_of_computation(cube))
+    otherwise = DEVICE_IDLE if facts["kind"] == IDLE_CAUSE and DEVICE_IDLE in cube.cells else _of_computation(cube)
+    name = max(of_property, key=lambda p: of_property[p], default=otherwise)
     own = Cells.empty()
     for cells in explained.cells.values():
         own = own + cells
@@ -709,6 +710,9 @@ def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> in
 DEVICE, START_OF_DEVICES = "device", "device_start"
 """Kinds of findings of devices, which no replay tries."""
 
+IDLE_CAUSE = "idle"
+"""The kind of findings that devices have nothing to do because of their hosts (`tracecols.findings.idle`)."""
+
 STRAGGLER = "straggler"
 """The kind of findings that kernels of others wait for a rank (`tracecols.findings.devices`)."""
 
@@ -752,6 +756,35 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
         kind=DEVICE,
         cause_region=region,
         shows=f"devices idle longest before {path.rpartition('/')[2]}; {meanwhile}",
+    )
+
+
+def _busy_devices(cube: Severities) -> Iterator[Finding]:
+    """Yield the finding that devices are busy nearly all the time, so that only shorter kernels help."""
+    found = accelerators.busy_devices(cube)
+    if found is None:
+        return
+    path, region, best = largest_places(cube, found.kernels, cube.scale(DEVICE_KERNELS))
+    devices = "the device is" if found.n_devices == 1 else f"the {found.n_devices:,} devices are"
+    kernel = wording.short(region.call_path)
+    yield Finding(
+        property=DEVICE_KERNELS,
+        title="Busy Devices",
+        seconds=0.0,
+        share=0.0,
+        where=path,
+        region=region,
+        paid_by=(),
+        n_paying=0,
+        is_even=False,
+        cause=Place("", region.call_path, region.seconds, region.share, region.n_call_paths),
+        meanwhile=(),
+        advice="Make kernels shorter: join them, let them compute with less precision, or move less data; hosts wait for them.",
+        call_path=best,
+        what=f"{devices} busy {found.busy:.0%} of the time: kernels take the run time, longest {kernel} ({region.share:.0%})",
+        kind=DEVICE,
+        cause_region=region.call_path,
+        shows=f"kernels run {wording.seconds(float(found.kernels.value.sum()) * cube.scale(DEVICE_KERNELS))}, {kernel} {wording.seconds(region.seconds)}",
     )
 
 

@@ -386,6 +386,21 @@ def _straggler(f: Facts, s: Subject) -> str:
     return f"kernels of other ranks wait for {s.who}: its host takes too long in {s.region}"
 
 
+def _idle(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    one = e["n_processes"] == 1
+    of = f" of {s.who}" if s.who else ""
+    devices = f"the device{of} has" if one else f"devices{of} have"
+    meanwhile = f"while {'its host is' if one else 'hosts are'} in {s.region}"
+    return f"{devices} nothing to do {e['idle_share']:.0%} of the time, {meanwhile}"
+
+
+def launches_seldom(f: Facts) -> bool:
+    """Say whether devices have nothing to do many times for a short time: launches take longer than what they launch."""
+    e = f["evidence"]
+    return e["n_gaps"] >= MANY and e["idle"] < SMALL * e["n_gaps"]
+
+
 WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "computation": _computation,
     "imbalance": _imbalance,
@@ -407,6 +422,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "order": _order,
     "measurement": _measurement,
     "straggler": _straggler,
+    "idle": _idle,
 }
 
 
@@ -453,6 +469,14 @@ def advice(f: Facts, s: Subject) -> str:
         return "Send less, send earlier without blocking, and compute while messages are on their way."
     if kind == "straggler":
         return _advice_for_stragglers(f, s)
+    if kind == "idle" and e["in_memory"] > 0.5:
+        return "Allocate memory of the device once, before kernels are launched, or take it from a pool."
+    if kind == "idle" and launches_seldom(f):
+        return (
+            "Launch several operations at once, as a graph, or join them: each takes the host longer than the device."
+        )
+    if kind == "idle":
+        return f"Launch the next operations before {s.region}, do it in another thread, or on the device, or make it shorter."
     if kind == "collectives" and has_large_share(f):
         return "Look whether more processes or threads run than there are cores; otherwise look at the network."
     if kind == "lock" and _is_ordered(f):
@@ -563,6 +587,8 @@ def evidence(f: Facts, s: Subject) -> str:
         said.append(f"each computes {seconds(e['work_each'])}")
     if kind == "straggler":
         said += _of_straggler(e)
+    if kind == "idle":
+        said += _of_idle(e)
     if e.get("n_moved"):
         said.append(f"{e['n_moved']:,} of {number_of(e['n_received'], 'message')} come in another order")
     if e.get("events_per_second"):
@@ -613,4 +639,16 @@ def _of_straggler(e: Mapping[str, Any]) -> list[str]:
     return [
         f"kernels of others wait {seconds(e['waits'])} for it ({e['share']:.0%} of such waits), in {number_of(e['n_last'], 'operation')}",
         f"because of {', '.join(shares)}",
+    ]
+
+
+def _of_idle(e: Mapping[str, Any]) -> list[str]:
+    """Write how long devices have nothing to do, how often, and what hosts do meanwhile."""
+    n = e["n_gaps"]
+    gaps = f", {number_of(n, 'time')} until something is launched, {seconds(e['idle'] / n)} each" if n else ""
+    together = f" on devices of {e['n_processes']:,} processes together" if e["n_processes"] > 1 else ""
+    named = zip(e["regions"], e["region_shares"], strict=True)
+    return [
+        f"{seconds(e['idle'])} without anything to do{together}{gaps}",
+        f"hosts are then in {_listed([f'{short(name)} ({share:.0%})' for name, share in named])}",
     ]
