@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.device_program import Rank, Simulation
+from support.offload_program import Offload
 
+import tracecols
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.findings.idle import GAP, find_gaps
 from tracecols.findings.starts import usual
@@ -132,11 +134,42 @@ def test_calls_that_always_take_long__are_no_start():
     assert not any(f.kind == "device_start" for f in findings_of([host]))
 
 
-def test_busy_device__is_named_with_its_longest_kernel():
-    host = Rank().kernel("gemm", 700).kernel("relu", 200).sync()
-    found = findings_of([host])[0]
-    assert (found.kind, found.cause_region, found.property) == ("device", "gemm", "device_kernels")
-    assert "the device is busy 100% of the time: kernels take the run time, longest gemm (78%)" in found.what
+def test_busy_device__is_named_with_its_longest_kernels():
+    host = Rank().kernel("gemm<float>(int)", 400).kernel("gemm<double>(int)", 300).kernel("relu", 200).kernel("add", 90)
+    found = findings_of([host.sync()])[0]
+    assert (found.kind, found.property) == ("device", "device_kernels")
+    assert found.what == (
+        "the device is busy 100% of the time: kernels take the run time, longest gemm (71%) and relu (20%)"
+    )
+
+
+def test_device_that_copies__is_busy_with_copies(archive, tmp_path):
+    host = Offload(archive)
+    host.host.enter(0, "main")
+    host.call(0, 2, "cuLaunchKernel", host.streams[0]).kernel(2, 10)
+    host.call(10, 100, "cuMemcpyDtoH_v2").copy(12, 99, "to host", 64)
+    host.host.leave(101, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
+    found = trace.analyze().diagnosis().findings[0]
+    assert (found.kind, found.property, found.cause_region) == ("device", "device_copies", "cuMemcpyDtoH_v2")
+    assert found.advice.startswith("Copy less")
+
+
+def test_first_launch_of_a_kernel__loads_its_code():
+    host = Rank()
+    for _ in range(5):
+        host.work("assemble", 100).kernel("k", 60).sync()
+    program = Simulation([host]).program
+    master, stream = program.masters[0], program.locations[-1]
+    end = 1000
+    master.enter(end, "more").launch(end + 10, end + 5010, stream)
+    stream.kernel(end + 5005, end + 5065, "other")
+    master.synchronize(end + 5010, end + 5066).leave(end + 5070)
+    with program.trace() as trace:
+        (start,) = (f for f in trace.analyze().diagnosis(10).findings if f.kind == "device_start")
+    # of the launch what precedes the kernel
+    assert start.seconds == 4995
+    assert start.where.call_path == "more/cuLaunchKernel"
 
 
 def gaps_of(rows, last=1000):

@@ -62,7 +62,8 @@ def usual(process: Ints, region: Ints, ticks: Ints) -> NDArray[np.float64]:
 
 
 def calls_of_hosts(model: Model) -> Columns:
-    """Return the calls of the hosts of a slice that manage devices and their memory, and that launch (`CALL`)."""
+    """Return the calls of the hosts of a slice that manage devices and their memory, and that launch a kernel onto an idle
+    stream (`CALL`)."""
     calls, kernels = model.call_instances, model.kernels
     region = model.call_paths.region[calls.call_path].astype(np.int64)
     on_host = np.isin(model.regions.device_call[region], (MANAGEMENT, MEMORY, LAUNCH))
@@ -76,6 +77,10 @@ def calls_of_hosts(model: Model) -> Columns:
     found = np.searchsorted(kernels.launch_enter[by_launch], calls.enter[at])
     kernel = pick(by_launch, np.where(found < by_launch.size, found, -1))
     launches = (kernel >= 0) & (pick(kernels.launch_enter, kernel) == calls.enter[at])
+    # a launch onto a busy stream may take long because its queue is full
+    waits = ~launches | (pick(kernels.idle_since_time, kernel) > calls.enter_time[at])
+    kept = np.flatnonzero(~((model.regions.device_call[region[at]] == LAUNCH) & waits))
+    at, kernel, launches = at[kept], kernel[kept], launches[kept]
     path = model.call_paths.path_of(calls.call_path[at])
     columns = (
         np.asarray(model.facts.process, np.int64)[calls.location[at]],

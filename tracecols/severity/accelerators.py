@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import with_descendants
-from tracecols.schema.properties import DEVICE_IDLE, DEVICE_KERNELS, TIME
+from tracecols.schema.properties import DEVICE_COPIES, DEVICE_IDLE, DEVICE_KERNELS, TIME
 from tracecols.severity.causes import starts_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
@@ -92,25 +92,31 @@ class BusyDevices(NamedTuple):
     Attributes
     ----------
     busy : float
-        Part of the time that kernels run.
+        Part of the time that they are.
     n_devices : int
-    kernels : Cells
-        Time of kernels.
+    property : str
+        What they do: `device_kernels` or `device_copies`.
+    cells : Cells
+        The time of it.
     """
 
     busy: float
     n_devices: int
-    kernels: Cells
+    property: str
+    cells: Cells
 
 
 def busy_devices(cube: Severities) -> BusyDevices | None:
-    """Return what is known of devices that are busy nearly all the time; None if there are none."""
+    """Return what is known of devices that execute kernels nearly all the time, or something and mostly copies; None if
+    there are none."""
     facts = cube.facts.get("device_efficiencies") or {}
-    busy = float(facts.get("device_parallel_efficiency", 0.0))
-    kernels = cube.cells.get(DEVICE_KERNELS)
-    if busy < MOST_BUSY or kernels is None or not len(kernels):
+    kernels, copies = (cube.cells.get(name, Cells.empty()) for name in (DEVICE_KERNELS, DEVICE_COPIES))
+    copies_longer = float(copies.value.sum()) > float(kernels.value.sum())
+    busy = float(facts.get(f"device_{'orchestration' if copies_longer else 'parallel'}_efficiency", 0.0))
+    if busy < MOST_BUSY or not (len(kernels) or len(copies)):
         return None
-    return BusyDevices(busy, len(facts.get("devices") or ()), kernels)
+    name, cells = (DEVICE_COPIES, copies) if copies_longer else (DEVICE_KERNELS, kernels)
+    return BusyDevices(busy, len(facts.get("devices") or ()), name, cells)
 
 
 class IdleDevices(NamedTuple):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.scan.paths import function_name
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
@@ -25,7 +26,6 @@ from tracecols.schema.properties import (
     COLLECTIVE,
     COMPUTATION,
     DEVICE_IDLE,
-    DEVICE_KERNELS,
     EXECUTION,
     IDLE,
     MESSAGE_BYTES,
@@ -764,11 +764,14 @@ def _busy_devices(cube: Severities) -> Iterator[Finding]:
     found = accelerators.busy_devices(cube)
     if found is None:
         return
-    path, region, best = largest_places(cube, found.kernels, cube.scale(DEVICE_KERNELS))
+    scale = cube.scale(found.property)
+    path, region, best = largest_places(cube, found.cells, scale)
     devices = "the device is" if found.n_devices == 1 else f"the {found.n_devices:,} devices are"
-    kernel = wording.short(region.call_path)
+    longest = _longest_functions(cube, found.cells)
+    named = wording.listed([f"{wording.short(name)} ({share:.0%})" for name, share in longest])
+    takes, title, advice = wording.OF_BUSY_DEVICES[found.property]
     yield Finding(
-        property=DEVICE_KERNELS,
+        property=found.property,
         title="Busy Devices",
         seconds=0.0,
         share=0.0,
@@ -779,13 +782,24 @@ def _busy_devices(cube: Severities) -> Iterator[Finding]:
         is_even=False,
         cause=Place("", region.call_path, region.seconds, region.share, region.n_call_paths),
         meanwhile=(),
-        advice="Make kernels shorter: join them, let them compute with less precision, or move less data; hosts wait for them.",
+        advice=advice,
         call_path=best,
-        what=f"{devices} busy {found.busy:.0%} of the time: kernels take the run time, longest {kernel} ({region.share:.0%})",
+        what=f"{devices} busy {found.busy:.0%} of the time: {takes} the run time, longest {named}",
         kind=DEVICE,
         cause_region=region.call_path,
-        shows=f"kernels run {wording.seconds(float(found.kernels.value.sum()) * cube.scale(DEVICE_KERNELS))}, {kernel} {wording.seconds(region.seconds)}",
+        shows=f"{title} take {wording.seconds(float(found.cells.value.sum()) * scale)} on all devices",
     )
+
+
+def _longest_functions(cube: Severities, cells: Cells) -> list[tuple[str, float]]:
+    """Return the two functions, without types and arguments, that have the largest parts of some time, and these."""
+    names, of = cube.call_paths.numbered_names
+    parts: dict[str, float] = {}
+    by_name = np.bincount(of[cells.call_path], cells.value, len(names))
+    for at in np.flatnonzero(by_name).tolist():
+        name = function_name(names[at])
+        parts[name] = parts.get(name, 0.0) + float(by_name[at] / by_name.sum())
+    return sorted(parts.items(), key=lambda part: (-part[1], part[0]))[:2]
 
 
 def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
@@ -985,7 +999,17 @@ def _cause(cube: Severities, causes: Cells | None) -> Place | None:
     most = int(by_location.argmax())
     seconds = float(by_location[most]) * scale
     share = float(by_location[most] / causes.value.sum())
-    return Place(location_in_words(cube, most), found.call_path, seconds, share, found.n_call_paths)
+    words = found.call_path
+    if cube.system.location_type[most] == "gpu" and not is_spread and _is_program(cube, best):
+        # of hosts and streams alike: what it is charged to that nobody is known to have asked for
+        words = "operations whose launch is not recorded"
+    return Place(location_in_words(cube, most), words, seconds, share, found.n_call_paths)
+
+
+def _is_program(cube: Severities, call_path: int) -> bool:
+    """Say whether a call path is the outermost one and calls others."""
+    tree = cube.call_paths
+    return bool(tree.parent[call_path] < 0 and tree.end[call_path] > call_path + 1)
 
 
 # -- idle threads ------------------------------------------------------------------------------------------------------

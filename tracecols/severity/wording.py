@@ -164,7 +164,7 @@ def culprits(
         return f"thread {thread[locations[0]]} of every rank"
     named = list(map(name, locations[:3]))
     more = len(locations) - len(named)
-    return f"{', '.join(named)} and {more:,} more" if more else _listed(named)
+    return f"{', '.join(named)} and {more:,} more" if more else listed(named)
 
 
 # -- what ----------------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def _who(f: Facts, s: Subject) -> str:
     return f"the threads of {s.who}" if f.get("is_process") else s.who
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Write names one after the other."""
     *some, last = names
     return f"{', '.join(some)} and {last}" if some else last
@@ -273,7 +273,7 @@ def _regions(f: Facts, s: Subject) -> str:
 def _functions(f: Facts, s: Subject) -> str:
     """Name the function of a cause, and those that take part."""
     names = (s.region, *map(short, f["evidence"].get("partners", ())))
-    return _listed(names) if len(names) <= 3 else f"{s.region} and {number_of(len(names) - 1, 'other function')}"
+    return listed(names) if len(names) <= 3 else f"{s.region} and {number_of(len(names) - 1, 'other function')}"
 
 
 def _messages(f: Facts, s: Subject) -> str:
@@ -512,6 +512,20 @@ def _advice_for_stragglers(f: Facts, s: Subject) -> str:
     return f"Let the host do less in {s.region}, or launch the communication before it."
 
 
+OF_BUSY_DEVICES = {
+    "device_kernels": (
+        "kernels take",
+        "kernels",
+        "Make kernels shorter: join them, let them compute with less precision, or move less data; hosts wait for them.",
+    ),
+    "device_copies": (
+        "copies take",
+        "copies",
+        "Copy less, from pinned memory in large pieces, and while kernels run; hosts wait for the copies.",
+    ),
+}
+"""By what devices do most of the time: what takes the run time, what it is called, and what to do about it."""
+
 CALLS = {
     "mpi_file_open": "Open files once and seldom, by as few processes as need them.",
     "mpi_file_close": "Open and close files once, by as few processes as need them.",
@@ -559,7 +573,7 @@ def evidence(f: Facts, s: Subject) -> str:
         said.append(
             f"{seconds(e['mine'])} of computation{' per thread' * bool(f.get('is_process'))}, the others {seconds(e['others'])}"
         )
-        said.append(f"most of the difference in {_listed(list(map(short, e['functions'])))}")
+        said.append(f"most of the difference in {listed(list(map(short, e['functions'])))}")
     elif e.get("mine") is not None:
         others = f", the others {seconds(e['others'])}" if e.get("others") is not None else ""
         each = " each" if len(f.get("locations", ())) > 1 else ""
@@ -650,5 +664,5 @@ def _of_idle(e: Mapping[str, Any]) -> list[str]:
     named = zip(e["regions"], e["region_shares"], strict=True)
     return [
         f"{seconds(e['idle'])} without anything to do{together}{gaps}",
-        f"hosts are then in {_listed([f'{short(name)} ({share:.0%})' for name, share in named])}",
+        f"hosts are then in {listed([f'{short(name)} ({share:.0%})' for name, share in named])}",
     ]
