@@ -9,6 +9,7 @@ from support.offload_program import Offload
 
 import tracecols
 from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.definitions.regions import PHASE
 from tracecols.findings.idle import GAP, find_gaps
 from tracecols.findings.starts import usual
 
@@ -79,6 +80,20 @@ def test_numbered_steps__are_one_cause():
         host.sync().leave()
     found = idle([host])
     assert [(f.cause_region, f.evidence["idle"]) for f in found] == [("backward", 360), ("forward", 300)]
+
+
+def test_phases_that_are_recorded__are_named_without_their_numbers():
+    host = Rank()
+    for i in range(4):
+        host.enter(f"ProfilerStep#{i}").pause(100).kernel("k", 60).sync().leave()
+    program = Simulation([host]).program
+    regions = program.definitions["regions"]
+    regions["flags"] = [PHASE * name.startswith("ProfilerStep") for name in regions["name"]]
+    with program.trace() as trace:
+        (found,) = (f for f in trace.analyze().diagnosis().findings if f.kind == "idle")
+    # and a tick each time from the end of the kernel to the return of the call that waits for it
+    assert (found.cause_region, found.evidence["idle"]) == ("ProfilerStep", 404)
+    assert found.evidence["regions"] == ["ProfilerStep"]
 
 
 def test_functions_that_are_called_alike__are_two_causes():

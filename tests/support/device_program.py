@@ -26,6 +26,11 @@ class Rank:
         self.steps.append(("work", name, ticks))
         return self
 
+    def pause(self, ticks: int) -> Rank:
+        """Compute in the function that is entered."""
+        self.steps.append(("pause", ticks))
+        return self
+
     def enter(self, name: str) -> Rank:
         """Enter a function."""
         self.steps.append(("enter", name))
@@ -149,6 +154,8 @@ class Simulation:
         match step:
             case ("work", name, ticks):
                 master.call(now, now + ticks, name)
+                self.now[r] += ticks
+            case ("pause", ticks):
                 self.now[r] += ticks
             case ("enter", name):
                 master.enter(now, name)

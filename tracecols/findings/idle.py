@@ -70,7 +70,7 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
     if not len(spent):
         return []
     masters = np.unique(s.model.locations.master[spent.location])
-    tree = Tree(s, Merged(s.model, masters).below_steps)
+    tree = Tree(s, Merged(s.model, masters))
     found = [_cause(s, tree, head, spent) for head in tree.heads(spent)]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = gain
@@ -178,12 +178,15 @@ class Tree:
     ----------
     of : (n_call_paths,) int64
         The first of those that are the same.
+    names : (n_call_paths,) object
+        Names of their regions; of steps without the number.
     """
 
-    def __init__(self, s: Scenarios, of: Ints) -> None:
+    def __init__(self, s: Scenarios, merged: Merged) -> None:
         parent = s.call_paths.parent.astype(np.int64)
-        self.of, self._depth = of, s.call_paths.depth
-        self._above = np.where(parent >= 0, pick(of, parent), -1)
+        self.of, self._depth = merged.below_steps, s.call_paths.depth
+        self.names = merged.names[s.call_paths.region]
+        self._above = np.where(parent >= 0, pick(self.of, parent), -1)
 
     def heads(self, spent: Columns) -> list[int]:
         """Return the call paths that hold a large part of some time with what they call, none of which is above another:
@@ -230,20 +233,26 @@ def _cause(s: Scenarios, tree: Tree, head: int, spent: Columns) -> Cause:
     masters = s.model.locations.master[mine.location[_first_of(process[mine.location], named)]]
     regions = s.model.regions
     region = s.call_paths.region[mine.call_path].astype(np.int64)
-    by_region = np.bincount(region, mine.ticks, len(regions))
+    # phases are named without their numbers
+    named_as = np.where(regions.is_phase[region], tree.names[mine.call_path], regions.name[region])
+    names, of_name = np.unique(named_as, return_inverse=True)
+    by_name = np.bincount(of_name, mine.ticks, names.size)
+    in_memory = int(mine.ticks[regions.device_call[region] == MEMORY].sum())
     total, resolution = int(mine.ticks.sum()), s.model.resolution
-    order = np.argsort(-by_region, kind="stable")[:N_REGIONS]
-    order = order[by_region[order] >= TOLD * total]
+    order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
+    order = order[by_name[order] >= TOLD * total]
     n_processes = np.unique(process[mine.location]).size
     evidence: dict[str, Any] = {
         "idle": total / resolution,
         "idle_share": total / max(s.replay.without_start(s.runtime) * n_processes, 1),
         "n_gaps": int(mine.gaps.sum()),
         "n_processes": n_processes,
-        "in_memory": float(by_region[regions.device_call == MEMORY].sum() / total),
-        "regions": [str(regions.name[r]) for r in order],
-        "region_shares": [float(by_region[r] / total) for r in order],
+        "in_memory": in_memory / total,
+        "regions": [str(names[i]) for i in order],
+        "region_shares": [float(by_name[i] / total) for i in order],
     }
+    if (tree.of == head).sum() > 1 and tree.names[head] != regions.name[s.call_paths.region[head]]:
+        evidence["step"] = str(tree.names[head])
     return Cause(
         IDLE,
         head,

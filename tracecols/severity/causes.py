@@ -6,7 +6,7 @@ that prove it, and what it explains of the time of each call path and location.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,9 @@ def causes_of(cube: Severities) -> list[dict[str, Any]]:
 
 def starts_of(cube: Severities) -> Cells:
     """Return the time of calls in which devices start; none of a cube that was narrowed or made of several."""
-    call_path, location, ticks = (np.asarray(part, np.int64) for part in _of_cube(cube).get("starts") or ([], [], []))
+    nothing: tuple[list[int], ...] = ([], [], [])
+    found: Sequence[Sequence[int]] = _of_cube(cube).get("starts") or nothing
+    call_path, location, ticks = (np.asarray(part, np.int64) for part in found)
     return Cells.sum(call_path, location, ticks)
 
 

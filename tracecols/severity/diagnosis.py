@@ -660,7 +660,8 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     paying, paid_by = _payers(cube, by_location, total)
     who = [int(i) for i in facts["locations"]]
     words = _culprits(cube, who, bool(facts["is_process"]))
-    region_of_cause = wording.short(str(cube.call_paths.name[at]))
+    name_of_cause = str(facts["evidence"].get("step") or cube.call_paths.name[at])
+    region_of_cause = wording.short(name_of_cause)
     several = bool((cube.system.thread > 0).any())
     unit = "thread" if several else "rank"
     path_of_cause = cube.call_paths.paths_of([at])[0]
@@ -689,7 +690,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
         gain_share=None if gain is None else gain / runtime if runtime else 0.0,
         rank=int(ranks[0]) if ranks.size == 1 else None,
         thread=_thread_of(cube, facts, who) if several else None,
-        cause_region=str(cube.call_paths.name[at]),
+        cause_region=name_of_cause,
         parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
         evidence=_in_seconds(facts["evidence"]),
         shows=wording.evidence(facts, subject),
