@@ -66,6 +66,15 @@ def test_one_late_rank_of_several__is_named():
     assert found.gain == pytest.approx(2 * (400 - 10), abs=10)
 
 
+def test_all_ranks__are_the_cause_if_that_gains_clearly_more_than_the_worst():
+    def one(ticks):
+        return Rank().work("assemble", ticks).kernel("k", 60).sync().work("assemble", ticks).kernel("k", 60).sync()
+
+    (found,) = idle([one(200), one(300), one(200)])
+    assert found.rank is None
+    assert found.gain == pytest.approx(2 * 300, abs=10)
+
+
 def test_even_ranks__have_no_rank():
     one = Rank().work("assemble", 100).kernel("k", 20).sync().work("assemble", 100).kernel("k", 20).sync()
     (found,) = idle([one, one])

@@ -19,7 +19,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before
 from tracecols.enhance.dataflow.steps import SPENT
 from tracecols.enhance.definitions.regions import MEMORY
 from tracecols.enhance.devices.spans import Coverage, running_max
-from tracecols.findings.cause import CLEARLY, Cause
+from tracecols.findings.cause import CLEARLY, PREFERRED, Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import Merged
@@ -71,10 +71,15 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
         return []
     masters = np.unique(s.model.locations.master[spent.location])
     tree = Tree(s, Merged(s.model, masters))
-    found = [_cause(s, tree, head, spent) for head in tree.heads(spent)]
+    found = [c for head in tree.heads(spent) for c in _causes(s, tree, head, spent)]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = gain
-    return [c for c in found if c.gain >= max(LEAST * s.runtime, 1)]
+    best: dict[int, Cause] = {}
+    for c in found:
+        # all processes only if that gains clearly more than some
+        if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
+            best[c.call_path] = c
+    return [c for c in best.values() if c.gain >= max(LEAST * s.runtime, 1)]
 
 
 # -- when devices have nothing to do -----------------------------------------------------------------------------------
@@ -217,19 +222,35 @@ class Tree:
         return np.asarray(result)
 
 
-def _cause(s: Scenarios, tree: Tree, head: int, spent: Columns) -> Cause:
-    """Return the cause that hosts are in a call path while their devices have nothing to do."""
+def _causes(s: Scenarios, tree: Tree, head: int, spent: Columns) -> list[Cause]:
+    """Return the causes that hosts are in a call path while their devices have nothing to do: those of processes for which
+    that takes clearly longer than for others, if there are such; and those of all."""
     mine = spent.take(np.flatnonzero(tree.below(head)[spent.call_path]))
     process = np.asarray(s.model.facts.process, np.int64)
     found, of = np.unique(process[mine.location], return_inverse=True)
     ticks = Segments(of, found.size).sum(mine.ticks)
     n = np.unique(process[spent.location]).size
-    worst = ticks >= CLEARLY * ticks.sum() / n if n > 1 else np.ones(1, bool)
-    # what most processes do is no one's fault
-    worst &= (2 * worst.sum() <= n) | (n == 1)
-    if worst.any():
-        mine = mine.take(np.flatnonzero(worst[of]))
+    worst = ticks >= CLEARLY * ticks.sum() / n
+    if n == 1:
+        return [_cause(s, tree, head, mine, found)]
+    if not worst.any():
+        return [_cause(s, tree, head, mine, found[:0])]
     named = found[worst][np.argsort(-ticks[worst], kind="stable")]
+    some = mine.take(np.flatnonzero(worst[of]))
+    return [_cause(s, tree, head, some, named), _cause(s, tree, head, mine, found[:0])]
+
+
+def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> Cause:
+    """Return the cause that hosts are in a call path for some time in which their devices have nothing to do.
+
+    Parameters
+    ----------
+    mine : Columns
+        `SPENT_IDLE`.
+    named : (n,) int64
+        The processes that are named, the worst first; none if all do alike.
+    """
+    process = np.asarray(s.model.facts.process, np.int64)
     masters = s.model.locations.master[mine.location[_first_of(process[mine.location], named)]]
     regions = s.model.regions
     region = s.call_paths.region[mine.call_path].astype(np.int64)
