@@ -273,7 +273,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
         "region_shares": [float(by_name[i] / total) for i in order],
     }
     if (tree.of == head).sum() > 1 and tree.names[head] != regions.name[s.call_paths.region[head]]:
-        evidence["step"] = str(tree.names[head])
+        evidence["phases"] = str(tree.names[head])
     return Cause(
         IDLE,
         head,

@@ -660,7 +660,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     paying, paid_by = _payers(cube, by_location, total)
     who = [int(i) for i in facts["locations"]]
     words = _culprits(cube, who, bool(facts["is_process"]))
-    name_of_cause = str(facts["evidence"].get("step") or cube.call_paths.name[at])
+    name_of_cause = str(facts["evidence"].get("phases") or cube.call_paths.name[at])
     region_of_cause = wording.short(name_of_cause)
     several = bool((cube.system.thread > 0).any())
     unit = "thread" if several else "rank"
