@@ -1125,7 +1125,7 @@ class Trace(OpenedTrace):
         latency, bandwidth : float, optional
             Seconds and bytes per second of another network, which takes the place of the recorded transfer.
         balanced : bool, optional
-            Every process computes as much as the mean of all.
+            Every process computes as much as the mean of all, and so do its devices.
         transfer : float, optional
             Factor for the time MPI takes beyond waiting; 0 is an ideal network.
         openmp : float, optional

@@ -105,3 +105,18 @@ def test_recorded__first_finding_names_the_rank_that_all_wait_for(archive, rank,
     found = trace.analyze().diagnosis().findings[0]
     assert (found.kind, found.rank, found.cause_region) == ("straggler", rank, region)
     assert found.gain > 0
+
+
+def test_late_in_numbered_steps__is_one_cause():
+    # late by 60 in each step: 20 in forward, 40 in setup, of which no step has more than once
+    def one(setup, forward):
+        found = Rank()
+        for i in range(4):
+            found.enter(f"ProfilerStep#{i}").work("forward", forward).leave()
+            found.work(f"{'data' if i else 'setup'}", setup if not i else 5)
+            found.kernel("k", 10).collective().sync()
+        return found
+
+    found = first_of(Simulation([one(5, 10), one(65, 40), one(5, 10)]))
+    # forward: 4 x 30; setup: 60
+    assert (found.kind, found.rank, found.cause_region) == ("straggler", 1, "forward")

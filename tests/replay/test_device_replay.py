@@ -63,3 +63,14 @@ def test_kernels__under_way_when_the_recording_begins_do_not_keep_it_from_being_
     with program.trace() as trace:
         assert trace.what_if().runtime == 40
         assert trace.what_if({"k": 0.5}).runtime == 25
+
+
+def test_balanced__devices_take_the_mean_too():
+    def rank(host, kernel):
+        return Rank().work("work", host).kernel("k", kernel).sync().collective().sync()
+
+    with Simulation([rank(10, 20), rank(50, 100)]).program.trace() as trace:
+        recorded, predicted = trace.what_if().runtime, trace.what_if(balanced=True).runtime
+    # hosts work 30 instead of 50, kernels take 60 instead of 100; calls of hosts and transfer have a part of the means, so
+    # that it is somewhat less
+    assert recorded - predicted == pytest.approx(20 + 40, abs=7)

@@ -26,6 +26,21 @@ class Rank:
         self.steps.append(("work", name, ticks))
         return self
 
+    def pause(self, ticks: int) -> Rank:
+        """Compute in the function that is entered."""
+        self.steps.append(("pause", ticks))
+        return self
+
+    def enter(self, name: str) -> Rank:
+        """Enter a function."""
+        self.steps.append(("enter", name))
+        return self
+
+    def leave(self) -> Rank:
+        """Leave it."""
+        self.steps.append(("leave",))
+        return self
+
     def kernel(self, name: str, ticks: int, stream: int = 0) -> Rank:
         """Launch a kernel."""
         self.steps.append(("kernel", name, ticks, stream))
@@ -140,6 +155,12 @@ class Simulation:
             case ("work", name, ticks):
                 master.call(now, now + ticks, name)
                 self.now[r] += ticks
+            case ("pause", ticks):
+                self.now[r] += ticks
+            case ("enter", name):
+                master.enter(now, name)
+            case ("leave",):
+                master.leave(now)
             case ("kernel", name, ticks, stream):
                 begin = self._launch(r, stream)
                 end = begin + ticks

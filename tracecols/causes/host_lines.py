@@ -38,18 +38,18 @@ def host_lines(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill | None
 ) -> ColumnSource:
     """Make lines of what the hosts of a trace with streams do: `host` (the line), `time`, `location` and `call_path` from
-    then on, by line and time.
+    then on, by line and time; and `is_outside`, 1 where that lies outside of all regions.
 
     Of several threads it is the region that was entered last: who hands over to whom is not recorded.
     """
-    parts: list[tuple[Ints, Ints, Ints, Ints]] = [(np.zeros(0, np.int64),) * 4]
+    parts: list[tuple[Ints, ...]] = [(np.zeros(0, np.int64),) * 5]
     roots = roots_of_lines(facts, scans, members)
     cpus = np.sort(members[facts.locations.is_cpu[members]]) if facts.locations.is_device.any() else members[:0]
     line = lines_of_locations(facts)[cpus]
     parts += [_line(facts, scans, team_instances, cpus[line == i], i, roots) for i in np.unique(line).tolist()]
     columns = dict(
         zip(
-            ("host", "time", "location", "call_path"),
+            ("host", "time", "location", "call_path", "is_outside"),
             (np.concatenate(c) for c in zip(*parts, strict=True)),
             strict=True,
         )
@@ -76,7 +76,7 @@ def _line(
     threads: NDArray[np.int64],
     host: int,
     roots: dict[int, tuple[int, int]],
-) -> tuple[Ints, Ints, Ints, Ints]:
+) -> tuple[Ints, ...]:
     """Merge the threads of a line."""
     n_paths = len(facts.call_paths.whole)
     found: list[tuple[Ints, Ints, NDArray[np.bool_], Ints]] = []
@@ -91,7 +91,7 @@ def _line(
             found.append((events.time[here][chosen].copy(), thread, action[chosen] == PUSH, cell))
     root = roots[host][0] * n_paths + max(roots[host][1], 0)
     if not found:
-        return (np.zeros(0, np.int64),) * 4
+        return (np.zeros(0, np.int64),) * 5
     time, thread, is_enter, cell = (np.concatenate(c) for c in zip(*found, strict=True))
     order = np.lexsort((np.arange(time.size), time))
     time, thread, is_enter, cell = time[order], thread[order], is_enter[order], cell[order]
@@ -102,5 +102,6 @@ def _line(
     n = chains.merge_threads(
         thread, time, is_enter, cell, start, *stack, np.zeros(threads.size, np.int64), line_time, line_cell
     )
+    outside = (line_cell[:n] < 0).astype(np.int64)
     line_time, line_cell = line_time[:n].copy(), np.where(line_cell[:n] >= 0, line_cell[:n], root)
-    return np.full(n, host), line_time, line_cell // n_paths, line_cell % n_paths
+    return np.full(n, host), line_time, line_cell // n_paths, line_cell % n_paths, outside

@@ -90,7 +90,9 @@ class GivenTable:
     "32KiB.",
 )
 @option("with_startup", "Also what precedes MPI_Init and follows MPI_Finalize.", old=("--whole-run",))
-@click.option("--balanced", is_flag=True, help="Every process computes as much as the mean of all.")
+@click.option(
+    "--balanced", is_flag=True, help="Every process computes as much as the mean of all, and so do its devices."
+)
 @option("within", "Only call paths of this region, or pattern, in the tables; the runtime is that of the run.")
 @option("start")
 @option("stop")

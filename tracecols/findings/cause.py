@@ -32,10 +32,14 @@ KINDS = {
     "pipeline": "processes wait for messages of each other in turn",
     "producer": "threads wait for one that gives them work",
     "straggler": "a process begins operations of kernels last, because of its host or of kernels before",
+    "idle": "devices have nothing to do because of what hosts do before they launch something",
     "order": "messages are received in another order than they are sent",
     "measurement": "recording short functions takes a part of the time that is measured",
 }
 """What a cause can be."""
+
+CLEARLY = 1.2
+"""By how much longer a location takes than others to be named as the one that takes longest."""
 
 PREFERRED = 1.25
 """By how much more a less specific change must gain to be preferred."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, with_descendants
-from tracecols.findings.cause import PREFERRED, Cause, tried
+from tracecols.findings.cause import CLEARLY, PREFERRED, Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.kernels.groups import count_in_groups
 from tracecols.once import once
@@ -25,9 +25,6 @@ N_TRIED = 10
 
 DEEPER = 0.75
 """Part of the gain of a call path with all it calls that a single one below it must have to be named in its place."""
-
-CLEARLY = 1.2
-"""By how much longer a location takes than others to be named as the one that takes longest."""
 
 NOBODY = np.zeros(0, np.int64)
 

@@ -18,6 +18,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, numbe
 from tracecols.enhance.dataflow.steps import SWEEP
 from tracecols.findings.cause import Cause
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.patterns.candidates import Merged
 
 N_TRIED = 7
 """Processes that are tried, at most: those for which others wait longest."""
@@ -43,13 +44,14 @@ def of_devices(s: Scenarios) -> list[Cause]:
     least = LEAST * s.runtime * np.unique(process[s.model.locations.is_device]).size
     chosen = np.argsort(-waits, kind="stable")[:N_TRIED]
     parts = [blame.take(np.flatnonzero(of == p)) for p in chosen[waits[chosen] >= max(least, 1)].tolist()]
-    found = [c for c in (_late(s, part, int(waits.sum())) for part in parts) if c is not None]
+    same = Merged(s.model, np.unique(s.model.locations.master[s.model.locations.is_cpu])).below_steps
+    found = [c for c in (_late(s, part, int(waits.sum()), same) for part in parts) if c is not None]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = max(gain, 0)
     return found
 
 
-def _late(s: Scenarios, blame: Columns, whole: int) -> Cause | None:
+def _late(s: Scenarios, blame: Columns, whole: int, same: NDArray[np.int64]) -> Cause | None:
     """Return the cause that a process is late; None if neither its host nor its kernels make it late.
 
     Parameters
@@ -58,15 +60,18 @@ def _late(s: Scenarios, blame: Columns, whole: int) -> Cause | None:
         What makes it late.
     whole : int
         What kernels of all processes wait.
+    same : (n_call_paths,) int64
+        The first of the call paths that differ in nothing but the numbers of steps above them.
     """
     own = blame.take(np.flatnonzero(np.isin(blame.spent_in, (ON_HOST, ON_STREAM))))
     cell, first = number(combine(own.location, own.call_path))
     if not first.size or blame.ticks[blame.spent_in == WAITING].sum() > PASSED_ON * blame.ticks.sum():
         return None
-    cells = Segments(cell, first.size)
-    worst = int(cells.sum(own.ticks).argmax())
-    location, call_path = own.location[first], own.call_path[first]
-    change = _earlier(s, location, call_path, cells.sum(own.late))
+    change = _earlier(s, own.location[first], own.call_path[first], Segments(cell, first.size).sum(own.late))
+    cell, first = number(combine(own.location, same[own.call_path]))
+    there = Segments(cell, first.size).sum(own.ticks)
+    worst = int(there.argmax())
+    location, call_path = own.location[first], same[own.call_path[first]]
     resolution = s.model.resolution
     by = {k: int(blame.ticks[blame.spent_in == k].sum()) / resolution for k in (ON_HOST, ON_STREAM, WAITING, BEFORE)}
     evidence: dict[str, Any] = {
@@ -78,7 +83,7 @@ def _late(s: Scenarios, blame: Columns, whole: int) -> Cause | None:
         "earlier": by[WAITING],
         "unrecorded": by[BEFORE],
         "is_kernel": bool(s.model.locations.is_device[location[worst]]),
-        "there": int(cells.sum(own.ticks)[worst]) / resolution,
+        "there": int(there[worst]) / resolution,
     }
     frees = _without(s, int(s.model.facts.process[location[worst]]))
     return Cause(STRAGGLER, int(call_path[worst]), location[[worst]], change, evidence=evidence, frees=frees)

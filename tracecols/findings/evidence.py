@@ -56,6 +56,7 @@ class Evidence:
             "measurement": lambda c: {},
             "slow": lambda c: {},
             "straggler": lambda c: {},
+            "idle": lambda c: {},
             "order": self._calls,
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence

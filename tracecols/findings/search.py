@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.region_rules import CONDITION
 from tracecols.errors import AnalysisError
@@ -14,6 +15,7 @@ from tracecols.findings.cause import Cause
 from tracecols.findings.computation import ALONE, Computing
 from tracecols.findings.devices import of_devices
 from tracecols.findings.evidence import Evidence
+from tracecols.findings.idle import of_idle_devices
 from tracecols.findings.measurement import of_measurement
 from tracecols.findings.order import of_order
 from tracecols.findings.overheads import (
@@ -26,6 +28,7 @@ from tracecols.findings.overheads import (
     of_threads,
 )
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.findings.starts import starts_of_devices
 from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
@@ -53,7 +56,19 @@ the analysis, and up to a gigabyte for each million."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:
-    """Return the causes of lost time, that with the largest gain first.
+    """Return the causes of lost time, that with the largest gain first (`causes_and_starts`).
+
+    Raises
+    ------
+    AnalysisError
+        If the trace cannot be replayed.
+    """
+    return causes_and_starts(replay)[0]
+
+
+def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
+    """Return the causes of lost time, that with the largest gain first, and the calls in which devices start
+    (`findings.starts.CALL`), which are no fault of the program.
 
     Raises
     ------
@@ -61,17 +76,28 @@ def find_causes(replay: Replay) -> list[Cause]:
         If the trace cannot be replayed.
     """
     s = Scenarios(replay)
+    starts = starts_of_devices(s)
     if s.runtime <= 0:
-        return []
+        return [], starts
     evidence = Evidence(s, Computing(s))
-    chosen = of_devices(s) if s.model.has_device_work else _of_hosts(s, evidence)
+    chosen = _of_devices(s, starts) if s.model.has_device_work else _of_hosts(s, evidence)
     chosen.sort(key=lambda c: (-c.gain, c.kind, c.call_path))
     _explain(s, chosen)
     for c in chosen:
         _name_producer(s, c)
     for c in chosen:
         evidence.add_to(c)
-    return chosen
+    return chosen, starts
+
+
+def _of_devices(s: Scenarios, starts: Columns) -> list[Cause]:
+    """Return the causes in programs of which devices execute a part."""
+    return [*(of_devices(s) if _communicates(s.model) else []), *of_idle_devices(s, starts)]
+
+
+def _communicates(model: Model) -> bool:
+    """Say whether kernels communicate."""
+    return bool((model.regions.paradigm == NCCL).any())
 
 
 def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
@@ -148,16 +174,14 @@ def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
 
 
 def has_causes(model: Model) -> bool:
-    """Say whether the causes of a trace are looked for: not too many calls may wait, and devices execute no part of it,
-    or one that communicates."""
-    communicates = bool((model.regions.paradigm == NCCL).any())
-    return model.n_calls <= MOST_CALLS and (communicates or not model.has_device_work)
+    """Say whether the causes of a trace are looked for: not too many calls may wait."""
+    return model.n_calls <= MOST_CALLS
 
 
 def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
     """Return the causes of a trace as a cube keeps them; None where the trace cannot be replayed."""
     try:
-        found = [c.facts() for c in find_causes(replay)]
+        found, starts = causes_and_starts(replay)
     except AnalysisError:
         # events wait for themselves
         return None
@@ -165,5 +189,10 @@ def facts_of_causes(replay: Replay) -> dict[str, Any] | None:
         "runtime": replay.runtime(replay.nodes.time),
         "n_call_paths": len(replay.call_paths),
         "n_locations": replay.model.n_locations,
-        "found": found,
+        "found": [c.facts() for c in found],
+        "starts": [
+            starts.call_path.tolist(),
+            starts.location.tolist(),
+            (starts.exit_time - starts.enter_time).tolist(),
+        ],
     }

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.scan.instances import walk_stacks
-from tracecols.enhance.scan.paths import families, merged_paths
+from tracecols.enhance.scan.paths import merged_below_steps, merged_paths, without_numbers
 from tracecols.enhance.scan.periods import FROM
 from tracecols.enhance.scan.scan import ACTION
 from tracecols.enhance.scan.teams import Teams
@@ -40,10 +40,7 @@ least often."""
 
 
 class Merged:
-    """Call paths without the running numbers of regions.
-
-    A region is numbered if others have the same name but for the number at its end, and no process enters one of them
-    twice; or if the recording says that they are phases.
+    """Call paths without the running numbers of steps (`enhance.scan.paths.without_numbers`).
 
     Parameters
     ----------
@@ -54,24 +51,20 @@ class Merged:
     Attributes
     ----------
     names : (n_regions,) object
-        Names of regions; of numbered ones those of their families.
+        Names of regions; of steps those of their families.
     of : (n_call_paths,) int64
         The first of the call paths that are the same without numbers.
+    below_steps : (n_call_paths,) int64
+        The first of the call paths that differ in nothing but the numbers of the steps above them.
     is_declared : (n_call_paths,) bool
         Whether they end with what the recording calls a phase.
     """
 
     def __init__(self, model: Model, masters: NDArray[np.int64]) -> None:
-        tree, regions = model.call_paths, model.regions
-        family, number = families(regions.name)
-        is_numbered = (number >= 0) & (_most_visits(model, masters) <= 1) | regions.is_phase
-        # one of a kind needs its number
-        _, of_family = np.unique(family, return_inverse=True)
-        several = np.bincount(of_family, is_numbered)[of_family] > 1
-        is_numbered &= (number >= 0) & (several | regions.is_phase) & ~np.isin(family, regions.name)
-        self.names = np.where(is_numbered, family, regions.name)
-        counts_as = np.where(is_numbered, len(regions) + of_family, np.arange(len(regions)))
+        tree, regions = model.call_paths.whole, model.regions
+        self.names, counts_as = without_numbers(regions.name, _most_visits(model, masters), regions.is_phase)
         self.of = merged_paths(tree.parent, tree.depth, counts_as[tree.region])
+        self.below_steps = merged_below_steps(tree.parent, tree.depth, tree.region, counts_as, regions.is_phase)
         self.is_declared = regions.is_phase[tree.region]
 
 

@@ -73,7 +73,7 @@ class Changes:
     bandwidth : float, optional
         Bytes per second of a message.
     balanced : bool
-        Every process computes as much as the mean of all.
+        Every process computes as much as the mean of all, and so do its devices.
     openmp : float, optional
         Factor for the time that OpenMP and locks take beyond waiting.
     collectives : str

@@ -133,23 +133,26 @@ def as_peers(replay: Replayable, call_paths: Mask, location: int) -> Rule:
 
 
 def balanced(replay: Replayable, rules: Sequence[Rule] = ()) -> Rule:
-    """Let the threads of every process compute as much as the mean of all processes, after some rules."""
-    c, process = replay.computation, replay.model.facts.process
-    is_cpu = replay.model.locations.is_cpu
-    recorded = np.where(is_cpu[c.location], c.ticks, 0)
-    ticks = recorded.astype(np.float64)
+    """Let the threads of every process compute as much as the mean of all processes, after some rules, and the streams of
+    its devices execute as much as the mean of those that execute anything."""
+    c, process = replay.computation, np.asarray(replay.model.facts.process, np.int64)
+    locations = replay.model.locations
+    ticks = c.ticks.astype(np.float64)
     for rule in rules:
         factor = np.broadcast_to(np.asarray(rule.computation, np.float64), process.shape)[c.location]
         where = np.ones(ticks.size, bool) if rule.call_paths is None else rule.call_paths[c.call_path]
         where &= True if rule.locations is None else rule.locations[c.location]
         ticks[where] *= factor[where]
-    of_process = np.bincount(process[c.location], ticks, int(process.max(initial=-1)) + 1)
-    computes = np.bincount(process[c.location], recorded, of_process.size) > 0
-    if not computes.any():
-        return Rule()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.where(of_process > 0, of_process[computes].mean() / of_process, 1.0)[process]
-    return Rule(computation=np.where(is_cpu, factor, 1.0))
+    result = np.ones(process.size)
+    for kind in (locations.is_cpu, locations.is_device):
+        mine = np.flatnonzero(kind[c.location])
+        of = process[c.location[mine]]
+        total = np.bincount(of, ticks[mine], int(process.max(initial=-1)) + 1)
+        computes = np.bincount(of, c.ticks[mine], total.size) > 0
+        if computes.any():
+            factor = np.divide(total[computes].mean(), total, out=np.ones(total.size), where=total > 0)
+            result[kind] = factor[process[kind]]
+    return Rule(computation=result)
 
 
 def without_transfer(call_paths: Mask | None = None, locations: Mask | None = None) -> Rule:

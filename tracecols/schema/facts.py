@@ -200,6 +200,16 @@ CAUSES = Fact(
                 ),
             ),
         ),
+        Fact(
+            "starts",
+            "list",
+            "calls in which devices start: call paths, locations, and ticks",
+            entries=(
+                Fact("call paths", "list", each=Fact("a call path", "integer", low=0)),
+                Fact("locations", "list", each=Fact("a location", "integer", low=0)),
+                Fact("ticks", "list", each=Fact("a time", "integer", low=0)),
+            ),
+        ),
     ),
 )
 

@@ -25,6 +25,8 @@ MESSAGES, SYNCHRONISATIONS, MESSAGE_BYTES = "comms_p2p", "syncs_p2p", "bytes_p2p
 
 DEVICE_TIME = "device_time"
 DEVICE_IDLE = "device_idle"
+DEVICE_KERNELS = "device_kernels"
+DEVICE_COPIES = "device_copies"
 
 PARTS = {
     "computation": "computation of the program",

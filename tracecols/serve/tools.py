@@ -221,7 +221,7 @@ class Tools:
         scale: by region or pattern the factor for computation in it and in what it calls: {"solve": 0.5}.
         latency, bandwidth: another network, in seconds and in bytes per second.
         transfer, openmp: factor for what MPI, and OpenMP, take beyond waiting; 0 is ideal.
-        balanced: every process computes as much as the mean of all.
+        balanced: every process computes as much as the mean of all, and so do its devices.
         faster: of the table savings: the part of its time that one more call path would take.
         table: mended (causes), gains (changes of the whole run) or savings (single call paths).
         first: number of the first row to show.

@@ -4,17 +4,20 @@ costs."""
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import with_descendants
-from tracecols.schema.properties import DEVICE_IDLE, TIME
+from tracecols.schema.properties import DEVICE_COPIES, DEVICE_IDLE, DEVICE_KERNELS, TIME
+from tracecols.severity.causes import starts_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
-"""The property of idle devices."""
+MOST_BUSY = 0.8
+"""Parallel efficiency of devices from which on it is a finding that they are busy: hosts cannot be what takes the time."""
 
 LEAST_BUSY = 0.5
 """Orchestration efficiency of devices below which it is a finding that they idle: their hosts give them no work."""
@@ -47,9 +50,75 @@ def starts_devices(cube: Severities) -> NDArray[np.bool_]:
     return found if has_devices or calls.any() else np.zeros(len(c), bool)
 
 
-def is_start_up(path: NDArray[np.bool_], cells: Cells) -> NDArray[np.bool_]:
-    """Select the cells that lie on some call paths; (n_cells,) bool."""
-    return np.asarray(path[cells.call_path], np.bool_)
+@dataclass(frozen=True)
+class StartUp:
+    """The time in which devices start.
+
+    Attributes
+    ----------
+    call_paths : (n_call_paths,) bool
+        Call paths on which they do whenever they are executed.
+    calls : Cells
+        Time of single calls on other call paths, by call path and location.
+    master : (n_locations,) int64
+        The first thread of each process: others idle on its call paths.
+    """
+
+    call_paths: NDArray[np.bool_]
+    calls: Cells
+    master: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, cube: Severities, master: NDArray[np.int64]) -> StartUp:
+        """Find it in a cube."""
+        call_paths = starts_devices(cube)
+        calls = starts_of(cube)
+        return cls(call_paths, calls.where(~call_paths[calls.call_path]), master)
+
+    def divide(self, cells: Cells) -> tuple[Cells, Cells]:
+        """Divide time into that in which devices start, and the rest."""
+        whole = self.call_paths[cells.call_path]
+        if not whole.any() and not len(self.calls):
+            return Cells.empty(), cells
+        path = cells.call_path.astype(np.int64) << 32
+        single = np.maximum(self.calls.at(path | cells.location), self.calls.at(path | self.master[cells.location]))
+        taken = np.where(whole, cells.value, np.minimum(np.maximum(cells.value, 0), single))
+        is_start = taken != 0
+        rest = Cells(cells.key, cells.value - taken).where(~whole & (cells.value != taken))
+        return Cells(cells.key, taken).where(is_start), rest
+
+
+class BusyDevices(NamedTuple):
+    """Devices that are busy nearly all the time.
+
+    Attributes
+    ----------
+    busy : float
+        Part of the time that they are.
+    n_devices : int
+    property : str
+        What they do: `device_kernels` or `device_copies`.
+    cells : Cells
+        The time of it.
+    """
+
+    busy: float
+    n_devices: int
+    property: str
+    cells: Cells
+
+
+def busy_devices(cube: Severities) -> BusyDevices | None:
+    """Return what is known of devices that execute kernels nearly all the time, or something and mostly copies; None if
+    there are none."""
+    facts = cube.facts.get("device_efficiencies") or {}
+    kernels, copies = (cube.cells.get(name, Cells.empty()) for name in (DEVICE_KERNELS, DEVICE_COPIES))
+    copies_longer = float(copies.value.sum()) > float(kernels.value.sum())
+    busy = float(facts.get(f"device_{'orchestration' if copies_longer else 'parallel'}_efficiency", 0.0))
+    if busy < MOST_BUSY or not (len(kernels) or len(copies)):
+        return None
+    name, cells = (DEVICE_COPIES, copies) if copies_longer else (DEVICE_KERNELS, kernels)
+    return BusyDevices(busy, len(facts.get("devices") or ()), name, cells)
 
 
 class IdleDevices(NamedTuple):

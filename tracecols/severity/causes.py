@@ -6,7 +6,7 @@ that prove it, and what it explains of the time of each call path and location.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,15 +45,29 @@ class Explained:
     certain: float
 
 
-def causes_of(cube: Severities) -> list[dict[str, Any]]:
-    """Return the causes that a cube keeps; none of one that was narrowed or made of several, whose times are others."""
+def _of_cube(cube: Severities) -> Mapping[str, Any]:
+    """Return what a cube keeps of a replay (`CAUSES`); nothing of one that was narrowed or made of several, whose times
+    are others."""
     found = cube.facts.get(CAUSES)
     narrowed = NARROWED & set(cube.facts.get("narrowed") or {})
     if not isinstance(found, dict) or narrowed or cube.facts.get("operation"):
-        return []
+        return {}
     if found.get("n_call_paths") != len(cube.call_paths) or found.get("n_locations") != cube.system.n_locations:
-        return []
-    return list(found.get("found") or [])
+        return {}
+    return found
+
+
+def causes_of(cube: Severities) -> list[dict[str, Any]]:
+    """Return the causes that a cube keeps; none of one that was narrowed or made of several."""
+    return list(_of_cube(cube).get("found") or [])
+
+
+def starts_of(cube: Severities) -> Cells:
+    """Return the time of calls in which devices start; none of a cube that was narrowed or made of several."""
+    nothing: tuple[list[int], ...] = ([], [], [])
+    found: Sequence[Sequence[int]] = _of_cube(cube).get("starts") or nothing
+    call_path, location, ticks = (np.asarray(part, np.int64) for part in found)
+    return Cells.sum(call_path, location, ticks)
 
 
 def explain(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.scan.paths import function_name
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
@@ -552,14 +553,13 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     parts = divided(cube)
     explained, parts = explain(cube, parts, IDLE, causes_of(cube))
     of_causes = [(_of_cause(cube, cause, seconds, runtime), cause.cells) for cause in explained]
-    found = list(_idle_devices(cube))
-    starts = accelerators.starts_devices(cube)
+    # what hosts do meanwhile is known better where the trace was replayed
+    found = list(_busy_devices(cube))
+    found += [] if any(cause.facts["kind"] == IDLE_CAUSE for cause in explained) else list(_idle_devices(cube))
+    starts = accelerators.StartUp.of(cube, masters(cube))
     for name, whole in parts.items():
-        own = whole
-        if starts.any():
-            is_start = accelerators.is_start_up(starts, whole)
-            found += _start_of_devices(cube, name, whole.where(is_start), seconds)
-            own = whole.where(~is_start) if is_start.any() else whole
+        at_start, own = starts.divide(whole)
+        found += _start_of_devices(cube, name, at_start, seconds)
         if name == IDLE:
             found += idle_findings(cube, own, seconds)
         elif len(own):
@@ -638,7 +638,7 @@ def _order(finding: Finding, n_locations: int) -> tuple[int, float]:
     if finding.kind in (STRAGGLER, DEVICE):
         return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:
-        return 3, 0.0
+        return 3, -finding.seconds
     return 2, -(finding.seconds / n_locations / 2 if finding.gain is None else finding.gain)
 
 
@@ -647,7 +647,8 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     facts, resolution = explained.facts, cube.resolution
     of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
     # who computes too long may be what others wait for in MPI_Finalize only, which is not looked at
-    name = max(of_property, key=lambda p: of_property[p], default=_of_computation(cube))
+    otherwise = DEVICE_IDLE if facts["kind"] == IDLE_CAUSE and DEVICE_IDLE in cube.cells else _of_computation(cube)
+    name = max(of_property, key=lambda p: of_property[p], default=otherwise)
     own = Cells.empty()
     for cells in explained.cells.values():
         own = own + cells
@@ -664,7 +665,8 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     paying, paid_by = _payers(cube, by_location, total)
     who = [int(i) for i in facts["locations"]]
     words = _culprits(cube, who, bool(facts["is_process"]))
-    region_of_cause = wording.short(str(cube.call_paths.name[at]))
+    name_of_cause = str(facts["evidence"].get("phases") or cube.call_paths.name[at])
+    region_of_cause = wording.short(name_of_cause)
     several = bool((cube.system.thread > 0).any())
     unit = "thread" if several else "rank"
     path_of_cause = cube.call_paths.paths_of([at])[0]
@@ -693,7 +695,7 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
         gain_share=None if gain is None else gain / runtime if runtime else 0.0,
         rank=int(ranks[0]) if ranks.size == 1 else None,
         thread=_thread_of(cube, facts, who) if several else None,
-        cause_region=str(cube.call_paths.name[at]),
+        cause_region=name_of_cause,
         parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
         evidence=_in_seconds(facts["evidence"]),
         shows=wording.evidence(facts, subject),
@@ -713,6 +715,9 @@ def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> in
 
 DEVICE, START_OF_DEVICES = "device", "device_start"
 """Kinds of findings of devices, which no replay tries."""
+
+IDLE_CAUSE = "idle"
+"""The kind of findings that devices have nothing to do because of their hosts (`tracecols.findings.idle`)."""
 
 STRAGGLER = "straggler"
 """The kind of findings that kernels of others wait for a rank (`tracecols.findings.devices`)."""
@@ -759,6 +764,49 @@ def _idle_devices(cube: Severities) -> Iterator[Finding]:
         cause_region=region,
         shows=f"devices idle longest before {path.rpartition('/')[2]}; {meanwhile}",
     )
+
+
+def _busy_devices(cube: Severities) -> Iterator[Finding]:
+    """Yield the finding that devices are busy nearly all the time, so that only shorter kernels help."""
+    found = accelerators.busy_devices(cube)
+    if found is None:
+        return
+    scale = cube.scale(found.property)
+    path, region, best = largest_places(cube, found.cells, scale)
+    devices = "the device is" if found.n_devices == 1 else f"the {found.n_devices:,} devices are"
+    longest = _longest_functions(cube, found.cells)
+    named = wording.listed([f"{wording.short(name)} ({share:.0%})" for name, share in longest])
+    takes, title, advice = wording.OF_BUSY_DEVICES[found.property]
+    yield Finding(
+        property=found.property,
+        title="Busy Devices",
+        seconds=0.0,
+        share=0.0,
+        where=path,
+        region=region,
+        paid_by=(),
+        n_paying=0,
+        is_even=False,
+        cause=Place("", region.call_path, region.seconds, region.share, region.n_call_paths),
+        meanwhile=(),
+        advice=advice,
+        call_path=best,
+        what=f"{devices} busy {found.busy:.0%} of the time: {takes} the run time, longest {named}",
+        kind=DEVICE,
+        cause_region=region.call_path,
+        shows=f"{title} take {wording.seconds(float(found.cells.value.sum()) * scale)} on all devices",
+    )
+
+
+def _longest_functions(cube: Severities, cells: Cells) -> list[tuple[str, float]]:
+    """Return the two functions, without types and arguments, that have the largest parts of some time, and these."""
+    names, of = cube.call_paths.numbered_names
+    parts: dict[str, float] = {}
+    by_name = np.bincount(of[cells.call_path], cells.value, len(names))
+    for at in np.flatnonzero(by_name).tolist():
+        name = function_name(names[at])
+        parts[name] = parts.get(name, 0.0) + float(by_name[at] / by_name.sum())
+    return sorted(parts.items(), key=lambda part: (-part[1], part[0]))[:2]
 
 
 def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[str, float], ...]:
@@ -958,7 +1006,17 @@ def _cause(cube: Severities, causes: Cells | None) -> Place | None:
     most = int(by_location.argmax())
     seconds = float(by_location[most]) * scale
     share = float(by_location[most] / causes.value.sum())
-    return Place(location_in_words(cube, most), found.call_path, seconds, share, found.n_call_paths)
+    words = found.call_path
+    if cube.system.location_type[most] == "gpu" and not is_spread and _is_program(cube, best):
+        # of hosts and streams alike: what it is charged to that nobody is known to have asked for
+        words = "operations whose launch is not recorded"
+    return Place(location_in_words(cube, most), words, seconds, share, found.n_call_paths)
+
+
+def _is_program(cube: Severities, call_path: int) -> bool:
+    """Say whether a call path is the outermost one and calls others."""
+    tree = cube.call_paths
+    return bool(tree.parent[call_path] < 0 and tree.end[call_path] > call_path + 1)
 
 
 # -- idle threads ------------------------------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ def culprits(
         return f"thread {thread[locations[0]]} of every rank"
     named = list(map(name, locations[:3]))
     more = len(locations) - len(named)
-    return f"{', '.join(named)} and {more:,} more" if more else _listed(named)
+    return f"{', '.join(named)} and {more:,} more" if more else listed(named)
 
 
 # -- what ----------------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def _who(f: Facts, s: Subject) -> str:
     return f"the threads of {s.who}" if f.get("is_process") else s.who
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Write names one after the other."""
     *some, last = names
     return f"{', '.join(some)} and {last}" if some else last
@@ -288,7 +288,7 @@ def _regions(f: Facts, s: Subject) -> str:
 def _functions(f: Facts, s: Subject) -> str:
     """Name the function of a cause, and those that take part."""
     names = (s.region, *map(short, f["evidence"].get("partners", ())))
-    return _listed(names) if len(names) <= 3 else f"{s.region} and {number_of(len(names) - 1, 'other function')}"
+    return listed(names) if len(names) <= 3 else f"{s.region} and {number_of(len(names) - 1, 'other function')}"
 
 
 def _messages(f: Facts, s: Subject) -> str:
@@ -419,6 +419,21 @@ def _straggler(f: Facts, s: Subject) -> str:
     return f"kernels of other ranks wait for {s.who}: its host takes too long in {s.region}"
 
 
+def _idle(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    one = e["n_processes"] == 1
+    of = f" of {s.who}" if s.who else ""
+    devices = f"the device{of} has" if one else f"devices{of} have"
+    meanwhile = f"while {'its host is' if one else 'hosts are'} in {s.region}"
+    return f"{devices} nothing to do {e['idle_share']:.0%} of the time, {meanwhile}"
+
+
+def launches_seldom(f: Facts) -> bool:
+    """Say whether devices have nothing to do many times for a short time: launches take longer than what they launch."""
+    e = f["evidence"]
+    return e["n_gaps"] >= MANY and e["idle"] < SMALL * e["n_gaps"]
+
+
 WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "computation": _computation,
     "imbalance": _imbalance,
@@ -440,6 +455,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "order": _order,
     "measurement": _measurement,
     "straggler": _straggler,
+    "idle": _idle,
 }
 
 
@@ -495,6 +511,14 @@ def advice(f: Facts, s: Subject) -> str:
         return "Send less, send earlier without blocking, and compute while messages are on their way."
     if kind == "straggler":
         return _advice_for_stragglers(f, s)
+    if kind == "idle" and e["in_memory"] > 0.5:
+        return "Allocate memory of the device once, before kernels are launched, or take it from a pool."
+    if kind == "idle" and launches_seldom(f):
+        return (
+            "Launch several operations at once, as a graph, or join them: each takes the host longer than the device."
+        )
+    if kind == "idle":
+        return f"Launch the next operations before {s.region}, do it in another thread, or on the device, or make it shorter."
     if kind == "collectives" and has_large_share(f):
         return "Look whether more processes or threads run than there are cores; otherwise look at the network."
     if kind == "lock" and _is_ordered(f):
@@ -533,6 +557,20 @@ def _advice_for_stragglers(f: Facts, s: Subject) -> str:
         )
     return f"Let the host do less in {s.region}, or launch the communication before it."
 
+
+OF_BUSY_DEVICES = {
+    "device_kernels": (
+        "kernels take",
+        "kernels",
+        "Make kernels shorter: join them, let them compute with less precision, or move less data; hosts wait for them.",
+    ),
+    "device_copies": (
+        "copies take",
+        "copies",
+        "Copy less, from pinned memory in large pieces, and while kernels run; hosts wait for the copies.",
+    ),
+}
+"""By what devices do most of the time: what takes the run time, what it is called, and what to do about it."""
 
 CALLS = {
     "mpi_file_open": "Open files once and seldom, by as few processes as need them.",
@@ -597,7 +635,7 @@ def evidence(f: Facts, s: Subject) -> str:
             f"{seconds(e['mine'])} of computation{' per thread' * bool(f.get('is_process'))}, the others "
             f"{seconds(e['others'])}"
         )
-        said.append(f"most of the difference in {_listed(list(map(short, e['functions'])))}")
+        said.append(f"most of the difference in {listed(list(map(short, e['functions'])))}")
     elif e.get("mine") is not None:
         others = f", the others {seconds(e['others'])}" if e.get("others") is not None else ""
         each = " each" if len(f.get("locations", ())) > 1 else ""
@@ -626,6 +664,8 @@ def evidence(f: Facts, s: Subject) -> str:
         said.append(f"each computes {seconds(e['work_each'])}")
     if kind == "straggler":
         said += _of_straggler(e)
+    if kind == "idle":
+        said += _of_idle(e)
     if e.get("n_moved"):
         said.append(f"{e['n_moved']:,} of {number_of(e['n_received'], 'message')} come in another order")
     if e.get("events_per_second"):
@@ -681,4 +721,16 @@ def _of_straggler(e: Mapping[str, Any]) -> list[str]:
             f"{number_of(e['n_last'], 'operation')}"
         ),
         f"because of {', '.join(shares)}",
+    ]
+
+
+def _of_idle(e: Mapping[str, Any]) -> list[str]:
+    """Write how long devices have nothing to do, how often, and what hosts do meanwhile."""
+    n = e["n_gaps"]
+    gaps = f", {number_of(n, 'time')} until something is launched, {seconds(e['idle'] / n)} each" if n else ""
+    together = f" on devices of {e['n_processes']:,} processes together" if e["n_processes"] > 1 else ""
+    named = zip(e["regions"], e["region_shares"], strict=True)
+    return [
+        f"{seconds(e['idle'])} without anything to do{together}{gaps}",
+        f"hosts are then in {listed([f'{short(name)} ({share:.0%})' for name, share in named])}",
     ]

@@ -19,6 +19,7 @@ from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.model.model import Model
 from tracecols.model.readable import nullable
+from tracecols.patterns.candidates import Merged
 from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema import answers
 from tracecols.schema.enums import NCCL
@@ -320,7 +321,10 @@ def stragglers(trace: OpenedTrace, by: str = "rank", steps: str | None = None) -
     by_fault = np.stack([groups.sum(np.where(blame.spent_in == k, blame.ticks, 0)) for k in fault_of])
     fault = by_fault.argmax(0)
     mine = np.flatnonzero(np.isin(blame.spent_in, (ON_HOST, ON_STREAM)))
-    path, ticks = _largest_path(key[mine], blame.call_path[mine], blame.ticks[mine], first.size)
+    masters = np.unique(model.locations.master[model.locations.is_cpu])
+    # steps that differ in their number are one
+    same = Merged(model, masters).below_steps[blame.call_path[mine]]
+    path, ticks = _largest_path(key[mine], same, blame.ticks[mine], first.size)
     last, _ = number(combine(key, blame.cause))
     columns: dict[str, Any] = {
         "rank": readable.rank[_first_of_process(model)[of]],

@@ -224,6 +224,71 @@ def families(name: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np
     return family, np.array([-1 if m is None else int(m[2]) for m in found], np.int64)
 
 
+def without_numbers(
+    name: NDArray[np.object_], most_visits: NDArray[np.int64], is_phase: NDArray[np.bool_]
+) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+    """Find the regions that are steps of a program told apart by a running number, such as `ProfilerStep#10`.
+
+    A region is one if others have the same name but for the number at its end, and no thread enters one of them twice;
+    or if the recording says that its instances are phases.
+
+    Parameters
+    ----------
+    name : (n_regions,) object
+    most_visits : (n_regions,) int64
+        How often the thread enters a region that enters it most often.
+    is_phase : (n_regions,) bool
+
+    Returns
+    -------
+    names : (n_regions,) object
+        Names of regions; of steps those of their families.
+    counts_as : (n_regions,) int64
+        The region; the same number for all steps of a family.
+    """
+    family, number = families(name)
+    is_step = (number >= 0) & ((most_visits <= 1) | is_phase)
+    # one of a kind needs its number
+    _, of_family = np.unique(family, return_inverse=True)
+    several = np.bincount(of_family, is_step)[of_family] > 1 if name.size else is_step
+    is_step &= (several | is_phase) & ~np.isin(family, name)
+    counts_as = np.where(is_step, name.size + of_family, np.arange(name.size))
+    return np.where(is_step, family, name), counts_as
+
+
+def merged_below_steps(
+    parent: NDArray[np.integer],
+    depth: NDArray[np.integer],
+    region: NDArray[np.integer],
+    counts_as: NDArray[np.int64],
+    is_phase: NDArray[np.bool_],
+) -> NDArray[np.int64]:
+    """Find for each call path the first one that differs in nothing but the running numbers of the steps above it.
+
+    Its own region keeps its number, as two functions may be called alike, unless the recording calls it a phase.
+
+    Parameters
+    ----------
+    parent, depth, region : (n,) int
+        Of call paths.
+    counts_as : (n_regions,) int64
+        As of `without_numbers`.
+    is_phase : (n_regions,) bool
+
+    Returns
+    -------
+    (n,) int64
+    """
+    merged = merged_paths(parent, depth, counts_as[region])
+    above = np.where(parent >= 0, merged[parent], -1)
+    own = np.where(is_phase, counts_as, np.arange(counts_as.size))[region]
+    if not own.size:
+        return merged
+    _, first, of = np.unique(np.stack([above, own], axis=1), axis=0, return_index=True, return_inverse=True)
+    result: NDArray[np.int64] = first[of.reshape(-1)]
+    return result
+
+
 def named_or_numbered(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
     """Find the regions of a name, or that match it as a shell pattern; if there is none, those of the family of this
     name.

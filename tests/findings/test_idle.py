@@ -1,0 +1,237 @@
+"""Findings of programs whose devices have nothing to do, or are busy all the time, and of the start of devices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.device_program import Rank, Simulation
+from support.offload_program import Offload
+
+import tracecols
+from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.definitions.regions import PHASE
+from tracecols.findings.idle import GAP, find_gaps
+from tracecols.findings.starts import usual
+
+
+def findings_of(ranks, n=10, **given):
+    with Simulation(ranks, **given).program.trace() as trace:
+        return trace.analyze().diagnosis(n).findings
+
+
+def idle(ranks, **given):
+    return [f for f in findings_of(ranks, **given) if f.kind == "idle"]
+
+
+def test_late_host__is_named_with_what_it_does_and_its_gain():
+    host = Rank()
+    for _ in range(5):
+        host.work("assemble", 100).kernel("k", 60).sync()
+    (found,) = idle([host])
+    assert (found.rank, found.cause_region) == (0, "assemble")
+    # nothing is pending in the 5 x 100 ticks of the host's work
+    assert found.evidence["idle"] == 500
+    assert (found.evidence["n_gaps"], found.evidence["regions"]) == (5, ["assemble"])
+    assert found.gain == pytest.approx(500, abs=5)
+    assert "the device of rank 0 has nothing to do 62% of the time, while its host is in assemble" in found.what
+    assert "5 times until something is launched" in found.shows
+    assert found.property == "device_idle"
+
+
+def test_work_while_the_device_is_busy__is_no_cause():
+    host = Rank()
+    for _ in range(5):
+        host.kernel("k", 100).work("assemble", 90).sync()
+    assert not idle([host])
+
+
+def test_work_while_an_operation_is_pending__is_no_cause():
+    # the stream of the second kernel is held by the first
+    assert not idle([Rank().kernel("k", 100).kernel("k", 100).work("assemble", 190).sync()])
+
+
+def test_two_causes__are_both_named_the_larger_first():
+    host = Rank()
+    for _ in range(3):
+        host.work("assemble", 100).kernel("k", 60).sync().work("write", 50).kernel("k", 60).sync()
+    assert [f.cause_region for f in idle([host])] == ["assemble", "write"]
+
+
+def test_one_late_rank_of_several__is_named():
+    def one(ticks):
+        return Rank().work("assemble", ticks).kernel("k", 60).sync().work("assemble", ticks).kernel("k", 60).sync()
+
+    (found,) = idle([one(10), one(400), one(10)])
+    assert (found.rank, found.cause_region) == (1, "assemble")
+    assert found.gain == pytest.approx(2 * (400 - 10), abs=10)
+
+
+def test_all_ranks__are_the_cause_if_that_gains_clearly_more_than_the_worst():
+    def one(ticks):
+        return Rank().work("assemble", ticks).kernel("k", 60).sync().work("assemble", ticks).kernel("k", 60).sync()
+
+    (found,) = idle([one(200), one(300), one(200)])
+    assert found.rank is None
+    assert found.gain == pytest.approx(2 * 300, abs=10)
+
+
+def test_even_ranks__have_no_rank():
+    one = Rank().work("assemble", 100).kernel("k", 20).sync().work("assemble", 100).kernel("k", 20).sync()
+    (found,) = idle([one, one])
+    assert found.rank is None
+    assert found.what.startswith("devices have nothing to do 8")
+
+
+def test_numbered_steps__are_one_cause():
+    host = Rank()
+    for i in range(6):
+        host.enter(f"ProfilerStep#{i}").work("forward", 50).kernel("k", 60).sync().work("backward", 60).kernel("k", 60)
+        host.sync().leave()
+    found = idle([host])
+    assert [(f.cause_region, f.evidence["idle"]) for f in found] == [("backward", 360), ("forward", 300)]
+
+
+def test_phases_that_are_recorded__are_named_without_their_numbers():
+    host = Rank()
+    for i in range(4):
+        host.enter(f"ProfilerStep#{i}").pause(100).kernel("k", 60).sync().leave()
+    program = Simulation([host]).program
+    regions = program.definitions["regions"]
+    regions["flags"] = [PHASE * name.startswith("ProfilerStep") for name in regions["name"]]
+    with program.trace() as trace:
+        (found,) = (f for f in trace.analyze().diagnosis().findings if f.kind == "idle")
+    # and a tick each time from the end of the kernel to the return of the call that waits for it
+    assert (found.cause_region, found.evidence["idle"]) == ("ProfilerStep", 404)
+    assert found.evidence["regions"] == ["ProfilerStep"]
+
+
+def test_functions_that_are_called_alike__are_two_causes():
+    host = Rank().work("solve_1", 100).kernel("k", 60).sync().work("solve_2", 90).kernel("k", 60).sync()
+    assert [f.cause_region for f in idle([host])] == ["solve_1", "solve_2"]
+
+
+def test_time_outside_of_all_regions__is_no_function():
+    program = Simulation([Rank().work("assemble", 100).kernel("k", 20).sync()]).program
+    master, stream = program.masters[0], program.locations[-1]
+    end = 130
+    master.call(end + 900, end + 910, "assemble").launch(end + 910, end + 911, stream)
+    stream.kernel(end + 911, end + 931, "k")
+    master.synchronize(end + 911, end + 932)
+    with program.trace() as trace:
+        (found,) = (f for f in trace.analyze().diagnosis(10).findings if f.kind == "idle")
+    # and 900 ticks between the two functions
+    assert (found.cause_region, found.evidence["idle"]) == ("assemble", 100)
+
+
+@pytest.mark.parametrize("call", ["cudaMalloc", "cudaFree", "hipMalloc"])
+def test_first_call_of_a_device__is_its_start(call):
+    host = Rank().enter("set_up").work(call, 3000)
+    for _ in range(5):
+        host.work(call, 2)
+    host.leave()
+    for _ in range(5):
+        host.work("assemble", 100).kernel("k", 60).sync()
+    found = findings_of([host])
+    (start,) = (f for f in found if f.kind == "device_start")
+    assert start.seconds == 3000
+    assert start.title.endswith("at the start of devices")
+    assert start.advice.startswith("It happens once")
+    assert found[0].cause_region == "assemble"
+    assert not any(call in f.what for f in found)
+    assert found[-1] is start
+
+
+def test_later_call_that_takes_long__is_no_start():
+    host = Rank()
+    for ticks in (2, 2, 3000, 2):
+        host.work("cudaMalloc", ticks).kernel("k", 60).sync()
+    found = findings_of([host])
+    assert not any(f.kind == "device_start" for f in found)
+    assert (found[0].kind, found[0].cause_region) == ("idle", "cudaMalloc")
+    assert found[0].advice.startswith("Allocate memory of the device once")
+
+
+def test_calls_that_always_take_long__are_no_start():
+    host = Rank()
+    for _ in range(4):
+        host.work("cudaMalloc", 3000).kernel("k", 60).sync()
+    assert not any(f.kind == "device_start" for f in findings_of([host]))
+
+
+def test_busy_device__is_named_with_its_longest_kernels():
+    host = Rank().kernel("gemm<float>(int)", 400).kernel("gemm<double>(int)", 300).kernel("relu", 200).kernel("add", 90)
+    found = findings_of([host.sync()])[0]
+    assert (found.kind, found.property) == ("device", "device_kernels")
+    assert found.what == (
+        "the device is busy 100% of the time: kernels take the run time, longest gemm (71%) and relu (20%)"
+    )
+
+
+def test_device_that_copies__is_busy_with_copies(archive, tmp_path):
+    host = Offload(archive)
+    host.host.enter(0, "main")
+    host.call(0, 2, "cuLaunchKernel", host.streams[0]).kernel(2, 10)
+    host.call(10, 100, "cuMemcpyDtoH_v2").copy(12, 99, "to host", 64)
+    host.host.leave(101, "main")
+    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
+    found = trace.analyze().diagnosis().findings[0]
+    assert (found.kind, found.property, found.cause_region) == ("device", "device_copies", "cuMemcpyDtoH_v2")
+    assert found.advice.startswith("Copy less")
+
+
+def test_first_launch_of_a_kernel__loads_its_code():
+    host = Rank()
+    for _ in range(5):
+        host.work("assemble", 100).kernel("k", 60).sync()
+    program = Simulation([host]).program
+    master, stream = program.masters[0], program.locations[-1]
+    end = 1000
+    master.enter(end, "more").launch(end + 10, end + 5010, stream)
+    stream.kernel(end + 5005, end + 5065, "other")
+    master.synchronize(end + 5010, end + 5066).leave(end + 5070)
+    with program.trace() as trace:
+        (start,) = (f for f in trace.analyze().diagnosis(10).findings if f.kind == "device_start")
+    # of the launch what precedes the kernel
+    assert start.seconds == 4995
+    assert start.where.call_path == "more/cuLaunchKernel"
+
+
+def gaps_of(rows, last=1000):
+    """Return begins and ends of gaps of device 0, of operations (begin, end, launch)."""
+    begin, end, launch = (np.array(of, np.int64) for of in zip(*rows, strict=True))
+    nothing = np.zeros(begin.size, np.int64)
+    columns = {"process": nothing, "host": nothing, "location": nothing, "row": np.arange(begin.size)}
+    columns |= {"begin": begin, "end": end, "launch_time": launch}
+    found = find_gaps(Columns(begin.size, columns), np.zeros(1, np.int32), np.array([0]), np.array([last]))
+    return list(zip(*(found[name].tolist() for name in GAP[1:3]), strict=True))
+
+
+def test_gaps__end_with_the_first_launch():
+    assert gaps_of([(50, 100, 20), (200, 300, 150)]) == [(0, 20), (100, 150), (300, 1000)]
+
+
+def test_gaps__what_is_launched_before_but_begins_later_is_pending():
+    # the third was launched at 110, before the second, on another stream
+    assert gaps_of([(50, 100, 20), (200, 210, 150), (220, 300, 110)]) == [(0, 20), (100, 110), (300, 1000)]
+
+
+def test_gaps__of_devices_without_launches_nothing_is_known():
+    assert gaps_of([(50, 100, -1), (200, 300, -1)]) == []
+
+
+def test_gaps__before_what_has_no_launch_nothing_is_known():
+    assert gaps_of([(50, 100, -1), (200, 300, -1), (500, 1000, 450)]) == [(300, 450)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_usual__is_the_median_of_the_others(seed):
+    random = np.random.default_rng(seed)
+    process, region = random.integers(2, size=12), random.integers(4, size=12)
+    ticks = random.integers(100, size=12)
+    expected = []
+    for i in range(12):
+        other = np.arange(12) != i
+        same = other & (process == process[i]) & (region == region[i])
+        of = np.sort(ticks[same if same.any() else other & (process == process[i])])
+        expected.append(of[(of.size - 1) // 2] if of.size else np.inf)
+    assert usual(process, region, ticks).tolist() == expected

@@ -1,0 +1,327 @@
+"""Causes in programs whose devices have nothing to do: what their hosts do meanwhile, and what it would gain if they did
+not.
+
+A device has nothing to do while no operation runs on any of its streams, and none is launched that has not begun. What
+its host does until the launch that ends this is found in the line of the host (`causes.host_lines`), and is mended by
+taking that time off. The creation of contexts is no fault of the program and is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.causes.host_lines import lines_of_locations
+from tracecols.enhance.dataflow.columns import Columns, joined_columns, pick
+from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before, lookup, number, ranges
+from tracecols.enhance.dataflow.steps import SPENT
+from tracecols.enhance.definitions.regions import MEMORY
+from tracecols.enhance.devices.spans import Coverage, running_max
+from tracecols.findings.cause import CLEARLY, PREFERRED, Cause
+from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.model.model import Model
+from tracecols.patterns.candidates import Merged
+from tracecols.replay.nodes import NodeClass
+
+IDLE = "idle"
+"""The kind of these causes."""
+
+LEAST = 0.01
+"""Part of the runtime that a cause must gain to be one."""
+
+APART = 0.15
+"""Part of the time in which devices have nothing to do from which on a call path is a cause of its own."""
+
+EXPLAINED = 0.7
+"""Part of a call path's time that must lie in such ones below it so that they are named in its place."""
+
+N_REGIONS = 3
+"""Regions that are named of what a host does in a call path, at most."""
+
+TOLD = 0.01
+"""Part of the time from which on they are."""
+
+Ints = NDArray[np.int64]
+
+GAP = ("host", "begin", "end", "row")
+"""Of a time in which a device has nothing to do: the line of the host that ends it, and the event that begins the
+operation it ends with; -1 at the end of the run."""
+
+SPENT_IDLE = ("location", "call_path", "since", "until", "ticks", "gaps")
+"""What hosts do meanwhile: thread and call path, from when until when they are there, for how many ticks of this time a
+device has nothing to do, and how often that ends there."""
+
+
+def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
+    """Return what hosts do while their devices have nothing to do, with what it would gain if that took no time.
+
+    Parameters
+    ----------
+    starts : Columns
+        Calls in which devices start (`findings.starts.CALL`), which are left out.
+    """
+    window = s.replay.window(s.replay.nodes.time)
+    with s.model.divided() as run:
+        parts = list(run.stages(lambda model, _stage: time_of_hosts(model, starts, *window), [SPENT]))
+    spent = joined_columns(parts)
+    spent = spent.take(np.flatnonzero(~s.replay.contexts[spent.call_path]))
+    if not len(spent):
+        return []
+    masters = np.unique(s.model.locations.master[spent.location])
+    tree = Tree(s, Merged(s.model, masters))
+    found = [c for head in tree.heads(spent) for c in _causes(s, tree, head, spent)]
+    for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
+        cause.gain = gain
+    best: dict[int, Cause] = {}
+    for c in found:
+        # all processes only if that gains clearly more than some
+        if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
+            best[c.call_path] = c
+    return [c for c in best.values() if c.gain >= max(LEAST * s.runtime, 1)]
+
+
+# -- when devices have nothing to do -----------------------------------------------------------------------------------
+
+
+def time_of_hosts(model: Model, starts: Columns, begin: int, end: int) -> Columns:
+    """Find what the hosts of a slice do while their devices have nothing to do (`SPENT_IDLE`), between two times,
+    but for the calls in which devices start (`findings.starts.CALL`)."""
+    line, operations = model.get("host_lines"), model.get("device_operations").operations
+    host, time = line.column("host"), line.column("time")
+    location, call_path = line.column("location"), line.column("call_path")
+    is_last = np.append(host[1:] != host[:-1], True)[: host.size]
+    first, last = _spans(model, host, time)
+    first, last = np.maximum(first, begin), np.minimum(last, end)
+    gaps = find_gaps(operations, model.locations.device, first, last)
+    until = np.append(time[1:], 0)[: time.size]
+    rows = np.flatnonzero(~is_last)
+    start = lines_of_locations(model.facts)[starts.location], starts.enter_time, starts.exit_time
+    start_up = Coverage(*start)
+    both = Coverage(*map(np.append, (gaps.host, gaps.begin, gaps.end), start))
+    ticks = _covered(both, host[rows], time[rows], until[rows]) - _covered(
+        start_up, host[rows], time[rows], until[rows]
+    )
+    ends = np.zeros(host.size, np.int64)
+    at = latest_before(host, time, gaps.host, gaps.end - 1)
+    np.add.at(ends, at[(at >= 0) & (gaps.row >= 0)], 1)
+    # outside of all regions nothing is known of what a host does
+    ticks[line.column("is_outside")[rows] > 0] = 0
+    kept = rows[ticks > 0]
+    columns = dict(
+        zip(
+            SPENT_IDLE,
+            (location[kept], call_path[kept], time[kept], until[kept], ticks[ticks > 0], ends[kept]),
+            strict=True,
+        )
+    )
+    return Columns(kept.size, columns)
+
+
+def _covered(by: Coverage, key: Ints, begin: Ints, end: Ints) -> Ints:
+    """Return how much of some intervals is covered."""
+    return by.until(key, end) - by.until(key, begin)
+
+
+def _spans(model: Model, host: Ints, time: Ints) -> tuple[Ints, Ints]:
+    """Return when the hosts of each process begin and end; (n_processes,) int64."""
+    process = np.asarray(model.facts.process, np.int64)
+    n = int(process.max(initial=-1)) + 1
+    first, last = np.full(n, np.iinfo(np.int64).max), np.full(n, np.iinfo(np.int64).min)
+    np.minimum.at(first, process[host], time)
+    np.maximum.at(last, process[host], time)
+    return first, last
+
+
+def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: Ints, last: Ints) -> Columns:
+    """Find when devices have nothing to do (`GAP`), by device and begin; O(n log n).
+
+    Before an operation whose launch is not recorded nothing is known, nor of a device without any launch that is.
+
+    Parameters
+    ----------
+    operations : Columns
+        `causes.device_operations.OPERATION`.
+    device_of : (n_locations,) int
+        The device of each stream.
+    first, last : (n_processes,) int64
+        When the hosts of each process begin and end.
+    """
+    of = operations
+    device = combine(of.process, device_of[of.location].astype(np.int64)) if len(of) else of.process
+    order = np.lexsort((of.begin, device))
+    device, begin, end, process = device[order], of.begin[order], of.end[order], of.process[order]
+    head = np.append(True, device[1:] != device[:-1])[: device.size]
+    reach = running_max(device, end)
+    since = np.where(head, first[process], np.append(0, reach[:-1])[: reach.size])
+    launch = of.launch_time[order]
+    # an operation is pending from its launch on
+    asked = np.where(launch < 0, np.minimum(since, begin), np.minimum(launch, begin))
+    # of what is launched earlier, but begins later, the launch counts
+    asked = -running_max(device[::-1], -asked[::-1])[::-1]
+    tail = np.flatnonzero(np.append(head[1:], True)[: head.size])
+    host, row, of_tail = of.host[order], of.row[order], process[tail]
+    values = (
+        np.append(host, host[tail]),
+        np.maximum(np.append(since, reach[tail]), np.append(first[process], first[of_tail])),
+        np.minimum(np.append(asked, last[of_tail]), np.append(last[process], last[of_tail])),
+        np.append(row, np.full(tail.size, -1)),
+    )
+    found = Columns(row.size + tail.size, dict(zip(GAP, values, strict=True)))
+    knows = np.isin(np.append(device, device[tail]), device[launch >= 0])
+    return found.take(np.flatnonzero((found.end > found.begin) & knows))
+
+
+# -- what hosts do meanwhile -------------------------------------------------------------------------------------------
+
+
+class Tree:
+    """The call paths of a run, without the running numbers of steps above them.
+
+    Attributes
+    ----------
+    of : (n_call_paths,) int64
+        The first of those that are the same.
+    names : (n_call_paths,) object
+        Names of their regions; of steps without the number.
+    """
+
+    def __init__(self, s: Scenarios, merged: Merged) -> None:
+        parent = s.call_paths.parent.astype(np.int64)
+        self.of, self._depth = merged.below_steps, s.call_paths.depth
+        self.names = merged.names[s.call_paths.region]
+        self._above = np.where(parent >= 0, pick(self.of, parent), -1)
+
+    def heads(self, spent: Columns) -> list[int]:
+        """Return the call paths that hold a large part of some time with what they call, none of which is above another:
+        the deepest such, that with most of it first."""
+        n = self.of.size
+        inside = np.bincount(self.of[spent.call_path], spent.ticks, n)
+        for level in range(int(self._depth.max(initial=0)), 0, -1):
+            mine = np.flatnonzero((self._depth == level) & (self.of == np.arange(n)) & (inside > 0))
+            np.add.at(inside, self._above[mine], inside[mine])
+        least = APART * spent.ticks.sum()
+        large = np.flatnonzero(inside >= max(least, 1))
+        found, todo = [], large[self._above[large] < 0].tolist()
+        while todo:
+            at = todo.pop()
+            below = large[self._above[large] == at]
+            if below.size and inside[below].sum() >= EXPLAINED * inside[at]:
+                todo += below.tolist()
+            else:
+                found.append(at)
+        return sorted(found, key=lambda at: (-inside[at], at))
+
+    def below(self, head: int) -> NDArray[np.bool_]:
+        """Select a call path, those that are the same, and what they call; (n_call_paths,) bool."""
+        result = self.of == head
+        for level in range(int(self._depth[head]) + 1, int(self._depth.max(initial=0)) + 1):
+            mine = np.flatnonzero(self._depth == level)
+            result[mine] |= (self._above[mine] >= 0) & result[self._above[mine]]
+        return np.asarray(result)
+
+
+def _causes(s: Scenarios, tree: Tree, head: int, spent: Columns) -> list[Cause]:
+    """Return the causes that hosts are in a call path while their devices have nothing to do: those of processes for which
+    that takes clearly longer than for others, if there are such; and those of all."""
+    mine = spent.take(np.flatnonzero(tree.below(head)[spent.call_path]))
+    process = np.asarray(s.model.facts.process, np.int64)
+    found, of = np.unique(process[mine.location], return_inverse=True)
+    ticks = Segments(of, found.size).sum(mine.ticks)
+    n = np.unique(process[spent.location]).size
+    worst = ticks >= CLEARLY * ticks.sum() / n
+    if n == 1:
+        return [_cause(s, tree, head, mine, found)]
+    if not worst.any():
+        return [_cause(s, tree, head, mine, found[:0])]
+    named = found[worst][np.argsort(-ticks[worst], kind="stable")]
+    some = mine.take(np.flatnonzero(worst[of]))
+    return [_cause(s, tree, head, some, named), _cause(s, tree, head, mine, found[:0])]
+
+
+def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> Cause:
+    """Return the cause that hosts are in a call path for some time in which their devices have nothing to do.
+
+    Parameters
+    ----------
+    mine : Columns
+        `SPENT_IDLE`.
+    named : (n,) int64
+        The processes that are named, the worst first; none if all do alike.
+    """
+    process = np.asarray(s.model.facts.process, np.int64)
+    masters = s.model.locations.master[mine.location[_first_of(process[mine.location], named)]]
+    regions = s.model.regions
+    region = s.call_paths.region[mine.call_path].astype(np.int64)
+    # phases are named without their numbers
+    named_as = np.where(regions.is_phase[region], tree.names[mine.call_path], regions.name[region])
+    names, of_name = np.unique(named_as, return_inverse=True)
+    by_name = np.bincount(of_name, mine.ticks, names.size)
+    in_memory = int(mine.ticks[regions.device_call[region] == MEMORY].sum())
+    total, resolution = int(mine.ticks.sum()), s.model.resolution
+    order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
+    order = order[by_name[order] >= TOLD * total]
+    n_processes = np.unique(process[mine.location]).size
+    evidence: dict[str, Any] = {
+        "idle": total / resolution,
+        "idle_share": total / max(s.replay.without_start(s.runtime) * n_processes, 1),
+        "n_gaps": int(mine.gaps.sum()),
+        "n_processes": n_processes,
+        "in_memory": in_memory / total,
+        "regions": [str(names[i]) for i in order],
+        "region_shares": [float(by_name[i] / total) for i in order],
+    }
+    if (tree.of == head).sum() > 1 and tree.names[head] != regions.name[s.call_paths.region[head]]:
+        evidence["phases"] = str(tree.names[head])
+    return Cause(
+        IDLE,
+        head,
+        masters.astype(np.int64),
+        _without(s, mine),
+        is_process=named.size == 1,
+        evidence=evidence,
+        frees=Change(),
+    )
+
+
+def _first_of(values: Ints, wanted: Ints) -> Ints:
+    """Return where each of some values is first; (n_wanted,) int64."""
+    distinct, first = np.unique(values, return_index=True)
+    found: Ints = first[np.searchsorted(distinct, wanted)]
+    return found
+
+
+def _without(s: Scenarios, spent: Columns) -> Change:
+    """Return the change after which hosts do not spend some of their time: in computation, or in what calls take beyond
+    waiting."""
+    nodes, n_paths = s.graph.nodes, len(s.call_paths)
+    low, high = np.zeros(len(spent), np.int64), np.full(len(spent), -1, np.int64)
+    for location in np.unique(spent.location).tolist():
+        first, stop = (int(nodes.location_start[i]) for i in (location, location + 1))
+        at = np.flatnonzero(spent.location == location)
+        low[at] = first + np.searchsorted(nodes.time[first:stop], spent.since[at], "right")
+        high[at] = np.minimum(first + np.searchsorted(nodes.time[first:stop], spent.until[at], "left"), stop - 1)
+    # forks, joins and locks are nodes within the time that is spent in a call path
+    n_nodes = np.maximum(high - low + 1, 0)
+    of, node = np.repeat(np.arange(len(spent)), n_nodes), ranges(low, n_nodes)
+    before = np.where(nodes.is_first[node], nodes.time[node], nodes.time[node - 1])
+    since, until = spent.since[of], spent.until[of]
+    part = (np.minimum(until, nodes.time[node]) - np.maximum(since, before)) / (until - since)
+    group, first_of = number(combine(node, spent.call_path[of]))
+    ticks = np.rint(Segments(group, first_of.size).sum(spent.ticks[of] * np.maximum(part, 0))).astype(np.int64)
+    node, path = node[first_of], spent.call_path[of][first_of]
+    c = s.computation
+    key = c.node.astype(np.int64) * n_paths + c.call_path
+    order = np.argsort(key, kind="stable")
+    at = lookup(key[order], node * n_paths + path)
+    row, less = order[at[at >= 0]], ticks[at >= 0]
+    by_row = np.argsort(row)
+    change = s.less_computation(row[by_row], np.minimum(less, c.ticks[row])[by_row].astype(np.float64))
+    # calls that are no computation take no longer than what they wait for
+    calls = np.flatnonzero((at < 0) & (nodes.kind[node] != NodeClass.COMPUTATION))
+    call, which = np.unique(node[calls], return_inverse=True)
+    shorter = np.minimum(np.bincount(which, ticks[calls], call.size).astype(np.int64), s.weight[call])
+    shorter[np.isin(call, change.node)] = 0
+    kept = shorter > 0
+    return Change(np.append(change.node, call[kept]), np.append(change.less, shorter[kept]))

@@ -1,0 +1,94 @@
+"""Calls in which a run-time system of devices starts: its first calls create contexts, and the first launch of a kernel
+loads its code. They take long once and are no fault of what calls them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import Columns, joined_columns, pick
+from tracecols.enhance.dataflow.grouping import combine, number, occurrence
+from tracecols.enhance.dataflow.steps import WITHIN
+from tracecols.enhance.definitions.regions import LAUNCH, MANAGEMENT, MEMORY
+from tracecols.findings.scenarios import Scenarios
+from tracecols.model.model import Model
+
+LEAST = 1e-3
+"""Seconds from which on a call may be one in which a device starts."""
+
+TIMES = 100
+"""How many times as long as calls of the same region usually take it must be."""
+
+CALL = ("process", "location", "call_path", "region", "enter_time", "exit_time", "kernel")
+"""Of a call of a host for devices that calls no other: where it is, when, and the region of the kernel that it launches; -1
+none."""
+
+Ints = NDArray[np.int64]
+
+
+def starts_of_devices(s: Scenarios) -> Columns:
+    """Return the calls in which devices start (`CALL`): the first call of a region in a process, or the first launch of a
+    kernel, if it takes long, and much longer than such calls usually do."""
+    if not s.model.has_device_work:
+        return Columns(0, {name: np.zeros(0, np.int64) for name in CALL})
+    with s.model.divided() as run:
+        calls = joined_columns(list(run.stages(lambda model, _stage: calls_of_hosts(model), [WITHIN])))
+    calls = calls.take(np.lexsort((calls.enter_time, calls.process)))
+    is_launch = calls.kernel >= 0
+    is_first = occurrence(combine(calls.process, calls.region)) == 0
+    of_kernel = occurrence(combine(calls.process, np.where(is_launch, calls.kernel, -1)))
+    is_first |= is_launch & (of_kernel == 0)
+    ticks = calls.exit_time - calls.enter_time
+    is_long = (ticks >= LEAST * s.model.resolution) & (ticks >= TIMES * usual(calls.process, calls.region, ticks))
+    return calls.take(np.flatnonzero(is_first & is_long))
+
+
+def usual(process: Ints, region: Ints, ticks: Ints) -> NDArray[np.float64]:
+    """Return the median of the ticks of the other calls of the same region in the process of each call; where there are
+    none, of all other calls of the process, and infinity where there are none, either. (n,) float64."""
+    result = np.full(ticks.size, np.inf)
+    for key in (process, combine(process, region)):
+        group, first = number(key)
+        order = np.lexsort((ticks, group))
+        start = np.searchsorted(group[order], np.arange(first.size))
+        n = np.bincount(group, minlength=first.size)
+        at = np.empty(ticks.size, np.int64)
+        at[order] = np.arange(ticks.size)
+        # without the call itself the lower middle of the others
+        middle = start[group] + (n[group] - 2) // 2
+        others = ticks[order][np.clip(middle + (at <= middle), 0, max(ticks.size - 1, 0))]
+        result = np.where(n[group] > 1, others, result)
+    return result
+
+
+def calls_of_hosts(model: Model) -> Columns:
+    """Return the calls of the hosts of a slice that manage devices and their memory, and that launch a kernel onto an idle
+    stream (`CALL`)."""
+    calls, kernels = model.call_instances, model.kernels
+    region = model.call_paths.region[calls.call_path].astype(np.int64)
+    on_host = np.isin(model.regions.device_call[region], (MANAGEMENT, MEMORY, LAUNCH))
+    at = np.flatnonzero(on_host & ~model.locations.is_device[calls.location])
+    at = at[np.lexsort((-calls.exit_time[at], calls.enter_time[at], calls.location[at]))]
+    location, leave = calls.location[at].astype(np.int64), calls.exit_time[at]
+    # of calls within others the inner ones
+    holds = (location[1:] == location[:-1]) & (calls.enter_time[at][1:] < leave[:-1])
+    at = at[~np.append(holds, False)[: at.size]]
+    by_launch = np.argsort(kernels.launch_enter, kind="stable")
+    found = np.searchsorted(kernels.launch_enter[by_launch], calls.enter[at])
+    kernel = pick(by_launch, np.where(found < by_launch.size, found, -1))
+    launches = (kernel >= 0) & (pick(kernels.launch_enter, kernel) == calls.enter[at])
+    # a launch onto a busy stream may take long because its queue is full
+    waits = ~launches | (pick(kernels.idle_since_time, kernel) > calls.enter_time[at])
+    kept = np.flatnonzero(~((model.regions.device_call[region[at]] == LAUNCH) & waits))
+    at, kernel, launches = at[kept], kernel[kept], launches[kept]
+    path = model.call_paths.path_of(calls.call_path[at])
+    columns = (
+        np.asarray(model.facts.process, np.int64)[calls.location[at]],
+        calls.location[at].astype(np.int64),
+        np.asarray(path, np.int64),
+        region[at],
+        calls.enter_time[at],
+        calls.exit_time[at],
+        np.where(launches, model.call_paths.region[pick(kernels.call_path, kernel, 0)], -1).astype(np.int64),
+    )
+    return Columns(at.size, dict(zip(CALL, columns, strict=True)))
