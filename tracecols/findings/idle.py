@@ -1,5 +1,5 @@
-"""Causes in programs whose devices have nothing to do: what their hosts do meanwhile, and what it would gain if they did
-not.
+"""Causes in programs whose devices have nothing to do: what their hosts do meanwhile, and what it would gain if they
+did not.
 
 A device has nothing to do while no operation runs on any of its streams, and none is launched that has not begun. What
 its host does until the launch that ends this is found in the line of the host (`causes.host_lines`), and is mended by
@@ -194,8 +194,8 @@ class Tree:
         self._above = np.where(parent >= 0, pick(self.of, parent), -1)
 
     def heads(self, spent: Columns) -> list[int]:
-        """Return the call paths that hold a large part of some time with what they call, none of which is above another:
-        the deepest such, that with most of it first."""
+        """Return the call paths that hold a large part of some time with what they call, none of which is above
+        another: the deepest such, that with most of it first."""
         n = self.of.size
         inside = np.bincount(self.of[spent.call_path], spent.ticks, n)
         for level in range(int(self._depth.max(initial=0)), 0, -1):
@@ -223,8 +223,8 @@ class Tree:
 
 
 def _causes(s: Scenarios, tree: Tree, head: int, spent: Columns) -> list[Cause]:
-    """Return the causes that hosts are in a call path while their devices have nothing to do: those of processes for which
-    that takes clearly longer than for others, if there are such; and those of all."""
+    """Return the causes that hosts are in a call path while their devices have nothing to do: those of processes for
+    which that takes clearly longer than for others, if there are such; and those of all."""
     mine = spent.take(np.flatnonzero(tree.below(head)[spent.call_path]))
     process = np.asarray(s.model.facts.process, np.int64)
     found, of = np.unique(process[mine.location], return_inverse=True)

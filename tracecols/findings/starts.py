@@ -20,15 +20,15 @@ TIMES = 100
 """How many times as long as calls of the same region usually take it must be."""
 
 CALL = ("process", "location", "call_path", "region", "enter_time", "exit_time", "kernel")
-"""Of a call of a host for devices that calls no other: where it is, when, and the region of the kernel that it launches; -1
-none."""
+"""Of a call of a host for devices that calls no other: where it is, when, and the region of the kernel that it
+launches; -1 none."""
 
 Ints = NDArray[np.int64]
 
 
 def starts_of_devices(s: Scenarios) -> Columns:
-    """Return the calls in which devices start (`CALL`): the first call of a region in a process, or the first launch of a
-    kernel, if it takes long, and much longer than such calls usually do."""
+    """Return the calls in which devices start (`CALL`): the first call of a region in a process, or the first launch of
+    a kernel, if it takes long, and much longer than such calls usually do."""
     if not s.model.has_device_work:
         return Columns(0, {name: np.zeros(0, np.int64) for name in CALL})
     with s.model.divided() as run:
@@ -62,8 +62,8 @@ def usual(process: Ints, region: Ints, ticks: Ints) -> NDArray[np.float64]:
 
 
 def calls_of_hosts(model: Model) -> Columns:
-    """Return the calls of the hosts of a slice that manage devices and their memory, and that launch a kernel onto an idle
-    stream (`CALL`)."""
+    """Return the calls of the hosts of a slice that manage devices and their memory, and that launch a kernel onto an
+    idle stream (`CALL`)."""
     calls, kernels = model.call_instances, model.kernels
     region = model.call_paths.region[calls.call_path].astype(np.int64)
     on_host = np.isin(model.regions.device_call[region], (MANAGEMENT, MEMORY, LAUNCH))

@@ -133,8 +133,8 @@ def as_peers(replay: Replayable, call_paths: Mask, location: int) -> Rule:
 
 
 def balanced(replay: Replayable, rules: Sequence[Rule] = ()) -> Rule:
-    """Let the threads of every process compute as much as the mean of all processes, after some rules, and the streams of
-    its devices execute as much as the mean of those that execute anything."""
+    """Let the threads of every process compute as much as the mean of all processes, after some rules, and the streams
+    of its devices execute as much as the mean of those that execute anything."""
     c, process = replay.computation, np.asarray(replay.model.facts.process, np.int64)
     locations = replay.model.locations
     ticks = c.ticks.astype(np.float64)

@@ -17,7 +17,8 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
 MOST_BUSY = 0.8
-"""Parallel efficiency of devices from which on it is a finding that they are busy: hosts cannot be what takes the time."""
+"""Parallel efficiency of devices from which on it is a finding that they are busy: hosts cannot be what takes the
+time."""
 
 LEAST_BUSY = 0.5
 """Orchestration efficiency of devices below which it is a finding that they idle: their hosts give them no work."""

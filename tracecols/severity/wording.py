@@ -429,7 +429,8 @@ def _idle(f: Facts, s: Subject) -> str:
 
 
 def launches_seldom(f: Facts) -> bool:
-    """Say whether devices have nothing to do many times for a short time: launches take longer than what they launch."""
+    """Say whether devices have nothing to do many times for a short time: launches take longer than what they
+    launch."""
     e = f["evidence"]
     return e["n_gaps"] >= MANY and e["idle"] < SMALL * e["n_gaps"]
 
@@ -518,7 +519,10 @@ def advice(f: Facts, s: Subject) -> str:
             "Launch several operations at once, as a graph, or join them: each takes the host longer than the device."
         )
     if kind == "idle":
-        return f"Launch the next operations before {s.region}, do it in another thread, or on the device, or make it shorter."
+        return (
+            f"Launch the next operations before {s.region}, do it in another thread, or on the device, or make "
+            "it shorter."
+        )
     if kind == "collectives" and has_large_share(f):
         return "Look whether more processes or threads run than there are cores; otherwise look at the network."
     if kind == "lock" and _is_ordered(f):
@@ -562,7 +566,10 @@ OF_BUSY_DEVICES = {
     "device_kernels": (
         "kernels take",
         "kernels",
-        "Make kernels shorter: join them, let them compute with less precision, or move less data; hosts wait for them.",
+        (
+            "Make kernels shorter: join them, let them compute with less precision, or move less data; hosts wait for "
+            "them."
+        ),
     ),
     "device_copies": (
         "copies take",
