@@ -202,7 +202,7 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
 
 
 def find_anchor(path: str | Path) -> Path:
-    """Return the file or folder that stands for a trace, given it or the folder that holds it.
+    """Return the file or folder that is opened as a trace, given it or the folder that holds it.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def _reserve(file: BinaryIO, size: int) -> None:
 
 
 def temporary_file() -> BinaryIO:
-    """Make a file without a name, which is gone when nobody uses it any more."""
+    """Make a file without a name, which is deleted when it is closed."""
     try:
         return tempfile.TemporaryFile(prefix="tracecols-", buffering=0)
     except OSError as error:

@@ -451,7 +451,7 @@ class Definitions:
         )
         self.communicators = Communicators.of(members)
         if not self._found["MPI_GROUP"]:
-            # in a merged trace a communicator stands for its group
+            # in a merged trace a communicator represents its group
             self.rows["MPI_GROUP"] = dict(communicators)
         windows = self._found["MPI_WIN"]
         of = [self._row(r, "communicator", "MPI_COMM") for r in windows]

@@ -8,7 +8,7 @@ from tracecols.schema import EventKind as K
 
 # what the number in a field means, and so what becomes of it
 PLAIN, REGION, SITE, COMM, WINDOW, PEER, GROUP, FLAG, LOCK_TYPE = range(9)
-"""PEER: a location, or a rank in the communicator; GROUP: a communicator that stands for its group, or a group; FLAG
+"""PEER: a location, or a rank in the communicator; GROUP: a communicator that represents its group, or a group; FLAG
 and LOCK_TYPE take one byte, all others four."""
 
 AFTER, AHEAD = 1, 2
@@ -146,4 +146,4 @@ REGION_TYPES: dict[int, tuple[str, str]] = {
     23: ("critical_sblock", "openmp"), 24: ("single_sblock", "openmp"), 25: ("ordered", "openmp"),
     26: ("ordered_sblock", "openmp"),
 }  # fmt: skip
-"""Role and paradigm of region types; of others (unknown, function) the name tells."""
+"""Role and paradigm of region types; those of others (unknown, function) follow from the name."""

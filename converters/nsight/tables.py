@@ -64,7 +64,7 @@ def open_tables(path: Path) -> Tables:
 
 
 def exports_of(path: Path) -> tuple[Path, ...]:
-    """Return the exports that a path stands for: itself, or those of several reports of a run in a folder; none if it
+    """Return the exports that a path names: itself, or those of several reports of a run in a folder; none if it
     is no export.
 
     SQLite files in a folder have the usual ending, so that not every file of a folder is opened.

@@ -79,7 +79,7 @@ NO_MAP = 255
 STRINGS, ATTRIBUTE_NAMES, REGIONS = (MAPS.index(m) for m in ("STRING", "ATTRIBUTE", "REGION"))
 
 NULL32 = 0xFFFFFFFF
-"""An undefined identifier; as a size, 255 stands for it."""
+"""An undefined identifier; as a size, it is written as 255."""
 UNDEFINED_SIZE = 255
 
 FLUSH_ROOM = 64

@@ -355,7 +355,7 @@ class Definitions:
             elif kind == "comm_location_groups" and paradigm == "mpi":
                 for rank, member in enumerate(members):
                     rank_of.setdefault(member, rank)
-        # what stands for an accelerator is not a process, so it has no rank
+        # a group that represents an accelerator is not a process, so it has no rank
         kinds = [enums.name_of(enums.LOCATION_GROUP_TYPES, t) for t in groups["location_group_type"]]
         accelerators = {g for g, kind in zip(groups["self"], kinds, strict=True) if kind == "accelerator"} - set(
             rank_of

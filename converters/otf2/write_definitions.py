@@ -86,7 +86,7 @@ def encode_record(record: Record, values: tuple[Any, ...], tail: bytes = b"") ->
 
 
 def number_of(names: tuple[str, ...] | dict[int, str], name: str) -> int:
-    """Return the number of an enumerator, or the number that stands for one that is not known."""
+    """Return the number of an enumerator, or the number of an unknown one."""
     known = names if isinstance(names, dict) else dict(enumerate(names))
     return next(
         (number for number, known_name in known.items() if known_name == name), int(name) if name.isdigit() else 0
@@ -276,7 +276,7 @@ class GlobalDefinitions:
         return [masters[p] for p in sorted(masters)]
 
     def _processes(self, members: list[int]) -> list[int]:
-        """Return the processes whose first locations are given; -1 stands for one that has none."""
+        """Return the processes whose first locations are given; -1 for a process that has none."""
         process = self._tables["locations"]["process"]
         empty = iter(sorted(set(range(len(self._tables["processes"]["id"]))) - set(process)))
         return [process[m] if m >= 0 else next(empty, UNDEFINED) for m in members]

@@ -21,7 +21,7 @@ TRACES += [f for n in ("wrong_order", "cart", "sweep3d_4", "hybrid_multi") if (f
 
 @pytest.fixture
 def find(tmp_path):
-    """Write an archive of `otf2_writer`, and return findings by rule."""
+    """Write an archive of `otf2_writer`, and return verdicts by rule."""
 
     def run(archive, settings=None, **options):
         trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace", jobs=1), jobs=1)
@@ -30,8 +30,8 @@ def find(tmp_path):
     return run
 
 
-def ticks(finding):
-    return round(finding.severity * 1e9)
+def ticks(verdict):
+    return round(verdict.severity * 1e9)
 
 
 def send(rank, begin, end, peer, comm, length=8, call="MPI_Send"):
@@ -385,7 +385,7 @@ def test_rules__are_declared_wholly():
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def test_command__prints_ranked_findings(data, tmp_path):
+def test_command__prints_ranked_verdicts(data, tmp_path):
     store = tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")
     cube = tracecols.open(store).analyze().save(tmp_path / "h.severity")
     run = CliRunner().invoke

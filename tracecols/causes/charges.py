@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import LIMIT, Segments
 from tracecols.causes.shares import add_up, divide_ticks
 from tracecols.causes.sweep import Factors, Path
-from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, number, ranges
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CHARGES, RUN, step
@@ -43,21 +44,21 @@ Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Time
 """Numbers of properties, or one for all, call paths, locations and times."""
 
 
+class Charges(NamedTuple):
+    """What some locations are charged with: `Rows`, and what these are divided in proportion to where periods divide
+    the trace."""
+
+    rows: list[Rows]
+    weights: list[Weights]
+
+
 @step(CHARGES, "charged_causes", "cause_weights")
-def charge_delays(
-    facts: Facts,
+def charge_causes(
     quirks: Quirks,
-    members: NDArray[np.int64],
-    sync_points: CompoundTable,
-    delay_pairs: CompoundTable,
-    point_index: PointIndex,
-    segments: Segments,
-    delays: Delays,
-    factors: Factors,
-    path: Path,
+    delay_charges: Charges,
+    path_charges: Charges,
     device_path_rows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None,
     arising: Arising | None,
-    spill: Spill | None,
 ) -> tuple[CompoundTable, list[Weights] | None]:
     """Charge some locations with what their delays cost and with their part of the critical path.
 
@@ -68,41 +69,37 @@ def charge_delays(
     weights : list of Weights, optional
         What that is divided in proportion to.
     """
-    weights: list[Weights] = []
-    large = large_arrays(spill)
-    rows = _delay_costs(facts, quirks, sync_points, delay_pairs, delays, factors, arising, weights, large)
-    if device_path_rows is None:
-        rows += _critical_path(
-            facts, quirks, members, sync_points, point_index, segments, path, arising, weights, large
-        )
-    else:
+    rows = delay_charges.rows + path_charges.rows
+    if device_path_rows is not None:
         paths, location, ticks = device_path_rows
         rows.append((CHARGED.index("critical_path"), paths.astype(np.int32), location.astype(np.int32), ticks))
-    return _table(quirks, ROOT_CAUSES, rows), None if arising is None else weights
+    weights = None if arising is None else delay_charges.weights + path_charges.weights
+    return _table(quirks, ROOT_CAUSES, rows), weights
 
 
-def _delay_costs(
+@step(CHARGES, "delay_charges")
+def charge_delays(
     facts: Facts,
     quirks: Quirks,
-    points: CompoundTable,
-    pairs: CompoundTable,
+    sync_points: CompoundTable,
+    delay_pairs: CompoundTable,
     delays: Delays,
     factors: Factors,
     arising: Arising | None,
-    weights: list[Weights],
-    large: LargeArrays,
-) -> list[Rows]:
+    spill: Spill | None,
+) -> Charges:
     """Charge the causing sides of pairs by the call paths on which they spent more time.
 
     What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no
     more time on anything than those that waited, the call in which it comes is charged.
     """
+    large = large_arrays(spill)
     pair, first, stop = (whole(delays.pairs, name, large) for name in ("pair", "first", "stop"))
     call_path, time = (whole(delays.entries, name, large) for name in ("call_path", "time"))
     n, met = pair.size, facts.call_paths.whole.met
-    kind = large.computed(n, np.int8, lambda here: pairs.kind[pair[here]])
-    location = large.computed(n, np.int32, lambda here: points.location[pairs.cause[pair[here]]])
-    in_call = large.computed(n, met.dtype, lambda here: pick(met, points.call_path[pairs.cause[pair[here]]]))
+    kind = large.computed(n, np.int8, lambda here: delay_pairs.kind[pair[here]])
+    location = large.computed(n, np.int32, lambda here: sync_points.location[delay_pairs.cause[pair[here]]])
+    in_call = large.computed(n, met.dtype, lambda here: pick(met, sync_points.call_path[delay_pairs.cause[pair[here]]]))
     short = large.computed(n, factors.scale.dtype, lambda here: factors.scale[pair[here]])
     lost = kernels.Lost(first, stop, in_call, call_path, time)
     charging = _Charging(facts, quirks, lost, None if arising is None else arising.of_delays(), large)
@@ -116,6 +113,7 @@ def _delay_costs(
             yield f"{name}_longterm", *of.among(pair)
 
     rows: list[Rows] = []
+    weights: list[Weights] = []
     for name, chosen, amount in charges():
         if chosen.size:
             code = CHARGED.index(name)
@@ -126,7 +124,7 @@ def _delay_costs(
             if arising is not None:
                 codes = np.full(by_period.location.size, code, np.int16)
                 weights.append(Weights(codes, *by_period))
-    return rows
+    return Charges(rows, weights)
 
 
 class _Charging:
@@ -185,37 +183,42 @@ def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> ND
     return divide_ticks(amount, end, weights.ravel()).reshape(weights.shape)
 
 
-def _critical_path(
+@step(CHARGES, "path_charges")
+def charge_path(
     facts: Facts,
     quirks: Quirks,
     members: NDArray[np.int64],
-    points: CompoundTable,
-    index: PointIndex,
-    spent: Segments,
+    sync_points: CompoundTable,
+    point_index: PointIndex,
+    segments: Segments,
     path: Path,
+    device_path: Columns | None,
     arising: Arising | None,
-    weights: list[Weights],
-    large: LargeArrays,
-) -> list[Rows]:
-    """Add up the time of some locations on the critical path."""
+    spill: Spill | None,
+) -> Charges:
+    """Add up the time of some locations on the critical path; nothing where it is found over streams."""
+    if device_path is not None:
+        return Charges([], [])
+    large = large_arrays(spill)
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
-    here = large.chosen(path.until.size, lambda rows: mine[points.location[path.until[rows]]])
-    intervals = Intervals(facts, quirks, points, index, spent, large)
+    here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
     created = np.zeros(0, np.int64)
     if not quirks.splits_path:
-        created = large.chosen(len(points), lambda rows: points.kind[rows] == CREATED)
+        created = large.chosen(len(sync_points), lambda rows: sync_points.kind[rows] == CREATED)
     # sums of floating-point numbers depend on what is added first
     size = max(here.size, 1) if quirks.rounds_seconds else STRETCHES
     rows: list[Rows] = []
+    weights: list[Weights] = []
     for start in range(0, here.size, size):
         some = here[start : start + size]
-        at, paths, times, is_outside = _on_path(facts, quirks, points, spent, intervals, path, some, created)
-        location = points.location[path.until[some]][at]
+        at, paths, times, is_outside = _on_path(facts, quirks, sync_points, segments, intervals, path, some, created)
+        location = sync_points.location[path.until[some]][at]
         if arising is not None:
             weights += _weights_on_path(arising, path, here, at + start, paths, times, location, is_outside)
         rows += _added_up(quirks, (CHARGED.index("critical_path"), paths, location, times))
-    return rows
+    return Charges(rows, weights)
 
 
 def _added_up(quirks: Quirks, rows: Rows) -> list[Rows]:

@@ -83,25 +83,19 @@ def _enters(facts: Facts, paradigm: str) -> bool:
     return bool((facts.regions.paradigm[facts.call_paths.whole.region] == paradigm).any())
 
 
-@step(CAUSES, "sync_points", "delay_pairs", keeps=("sync_points", "delay_pairs"))
-def match_causes(
-    facts: Facts,
-    quirks: Quirks,
-    scans: Sequence[LocationScan],
+@step(CAUSES, "found_points")
+def gather_points(
     every_late_senders: Sequence[Synchronisation],
     every_late_receivers: Sequence[Synchronisation],
     every_collective_points: Sequence[Synchronisation],
     startup_points: Synchronisation,
     operation_points: Synchronisation,
     every_thread_points: Sequence[Synchronisation],
-    every_thread_regions: Sequence[ParallelRegions],
     every_lock_points: Sequence[Synchronisation],
     every_created_points: Sequence[Synchronisation],
-    division: Division,
-    spill: Spill | None,
-) -> tuple[CompoundTable, CompoundTable]:
-    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
-    found = [
+) -> list[Synchronisation]:
+    """List the synchronisation points, and the pairs of them, that were found of all kinds and in all partitions."""
+    return [
         *every_late_senders,
         *every_late_receivers,
         *every_collective_points,
@@ -111,10 +105,23 @@ def match_causes(
         *every_lock_points,
         *every_created_points,
     ]
+
+
+@step(CAUSES, "sync_points", "delay_pairs", keeps=("sync_points", "delay_pairs"))
+def match_causes(
+    facts: Facts,
+    quirks: Quirks,
+    scans: Sequence[LocationScan],
+    found_points: Sequence[Synchronisation],
+    every_thread_regions: Sequence[ParallelRegions],
+    division: Division,
+    spill: Spill | None,
+) -> tuple[CompoundTable, CompoundTable]:
+    """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
     large = large_arrays(spill)
-    rows, points = _points(facts, quirks, scans, found, large)
+    rows, points = _points(facts, quirks, scans, found_points, large)
     idle, idle_since = _idle_threads(facts, quirks, rows, points, every_thread_regions, division, large)
-    every = _pairs(quirks, rows, len(points), found, idle, large)
+    every = _pairs(quirks, rows, len(points), found_points, idle, large)
     kept = _kept(quirks, points, every, idle.size, large)
     number, n_pairs, columns = every.cause.dtype, kept.size, every._asdict()
     del every

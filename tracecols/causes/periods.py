@@ -477,7 +477,7 @@ def find_arising(
         less,
         more,
     )
-    # of intervals that lie in one period nobody asks
+    # not needed of intervals that lie in one period
     comes, divided = np.full(cause.size, -1, np.int32), np.flatnonzero(~of_delays.is_single[interval])
     comes[divided] = period_of(cause[divided])
     return Arising(facts, quirks, comes, interval, of_delays, period_of(until), stretches)

@@ -92,7 +92,7 @@ def analyze(
     An archive is converted to a temporary store first; to analyze it more than once, convert it once. A piece between
     two times since the start of the recording (0.3, 300ms) is analyzed as a trace by itself.
 
-    The name of a cube tells how it was made: NAME.severity of the whole trace, NAME.expert.severity by the rules of
+    The name of a cube says how it was made: NAME.severity of the whole trace, NAME.expert.severity by the rules of
     EXPERT, NAME.mpi_latesender.within-solve.severity of one property in one region. An older cube of that name is
     replaced if it was made in the same way; else --force does.
 

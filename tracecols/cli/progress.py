@@ -25,7 +25,7 @@ def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
 
 
 def _listening(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
-    """Return a context in which numba tells when it begins to compile, and when it does no more."""
+    """Return a context in which numba reports when it begins and ends to compile."""
     from numba.core import event
 
     class Listener(event.Listener):  # type: ignore[misc]
@@ -57,7 +57,7 @@ def compiling_ahead(jobs: int) -> Iterator[None]:
     Parameters
     ----------
     jobs : int
-        Threads of the command; each but one stands for a process.
+        Threads of the command; each but one represents a process.
     """
     from tracecols.kernels import ahead
 

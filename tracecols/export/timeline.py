@@ -233,7 +233,7 @@ class Timeline:
             self.left_out["call instances, too many for the critical path"] = model.n_calls
             return None
         table: CompoundTable = model.with_quirks(CONVENTIONS[self.conventions].quirks).critical_path_stretches
-        # a path that stays on one location tells nothing
+        # a path that stays on one location says nothing
         return table if len(table) > 1 else None
 
     def _write_paths(self, model: Model | None, stretches: CompoundTable | None) -> dict[int, int]:

@@ -36,7 +36,7 @@ def is_whole_number(given: object) -> TypeGuard[int]:
 
 
 def as_texts(given: object, what: str, error: type[TracecolsError]) -> list[str]:
-    """Return texts as a list; a single one stands for itself.
+    """Return texts as a list; a single one gives a list of one.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def selected_numbers(text: str) -> dict[str, list[tuple[int, int]]]:
 
 
 def as_locations(given: object, error: type[TracecolsError]) -> list[int | str]:
-    """Return locations as a list, numbers and texts that select some; a single one stands for itself.
+    """Return locations as a list, numbers and texts that select some; a single one gives a list of one.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from threading import RLock
 from time import monotonic
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_
 from tracecols.enhance.scan.facts import Definitions, Facts
 from tracecols.enhance.scan.gaps import EVENT_BYTES
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
-from tracecols.enhance.scan.scan import LocationScan, plan_processes, scan_locations
+from tracecols.enhance.scan.scan import LocationScan, Scans, plan_processes, scan_locations
 from tracecols.enhance.scan.windows import divide_into_windows, seen_in
 from tracecols.given.quantities import counted
 from tracecols.model.tables import STEP_OF, STEPS
@@ -523,7 +523,7 @@ class ScanTask:
         spill.get("scan", number, scan)
 
 
-class KeptScans(Sequence[LocationScan]):
+class KeptScans(Scans):
     """The scans of all locations, where they are kept: each is read when it is asked for.
 
     Parameters
@@ -540,21 +540,9 @@ class KeptScans(Sequence[LocationScan]):
     def __len__(self) -> int:
         return self._group.size
 
-    @overload
-    def __getitem__(self, location: int) -> LocationScan: ...
-
-    @overload
-    def __getitem__(self, location: slice) -> Sequence[LocationScan]: ...
-
-    def __getitem__(self, location: int | slice) -> LocationScan | Sequence[LocationScan]:
-        if isinstance(location, slice):
-            return [self[i] for i in range(*location.indices(len(self)))]
+    def of(self, location: int) -> LocationScan:
         found: dict[int, LocationScan] = self._spill.get("scan", int(self._group[location]), _not_there)
-        return found[int(location)]
-
-    def __iter__(self) -> Iterator[LocationScan]:
-        for location in range(len(self)):
-            yield self[location]
+        return found[location]
 
 
 def _scan(

@@ -102,7 +102,7 @@ def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical
     occurs[rows] = True
     found = np.flatnonzero(occurs[:-1])
     numbers, unique = pd.factorize(names[found])
-    # the last one stands for null
+    # the last one is null
     codes = np.full(names.size + 1, -1, np.min_scalar_type(-max(unique.size, 1)))
     codes[found] = numbers
     return pd.Categorical.from_codes(codes[rows], categories=unique)

@@ -23,7 +23,7 @@ from tracecols.replay.graph import Graph, synchronised
 from tracecols.replay.nodes import NodeClass
 
 WAITS_FOR_NOBODY = ("mpi_finalize", "mpi_comm_", "mpi_cart_")
-"""Calls of MPI that wait for nobody in Dimemas, by how their names begin."""
+"""Calls of MPI that do not wait in Dimemas, by how their names begin."""
 
 RECORDED, DIMEMAS = COLLECTIVES = ("recorded", "dimemas")
 """Who waits for whom in collective operations."""
@@ -77,7 +77,7 @@ def with_conventions(model: Model, graph: Graph, computation: Computation, conve
 
 
 def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> NDArray[np.bool_]:
-    """Say which nodes and hubs are begin or end of a call that waits for nobody; (n_all,) bool."""
+    """Say which nodes and hubs are begin or end of a call that does not wait; (n_all,) bool."""
     nodes, result = graph.nodes, np.zeros(graph.time.size, bool)
     silent = np.array([*(name.startswith(WAITS_FOR_NOBODY) for name in model.regions.lower), False], bool)
     calls = nodes.with_role(IS_CALL)

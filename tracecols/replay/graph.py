@@ -249,7 +249,7 @@ class Graph:
                 raise AnalysisError(
                     f"the trace cannot be replayed: {int(stuck.sum())} events wait for themselves, the first is "
                     f"{where}\n"
-                    "  messages, locks or collective operations contradict each other, as tracecols check tells;\n"
+                    "  messages, locks or collective operations contradict each other, as tracecols check shows;\n"
                     "  efficiencies of this trace can be had with the approximation of the ideal network"
                 )
             n_dropped += int(drop.sum())

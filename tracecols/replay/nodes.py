@@ -96,7 +96,7 @@ def classes_of(regions: Regions) -> NDArray[np.int8]:
 
 
 def mpi_regions(regions: Regions) -> NDArray[np.bool_]:
-    """Say which regions are MPI calls; one that is called PARALLEL stands for all of a program."""
+    """Return a mask of the MPI calls; a region named PARALLEL is the whole program, and none of them."""
     return np.asarray((regions.paradigm == "mpi") & (regions.lower != "parallel"), np.bool_)
 
 

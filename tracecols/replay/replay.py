@@ -78,7 +78,7 @@ class Changes:
         Factor for the time that OpenMP and locks take beyond waiting.
     collectives : str
         `recorded`; or `dimemas`, with an ideal network: everybody waits for all in blocking collective operations but
-        Reduce, and nobody in MPI_Finalize and in calls that manage communicators.
+        Reduce, and no one in MPI_Finalize and in calls that manage communicators.
     eager : int, optional
         With an ideal network: bytes from which on a message waits for its receive to be posted. By default senders wait
         where the recorded times show that they did.

@@ -2,7 +2,7 @@
 trace."""
 
 from tracecols.given.parameters import Parameter
-from tracecols.rules.base import Finding, Rule, Statement
+from tracecols.rules.base import Rule, Statement, Verdict
 from tracecols.rules.evaluate import RULES, evaluate, frame, read_settings
 
-__all__ = ["RULES", "Finding", "Parameter", "Rule", "Statement", "evaluate", "frame", "read_settings"]
+__all__ = ["RULES", "Parameter", "Rule", "Statement", "Verdict", "evaluate", "frame", "read_settings"]

@@ -66,7 +66,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Verdict:
     """What a rule says of a program.
 
     Attributes

@@ -1,4 +1,4 @@
-"""Findings in the terminal: the costliest rule first, each with what it names."""
+"""Verdicts in the terminal: the costliest rule first, each with what it names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.text import Text
 
 from tracecols.enhance.scan.paths import shortened
 from tracecols.given.quantities import in_words
-from tracecols.rules.base import Finding
+from tracecols.rules.base import Verdict
 from tracecols.rules.evaluate import RULES
 
 
-def render(findings: Iterable[Finding], n_statements: int = 3) -> Iterator[RenderableType]:
+def render(verdicts: Iterable[Verdict], n_statements: int = 3) -> Iterator[RenderableType]:
     """Yield lines of text: what was found, ranked; then what was not, and what could not be evaluated.
 
     Parameters
@@ -22,7 +22,7 @@ def render(findings: Iterable[Finding], n_statements: int = 3) -> Iterator[Rende
     n_statements : int, optional
         How many statements to name per rule.
     """
-    ranked = sorted(findings, key=lambda f: -np.nan_to_num(f.severity))
+    ranked = sorted(verdicts, key=lambda f: -np.nan_to_num(f.severity))
     found = [f for f in ranked if f.severity > 0]
     for f in found:
         yield from _lines(f, n_statements)
@@ -34,7 +34,7 @@ def render(findings: Iterable[Finding], n_statements: int = 3) -> Iterator[Rende
             yield Text(f"{f.rule}: {f.note}", "yellow" if np.isnan(f.severity) else "dim")
 
 
-def _lines(f: Finding, n_statements: int) -> Iterator[Text]:
+def _lines(f: Verdict, n_statements: int) -> Iterator[Text]:
     """Yield a rule, its statements and its note."""
     rule = RULES[f.rule]
     line = Text(f"{f.share:8.2%}{f.severity:14.6f} s  ").append(f.title, "bold").append(f"  {f.rule}", "dim")

@@ -12,7 +12,7 @@ from tracecols.errors import RuleError
 from tracecols.given.arguments import as_texts, did_you_mean, show
 from tracecols.given.parameters import Parameter
 from tracecols.rules import costs, waits
-from tracecols.rules.base import Evidence, Finding, Result, Rule, rules_in
+from tracecols.rules.base import Evidence, Result, Rule, Verdict, rules_in
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity import SeverityCube
 from tracecols.severity.focus import below, set_apart
@@ -80,7 +80,7 @@ def evaluate(
     call_path: str | None = None,
     conventions: str = DEFAULT,
     with_startup: bool = False,
-) -> list[Finding]:
+) -> list[Verdict]:
     """Evaluate rules.
 
     Parameters
@@ -100,7 +100,7 @@ def evaluate(
 
     Returns
     -------
-    list of Finding
+    list of Verdict
         In the order of `RULES`.
 
     Raises
@@ -137,26 +137,26 @@ def evaluate(
         cube = cube.focused()
     evidence = Evidence(cube, trace, within, parameters)
     whole = evidence.seconds(evidence.cells("time"))
-    return [_finding(evidence, rule, whole) for rule in chosen]
+    return [_verdict(evidence, rule, whole) for rule in chosen]
 
 
-def _finding(evidence: Evidence, rule: Rule, whole: float) -> Finding:
+def _verdict(evidence: Evidence, rule: Rule, whole: float) -> Verdict:
     can = rule.needs == "cube" or evidence.trace is not None
     result = evidence.result(rule) if can else Result(np.nan, note=NEEDS_TRACE)
     # of changes the whole may shrink while a severity grows
     share = result.severity / abs(whole) if whole else 0.0
     values = evidence.settings[rule.id]
-    return Finding(
+    return Verdict(
         rule.id, rule.title, result.severity, share, rule.confidence, tuple(result.statements), values, result.note
     )
 
 
-def frame(findings: Iterable[Finding]) -> pd.DataFrame:
-    """Return findings as a table: one row per rule.
+def frame(verdicts: Iterable[Verdict]) -> pd.DataFrame:
+    """Return verdicts as a table: one row per rule.
 
     Parameters
     ----------
-    findings : iterable of Finding
+    verdicts : iterable of Verdict
         What `evaluate` returns.
 
     Returns
@@ -167,12 +167,12 @@ def frame(findings: Iterable[Finding]) -> pd.DataFrame:
     import pandas as pd
 
     columns = ("rule", "title", "severity", "share", "confidence", "names", "note")
-    rows = [{**vars(f), "names": [s.name for s in f.statements]} for f in findings]
+    rows = [{**vars(f), "names": [s.name for s in f.statements]} for f in verdicts]
     return pd.DataFrame(rows, columns=list(columns))
 
 
-def plain(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Return findings as plain lists and numbers for JSON; null for a rule that could not be evaluated."""
+def plain(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+    """Return verdicts as plain lists and numbers for JSON; null for a rule that could not be evaluated."""
     return [
         {
             **vars(f),
@@ -181,5 +181,5 @@ def plain(findings: Iterable[Finding]) -> list[dict[str, Any]]:
             "parameters": dict(f.parameters),
             "statements": [vars(s) for s in f.statements],
         }
-        for f in findings
+        for f in verdicts
     ]

@@ -121,7 +121,7 @@ COUNTED = (
 
 
 CONVENTIONS = "differences from conventions scalasca in root causes"
-"""What notes about conventions begin with: they are about every trace, and `tracecols info` of a cube tells them."""
+"""What notes about conventions begin with: they are about every trace, and `tracecols info` of a cube lists them."""
 
 
 def worth_telling(counts: Mapping[str, int]) -> dict[str, int]:

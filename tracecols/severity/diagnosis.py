@@ -55,7 +55,7 @@ from tracecols.severity.queries import Severities
 from tracecols.severity.tasks import roots_of_tasks, second_appearance, with_tasks_once
 
 N_FINDINGS = 5
-"""Findings that a diagnosis tells, unless more are asked for."""
+"""Findings in a diagnosis, unless more are asked for."""
 
 LEAST = 0.005
 """Of the time in the focus: what costs less is no finding."""

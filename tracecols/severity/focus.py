@@ -42,7 +42,7 @@ def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
     c = cube.call_paths
     unknown = np.isin(c.paradigm, ["", "unknown"])
     named = c.named(lambda name: name.lower().startswith("mpi_"))
-    # a region that is called PARALLEL stands for all of a program
+    # a region that is called PARALLEL is the whole program
     whole = c.named(lambda name: name.lower().rstrip("_") == "parallel")
     return below(cube, ((c.paradigm == "mpi") & ~whole) | (unknown & named))
 

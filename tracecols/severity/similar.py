@@ -1,4 +1,4 @@
-"""Phases that are alike: groups of them, one that stands for each group, and those that are like no other."""
+"""Phases that are alike: groups of them, one that represents each group, and those that are like no other."""
 
 from __future__ import annotations
 

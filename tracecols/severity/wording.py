@@ -149,7 +149,7 @@ def culprits(
     Parameters
     ----------
     locations : sequence of int
-        None if nobody does in particular.
+        None if no one in particular does.
     is_process : bool
         Whether all threads of a process do.
     rank, thread : (n_locations,) int

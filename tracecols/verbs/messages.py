@@ -42,7 +42,7 @@ def comm_matrix(trace: OpenedTrace, by: str = "rank") -> Answer:
     model, readable = trace.model, trace.readable
     check_choice(by, ("rank", "thread"), "grouping (by)")
     n = model.n_locations
-    # the first location stands for all of its rank
+    # the first location represents its rank
     _, first, of_rank = np.unique(readable.rank, return_index=True, return_inverse=True)
     group = first[of_rank] if by == "rank" else np.arange(n)
 

@@ -325,7 +325,7 @@ class Cluster:
     slots, memory : int
         Tasks that run at the same time, and the bytes for each of them.
     budget : Budget
-        What the client may take; nobody limits it.
+        What the client may take; None if it has no limit.
     capacity : int or None
         Bytes for what a task holds of the whole trace.
     """

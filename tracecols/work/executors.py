@@ -39,11 +39,11 @@ class Executor(Protocol):
     slots : int
         How many tasks run at the same time.
     memory : int or None
-        Bytes for each of them; None if nobody limits them.
+        Bytes for each of them; None if there is no limit.
     budget : Budget
         What this process may take.
     capacity : int or None
-        Bytes for what a task holds of the whole trace; None if nobody limits them.
+        Bytes for what a task holds of the whole trace; None if there is no limit.
     """
 
     @property
@@ -71,7 +71,7 @@ class Executor(Protocol):
 
 
 class Stopped(Exception):
-    """Ends a task whose result nobody will see, since another one failed or the program is interrupted."""
+    """Ends a task whose result is not needed, since another one failed or the program is interrupted."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Threads:
 
     @property
     def memory(self) -> int | None:
-        """Bytes for each task; None if nobody limits them."""
+        """Bytes for each task; None if there is no limit."""
         return self.budget.of_task(self.jobs)
 
     @property

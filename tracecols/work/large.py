@@ -108,7 +108,7 @@ class LargeArrays:
     Parameters
     ----------
     memory : int, optional
-        Bytes that they may take together in memory, and as many again of pages of files; nobody limits them by default.
+        Bytes that they may take together in memory, and as many again of pages of files; no limit by default.
     folder : Path, optional
         Where files are made; by default where `tempfile` puts them (`TMPDIR`). They have no names, so that nothing is
         left of them however the process ends.

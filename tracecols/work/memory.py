@@ -131,17 +131,17 @@ class Budget:
 
     @property
     def held(self) -> int | None:
-        """Bytes of columns that may be held in memory for later steps; None if nobody limits them."""
+        """Bytes of columns that may be held in memory for later steps; None if there is no limit."""
         return None if self.memory is None else (self.memory - BASE) // 4
 
     @property
     def large(self) -> int | None:
         """Bytes of arrays of the whole trace that may be in memory, and as many again of pages of their files; None if
-        nobody limits them."""
+        there is no limit."""
         return None if self.memory is None else (self.memory - BASE) // 8
 
     def of_task(self, slots: int) -> int | None:
-        """Return the bytes for each of the tasks that run at a time; None if nobody limits them."""
+        """Return the bytes for each of the tasks that run at a time; None if there is no limit."""
         return None if self.memory is None else (self.memory - BASE) // 2 // max(slots, 1)
 
 
@@ -183,7 +183,7 @@ class Turns:
     Parameters
     ----------
     memory : int, optional
-        Bytes for all tasks together; nobody limits them by default.
+        Bytes for all tasks together; no limit by default.
     """
 
     def __init__(self, memory: int | None = None) -> None:

@@ -18,7 +18,7 @@ def shares_of(report: Progress | None, total: int, *shares: float) -> list[Progr
     Returns
     -------
     list of callable
-        One for every stage; None if nobody watches.
+        One for every stage; None if it is not shown.
     """
     if report is None:
         return [None] * len(shares)

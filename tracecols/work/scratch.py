@@ -134,7 +134,7 @@ def _remove(path: Path, lock: int | None, process: int) -> None:
 
 
 def _sweep(parent: Path, before: str, after: str, rescue: Callable[[Path], None] | None) -> None:
-    """Remove the folders that nobody holds any more."""
+    """Remove the folders that no process holds any more."""
     if fcntl is None:
         return
     try:

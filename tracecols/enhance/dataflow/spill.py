@@ -185,7 +185,7 @@ def _remove(path: Path) -> None:
 
 
 def _when_forgotten(columns: ColumnSource, function: Callable[..., None], *given: Any) -> weakref.finalize[..., Any]:
-    """Call a function once nobody refers to columns any more, but not at the end of the program."""
+    """Call a function once columns are not referred to any more, but not at the end of the program."""
     found = weakref.finalize(columns, function, *given)
     found.atexit = False
     return found
@@ -212,8 +212,8 @@ class Spill:
     each task.
 
     What is kept lives until the end of the `with` this is used in; in one process at most as long as this, on a cluster
-    at most as long as the folder. Columns of one process that nobody refers to any more make room before that: others
-    have their place in memory, or their file is removed. On a cluster this and what it keeps can be pickled.
+    at most as long as the folder. Columns of one process that are not referred to any more make room before that:
+    others have their place in memory, or their file is removed. On a cluster this and what it keeps can be pickled.
 
     Parameters
     ----------

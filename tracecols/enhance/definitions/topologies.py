@@ -191,7 +191,7 @@ def given_topology(description: Mapping[str, Any], rank: NDArray[np.int32], thre
           MPI_Cart_create does, `"F"` if with the first,
         * `locations`, whose coordinates are given instead of the ranks': numbers as in `Trace.locations`.
 
-        A rank stands for the first thread of its process.
+        A rank is the first thread of its process.
     rank, thread : (n_locations,) int32
         Of every location.
 

@@ -247,7 +247,7 @@ class OutgoingMessages:
 
     @property
     def n_nowhere(self) -> int:
-        """How many sends nobody gets."""
+        """How many sends have no receive."""
         return self.sends.n - int(self.start[-1])
 
 

@@ -222,7 +222,7 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
     is_inherited = inherited(scans)
     # a thread that inherits one call path from several masters has it several times
     if call_path.size and call_path.min() < 0:
-        # what stands for a period, and is none
+        # call paths of periods, which are no region instances
         real = call_path >= 0
         call_path, location, is_inherited = call_path[real], location[real], is_inherited[real]
         exclusive, visits = exclusive[real], visits[real]

@@ -336,7 +336,7 @@ def merged_paths(
 
 
 def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) -> NDArray[np.bool_]:
-    """Find the call paths that match a shell pattern, in which ``*`` also stands for slashes.
+    """Find the call paths that match a shell pattern, in which ``*`` also matches slashes.
 
     The pattern is an automaton that goes down the tree, so that no path is written out. O(n) and what the names take.
 

@@ -7,11 +7,12 @@ Scope: one location; the only thing it needs of another is the call path a threa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -656,6 +657,29 @@ class LocationScan:
         self.buffers = None
         self._spans = None
         self._interval_start = self._interval_stop = self._last_join = NOTHING
+
+
+class Scans(Sequence[LocationScan], ABC):
+    """The scans of all locations, each looked up when it is asked for."""
+
+    @abstractmethod
+    def of(self, location: int) -> LocationScan:
+        """Return the scan of a location."""
+
+    @overload
+    def __getitem__(self, location: int) -> LocationScan: ...
+
+    @overload
+    def __getitem__(self, location: slice) -> Sequence[LocationScan]: ...
+
+    def __getitem__(self, location: int | slice) -> LocationScan | Sequence[LocationScan]:
+        if isinstance(location, slice):
+            return [self[i] for i in range(*location.indices(len(self)))]
+        return self.of(int(location))
+
+    def __iter__(self) -> Iterator[LocationScan]:
+        for location in range(len(self)):
+            yield self[location]
 
 
 def publish(

@@ -9,11 +9,11 @@ open at either end they see all: when it is forked, begins, ends and is joined.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,13 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import SAMPLES, TABLES
 from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.region_rules import is_in, is_polling
-from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.scan import LocationScan, Scans
 from tracecols.kernels.gaps import BEGIN, BEGINS, CALLS, END, EVENTS, FIRST_ROW, FORK, JOIN, STOP_ROW, Gaps
 from tracecols.schema import EventKind
 
 
 @dataclass(frozen=True)
-class WindowScans(Sequence[LocationScan]):
+class WindowScans(Scans):
     """The scans of all locations, of some of them what lies in a window.
 
     Attributes
@@ -47,20 +47,8 @@ class WindowScans(Sequence[LocationScan]):
     def __len__(self) -> int:
         return len(self.scans)
 
-    @overload
-    def __getitem__(self, location: int) -> LocationScan: ...
-
-    @overload
-    def __getitem__(self, location: slice) -> Sequence[LocationScan]: ...
-
-    def __getitem__(self, location: int | slice) -> LocationScan | Sequence[LocationScan]:
-        if isinstance(location, slice):
-            return [self[i] for i in range(*location.indices(len(self)))]
-        return self.own.get(int(location)) or self.scans[location]
-
-    def __iter__(self) -> Iterator[LocationScan]:
-        for location in range(len(self)):
-            yield self[location]
+    def of(self, location: int) -> LocationScan:
+        return self.own.get(location) or self.scans[location]
 
 
 def seen_in(window: Window, facts: Facts, scans: Sequence[LocationScan]) -> tuple[Facts, Sequence[LocationScan]]:
