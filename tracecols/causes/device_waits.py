@@ -31,8 +31,8 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.schema.causes import DEVICE_DELAYS
 
 WAIT = ("row", "kind", "wait", "cause", "group")
-"""Of a kernel that waits: the row of its ENTER, what it waits in (`DEVICE_DELAYS`), for how long, the row of the kernel it
-waits for, and the group that it has met then."""
+"""Of a kernel that waits: the row of its ENTER, what it waits in (`DEVICE_DELAYS`), for how long, the row of the kernel
+it waits for, and the group that it has met then."""
 
 PART = ("group", "process", "row")
 """Of a group: a process, and the row of its kernel."""

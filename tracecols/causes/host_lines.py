@@ -24,8 +24,8 @@ Ints = NDArray[np.int64]
 def lines_of_locations(facts: Facts) -> Ints:
     """Return the line of each location, a location itself: (n_locations,) int64, -1 none.
 
-    Threads of OpenMP are lines of their own, since who begins them is recorded. The threads of other processes hand over
-    to each other unrecorded: they are one line, that of the master. Streams have that of the master, too.
+    Threads of OpenMP are lines of their own, since who begins them is recorded. The threads of other processes hand
+    over to each other unrecorded: they are one line, that of the master. Streams have that of the master, too.
     """
     line = facts.locations.master.astype(np.int64)
     if has_openmp(facts):
@@ -37,8 +37,8 @@ def lines_of_locations(facts: Facts) -> Ints:
 def host_lines(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill | None
 ) -> ColumnSource:
-    """Make lines of what the hosts of a trace with streams do: `host` (the line), `time`, `location` and `call_path` from
-    then on, by line and time; and `is_outside`, 1 where that lies outside of all regions.
+    """Make lines of what the hosts of a trace with streams do: `host` (the line), `time`, `location` and `call_path`
+    from then on, by line and time; and `is_outside`, 1 where that lies outside of all regions.
 
     Of several threads it is the region that was entered last: who hands over to whom is not recorded.
     """
@@ -60,8 +60,8 @@ def host_lines(
 def roots_of_lines(
     facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64]
 ) -> dict[int, tuple[int, int]]:
-    """Return by line the thread and the call path to which what lies outside of all regions is charged: the outermost call
-    path of the master."""
+    """Return by line the thread and the call path to which what lies outside of all regions is charged: the outermost
+    call path of the master."""
     masters = np.unique(facts.locations.master[members])
     masters = masters[masters >= 0]
     path = outermost_call_paths(facts, scans, masters)

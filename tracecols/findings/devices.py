@@ -1,8 +1,8 @@
-"""Causes in programs whose kernels communicate: a process that begins operations last, because of its host or of kernels,
-so that the kernels of all others wait, and their hosts for these.
+"""Causes in programs whose kernels communicate: a process that begins operations last, because of its host or of
+kernels, so that the kernels of all others wait, and their hosts for these.
 
-What makes it late is found by chains (`causes.device_costs`). It is mended by taking that off: of an operation as much as
-the one waits that waits longest."""
+What makes it late is found by chains (`causes.device_costs`). It is mended by taking that off: of an operation as much
+as the one waits that waits longest."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ STRAGGLER = "straggler"
 
 
 def of_devices(s: Scenarios) -> list[Cause]:
-    """Return the processes that begin operations of kernels last, with what mending that would gain: nothing where it is
-    not recorded that hosts wait for kernels."""
+    """Return the processes that begin operations of kernels last, with what mending that would gain: nothing where it
+    is not recorded that hosts wait for kernels."""
     with s.model.divided() as run:
         (blame,) = run.stages(lambda model, _stage: model.get("device_blame"), [SWEEP])
     process = np.asarray(s.model.facts.process, np.int64)

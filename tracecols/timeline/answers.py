@@ -152,7 +152,8 @@ class Timeline:
         return Answer(says, {"parent": self._parent, "region": self._region})
 
     def address(self, start: float | None, stop: float | None, severity: str | None) -> str:
-        """Return what is after the # in an address of the page that shows a range of time, and the severity of a property.
+        """Return what is after the # in an address of the page that shows a range of time, and the severity of a
+        property.
 
         Parameters
         ----------
@@ -186,7 +187,8 @@ class Timeline:
         )
         if found not in self.overview.properties:
             raise AnalysisError(
-                f"property {found} has no time that rows could show in this trace\n  tracecols show says which properties have"
+                f"property {found} has no time that rows could show in this trace\n"
+                "  tracecols show says which properties have"
             )
         return found
 
@@ -228,11 +230,11 @@ class Timeline:
         Returns
         -------
         Answer
-            `level`; arrays `edges` (n_bins + 1), `ticks` (n_classes, n_rows, n_bins), `path` and `best` (n_rows, n_bins:
-            dominant call path and its ticks, of rows that are locations), `severity` (n_rows, n_bins). Where events can
-            be distinguished `detail` is true, and there are arrays `slice.NAME` (`Slices`) of the rows that are
-            locations, and `KIND.NAME` of what happens on all locations of the rows; `n` says how many there are of each,
-            `left_out` which are too many.
+            `level`; arrays `edges` (n_bins + 1), `ticks` (n_classes, n_rows, n_bins), `path` and `best` (n_rows,
+            n_bins: dominant call path and its ticks, of rows that are locations), `severity` (n_rows, n_bins). Where
+            events can be distinguished `detail` is true, and there are arrays `slice.NAME` (`Slices`) of the rows that
+            are locations, and `KIND.NAME` of what happens on all locations of the rows; `n` says how many there are of
+            each, `left_out` which are too many.
 
         Raises
         ------

@@ -52,10 +52,10 @@ class Causes:
         -------
         dict
             `location`, `since` and `until` (ticks) of the causing interval; `waiting_since`, when the interval of who
-            waits begins that it is compared with; `spent`: [region, ticks more than who waited spent on it], the largest
-            first; `waited`: ticks that the causing location waited itself; `next`: the longest of these waits, if it
-            lasts longer than all that was spent more; else `slice`: the longest instance of the region that most was
-            spent on, as [begin, end, depth, region]. Of a wait whose cause is not known it is empty.
+            waits begins that it is compared with; `spent`: [region, ticks more than who waited spent on it], the
+            largest first; `waited`: ticks that the causing location waited itself; `next`: the longest of these waits,
+            if it lasts longer than all that was spent more; else `slice`: the longest instance of the region that most
+            was spent on, as [begin, end, depth, region]. Of a wait whose cause is not known it is empty.
         """
         where = wait["cause_location"]
         if where < 0:

@@ -38,19 +38,23 @@ WAITS, MESSAGES, COLLECTIVES, LAUNCHES, COPIES, PATH, PAIRS = KINDS = (
 
 COLUMNS: dict[str, dict[str, str]] = {
     WAITS: {
-        "property": "int16", "location": "int32", "call_path": "int32", "cause_location": "int32", "cause_call_path": "int32",
+        "property": "int16", "location": "int32", "call_path": "int32", "cause_location": "int32",
+        "cause_call_path": "int32",
         "cause_time": "int64",
     },
     MESSAGES: {
-        "send_location": "int32", "recv_location": "int32", "send_time": "int64", "recv_time": "int64", "length": "int64",
+        "send_location": "int32", "recv_location": "int32", "send_time": "int64", "recv_time": "int64",
+        "length": "int64",
         "tag": "int64",
     },
     COLLECTIVES: {"location": "int32", "collective": "int64", "op": "int16", "call_path": "int32"},
     LAUNCHES: {"launch_location": "int32", "location": "int32", "launch_time": "int64", "kernel_time": "int64"},
-    COPIES: {"copy_location": "int32", "location": "int32", "bytes": "int64", "direction": "int8", "copy_time": "int64"},
+    COPIES: {"copy_location": "int32", "location": "int32", "bytes": "int64", "direction": "int8",
+    "copy_time": "int64"},
     PATH: {"location": "int32", "reason": "int8", "end_call_path": "int32"},
     PAIRS: {
-        "location": "int32", "cause_location": "int32", "cause_time": "int64", "cause_since": "int64", "waiting_since": "int64",
+        "location": "int32", "cause_location": "int32", "cause_time": "int64", "cause_since": "int64",
+        "waiting_since": "int64",
     },
 }  # fmt: skip
 """Their columns besides `begin` and `end`, in ticks. Of a pair `begin` and `end` are those of the call that waits; its
@@ -59,7 +63,8 @@ known, it is that of the first event of the trace."""
 
 LOCATIONS = {
     WAITS: ("location",), MESSAGES: ("send_location", "recv_location"), COLLECTIVES: ("location",),
-    LAUNCHES: ("launch_location", "location"), COPIES: ("copy_location", "location"), PATH: ("location",), PAIRS: ("location",),
+    LAUNCHES: ("launch_location", "location"), COPIES: ("copy_location", "location"), PATH: ("location",),
+    PAIRS: ("location",),
 }  # fmt: skip
 """Their columns that say on which rows they are drawn."""
 
@@ -131,7 +136,8 @@ class Collector:
         nobody = np.full(len(found), -1, np.int64)
         location, call_path, time = (nobody,) * 3 if who is None else (who.location, who.call_path, who.time)
         return {
-            "begin": begin, "end": end, "property": np.full(len(found), self.waits.index(p), np.int16), "location": found.location,
+            "begin": begin, "end": end, "property": np.full(len(found), self.waits.index(p), np.int16),
+            "location": found.location,
             "call_path": found.call_path, "cause_location": location, "cause_call_path": call_path, "cause_time": time,
         }  # fmt: skip
 
@@ -151,7 +157,8 @@ def _collectives(of_slice: Model, m: CompoundTable) -> Columns:
     has_call = m.enter >= 0
     begin = np.where(has_call, m.enter_time, m.end_time)
     return {
-        "begin": begin, "end": np.maximum(np.where(m.exit >= 0, m.exit_time, m.end_time), begin), "location": m.location,
+        "begin": begin, "end": np.maximum(np.where(m.exit >= 0, m.exit_time, m.end_time), begin),
+        "location": m.location,
         "collective": (np.int64(max(bucket, 0)) << 40) + m.collective, "op": m.op, "call_path": m.call_path,
     }  # fmt: skip
 
@@ -160,14 +167,16 @@ def _launches(_of_slice: Model, k: CompoundTable) -> Columns:
     at = np.flatnonzero(k.launch_enter >= 0)
     launch, kernel = k.launch_enter_time[at], k.enter_time[at]
     return {
-        "begin": np.minimum(launch, kernel), "end": np.maximum(launch, kernel), "launch_location": k.launch_location[at],
+        "begin": np.minimum(launch, kernel), "end": np.maximum(launch, kernel),
+        "launch_location": k.launch_location[at],
         "location": k.location[at], "launch_time": launch, "kernel_time": kernel,
     }  # fmt: skip
 
 
 def _copies(_of_slice: Model, c: CompoundTable) -> Columns:
     return {
-        "begin": c.begin_time, "end": c.end_time, "copy_location": np.where(c.copy_enter >= 0, c.copy_location, c.location),
+        "begin": c.begin_time, "end": c.end_time, "copy_location": np.where(c.copy_enter >= 0, c.copy_location,
+        c.location),
         "location": c.location, "bytes": c.bytes, "direction": c.direction,
         "copy_time": np.where(c.copy_enter >= 0, c.copy_enter_time, c.begin_time),
     }  # fmt: skip
@@ -180,7 +189,8 @@ _READ: dict[str, Callable[[Model, CompoundTable], Columns]] = {
 
 def _path(p: CompoundTable) -> Columns:
     return {
-        "begin": p.begin_time, "end": p.end_time, "location": p.location, "reason": p.reason, "end_call_path": p.end_call_path,
+        "begin": p.begin_time, "end": p.end_time, "location": p.location, "reason": p.reason,
+        "end_call_path": p.end_call_path,
     }  # fmt: skip
 
 
@@ -229,7 +239,10 @@ class Collection:
     notes: list[str]
 
 
-NO_CAUSES = "this trace is too large for the memory that its root causes take: there is no critical path, and intervals of causes are not known"
+NO_CAUSES = (
+    "this trace is too large for the memory that its root causes take: there is no critical path, and intervals "
+    "of causes are not known"
+)
 
 
 def collect(model: Model, folder: Path, progress: Progress | None = None) -> Collection:

@@ -1,4 +1,5 @@
-"""Phases folded: all instances of a phase laid one above the other, aligned where they begin, so that slow ones stand out."""
+"""Phases folded: all instances of a phase laid one above the other, aligned where they begin, so that slow ones stand
+out."""
 
 from __future__ import annotations
 
@@ -116,8 +117,8 @@ def _until_next(
 
 
 class Folded:
-    """Answers questions about the instances of a phase as `Timeline` does about a run: each instance is a row, and times
-    are ticks since it began.
+    """Answers questions about the instances of a phase as `Timeline` does about a run: each instance is a row, and
+    times are ticks since it began.
 
     Parameters
     ----------
@@ -157,8 +158,8 @@ class Folded:
         return f"{above.label}, {row.label}" if row.parent > 0 and above.parent > 0 else row.label
 
     def _find_waits(self) -> tuple[Columns, int]:
-        """Return the waits in the instances, as if each were a location, in the order of rows with times since it began;
-        and how many there are around them if these are too many, so that none is returned."""
+        """Return the waits in the instances, as if each were a location, in the order of rows with times since it
+        began; and how many there are around them if these are too many, so that none is returned."""
         found = self._instances
         table = self._timeline.tables[WAITS]
         mask = np.zeros(self._timeline.slices.n_locations, bool)
@@ -190,7 +191,8 @@ class Folded:
         return result, n - waits["begin"].size
 
     def about(self) -> Answer:
-        """Say what there is, as `Timeline.about`; `folded` says of what, and arrays `fold.NAME` where each row lies in the run."""
+        """Say what there is, as `Timeline.about`; `folded` says of what, and arrays `fold.NAME` where each row lies in
+        the run."""
         of_run = self._timeline.about()
         found = self._instances
         length = found.length

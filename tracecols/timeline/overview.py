@@ -134,8 +134,8 @@ def halved(cells: PeriodCells) -> PeriodCells:
 def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
     """Return values in four bytes where they fit.
 
-    What a class has of its own may be negative in a bin: a late launch counts while the stream waits for it, which may be
-    in a later bin than the call that launches.
+    What a class has of its own may be negative in a bin: a late launch counts while the stream waits for it, which may
+    be in a later bin than the call that launches.
     """
     ends = np.iinfo(np.int32)
     fits = int(values.max(initial=0)) <= ends.max and int(values.min(initial=0)) >= ends.min

@@ -68,7 +68,8 @@ def _origin(store: Store) -> dict[str, Any]:
 
 
 def find_prepared(store: Store) -> Prepared | None:
-    """Find what was kept of a store; None if there is nothing, or it was made of another store or by another version."""
+    """Find what was kept of a store; None if there is nothing, or it was made of another store or by another
+    version."""
     folder = store.path / FOLDER / NAME
     try:
         content, _ = read_manifest(folder)
@@ -136,8 +137,8 @@ def defined(store: Store) -> dict[str, list[str]]:
 def _of_whole(
     given: OpenedTrace, cube: SeverityCube | None, folder: Path, watch: Watch
 ) -> tuple[dict[str, Any], Request]:
-    """Write what follows from the whole time; returns what the manifest says of it, and the analysis by bins of which the
-    overview is made."""
+    """Write what follows from the whole time; returns what the manifest says of it, and the analysis by bins of which
+    the overview is made."""
     store, trace = given.store, OpenedTrace(given.store, given.jobs, given.budget)
     whole = run(Request.of(defined(store)), trace, watch=watch) if cube is None else cube
     model = trace.model

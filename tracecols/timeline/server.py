@@ -106,7 +106,8 @@ class ViewServer(ThreadingHTTPServer):
             super().__init__((ADDRESS, port), _Handler)
         except OSError as error:
             raise StoreError(
-                f"cannot listen on port {port}: {error.strerror or error}\n  choose another one with --port, or leave it out"
+                f"cannot listen on port {port}: {error.strerror or error}\n"
+                "  choose another one with --port, or leave it out"
             ) from error
         self.url = f"http://{ADDRESS}:{self.server_port}/{self.token}/"
 

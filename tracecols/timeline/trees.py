@@ -1,4 +1,5 @@
-"""From the timeline to the trees: the report of exactly the range of time that is selected, at what is selected in it."""
+"""From the timeline to the trees: the report of exactly the range of time that is selected, at what is selected in
+it."""
 
 from __future__ import annotations
 
@@ -137,8 +138,8 @@ class Trees:
         return found
 
     def _names(self, selection: Selection) -> tuple[list[str], int]:
-        """Return the names of the regions of the selected call path, or of what encloses the selected instance, from the
-        outermost to the innermost, and the location on which it is; -1 on any."""
+        """Return the names of the regions of the selected call path, or of what encloses the selected instance, from
+        the outermost to the innermost, and the location on which it is; -1 on any."""
         timeline = self._timeline
         if selection.slice is not None:
             location, begin, depth = selection.slice
@@ -149,8 +150,8 @@ class Trees:
 
 
 def shown_property(cube: SeverityCube, property: str) -> str:
-    """Return the id of a property, or of the next one above it that has severities: waits may be cut at the ends of a range;
-    empty if there is none."""
+    """Return the id of a property, or of the next one above it that has severities: waits may be cut at the ends of a
+    range; empty if there is none."""
     if property not in cube.properties.number:
         return ""
     return next((name for name in (property, *cube.properties.above(property)) if len(cube.cells[name])), "")
@@ -159,8 +160,8 @@ def shown_property(cube: SeverityCube, property: str) -> str:
 def call_path_named(cube: SeverityCube, names: Sequence[str], location: int = -1) -> int:
     """Find the call path whose last regions have some names.
 
-    Instances of a thread are known from where it begins, but its call paths go on above, to where it was created. So that
-    several call paths may fit: the first on which the location spent time is taken.
+    Instances of a thread are known from where it begins, but its call paths go on above, to where it was created. So
+    that several call paths may fit: the first on which the location spent time is taken.
 
     Parameters
     ----------

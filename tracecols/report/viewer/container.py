@@ -298,7 +298,8 @@ def _shown(texts: Iterable[Any]) -> list[Any]:
 
 
 def _drawings(cube: SeverityCube) -> dict[str, dict[str, str]]:
-    """Return the small drawings of the wait states that a cube has, by the rules that it follows, with their captions."""
+    """Return the small drawings of the wait states that a cube has, by the rules that it follows, with their
+    captions."""
     known = shown_under(cube.facts.get("conventions", ""))
     return {
         name: {"caption": known[name].caption, "svg": draw(known[name].make(), name, known[name].caption)}
