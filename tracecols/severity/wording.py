@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import function_name
 from tracecols.given.quantities import in_words
+from tracecols.schema.properties import DEVICE_COPIES, DEVICE_KERNELS
 
 Facts = Mapping[str, Any]
 
@@ -563,7 +564,7 @@ def _advice_for_stragglers(f: Facts, s: Subject) -> str:
 
 
 OF_BUSY_DEVICES = {
-    "device_kernels": (
+    DEVICE_KERNELS: (
         "kernels take",
         "kernels",
         (
@@ -571,7 +572,7 @@ OF_BUSY_DEVICES = {
             "them."
         ),
     ),
-    "device_copies": (
+    DEVICE_COPIES: (
         "copies take",
         "copies",
         "Copy less, from pinned memory in large pieces, and while kernels run; hosts wait for the copies.",

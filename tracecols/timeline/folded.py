@@ -18,6 +18,7 @@ from tracecols.errors import AnalysisError
 from tracecols.given.printable import printable
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import propose_phases
+from tracecols.schema.properties import COMPUTATION
 from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline
 from tracecols.timeline.collected import KINDS, WAITS
 from tracecols.timeline.intervals import Columns
@@ -205,7 +206,7 @@ class Folded:
             "length": int(length.max()),
             "zero": 0.0,
             "rows": as_json(self._rows),
-            "classes": ["comp", WAITS],
+            "classes": [COMPUTATION, WAITS],
             "titles": ["running", "waiting"],
             "severities": {},
             "n_worst": [0 for _ in of_run.says["n_worst"]],
