@@ -124,7 +124,8 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
     assert [by_metric(r["efficiencies"]) for r in both["runs"]] == [wanted, wanted]
     assert by_metric(json.loads(run("efficiency", store, "--json"))["runs"][0]["efficiencies"]) == wanted
     read = SeverityCube.load(cube)
-    for table in (read.efficiencies(), read.focused().efficiencies()):
+    focused = read.focused()
+    for table in (read.efficiencies(), focused.efficiencies()):
         assert by_metric(table.to_dict("records")) == wanted
     runtime = wanted["run", "runtime"]
     assert diagnosed["runtime"] == runtime
@@ -133,7 +134,7 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
     assert not runtime or f"{runtime:,.6f} s" in run("compare", cube, other)
     totals = {r["property"]: r for r in compared["properties"]}
     assert all(
-        r["change"] == 0 and r["x"] == r["y"] == read.focused().total(p)
+        r["change"] == 0 and r["x"] == r["y"] == focused.total(p)
         for p, r in totals.items()
         if r["x"] is not None
     )
@@ -153,7 +154,7 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
     threads = [i for i, kind in enumerate(read.system.location_type) if kind not in ("gpu", "metric")]
     if read.by_location("time")[threads].max() <= d.recorded * (1 + 1e-12):
         # not so where nested teams of one recording have more time than it lasts
-        assert read.focused().by_location("time")[threads].max() <= runtime * (1 + 1e-12)
+        assert focused.by_location("time")[threads].max() <= runtime * (1 + 1e-12)
     # what is marked is by replay, if it depends on the ideal network
     marked = factors(d.efficiencies, d.has_teams).get(d.lowest)
     assert marked is None or marked.by in ("", REPLAY)
