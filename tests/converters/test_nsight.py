@@ -452,7 +452,7 @@ def test_damage__is_an_error(tmp_path):
     [
         (all_to_all, 0, 25),
         (messages, 100, 25),
-        *slow([(all_to_all, 1000, 150), (messages, 2000, 150), (small, 3000, 150)]),
+        *slow([(all_to_all, 1000, 60), (messages, 2000, 60), (small, 3000, 60)]),
     ],
 )
 def test_damaged_files__are_read_or_refused_in_words(tmp_path, export, first, n):

@@ -706,7 +706,7 @@ def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
 
 @pytest.mark.slow
 def test_reload__and_closed_tabs_are_survived(browser, server):
-    for _ in range(5):
+    for _ in range(3):
         tabs = [Page(browser, server) for _ in range(4)]
         for tab in tabs:
             tab.page.keyboard.press("w")
