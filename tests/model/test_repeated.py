@@ -72,24 +72,23 @@ def test_fifty_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scra
         # it triples the time, and where nothing fits into the budget files tell
         tracemalloc.start()
     try:
-        before = 0
+        held_after = []
         for number in range(50):
             if number % 10 == 9:
                 with pytest.raises(AnalysisError):
                     trace.analyze(within="no such region")
                 counts(trace.model)
             trace.analyze(properties=some)
-            if number == 4:
+            if number in (4, 27, 49):
                 gc.collect()
-                before = tracemalloc.get_traced_memory()[0]
-        gc.collect()
-        after = tracemalloc.get_traced_memory()[0]
+                held_after.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
     assert files(scratch) == left
     assert trace.model.get("spill")._budget.size == held
-    # one analysis posts 100 kB; 45 of them may leave what Python itself keeps
-    assert after - before < 100_000, after - before
+    # one analysis posts 100 kB; 22 of them may leave what Python itself keeps, and what is made once in the process
+    first, second = np.diff(held_after)
+    assert min(first, second) < 50_000, held_after
     assert severities(trace.analyze()) == expected
 
 

@@ -134,9 +134,7 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
     assert not runtime or f"{runtime:,.6f} s" in run("compare", cube, other)
     totals = {r["property"]: r for r in compared["properties"]}
     assert all(
-        r["change"] == 0 and r["x"] == r["y"] == focused.total(p)
-        for p, r in totals.items()
-        if r["x"] is not None
+        r["change"] == 0 and r["x"] == r["y"] == focused.total(p) for p, r in totals.items() if r["x"] is not None
     )
     if "comp" in totals:
         assert wanted["computation", "useful_total"] == pytest.approx(totals["comp"]["x"], rel=1e-12)
