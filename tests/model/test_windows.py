@@ -83,7 +83,7 @@ def test_windows__with_periods(periods, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
     program = RandomProgram(seed, tmp_path / "traces.otf2", 60)
     path = program.model(tmp_path).store.path
@@ -91,14 +91,14 @@ def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_windows__of_random_threads(seed, tmp_path, monkeypatch):
     program = RandomThreads(seed, tmp_path / "traces.otf2", creates=bool(seed % 2))
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
     assert_same(path, monkeypatch, [4, 20, 100], ("exact", "scalasca", "expert"))
 
 
-@pytest.mark.parametrize("seed", [0, *slow(range(1, 20))])
+@pytest.mark.parametrize("seed", [0, *slow(range(1, 12))])
 def test_windows__in_one_parallel_region(seed, tmp_path, monkeypatch):
     program = OneRegion(seed, tmp_path / "traces.otf2", 60)
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
@@ -107,7 +107,7 @@ def test_windows__in_one_parallel_region(seed, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_windows__in_parallel_regions_that_may_not_be_divided(seed, tmp_path, monkeypatch):
     program = OneRegion(seed, tmp_path / "traces.otf2", 60, odd=True)
     path = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
