@@ -30,12 +30,12 @@ OUTERMOST_OF_TASK = -2
 """Instead of the call path above those that an explicit task enters first."""
 
 # state carried from batch to batch; NESTED_STOP is one past the last nested time of the location, ROOM how many nested
-# cuts the next event makes, AROUND the call path in which tasks are scheduled, STUB the one that stands for the task
-# there
+# cuts the next event makes, AROUND the call path in which tasks are scheduled, STUB that of the task there;
+# FIRST_ENTRY and FIRST_SEGMENT are the numbers of what the arrays begin with
 (
     N_LISTED, N_ENTRIES, N_SEGMENTS, N_MARKS, N_FLUSHES, N_JOINS, IN, IDLES, N_NESTED, NESTED_STOP, ROOM, AROUND, STUB,
-    N_STATE,
-) = range(14)  # fmt: skip
+    FIRST_ENTRY, FIRST_SEGMENT, N_STATE,
+) = range(16)  # fmt: skip
 
 
 class Maps(NamedTuple):
@@ -169,14 +169,15 @@ class Joins(NamedTuple):
 
 
 @inner_part
-def take_out(n, sum_, segments, at):
-    """Empty a sum into the entries of segments, in the order of call paths; return one past the last."""
+def take_out(n, sum_, segments, at, first):
+    """Empty a sum into the entries of segments from number `at` on, in the order of call paths, where arrays begin with
+    number `first`; return one past the last."""
     sum_.state[N_PATHS], sum_.state[N_SORTED] = n, 0
     sort_paths(sum_)
     sum_.state[EPOCH] += 1
     for i in range(n):
-        segments.path[at + i] = sum_.path[i]
-        segments.value[at + i] = sum_.time[sum_.path[i]]
+        segments.path[at - first + i] = sum_.path[i]
+        segments.value[at - first + i] = sum_.time[sum_.path[i]]
     return at + n
 
 
@@ -365,11 +366,12 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
     limit, n_room = open_sum.path.size, segments.path.size
     n = state[N_LISTED]
     n_entries, n_segments, mark = state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS]
+    first_entry, first_segment = state[FIRST_ENTRY], state[FIRST_SEGMENT]
     k, nested_stop = state[N_NESTED], state[NESTED_STOP]
     before, nothing = last[0], last.dtype.type(0)
     i = start
     while i < stop:
-        if n_entries + 2 * limit > n_room or n_segments + 4 > segment_end.size:
+        if n_entries - first_entry + 2 * limit > n_room or n_segments - first_segment + 4 > segment_end.size:
             break
         what = action[kind[i]]
         here = mark < mark_row.size and mark_row[mark] == base_row + i
@@ -390,9 +392,9 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
         if is_plain and not is_nested and (not here or mine == CUT):
             # what nearly all events are, and nearly all points
             if here:
-                n_entries = take_out(n, open_sum, segments, n_entries)
+                n_entries = take_out(n, open_sum, segments, n_entries, first_entry)
                 n, epoch = np.int64(0), epoch + np.int32(1)
-                segment_end[n_segments] = n_entries
+                segment_end[n_segments - first_segment] = n_entries
                 n_segments += 1
                 mark_cut[mark], mark_time[mark] = n_segments, before
                 mark += 1
@@ -409,7 +411,10 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
         counts = what == PUSH or what == POP or what == JOIN or what == TASK_SWITCH or what == TASK_COMPLETE
         if is_nested and (counts or what == FLUSH):
             m, _ = count_nested(now, now, base_row + i, before, k, nested_stop, nested)
-            if n_entries + (2 + m) * limit > n_room or n_segments + 4 + m > segment_end.size:
+            if (
+                n_entries - first_entry + (2 + m) * limit > n_room
+                or n_segments - first_segment + 4 + m > segment_end.size
+            ):
                 state[ROOM] = m
                 break
         # in this order: a cut in front, what the team's JOIN takes, cuts inside of calls with the event's own time and
@@ -431,9 +436,9 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
                         before = max(before, nested.time[k])
                         if x >= 0:
                             n = add_time(x, before - since, epoch, n, open_sum)
-                        n_entries = take_out(n, open_sum, segments, n_entries)
+                        n_entries = take_out(n, open_sum, segments, n_entries, first_entry)
                         n, epoch = np.int64(0), epoch + np.int32(1)
-                        segment_end[n_segments] = n_entries
+                        segment_end[n_segments - first_segment] = n_entries
                         n_segments += 1
                         nested.cut[k] = n_segments
                         nested.at[k] = before
@@ -463,9 +468,9 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
             if x >= 0:
                 n = add_time(x, y, epoch, n, open_sum)
             if cut:
-                n_entries = take_out(n, open_sum, segments, n_entries)
+                n_entries = take_out(n, open_sum, segments, n_entries, first_entry)
                 n, epoch = np.int64(0), epoch + np.int32(1)
-                segment_end[n_segments] = n_entries
+                segment_end[n_segments - first_segment] = n_entries
                 n_segments += 1
                 if what == JOIN and step == CUT_BEHIND and state[N_JOINS] < join_row.size:
                     join_row[state[N_JOINS]] = base_row + i
@@ -504,14 +509,14 @@ def finish_segments(forgets, fills, until, collected):
     collected : Collected, written
     """
     _, state, last, open_sum, segments = collected
-    n, n_entries = state[N_LISTED], state[N_ENTRIES]
+    n, n_entries, first_entry = state[N_LISTED], state[N_ENTRIES], state[FIRST_ENTRY]
     if fills and not state[IDLES] and state[IN] >= 0 and until > last[0]:
         n = add_time(state[IN], until - last[0], np.int32(open_sum.state[EPOCH]), n, open_sum)
         last[0] = until
     if forgets:
         open_sum.state[EPOCH] += 1
     else:
-        n_entries = take_out(n, open_sum, segments, n_entries)
-    segments.end[state[N_SEGMENTS]] = n_entries
+        n_entries = take_out(n, open_sum, segments, n_entries, first_entry)
+    segments.end[state[N_SEGMENTS] - state[FIRST_SEGMENT]] = n_entries
     state[N_ENTRIES] = n_entries
     state[N_SEGMENTS] += 1

@@ -7,6 +7,8 @@ must hold. The conventions `exact`, which are the default, are those of test_exa
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,12 +22,13 @@ from support.otf2_writer import Archive
 import tracecols
 from tracecols.causes import charges, near, sweep
 from tracecols.causes import points as of_points
+from tracecols.causes import segments as segments_of
 from tracecols.causes.index import Ranges
 from tracecols.causes.quirks import OF_SCALASCA
 from tracecols.causes.segments import LIMIT
 from tracecols.causes.sweep import Amounts
 from tracecols.enhance.dataflow import partitions, spill
-from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.dataflow.columns import Columns, pieced
 from tracecols.enhance.dataflow.spill import SpilledColumns
 from tracecols.enhance.scan import teams
 from tracecols.errors import TracecolsError
@@ -547,15 +550,18 @@ def test_points__are_numbered_by_rank(rows, wanted, ends):
         ]
 
 
-@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 9)), max_size=20), st.integers(0, 12))
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 9)), max_size=20), st.integers(0, 4))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, gap):
+def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits):
     columns = Columns(110, {"x": np.arange(110) ** 3, "y": np.arange(110.0)})
     (tmp_path / "columns").unlink(missing_ok=True)
-    monkeypatch.setattr(near, "GAP", gap)
+    monkeypatch.setattr(near, "BITS", bits)
     first = np.array([a for a, _ in ranges], np.int64)
     stop = first + np.array([n for _, n in ranges], np.int64)
-    for source in (columns, SpilledColumns(columns, {}, tmp_path / "columns")):
+    spilled = SpilledColumns(columns, {}, tmp_path / "columns")
+    pieces = pieced([columns.take(np.arange(a, b)) for a, b in pairwise((0, 50, 50, 57, 110))])
+    assert pieces.search("x", [-1, 0, 49**3 + 1, 57**3, 10**9]).tolist() == [0, 0, 50, 57, 110]
+    for source in (columns, spilled, pieces):
         of = near.Near(source, first, stop)
         x, y, at = of.column("x"), of.column("y"), of.place(first)
         for a, (begin, n) in zip(at.tolist(), ranges, strict=True):
@@ -565,7 +571,8 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, gap):
         rows = np.append(first, -1)
         assert near.picked(source, "x", rows).tolist() == [*columns.x[first].tolist(), -1]
         if source is not columns and stop.size:
-            assert x.size <= min(110, (stop - first).sum() + gap * first.size)
+            # at most a group of rows more at both ends of each range
+            assert x.size <= min(110, (stop - first).sum() + 2 * ((1 << bits) - 1) * np.count_nonzero(stop > first))
 
 
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
@@ -575,12 +582,16 @@ def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
     trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"), jobs=1)
     held = trace.analyze(conventions, properties=["delay", "performance_impact"])
     monkeypatch.setattr(spill, "BUDGET", 0)
-    monkeypatch.setattr(near, "GAP", 3)
+    monkeypatch.setattr(near, "BITS", 1)
     # arrays of the whole trace as well, which are made a few rows at a time
     monkeypatch.setattr(large, "BLOCK", 7)
     monkeypatch.setattr(large, "SMALL", 0)
     monkeypatch.setattr(teams, "BLOCK", 7)
     monkeypatch.setattr(charges, "STRETCHES", 3)
+    # segments of few locations, and few of them, together
+    monkeypatch.setattr(segments_of, "PIECE", 1)
+    monkeypatch.setattr(segments_of, "TOGETHER", 1)
+    monkeypatch.setattr(segments_of, "ROOM", 1)
     monkeypatch.setattr(Budget, "large", 0)
     spilled = trace.analyze(conventions, properties=["delay", "performance_impact"])
     for name in held.properties.id:

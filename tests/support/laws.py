@@ -122,6 +122,10 @@ def divide(monkeypatch):
         ("work.memory", "Budget.large", 0),
         ("work.large", "SMALL", 0),
         ("work.large", "BLOCK", 5),
+        ("causes.segments", "PIECE", 1),
+        ("causes.segments", "ROOM", 1),
+        ("causes.segments", "TOGETHER", 1),
+        ("causes.periods", "NEAR", 0),
         ("enhance.scan.scan", "BATCH", 97),
         ("enhance.scan.scan", "WAVE", 97),
     ):

@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.index import PointIndex, Ranges
+from tracecols.causes.index import PointIndex
 from tracecols.causes.near import picked
 from tracecols.causes.pairs import END, IDLE
 from tracecols.causes.points import Times, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import Segments, sum_of, with_room
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick, pieced
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
@@ -23,7 +23,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
 from tracecols.kernels.sums import FIRST
-from tracecols.work.large import LargeArrays, blocks
+from tracecols.work.large import BLOCK, LargeArrays, blocks
 
 END_OF_EVENTS = np.iinfo(np.int64).max
 """Beyond the rows of the last location."""
@@ -208,9 +208,7 @@ def find_delays(
 ) -> Delays:
     """Find what the causing sides of pairs spent more time on than the waiting sides, by call path."""
     pairs = point_index.causing(members)
-    compared = Comparison(
-        facts, quirks, sync_points, delay_pairs, point_index, segments, len(pairs), large_arrays(spill)
-    )
+    compared = Comparison(facts, quirks, sync_points, delay_pairs, point_index, segments, len(pairs), spill)
     for here in blocks(len(pairs)):
         pair = pairs[here]
         cause, own, since, waiting = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since", "waiting")
@@ -221,10 +219,11 @@ def find_delays(
         of_partition = np.where(waiting >= 0, division.of_process[at], partition)
         order = order[np.argsort(of_partition[order], kind="stable")]
         others, begin = np.unique(of_partition[order], return_index=True)
-        compared.begin(pair[order], here.start + order)
+        compared.begin(pair[order], order)
         for other, rows in zip(others.tolist(), pairwise([*begin.tolist(), order.size]), strict=True):
             compared.compare(slice(*rows), segments if other == partition else every_segments[other])
-    return compared.kept(pairs, spill)
+        compared.keep(pair)
+    return compared.kept()
 
 
 def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
@@ -233,7 +232,7 @@ def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
 
 
 class Comparison:
-    """The comparison of both sides of the pairs whose causes are in a partition.
+    """The comparison of both sides of the pairs whose causes are in a partition, some after the other.
 
     Parameters
     ----------
@@ -243,8 +242,8 @@ class Comparison:
         Of the partition.
     n : int
         Pairs of the partition.
-    large : LargeArrays
-        Makes the arrays of all of them.
+    spill : Spill, optional
+        Keeps what is found.
     """
 
     def __init__(
@@ -256,24 +255,28 @@ class Comparison:
         index: PointIndex,
         spent: Segments,
         n: int,
-        large: LargeArrays,
+        spill: Spill | None,
     ) -> None:
-        self._given, self._large = (facts, quirks, points, index), large
+        large = large_arrays(spill)
+        self._given, self._large, self._spill = (facts, quirks, points, index), large, spill
         self._quirks, self._pairs, self._index = quirks, pairs, index
         self._intervals = Intervals(*self._given, spent, large)
         self._sums = [sum_of(facts, quirks) for _ in range(3)]
-        room, dtype = max(1 << 12, 4 * n, len(facts.call_paths.whole) + 1), time_type(quirks)
-        first, stop, total = (large.zeros(n, of) for of in (np.int64, np.int64, dtype))
-        self._out = kernels.Listed(first, stop, total, large.empty(room, np.int32), large.empty(room, dtype))
-        self._filled = 0
+        n, dtype = min(n, BLOCK), time_type(quirks)
+        room = max(1 << 12, 4 * n, len(facts.call_paths.whole) + 1)
+        first, stop = np.empty(n, np.int64), np.empty(n, np.int64)
+        entries = large.empty(room, np.int32), large.empty(room, dtype)
+        self._out = kernels.Listed(first, stop, np.empty(n, dtype), *entries)
+        self._filled = self._n_kept = 0
+        self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
 
     def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64]) -> None:
-        """Describe the causing sides of some pairs, which are compared one after the other.
+        """Describe the causing sides of some pairs, at most `BLOCK`, which are compared one after the other.
 
         Parameters
         ----------
         pair, row : (n_some,) int64
-            The pairs, and the how manieth of the partition each is.
+            The pairs, and the row that each has among these.
         """
         names = "cause", "own_since", "cause_since", "waiting", "waiting_since"
         cause, own, since, self._waiting, self._waiting_since = numbers_of(self._pairs, pair, *names)
@@ -311,18 +314,22 @@ class Comparison:
             path, value = (self._large.with_room(of, int(self._filled)) for of in (self._out.path, self._out.value))
             self._out = self._out._replace(path=path, value=value)
 
-    def kept(self, pairs: Ranges, spill: Spill | None) -> Delays:
-        """Keep what was found, once all pairs of the partition are compared."""
-        (first, stop, total, path, value), n, large = self._out, int(self._filled), self._large
-        del self._out
-        rows = {
-            "pair": large.computed(len(pairs), np.int64, pairs.__getitem__),
-            "first": first,
-            "stop": stop,
-            "total": total,
-        }
-        entries = Columns(n, {"call_path": large.trimmed(path, n), "time": large.trimmed(value, n)})
-        return Delays(keep(Columns(len(pairs), rows), spill), keep(entries, spill))
+    def keep(self, pair: NDArray[np.int64]) -> None:
+        """Keep what was found for the pairs that `begin` was given, ascending, and be ready for more."""
+        n, filled, (first, stop, total, path, value) = pair.size, int(self._filled), self._out
+        before, self._filled, self._n_kept = self._n_kept, 0, self._n_kept + filled
+        rows = {"pair": pair, "first": first[:n] + before, "stop": stop[:n] + before, "total": total[:n]}
+        entries = Columns(filled, {"call_path": path[:filled], "time": value[:filled]})
+        self._pieces.append(
+            (keep(Columns(n, rows), self._spill, borrowed=True), keep(entries, self._spill, borrowed=True))
+        )
+
+    def kept(self) -> Delays:
+        """Return what was found for all pairs."""
+        if not self._pieces:
+            self.keep(np.zeros(0, np.int64))
+        pairs, entries = zip(*self._pieces, strict=True)
+        return Delays(pieced(pairs), pieced(entries))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
 from tracecols.work.large import LargeArrays, blocks
 
-GAP = 1 << 12
-"""Rows of a file between two that are needed, up to which they are read together: to read them takes no longer than
-another access."""
+BITS = 12
+"""Rows of a file are read in groups of 2 ** BITS neighbours: to read so many takes no longer than another access."""
 
 
 class Near:
@@ -34,11 +33,16 @@ class Near:
         self._begin, self._end = np.zeros(1, np.int64), np.full(1, len(source), np.int64)
         if not isinstance(source, Columns):
             wanted = np.flatnonzero(stop > first)
-            order = wanted[np.argsort(first[wanted], kind="stable")]
-            first, reached = first[order], np.maximum.accumulate(stop[order])
-            new = np.flatnonzero(np.append(True, first[1:] > reached[:-1] + GAP)[: first.size])
-            last = np.append(new[1:], first.size)[: new.size] - 1
-            self._begin, self._end = first[new], reached[last]
+            if not wanted.size:
+                self._begin, self._end = self._begin[:0], self._end[:0]
+            else:
+                low, high = first[wanted] >> BITS, (stop[wanted] - 1) >> BITS
+                base, n = int(low.min()), int(high.max() - low.min()) + 1
+                # a group is needed if more ranges begin there or before than have ended before
+                begun, ended = (np.bincount(of - base, minlength=n + 1) for of in (low, high + 1))
+                is_needed = np.cumsum(begun - ended)[:n] > 0
+                changes = np.flatnonzero(np.diff(is_needed, prepend=False, append=False)) + base
+                self._begin, self._end = changes[::2] << BITS, np.minimum(changes[1::2] << BITS, len(source))
         self._before = np.cumsum(self._end - self._begin) - (self._end - self._begin)
 
     def place(self, row: NDArray[np.int64]) -> NDArray[np.int64]:

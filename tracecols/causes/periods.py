@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from tracecols.causes.delays import Delays, Intervals, numbers_of
 from tracecols.causes.index import PointIndex
-from tracecols.causes.near import whole
 from tracecols.causes.pairs import CREATED, END, IDLE
 from tracecols.causes.points import Times, clock, in_ticks, time_type
 from tracecols.causes.quirks import Quirks
@@ -35,9 +34,13 @@ from tracecols.kernels import causes as charging
 from tracecols.kernels import edges as kernels
 from tracecols.kernels import segments as collecting
 from tracecols.schema.causes import CHARGED, POINTS
+from tracecols.work.large import blocks
 
 BITS = 53
 """Of the whole numbers in float64."""
+
+NEAR = 1 << 12
+"""Segments between two intervals up to which both are read together."""
 
 
 def labels_of(facts: Facts) -> PeriodCallPaths:
@@ -111,6 +114,20 @@ class PeriodTimes:
     key: NDArray[np.int64]
     of_period: NDArray[np.int32]
     ticks: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, parts: Sequence[PeriodTimes], n_paths: int) -> PeriodTimes:
+        """Put the times of intervals one after the other, of a trace with so many call paths."""
+        before = np.cumsum([0, *(of.period.size for of in parts)]).tolist()
+        return cls(
+            np.concatenate([np.zeros(0, np.int32), *(of.period for of in parts)]),
+            np.concatenate([np.zeros(0, bool), *(of.is_single for of in parts)]),
+            np.concatenate(
+                [np.zeros(0, np.int64), *(of.key + n * n_paths for of, n in zip(parts, before, strict=False))]
+            ),
+            np.concatenate([np.zeros(0, np.int32), *(of.of_period for of in parts)]),
+            np.concatenate([np.zeros(0, np.int64), *(of.ticks for of in parts)]),
+        )
 
     def parts(
         self,
@@ -228,47 +245,82 @@ def period_times(
     goes_on = (low < end) & (more.path >= 0) & (pick(edges.time, np.where(low < end, low, -1), 0) < more.end)
     is_single = (low >= np.searchsorted(edges.segment, stop)) & ~goes_on
     many = np.flatnonzero(~is_single)
-    nothing = np.zeros(many.size, np.int64)
-    waiting, wait, wait_stop = _waits_inside(
-        facts, quirks, points, index, *((nothing, nothing) if waits is None else (w[many] for w in waits))
-    )
-    spans = kernels.Spans(
-        first[many],
-        stop[many],
-        low[many],
-        end[many],
-        period[many],
-        wait,
-        wait_stop,
-        *(kernels.Part(*(column[many] for column in of)) for of in (less, more)),
-    )
-    of_segments = collecting.Maps(
-        spent.ends.column("end"), spent.entries.column("call_path"), spent.entries.column("time")
-    )
-    of_edges = kernels.Edges(
-        edges.time,
-        edges.period,
-        edges.segment,
-        edges.end,
-        edges.entries.column("call_path"),
-        edges.entries.column("time"),
-    )
-    room, at, n_found = max(1 << 12, 4 * n_paths), 0, np.zeros(1, np.int64)
+    room = max(1 << 12, 4 * n_paths)
     found = kernels.Found(
         np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, dtype)
     )
     scratch = np.zeros(n_paths, dtype), np.zeros(n_paths, np.int32), np.zeros(n_paths, bool)
-    while True:
-        at = int(kernels.sum_periods(at, n_found, spans, waiting, of_segments, of_edges, *scratch, found))
-        if at == many.size:
-            break
-        found = arrays.doubled(found)
-    interval, of_period, path, value = arrays.first(found, int(n_found[0]))
+    n_found, listed = np.zeros(1, np.int64), []
+    for run in _runs(first[many], stop[many]):
+        some = many[run]
+        nothing = np.zeros(some.size, np.int64)
+        waiting, wait, wait_stop = _waits_inside(
+            facts, quirks, points, index, *((nothing, nothing) if waits is None else (w[some] for w in waits))
+        )
+        before, of_segments, of_edges = _segments_near(spent, int(first[some].min()), int(stop[some].max()))
+        spans = kernels.Spans(
+            first[some] - before,
+            stop[some] - before,
+            low[some],
+            end[some],
+            period[some],
+            wait,
+            wait_stop,
+            *(kernels.Part(*(column[some] for column in of)) for of in (less, more)),
+        )
+        at, done = 0, int(n_found[0])
+        while True:
+            at = int(kernels.sum_periods(at, n_found, spans, waiting, of_segments, of_edges, *scratch, found))
+            if at == some.size:
+                break
+            found = arrays.doubled(found)
+        listed.append(some[found.interval[done : int(n_found[0])]])
+    _, of_period, path, value = arrays.first(found, int(n_found[0]))
     ticks = in_ticks(facts, quirks, value)
-    key = many[interval] * n_paths + facts.call_paths.whole.creation[path]
+    interval = np.concatenate([np.zeros(0, np.int64), *listed])
+    key = interval * n_paths + facts.call_paths.whole.creation[path]
     order = np.argsort(key, kind="stable")
     order = order[ticks[order] > 0]
     return PeriodTimes(period, is_single, key[order], of_period[order], ticks[order])
+
+
+def _runs(first: NDArray[np.int64], stop: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Divide intervals into runs of those that are near each other, so that only the segments near them are read.
+
+    Parameters
+    ----------
+    first, stop : (n,) int64
+        First segment of each interval, and one past its last.
+
+    Returns
+    -------
+    list of (n_run,) int64
+        Which intervals each run has.
+    """
+    if not first.size:
+        return []
+    order = np.argsort(first, kind="stable")
+    reached = np.maximum.accumulate(stop[order])
+    return np.split(order, np.flatnonzero(first[order][1:] > reached[:-1] + NEAR) + 1)
+
+
+def _segments_near(spent: Segments, first: int, stop: int) -> tuple[int, collecting.Maps, kernels.Edges]:
+    """Return some segments with their entries, the edges of all, and the number of the first segment that is read.
+
+    Segments are numbered from that one on, also those that edges lie in.
+    """
+    edges = spent.edges
+    assert edges is not None  # asked where periods divide the trace
+    before = max(first - 1, 0)
+    end = spent.ends.rows("end", before, max(stop, first))
+    # entries of the segment before the first one are not needed
+    low = int(end[0]) if first > 0 and end.size else 0
+    high = int(end[-1]) if end.size else low
+    of_segments = collecting.Maps(
+        end - low, spent.entries.rows("call_path", low, high), spent.entries.rows("time", low, high)
+    )
+    of_edges = (edges.entries.column(name) for name in ("call_path", "time"))
+    return before, of_segments, kernels.Edges(edges.time, edges.period, edges.segment - before, edges.end, *of_edges)
 
 
 def _waits_inside(
@@ -422,29 +474,39 @@ def find_arising(
         period[is_end] = pick(edges.period, last)[is_end]
         return period
 
-    # one interval for neighbours of the same cause and beginning
-    pair = whole(delays.pairs, "pair", large)
-    cause, own, since = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since")
-    begins = np.where(own >= 0, own, since)
-    is_first = np.append(True, (cause[1:] != cause[:-1]) | (begins[1:] != begins[:-1]))[: cause.size]
-    interval, head = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
-    until, since, is_idle = cause[head], begins[head], (delay_pairs.kind[pair] == IDLE)[head]
-    # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
-    first = np.where(is_idle, intervals.behind_joins(since, until), intervals.first(since, until)).astype(np.int64)
-    after = np.where(since >= 0, since + 1, point_index.start[sync_points.location[until]])
-    known = (since >= 0) & ~is_idle
-    of_delays = period_times(
-        facts,
-        quirks,
-        sync_points,
-        point_index,
-        segments,
-        sync_points.location[until],
-        first,
-        intervals.stop(until),
-        (point_index.n_waits_before(after), point_index.n_waits_before(until)),
-        *_before_interval(facts, quirks, sync_points, since, known),
-    )
+    n = len(delays.pairs)
+    interval, comes = large.empty(n, np.int64), large.full(n, -1, np.int32)
+    found: list[PeriodTimes] = []
+    n_intervals = 0
+    for rows in blocks(n):
+        pair = delays.pairs.rows("pair", rows.start, rows.stop)
+        # one interval for neighbours of the same cause and beginning
+        cause, own, since = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since")
+        begins = np.where(own >= 0, own, since)
+        is_first = np.append(True, (cause[1:] != cause[:-1]) | (begins[1:] != begins[:-1]))
+        of, head = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
+        until, since, is_idle = cause[head], begins[head], delay_pairs.kind[pair[head]] == IDLE
+        # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
+        first = np.where(is_idle, intervals.behind_joins(since, until), intervals.first(since, until)).astype(np.int64)
+        after = np.where(since >= 0, since + 1, point_index.start[sync_points.location[until]])
+        times = period_times(
+            facts,
+            quirks,
+            sync_points,
+            point_index,
+            segments,
+            sync_points.location[until],
+            first,
+            intervals.stop(until),
+            (point_index.n_waits_before(after), point_index.n_waits_before(until)),
+            *_before_interval(facts, quirks, sync_points, since, (since >= 0) & ~is_idle),
+        )
+        # not needed of intervals that lie in one period
+        divided = np.flatnonzero(~times.is_single[of])
+        comes[rows][divided] = period_of(cause[divided])
+        interval[rows] = of + n_intervals
+        found.append(times)
+        n_intervals += head.size
 
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
@@ -477,9 +539,7 @@ def find_arising(
         less,
         more,
     )
-    # not needed of intervals that lie in one period
-    comes, divided = np.full(cause.size, -1, np.int32), np.flatnonzero(~of_delays.is_single[interval])
-    comes[divided] = period_of(cause[divided])
+    of_delays = PeriodTimes.joined(found, len(facts.call_paths.whole))
     return Arising(facts, quirks, comes, interval, of_delays, period_of(until), stretches)
 
 

@@ -15,8 +15,8 @@ from tracecols.causes.near import Near, picked, whole
 from tracecols.causes.pairs import CREATED, END, FORK
 from tracecols.causes.points import ParallelRegions, Times, clock, time_type
 from tracecols.causes.quirks import Quirks
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick, pieced
+from tracecols.enhance.dataflow.grouping import bounded, lookup
 from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import SPENT, step
 from tracecols.enhance.scan.facts import Facts
@@ -33,6 +33,15 @@ from tracecols.work.large import LargeArrays, blocks
 
 LIMIT = 128
 """Call paths that the reference's maps of times hold."""
+
+PIECE = 1 << 22
+"""Entries of segments, at most, that are held until they are kept; more only if a single event needs them."""
+
+ROOM = 1 << 14
+"""Entries of segments that there is room for at least."""
+
+TOGETHER = 1 << 20
+"""Points of locations whose cuts are found together; more only of a single location."""
 
 
 ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, JOIN, TASK_SWITCH, TASK_COMPLETE)
@@ -60,6 +69,15 @@ class NestedCuts:
     point: NDArray[np.int64]
     cut: NDArray[np.int64]
     time: Times
+
+    @classmethod
+    def joined(cls, parts: Sequence[NestedCuts], dtype: DTypeLike) -> NestedCuts:
+        """Put those of locations one after the other, ascending; `dtype` is that of times."""
+        return cls(
+            np.concatenate([np.zeros(0, np.int64), *(of.point for of in parts)]),
+            np.concatenate([np.zeros(0, np.int64), *(of.cut for of in parts)]),
+            np.concatenate([np.zeros(0, dtype), *(of.time for of in parts)]),
+        )
 
     def replace(self, point: NDArray[np.int64], cut: NDArray[np.int64], time: Times) -> tuple[NDArray[np.int64], Times]:
         """Return cuts of points and their times, with the nested ones in the place of others; (n,) each."""
@@ -154,22 +172,26 @@ class _Collector:
         How many there are; how many of them the map of a segment can hold.
     n_events : int
         Of all the locations: they have no more entries as a rule.
-    large : LargeArrays
-        Makes the arrays of segments and entries.
+    spill : Spill, optional
+        Keeps what is finished, piece by piece.
     """
 
     def __init__(
-        self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int, n_events: int, large: LargeArrays
+        self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int, n_events: int, spill: Spill | None
     ) -> None:
-        self.limit, self._large = limit, large
+        self.limit, self._large, self._spill = limit, large_arrays(spill), spill
         self.edges: EdgeCollector | None = None
         self.state = np.zeros(kernels.N_STATE, np.int64)
         self.last = np.zeros(1, dtype)
         self.open_sum = new_sum(dtype, n_call_paths, limit)
-        # of memory that is not written there are no pages
-        room = max(1 << 14, 4 * limit, min(n_events, 1 << 22))
-        self.segments = kernels.Maps(*(large.empty(room, of) for of in (np.int64, np.int32, dtype)))
+        self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
+        self._begin_arrays(max(ROOM, 4 * limit, min(n_events, PIECE)))
         self.joins = kernels.Joins(np.full(n_joins, -1, np.int64), np.zeros(n_joins, np.int64))
+
+    def _begin_arrays(self, room: int) -> None:
+        """Make arrays for so many segments and entries."""
+        of_times = self.last.dtype
+        self.segments = kernels.Maps(*(self._large.empty(room, of) for of in (np.int64, np.int32, of_times)))
 
     @property
     def collected(self) -> kernels.Collected:
@@ -181,19 +203,21 @@ class _Collector:
         """Segments of the locations that are finished."""
         return int(self.state[kernels.N_SEGMENTS])
 
-    @property
-    def n_entries(self) -> int:
-        """Entries of these."""
-        return int(self.state[kernels.N_ENTRIES])
+    def _keep_piece(self) -> None:
+        """Keep the segments in the arrays, and their entries, and begin with the arrays anew."""
+        state, (end, path, value) = self.state, self.segments
+        n_segments = int(state[kernels.N_SEGMENTS] - state[kernels.FIRST_SEGMENT])
+        n_entries = int(state[kernels.N_ENTRIES] - state[kernels.FIRST_ENTRY])
+        ends = Columns(n_segments, {"end": end[:n_segments]})
+        entries = Columns(n_entries, {"call_path": path[:n_entries], "time": value[:n_entries]})
+        self._pieces.append((keep(ends, self._spill, borrowed=True), keep(entries, self._spill, borrowed=True)))
+        state[kernels.FIRST_SEGMENT], state[kernels.FIRST_ENTRY] = state[kernels.N_SEGMENTS], state[kernels.N_ENTRIES]
 
-    def kept(self, spill: Spill | None) -> tuple[ColumnSource, ColumnSource]:
-        """Keep the segments, and their entries, once all locations are finished."""
-        end, path, value = self.segments
-        self.segments = kernels.Maps(end[:0], path[:0], value[:0])
-        ends = Columns(self.n_segments, {"end": LargeArrays.trimmed(end, self.n_segments)})
-        of_entries = {"call_path": path, "time": value}
-        columns = {name: LargeArrays.trimmed(of, self.n_entries) for name, of in of_entries.items()}
-        return keep(ends, spill), keep(Columns(self.n_entries, columns), spill)
+    def kept(self) -> tuple[ColumnSource, ColumnSource]:
+        """Return the segments, and their entries, once all locations are finished."""
+        self._keep_piece()
+        ends, entries = zip(*self._pieces, strict=True)
+        return pieced(ends), pieced(entries)
 
     def begin(
         self, first_mark: int, nested: NDArray[np.int64], since: Any, flush_stops: Times, edges: EdgeCollector | None
@@ -209,16 +233,23 @@ class _Collector:
         self.last[0] = since
 
     def grow(self) -> None:
-        """Make room for more entries, segments or edges."""
+        """Make room for more entries, segments or edges; what fills the arrays is kept."""
         if self.edges is not None:
             self.edges.grow()
         n_cuts = int(self.state[kernels.ROOM])
         self.state[kernels.ROOM] = 0
-        while self.state[kernels.N_ENTRIES] + (2 + n_cuts) * self.limit > self.segments.path.size:
-            self.segments = with_room(self.segments, self.n_entries, self._large)
-        while self.state[kernels.N_SEGMENTS] + 4 + n_cuts > self.segments.end.size:
-            end, path, value = self.segments
-            self.segments = kernels.Maps(self._large.with_room(end, self.n_segments), path, value)
+        if self._has_room(n_cuts):
+            return
+        self._keep_piece()
+        while not self._has_room(n_cuts):
+            self._begin_arrays(2 * self.segments.end.size)
+
+    def _has_room(self, n_cuts: int) -> bool:
+        """Whether there is room for the segments that an event, which makes so many nested cuts, and the end add."""
+        state, (end, path, _) = self.state, self.segments
+        n_entries = state[kernels.N_ENTRIES] - state[kernels.FIRST_ENTRY] + (2 + n_cuts) * self.limit
+        n_segments = state[kernels.N_SEGMENTS] - state[kernels.FIRST_SEGMENT] + 4 + n_cuts
+        return bool(n_entries <= path.size and n_segments <= end.size)
 
     def finish(self, forgets: bool, until: Any) -> None:
         """Close the last segment of a location; of a worker what it has done since the last cut may be forgotten.
@@ -256,19 +287,13 @@ def segments(
     last_times = times(np.array([scans[i].last_time for i in mine.tolist()], np.int64))
     n_joins = sum(int(IS_JOIN[team_instances.events[i].kind].sum()) for i in mine.tolist())
     limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
-    collector = _Collector(dtype, len(tree), limit, n_joins, sum(scans[i].n for i in mine.tolist()), large)
+    collector = _Collector(dtype, len(tree), limit, n_joins, sum(scans[i].n for i in mine.tolist()), spill)
     others = _others(facts, quirks, scans, mine[~is_worker], sync_points, point_index, parallel_regions, large)
-    own_points = point_index.points_of(mine)
-    marks, of_point = _marks(sync_points, own_points, others, large)
-    mark_start = np.searchsorted(marks.row, facts.first_rows[mine])
-    nested, nested_point, is_resume, nested_ends = _nested(
-        facts, quirks, own_points, sync_points, parallel_regions, large
-    )
+    n_points = np.diff(point_index.start)[mine]
     # a thread that a process forks or creates is not there from the start of the run on, nor is a process that is
     # created
-    has_points = np.diff(point_index.start)[mine] > 0
     is_created = np.zeros(mine.size, bool)
-    is_created[has_points] = sync_points.kind[point_index.start[mine[has_points]]] == CREATED
+    is_created[n_points > 0] = sync_points.kind[point_index.start[mine[n_points > 0]]] == CREATED
     late = (is_worker | is_created) & (not quirks.counts_unexecuted)
     first_times = times(np.array([scans[i].first_time for i in mine.tolist()], np.int64))
     since = np.where(late, first_times, 0)
@@ -276,35 +301,42 @@ def segments(
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     last = np.zeros(mine.size, dtype)
     edges: list[PeriodEdges] = []
-    for events in walk_stacks(facts, scans, team_instances, mine, flush_stops):
-        time = times(events.time)
-        for at, k in enumerate(np.searchsorted(mine, events.locations).tolist()):
-            i = mine[k]
-            forgets = bool(is_worker[k]) and quirks.forgets_workers
-            if first[i] < 0:
-                first[i] = collector.n_segments
-                edges_of = EdgeCollector.of(facts, quirks, scans[i])
-                collector.begin(int(mark_start[k]), nested_ends[k : k + 2], since[k], times(flush_stops[k]), edges_of)
-            _collect(
-                facts, events, at, time, collector, tree_of, forgets, fills and not bool(is_worker[k]), marks, nested
-            )
-            if events.is_end:
-                collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
-                stop[i], last[k] = collector.n_segments, collector.last[0]
-                if collector.edges is not None:
-                    edges.append(collector.edges.found())
-    # a location that nothing forgets begins after its first event
-    begin[mine] = first[mine]
-    second = lookup(marks.row, facts.first_rows[mine] + 1)
-    later = np.flatnonzero((pick(marks.cut, second) >= 0) & ~is_worker & fills)
-    begin[mine[later]] = marks.cut[second[later]]
+    n = int(n_points.sum())
+    of_cuts = {"cut": np.int64, "left": np.int64, "time": dtype}
+    cuts = Columns(n, {name: large.empty(n, of) for name, of in of_cuts.items()})
+    left, resumed = [], []
     # points in the order of the locations
     shift = np.zeros(n_locations, np.int64)
-    shift[mine] = own_points.first - np.append(0, own_points.end)[:-1]
-    ends, entries = collector.kept(spill)
-    left, resumed = (_found(nested, nested_point, is_resume, of, large) for of in (False, True))
-    cuts = _cuts(marks, of_point, own_points, stop[mine], last, large)
-    cuts.left[left.point - shift[sync_points.location[left.point]]] = left.cut
+    shift[mine] = point_index.start[mine] - (np.cumsum(n_points) - n_points)
+    for some in bounded(n_points, TOGETHER):
+        group = mine[some]
+        places = _Places.of(facts, quirks, sync_points, point_index, group, others, parallel_regions, large)
+        for events in walk_stacks(facts, scans, team_instances, group, flush_stops[some]):
+            time = times(events.time)
+            for at, k in enumerate((np.searchsorted(group, events.locations) + some.start).tolist()):
+                i = mine[k]
+                forgets = bool(is_worker[k]) and quirks.forgets_workers
+                if first[i] < 0:
+                    first[i] = collector.n_segments
+                    edges_of = EdgeCollector.of(facts, quirks, scans[i])
+                    collector.begin(*places.begin(k - some.start), since[k], times(flush_stops[k]), edges_of)
+                _collect(facts, events, at, time, collector, tree_of, forgets, fills and not bool(is_worker[k]), places)
+                if events.is_end:
+                    collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
+                    stop[i], last[k] = collector.n_segments, collector.last[0]
+                    if collector.edges is not None:
+                        edges.append(collector.edges.found())
+        # a location that nothing forgets begins after its first event
+        begin[group] = first[group]
+        if fills:
+            second = pick(places.marks.cut, lookup(places.marks.row, facts.first_rows[group] + 1))
+            later = (second >= 0) & ~is_worker[some] & (facts.store.n_events[group] > 1)
+            begin[group[later]] = second[later]
+        left.append(places.nested_cuts(is_resume=False))
+        resumed.append(places.nested_cuts(is_resume=True))
+        places.put_cuts(cuts, int(n_points[: some.start].sum()), stop[group], last[some])
+        cuts.left[left[-1].point - shift[sync_points.location[left[-1].point]]] = left[-1].cut
+    ends, entries = collector.kept()
     n_found = int(collector.state[kernels.N_JOINS])
     return Segments(
         ends,
@@ -314,43 +346,93 @@ def segments(
         first,
         begin,
         stop,
-        left,
-        resumed,
+        NestedCuts.joined(left, dtype),
+        NestedCuts.joined(resumed, dtype),
         collector.joins.row[:n_found],
         collector.joins.cut[:n_found],
         None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
     )
 
 
-def _cuts(
-    marks: kernels.Marks,
-    of_point: NDArray[np.int64],
-    own_points: Ranges,
-    stop: NDArray[np.int64],
-    last: Times,
-    large: LargeArrays,
-) -> Columns:
-    """Return the cuts at points, as `Segments` has them, all of them as if nothing were nested in their calls.
+@dataclass(frozen=True, eq=False)
+class _Places:
+    """Where cuts are made on some locations, and after these have been gone through, which segments begin there.
 
-    Parameters
+    Attributes
     ----------
-    of_point : (n,) int64
+    points : Ranges
+        The points of each location.
+    marks : Marks
+        Of the locations, one after the other.
+    mark_start : (n,) int64
+        First mark of each location.
+    of_point : (n_points,) int64
         Mark of each point; -1 for the end of a location.
-    own_points : Ranges
-        Those of each location.
-    stop, last : (n_own_locations,) int64, `points.time_type`
-        One past the last segment of each location; until when its time is counted.
+    nested : Nested
+    nested_point, is_resume, nested_ends
+        As `_nested` returns them.
+    large : LargeArrays
     """
-    n = of_point.size
-    cut, left, time = large.empty(n, np.int64), large.empty(n, np.int64), large.empty(n, last.dtype)
-    for here in blocks(n):
-        of = of_point[here]
-        is_end = np.flatnonzero(of < 0)
-        location = np.searchsorted(own_points.end, is_end + here.start, "right")
-        cut[here], time[here] = pick(marks.cut, of), pick(marks.time, of)
-        cut[here][is_end], time[here][is_end] = stop[location], last[location]
-        left[here] = cut[here]
-    return Columns(n, {"cut": cut, "left": left, "time": time})
+
+    points: Ranges
+    marks: kernels.Marks
+    mark_start: NDArray[np.int64]
+    of_point: NDArray[np.int64]
+    nested: kernels.Nested
+    nested_point: NDArray[np.int64]
+    is_resume: NDArray[np.bool_]
+    nested_ends: NDArray[np.int64]
+    large: LargeArrays
+
+    @classmethod
+    def of(
+        cls,
+        facts: Facts,
+        quirks: Quirks,
+        points: CompoundTable,
+        index: PointIndex,
+        group: NDArray[np.int64],
+        others: _Others,
+        threads: ParallelRegions,
+        large: LargeArrays,
+    ) -> _Places:
+        """Return those of some locations, ascending."""
+        own_points, rows = index.points_of(group), facts.first_rows[group]
+        stop = int(rows[-1]) + int(facts.store.n_events[group[-1]])
+        marks, of_point = _marks(points, own_points, others.between(int(rows[0]), stop), large)
+        nested = _nested(facts, quirks, own_points, points, threads, large)
+        return cls(own_points, marks, np.searchsorted(marks.row, rows), of_point, *nested, large)
+
+    def begin(self, k: int) -> tuple[int, NDArray[np.int64]]:
+        """Return the first mark of a location, and the bounds of its nested times."""
+        return int(self.mark_start[k]), self.nested_ends[k : k + 2]
+
+    def nested_cuts(self, is_resume: bool) -> NestedCuts:
+        """Return the cuts that were made at some of the nested times: those when calls begin, or when they have waited
+        enough."""
+        nested, resumes, point = self.nested, self.is_resume, self.nested_point
+        made = self.large.chosen(point.size, lambda here: (nested.cut[here] >= 0) & (resumes[here] == is_resume))
+        made = made[np.argsort(point[made], kind="stable")]
+        return NestedCuts(point[made], nested.cut[made], nested.at[made])
+
+    def put_cuts(self, cuts: Columns, row: int, stop: NDArray[np.int64], last: Times) -> None:
+        """Write the cuts at the points, as `Segments` has them, all of them as if nothing were nested in their calls.
+
+        Parameters
+        ----------
+        row : int
+            Where those of the first point belong.
+        stop, last : (n,) int64, `points.time_type`
+            One past the last segment of each location; until when its time is counted.
+        """
+        for here in blocks(self.of_point.size):
+            of = self.of_point[here]
+            is_end = np.flatnonzero(of < 0)
+            location = np.searchsorted(self.points.end, is_end + here.start, "right")
+            cut, time = pick(self.marks.cut, of), pick(self.marks.time, of)
+            cut[is_end], time[is_end] = stop[location], last[location]
+            there = slice(row + here.start, row + here.stop)
+            cuts.cut[there], cuts.left[there], cuts.time[there] = cut, cut, time
 
 
 @dataclass(frozen=True, eq=False)
@@ -454,15 +536,6 @@ def _nested(
     return nested, point, is_resume, np.maximum.accumulate(ends)
 
 
-def _found(
-    nested: kernels.Nested, point: NDArray[np.int64], is_resume: NDArray[np.bool_], of: bool, large: LargeArrays
-) -> NestedCuts:
-    """Return the cuts that were made at some of the times: those when calls begin, or when they have waited enough."""
-    made = large.chosen(point.size, lambda here: (nested.cut[here] >= 0) & (is_resume[here] == of))
-    made = made[np.argsort(point[made], kind="stable")]
-    return NestedCuts(point[made], nested.cut[made], nested.at[made])
-
-
 @dataclass(frozen=True, eq=False)
 class _Others:
     """What happens at rows of some locations besides their points, and what points at FORKs mean.
@@ -483,6 +556,18 @@ class _Others:
     enter: NDArray[np.int64]
     at_enter: NDArray[np.int8]
     fork: Times
+
+    def between(self, low: int, stop: int) -> _Others:
+        """Return what happens at the rows from `low` to one before `stop`."""
+        here, entered = (slice(*np.searchsorted(rows, (low, stop)).tolist()) for rows in (self.row, self.enter))
+        return _Others(
+            self.row[here],
+            self.what[here],
+            self.value[here],
+            self.enter[entered],
+            self.at_enter[entered],
+            self.fork[entered],
+        )
 
 
 def _others(
@@ -606,8 +691,7 @@ def _collect(
     tree_of: _CallTree,
     forgets: bool,
     fills: bool,
-    marks: kernels.Marks,
-    nested: kernels.Nested,
+    places: _Places,
 ) -> None:
     """Go through the events of one location, which is number `at` of those that have them; `time` is that of all these
     events."""
@@ -629,7 +713,7 @@ def _collect(
     meaning = kernels.Meaning(tree_of.action, number, tree_of.parent, tree_of.tasks, forgets, fills, *flushes)
     start = 0
     while True:
-        given = of_events, meaning, marks, nested, c.collected
+        given = of_events, meaning, places.marks, places.nested, c.collected
         if c.edges is None:
             start = int(kernels.collect_segments(start, node.size, *given))
         else:

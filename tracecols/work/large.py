@@ -24,7 +24,11 @@ BLOCK = 1 << 18
 """Rows that are computed together, so that what is made of them on the way takes little memory."""
 
 SMALL = 1 << 20
-"""Bytes of an array, at most, that is not worth a file."""
+"""Bytes of an array, at most, that is never worth a file."""
+
+FEW = 64
+"""Arrays that are as large as all in memory may be together: one that is smaller than each of these is not worth a
+file, which takes longer to make than such an array is needed as a rule."""
 
 MOST_FILES = 256
 """Files at a time, each of which keeps a descriptor; further arrays are in memory."""
@@ -108,7 +112,7 @@ class LargeArrays:
     Parameters
     ----------
     memory : int, optional
-        Bytes that they may take together in memory, and as many again of pages of files; no limit by default.
+        Bytes that they may take together in memory, and half as many of pages of files; no limit by default.
     folder : Path, optional
         Where files are made; by default where `tempfile` puts them (`TMPDIR`). They have no names, so that nothing is
         left of them however the process ends.
@@ -134,7 +138,7 @@ class LargeArrays:
     def _made(self, n: int, dtype: DTypeLike, make: Callable[..., NDArray[Any]]) -> NDArray[Any]:
         """Make an array; what is in a file is 0."""
         size = n * np.dtype(dtype).itemsize
-        if size <= SMALL or self._memory is None or len(_pages) >= MOST_FILES:
+        if self._memory is None or size <= max(SMALL, self._memory // FEW) or len(_pages) >= MOST_FILES:
             return make(n, dtype)
         if not self._held.take(size, self._memory):
             return self._mapped(size).view(dtype)
@@ -193,7 +197,7 @@ class LargeArrays:
                 f"cannot make a temporary file of {size:,} bytes in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
                 in_shell=MAKE_ROOM_IN_SHELL,
             ) from error
-        _pages.add(mapped, self._memory or 0)
+        _pages.add(mapped, (self._memory or 0) // 2)
         return np.frombuffer(mapped, np.uint8)
 
 

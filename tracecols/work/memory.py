@@ -132,13 +132,13 @@ class Budget:
     @property
     def held(self) -> int | None:
         """Bytes of columns that may be held in memory for later steps; None if there is no limit."""
-        return None if self.memory is None else (self.memory - BASE) // 4
+        return None if self.memory is None else (self.memory - BASE) // 8
 
     @property
     def large(self) -> int | None:
-        """Bytes of arrays of the whole trace that may be in memory, and as many again of pages of their files; None if
+        """Bytes of arrays of the whole trace that may be in memory, and half as many of pages of their files; None if
         there is no limit."""
-        return None if self.memory is None else (self.memory - BASE) // 8
+        return None if self.memory is None else (self.memory - BASE) // 4
 
     def of_task(self, slots: int) -> int | None:
         """Return the bytes for each of the tasks that run at a time; None if there is no limit."""

@@ -1,16 +1,18 @@
 """Tables of columns: declared, computed when first asked for, in memory or in a scratch file.
 
-Four classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema,
-`SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, and `ColumnSlice` is some rows of any
-of them. All have `len()`, `names`, `column(name)` and `rows(name, start, stop)`; all but the last `search(name,
-values)`.
+Five classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema,
+`SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, `PiecedColumns` has the rows of
+several of them one after the other, and `ColumnSlice` is some rows of any of them. All have `len()`, `names`,
+`column(name)` and `rows(name, start, stop)`; all but the last `search(name, values)`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -194,6 +196,49 @@ def joined_columns(sources: Sequence[ColumnSource]) -> Columns:
         return joined([source.column(name) for source in sources])
 
     return Columns(sum(map(len, sources)), {name: partial(column, name) for name in sources[0].names})
+
+
+class PiecedColumns:
+    """The rows of several sources with the same columns, one source after the other; each is read where it is.
+
+    Parameters
+    ----------
+    pieces : sequence of ColumnSource
+        At least one.
+    """
+
+    def __init__(self, pieces: Sequence[ColumnSource]) -> None:
+        self._pieces = tuple(pieces)
+        self._start = [0, *accumulate(map(len, pieces))]
+        self.names = pieces[0].names
+
+    def __len__(self) -> int:
+        return self._start[-1]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a whole column; (n,)."""
+        return self.rows(name, 0, len(self))
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows of a column with start <= row < stop."""
+        first = min(bisect_right(self._start, start), len(self._pieces)) - 1
+        last = max(bisect_left(self._start, stop), first + 1)
+        return joined(
+            [
+                piece.rows(name, max(start - before, 0), min(stop - before, len(piece)))
+                for piece, before in zip(self._pieces[first:last], self._start[first:last], strict=True)
+            ]
+        )
+
+    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+        """Find where values belong in an ascending column; (n_values,) int64."""
+        found: NDArray[np.int64] = np.sum([piece.search(name, values) for piece in self._pieces], axis=0)
+        return found
+
+
+def pieced(pieces: Sequence[ColumnSource]) -> ColumnSource:
+    """Return the rows of several sources with the same columns, at least one, one source after the other."""
+    return pieces[0] if len(pieces) == 1 else PiecedColumns(pieces)
 
 
 class CompoundTable(Columns):

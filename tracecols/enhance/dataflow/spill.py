@@ -362,6 +362,9 @@ def large_arrays(spill: Spill | None) -> LargeArrays:
     return LargeArrays() if spill is None else spill.large
 
 
-def keep(columns: Columns, spill: Spill | None) -> ColumnSource:
-    """Keep the columns that a step makes; in memory if it is given nothing to keep them with."""
-    return columns.computed() if spill is None else spill.keep(columns)
+def keep(columns: Columns, spill: Spill | None, borrowed: bool = False) -> ColumnSource:
+    """Keep the columns that a step makes; in memory if it is given nothing to keep them with. Borrowed arrays will be
+    written to again."""
+    if spill is None:
+        return columns.copy() if borrowed else columns.computed()
+    return spill.keep(columns, borrowed=borrowed)
