@@ -369,6 +369,49 @@ def report(tab):
     assert tab.trouble == []
 
 
+@pytest.mark.parametrize("name", ["time", "visits"])
+def test_report__of_subdomains_has_the_sums_of_their_locations(browser, cube, tmp_path, name):
+    parts = {0: "ocean", (1, 0): "ice", (1, 2): "output"}
+    path = cube.report(tmp_path / "h.html", with_startup=True, subdomains=parts)
+    report = Report(browser, path, f"#p={name}&mode=plain&places=subdomains")
+    view = report.view
+
+    def shown():
+        rows = view("(() => { const m = view.model; return m.place.kind.map((kind, i) => [kind, m.place.name[i],"
+                    " m.place.forest.parent[i], m.place.location[i], m.system.inclusive[i]]); })()")  # fmt: skip
+        return [tuple(row) for row in rows]
+
+    table = cube.by_subdomain(name, parts)
+    rows, each = shown(), cube.by_location(name)
+    roots = {label: value for kind, label, parent, _, value in rows if parent < 0 and kind == "subdomain"}
+    assert list(roots) == ["ocean", "ice", "output", "(none)"]
+    assert list(roots.values()) == pytest.approx(table.value.tolist())
+    # a subdomain has what its locations have
+    assert {row: value for *_, row, value in rows if row >= 0} == pytest.approx(dict(enumerate(each.tolist())))
+    assert set(report.rows("system")) == set(range(len(rows)))
+    report.select("system", 0)
+    fragment = view("view.links.write()")
+    assert "places=subdomains" in fragment and "s=~ocean" in fragment
+    report.page.get_by_role("radio", name="Machine").click()
+    report.settle()
+    machine = shown()
+    assert [(kind, parent, row) for kind, _, parent, row, _ in machine] == list(
+        zip(cube.system.kind, cube.system.parent, cube.system.location, strict=True)
+    )
+    assert sum(v for _, _, parent, _, v in machine if parent < 0) == pytest.approx(sum(roots.values()))
+    assert "places" not in view("view.links.write()")
+    report.open(fragment)
+    assert view("view.model.selectedTotal()") == pytest.approx(cube.total(name))
+    assert [node for node, row in report.rows("system").items() if row[4]] == [0] and report.trouble == []
+    report.context.close()
+
+
+def test_report__without_subdomains_has_no_switch(report):
+    report.open("#places=subdomains")
+    assert report.page.get_by_role("radio", name="Machine").count() == 0
+    assert report.view("view.model.settings.places") == "machine"
+
+
 def cells_of(cube, properties):
     """The cells of selected properties: (id, open) each."""
     total = Cells.empty()

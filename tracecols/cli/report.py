@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 )
 @option(
     "subdomains",
-    "Show subdomains of the application in the place of machines and nodes: a file with the columns rank, perhaps "
-    "thread, and subdomain.",
+    "Show subdomains of the application, too; a switch in the system tree leads to the machine. A file with the columns "
+    "rank, perhaps thread, and subdomain.",
 )
 @option("with_startup", "Show start-up and shutdown, too; they are set apart by default.")
 @option("force", "Replace any file, not only a report.")
@@ -57,10 +57,11 @@ def report(
     check_not_read(output, severity)
     report_output(output, force=force).check()
     cube = cube_of(severity, jobs)
-    cube = cube if subdomains is None else cube.with_subdomains(subdomains)
     found = None if sources is None else Sources.of(cube.call_paths, sources)
     store = store_of(severity, cube)
-    path = write_page(cube, output, title, found, force=force, with_startup=with_startup, store=store)
+    path = write_page(
+        cube, output, title, found, force=force, with_startup=with_startup, store=store, subdomains=subdomains
+    )
     echo(f"{path}: {path.stat().st_size:,} bytes")
     if found is not None and found.note:
         echo(f"note: {len(found.missing)} {found.note}", err=True)

@@ -44,12 +44,13 @@ from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.sources import Sources
 from tracecols.report.viewer.topologies import default_topology, topologies_of
 from tracecols.schema.notes import singular, worth_telling
-from tracecols.severity.axes import PropertyAxis
+from tracecols.severity.axes import PropertyAxis, SystemAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis, name_of
 from tracecols.severity.narrowed import asked_for
 from tracecols.severity.periods import OUTSIDE, PeriodAxis, PeriodCells
 from tracecols.severity.reduction import widened
+from tracecols.severity.subdomains import Given
 from tracecols.version import __version__
 
 CONTAINER_VERSION = 1
@@ -154,6 +155,7 @@ def pack(
     with_startup: bool = False,
     store: str = "",
     opened: Opened | None = None,
+    subdomains: Given | None = None,
 ) -> Container:
     """Pack a cube: its focus, or the whole run.
 
@@ -163,6 +165,8 @@ def pack(
         The path of the store of the trace; empty if it is not known.
     opened : Opened, optional
         What is selected at first, if it was opened from a timeline.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to, as for `SeverityCube.by_subdomain`.
 
     Returns
     -------
@@ -218,6 +222,8 @@ def pack(
         "overview": overview(cube, found),
         "store": printable(store),
     }
+    if subdomains is not None:
+        header["subdomains"] = _places(cube.with_subdomains(subdomains).system)
     if opened is not None:
         header["opened"] = opened.to_dict(cube.properties)
     if cube.periods is not None:
@@ -297,6 +303,11 @@ def _shown(texts: Iterable[Any]) -> list[Any]:
     return [printable(t) if isinstance(t, str) else t for t in texts]
 
 
+def _places(s: SystemAxis) -> dict[str, Any]:
+    """Return a tree of the places of locations."""
+    return {"kind": s.kind, "name": _shown(s.name), "parent": list(s.parent), "location": list(s.location)}
+
+
 def _drawings(cube: SeverityCube) -> dict[str, dict[str, str]]:
     """Return the small drawings of the wait states that a cube has, by the rules that it follows, with their
     captions."""
@@ -351,7 +362,7 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
             "call_site": call_site,
             "call_sites": _shown(sites),
         },
-        "system": {"kind": s.kind, "name": _shown(s.name), "parent": list(s.parent), "location": list(s.location)},
+        "system": _places(s),
         "locations": {
             "rank": s.rank.tolist(),
             "thread": s.thread.tolist(),

@@ -1,5 +1,6 @@
 import { Forest } from "./forest.js";
 import { withoutResidue } from "./numbers.js";
+import { SystemTree } from "./systems.js";
 
 const VERSION = 1;
 const UPPER = 4294967296;
@@ -105,19 +106,17 @@ export class Cube {
     if (header.version !== VERSION) throw new Error(`the data have format ${header.version}, this viewer reads ${VERSION}`);
     this.header = header;
     this.read = read;
-    const { properties, regions, call_paths: calls, system, locations } = header;
+    const { properties, regions, call_paths: calls, system, subdomains, locations } = header;
     this.nLocations = locations.rank.length;
     this.properties = new Forest(properties.parent);
     this.calls = new Forest(calls.parent);
-    this.system = new Forest(system.parent);
+    // the user may have said which subdomains of the application locations belong to
+    this.systems = { machine: new SystemTree(system, this.nLocations) };
+    if (subdomains) this.systems.subdomains = new SystemTree(subdomains, this.nLocations);
     this.stored = properties.stored;
     this.regionOf = calls.region;
     this.callName = (i) => regions.name[calls.region[i]];
     this.callSite = (i) => calls.call_sites[calls.call_site[i]];
-    this.nodeOf = new Int32Array(this.nLocations).fill(-1);
-    system.location.forEach((row, node) => {
-      if (row >= 0) this.nodeOf[row] = node;
-    });
     const integers = this.stored.map((s) => (s.kind === "float" ? Number(s.total) : BigInt(s.total)));
     this.totals = this.totalsOf(integers);
     // of a difference shares refer to the total of what was subtracted
@@ -474,10 +473,5 @@ export class Cube {
       JSON.parse(new TextDecoder().decode(await inflate(await this.read(this.header.sources.block)))),
     );
     return files[file] ?? [];
-  }
-
-  /** Spread values of locations over the system tree. */
-  overSystem(byLocation) {
-    return Float64Array.from(this.header.system.location, (row) => (row >= 0 ? byLocation[row] : 0));
   }
 }

@@ -147,8 +147,7 @@ export function CallDetails({ model }) {
 }
 
 export function SystemDetails({ model }) {
-  const { cube } = model;
-  const { system } = cube.header;
+  const { cube, place } = model;
   const unit = model.unit("system", 0);
   const selection = model.trees.system.selection();
   const { own, inclusive } = model.system;
@@ -171,7 +170,7 @@ export function SystemDetails({ model }) {
       ) : first ? (
         <h3>
           {model.systemLabel(first[0])}{" "}
-          <small>{system.location[first[0]] >= 0 ? model.locationLabel(system.location[first[0]]) : system.kind[first[0]]}</small>
+          <small>{place.location[first[0]] >= 0 ? model.locationLabel(place.location[first[0]]) : place.kind[first[0]]}</small>
         </h3>
       ) : (
         <h3>{cube.nLocations === 1 ? "The only location" : `All ${cube.nLocations.toLocaleString("en")} locations`}</h3>

@@ -13,14 +13,15 @@ const ORDER = { value: { title: "Sorted" }, place: { title: "In order" } };
 /** What each location or process lost. */
 function entries(model, per) {
   const values = model.byLocation;
-  const { system } = model.cube.header;
+  // a process may belong to several subdomains
+  const { machine } = model.cube.systems;
   if (per === "location") return Array.from(values, (value, row) => ({ value, rows: [row], label: model.locationLabel(row) }));
   const found = new Map();
-  for (let node = 0; node < system.location.length; node++) {
-    const row = system.location[node];
+  for (let node = 0; node < machine.location.length; node++) {
+    const row = machine.location[node];
     if (row < 0) continue;
-    const above = system.parent[node];
-    if (!found.has(above)) found.set(above, { value: 0, rows: [], label: above >= 0 ? model.systemLabel(above) : "no process" });
+    const above = machine.forest.parent[node];
+    if (!found.has(above)) found.set(above, { value: 0, rows: [], label: above >= 0 ? model.systemLabel(above, machine) : "no process" });
     const entry = found.get(above);
     entry.value += values[row];
     entry.rows.push(row);
@@ -148,7 +149,7 @@ export function Distribution({ model, tools }) {
     pen.stroke();
   }
 
-  const select = () => at >= 0 && model.trees.system.reveal(bars[at].rows.map((row) => model.cube.nodeOf[row]).filter((node) => node >= 0));
+  const select = () => at >= 0 && model.trees.system.reveal(model.place.nodesOf(bars[at].rows));
   const table = () => [[per, "value", "unit"], ...bars.map((bar) => [bar.label, bar.value, unit])];
   const facts = [
     ["mean", withUnit(stats.mean, unit)],

@@ -13,6 +13,7 @@ export const DEFAULTS = {
   mode: "absolute",
   calls: "tree",
   system: "tree",
+  places: "machine",
   order: "tree",
   zeros: "show",
   scale: "spectrum",
@@ -44,7 +45,8 @@ export class Model {
   constructor(cube, title = "") {
     this.cube = cube;
     this.title = title;
-    this.settings = { ...DEFAULTS };
+    // subdomains of the application are there because they were asked for
+    this.settings = { ...DEFAULTS, places: cube.systems.subdomains ? "subdomains" : "machine" };
     this.listeners = new Set();
     this.dark = false;
     this.generation = 0;
@@ -61,13 +63,16 @@ export class Model {
     this.scope = null;
     this.totals = cube.totals;
     this.ready = Promise.resolve();
-    const { properties, system } = cube.header;
+    const { properties } = cube.header;
     this.trees = {
       properties: this.newTree((i) => properties.title[i], cube.properties, { allow: (nodes) => this.oneKind(nodes) }),
       calls: this.newTree((i) => this.view.name(i), cube.calls),
       flat: this.newTree((i) => this.flatLabel(i), cube.flat),
-      system: this.newTree((i) => this.systemLabel(i), cube.system),
     };
+    this.placeTrees = Object.fromEntries(
+      Object.entries(cube.systems).map(([key, place]) => [key, this.newTree((i) => this.systemLabel(i, place), place.forest)]),
+    );
+    this.trees.system = this.placeTrees[this.settings.places];
     this.hideEmpty();
     this.start();
   }
@@ -109,9 +114,11 @@ export class Model {
       if (Math.abs(cube.totals.inclusive[i]) >= limit && cube.properties.depth[i] < 3) expanded.add(i);
     for (let i = hot; i < cube.properties.end[hot]; i++) expanded.delete(i);
     trees.properties.set({ expanded, selected: [hot] });
-    const system = [];
-    for (let i = 0; i < cube.system.length; i++) if (cube.system.length <= 200 || cube.header.system.kind[i] !== "process") system.push(i);
-    trees.system.set({ expanded: system });
+    for (const [key, { forest, kind }] of Object.entries(cube.systems)) {
+      const opened = [];
+      for (let i = 0; i < forest.length; i++) if (forest.length <= 200 || kind[i] !== "process") opened.push(i);
+      this.placeTrees[key].set({ expanded: opened });
+    }
     this.openHot = true;
   }
 
@@ -180,11 +187,16 @@ export class Model {
     return path.length > 1 ? path.slice(0, -1).join(" \u203a ") : path[0];
   }
 
-  systemLabel(i) {
-    const { system, locations } = this.cube.header;
-    const row = system.location[i];
-    if (row >= 0) return system.name[i] || `thread ${locations.thread[row]}`;
-    return system.name[i] || system.kind[i];
+  systemLabel(i, place = this.place) {
+    const { locations } = this.cube.header;
+    const row = place.location[i];
+    if (row >= 0) return place.name[i] || `thread ${locations.thread[row]}`;
+    return place.name[i] || place.kind[i];
+  }
+
+  /** The tree of places that is shown: machines, or subdomains of the application. */
+  get place() {
+    return this.cube.systems[this.settings.places];
   }
 
   /** The name of a location in one line. */
@@ -200,6 +212,11 @@ export class Model {
   set(settings) {
     const before = this.settings;
     this.settings = { ...before, ...settings };
+    if (!this.place) this.settings.places = before.places;
+    if (this.settings.places !== before.places) {
+      this.trees.system = this.placeTrees[this.settings.places];
+      this.setLocations(this.byLocation);
+    }
     if (this.settings.calls !== before.calls) this.changed("selection");
     this.arrange();
     this.emit();
@@ -383,9 +400,9 @@ export class Model {
   }
 
   setLocations(byLocation) {
-    const own = this.cube.overSystem(byLocation);
+    const own = this.place.spread(byLocation);
     this.byLocation = byLocation;
-    this.system = { own, inclusive: this.cube.system.inclusive(own, true) };
+    this.system = { own, inclusive: this.place.forest.inclusive(own, true) };
   }
 
   arrange() {
@@ -540,9 +557,12 @@ export class Model {
   /** What a search looks at. */
   names(pane, i) {
     const { cube } = this;
-    const { properties, regions, system } = cube.header;
+    const { properties, regions } = cube.header;
     if (pane === "properties") return [properties.title[i], properties.id[i]];
-    if (pane === "system") return [this.systemLabel(i), system.location[i] >= 0 ? this.locationLabel(system.location[i]) : system.kind[i]];
+    if (pane === "system") {
+      const { kind, location } = this.place;
+      return [this.systemLabel(i), location[i] >= 0 ? this.locationLabel(location[i]) : kind[i]];
+    }
     if (this.settings.calls === "flat") return cube.flat.call[i] < 0 ? [regions.name[cube.flat.region[i]]] : [];
     return [this.view.name(i), cube.callSite(this.view.callOf(i))];
   }

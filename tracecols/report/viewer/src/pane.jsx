@@ -97,11 +97,12 @@ function Row({ model, pane, tree, node, top, wanted }) {
 /** Name of a node, what stands beside it, and where it is in the source. */
 function describe(model, pane, node) {
   const { cube } = model;
-  const { regions, system, locations, properties } = cube.header;
+  const { regions, locations, properties } = cube.header;
   if (pane === "properties") return { name: properties.title[node], more: "" };
   if (pane === "system") {
-    const row = system.location[node];
-    const kind = row >= 0 ? `rank ${locations.rank[row]} thread ${locations.thread[row]}` : system.name[node] ? system.kind[node] : "";
+    const { place } = model;
+    const row = place.location[node];
+    const kind = row >= 0 ? `rank ${locations.rank[row]} thread ${locations.thread[row]}` : place.name[node] ? place.kind[node] : "";
     return { name: model.systemLabel(node), more: kind };
   }
   const flat = model.settings.calls === "flat";
@@ -115,7 +116,7 @@ function describe(model, pane, node) {
 }
 
 /** One of the three trees, with its tools. */
-export function TreePane({ model, pane, label, tools }) {
+export function TreePane({ model, pane, label, tools, controls }) {
   const tree = model.tree(pane);
   const scroller = useRef();
   const body = useRef();
@@ -207,6 +208,7 @@ export function TreePane({ model, pane, label, tools }) {
           <Tool icon="search" title="Search (/)" on={searching} onClick={() => (searching ? close() : setSearching(true))} />
         </span>
       </div>
+      {controls && <div class="tc-controls">{controls}</div>}
       {pane === "calls" && <Marks model={model} />}
       {searching && <Search {...{ model, pane, tree, wanted, setWanted, close }} />}
       <div

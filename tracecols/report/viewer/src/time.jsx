@@ -111,7 +111,7 @@ export function timelineAddress(model) {
   }
   put("region", region >= 0 ? header.regions.name[region] : "");
   const nodes = model.trees.system.selection();
-  const at = nodes.length === 1 ? header.system.location[nodes[0][0]] : -1;
+  const at = nodes.length === 1 ? model.place.location[nodes[0][0]] : -1;
   put("at", at >= 0 ? String(at) : "");
   return `./#${said}`;
 }
@@ -140,7 +140,7 @@ export function Time({ model }) {
   const [cursor, setCursor] = useState(null);
   // the first and the last column while they are being dragged over
   const [drag, setDrag] = useState(null);
-  const rows = useMemo(() => cube.header.system.location.filter((row) => row >= 0), [cube]);
+  const rows = useMemo(() => cube.systems.machine.location.filter((row) => row >= 0), [cube]);
   const rowOf = useMemo(() => new Map(rows.map((location, k) => [location, k])), [rows]);
   const unit = model.unit("system", 0);
   const group = byPeriod?.group ?? 1;

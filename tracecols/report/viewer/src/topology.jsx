@@ -66,12 +66,11 @@ export function Topology({ model, tools }) {
   const byPlace = useMemo(() => new Map(places.map((p) => [p.at.join(), p])), [places]);
   const selected = useMemo(() => {
     const rows = new Set();
-    const { system } = model.cube;
+    const { forest, location } = model.place;
     for (const node of model.trees.system.selected)
-      for (let i = node; i < system.end[node]; i++)
-        if (model.cube.header.system.location[i] >= 0) rows.add(model.cube.header.system.location[i]);
+      for (let i = node; i < forest.end[node]; i++) if (location[i] >= 0) rows.add(location[i]);
     return rows;
-  }, [[...model.trees.system.selected].join()]);
+  }, [model.place, [...model.trees.system.selected].join()]);
 
   const width = Math.max(projection.width + sides, size.width);
   const height = Math.max(projection.height + MARGIN.top + MARGIN.bottom, size.height);
@@ -108,7 +107,7 @@ export function Topology({ model, tools }) {
   };
   const select = () => {
     if (!cursor) return;
-    model.trees.system.reveal(cursor.rows.map((row) => model.cube.nodeOf[row]).filter((node) => node >= 0));
+    model.trees.system.reveal(model.place.nodesOf(cursor.rows));
   };
   const keys = (event) => {
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, -1], ArrowDown: [1, 1], PageUp: [2, -1], PageDown: [2, 1] }[
