@@ -1,7 +1,8 @@
 """A cube as the viewer reads it: a header, and two compressed blocks per property.
 
-The header is JSON: the three trees, totals, what shares refer to, and what each block holds. A property has two blocks,
-which the viewer reads when somebody selects it:
+The header is JSON: the three trees, totals, what shares refer to, and what each block holds. Properties that are
+computed from others are the last of their tree, as roots; they have a formula (`metrics`) and empty blocks. Any other
+property has two blocks, which the viewer reads when somebody selects it:
 
 ``sums``
     For every call path that has cells, in order: call path (difference to the one before), number of cells, sum over
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,7 @@ from numpy.typing import NDArray
 from tracecols.drawings.examples import shown_under
 from tracecols.drawings.svg import draw
 from tracecols.given.printable import printable
+from tracecols.report.viewer.metrics import metrics_of
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.sources import Sources
@@ -174,7 +176,9 @@ def pack(
     """
     found = diagnosis_of(cube, with_startup)
     # the viewer adds up whatever it shows
-    cube = (cube if with_startup else cube.focused()).additive()
+    cube = cube if with_startup else cube.focused()
+    metrics = metrics_of(cube)
+    cube = cube.additive()
     blocks: list[bytes] = []
     by_period: list[bytes] = []
     stored: list[dict[str, Any]] = []
@@ -214,7 +218,11 @@ def pack(
             about, block = _periods(divided, values[1])
             stored[-1]["periods"] = about
             by_period.append(block)
-    start = start_of(cube, found)
+    for metric in metrics:
+        stored.append(metric.stored(is_divided=cube.periods is not None))
+        blocks += [b"", b""]
+        by_period += [b""] * (cube.periods is not None)
+    start = start_of(cube, found, {metric.id: len(cube.properties.id) + k for k, metric in enumerate(metrics)})
     leading = found.findings[0] if found and found.findings else None
     header = _header(cube, stored) | {
         "start": start,
@@ -222,6 +230,8 @@ def pack(
         "overview": overview(cube, found),
         "store": printable(store),
     }
+    shown = header["properties"]
+    shown |= {c: [*shown[c], *(metric.column(c) for metric in metrics)] for c in shown if c != "stored"}
     if subdomains is not None:
         header["subdomains"] = _places(cube.with_subdomains(subdomains).system)
     if opened is not None:
@@ -279,16 +289,22 @@ def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
     }
 
 
-def start_of(cube: SeverityCube, found: Diagnosis | None = None) -> int:
+def start_of(cube: SeverityCube, found: Diagnosis | None = None, metrics: Mapping[str, int] | None = None) -> int:
     """Return the property that is selected at first: the one that was asked for, else the costliest finding.
 
     Without either, that of the first tree with the largest share that is not in the properties below it; -1 if there is
     none.
+
+    Parameters
+    ----------
+    metrics : mapping of str to int, optional
+        Numbers of the properties that are computed from others.
     """
     axis = cube.properties
-    asked = [name for name in asked_for(cube.facts) if name in axis.number]
+    number = {**axis.number, **(metrics or {})}
+    asked = [name for name in asked_for(cube.facts) if name in number]
     if asked:
-        return axis.number[asked[0]]
+        return number[asked[0]]
     if found is not None and found.findings:
         return axis.number[found.findings[0].property]
     first = [i for i, name in enumerate(axis.id) if axis.root_of(name) == axis.roots[0]]

@@ -1,3 +1,4 @@
+import { Amounts, evaluate } from "./amounts.js";
 import { Forest } from "./forest.js";
 import { withoutResidue } from "./numbers.js";
 import { SystemTree } from "./systems.js";
@@ -145,8 +146,35 @@ export class Cube {
     });
     const inUnits = (v, i) => Number(v) / this.stored[i].scale;
     const inclusive = sums.map(inUnits);
+    const without = own.map(inUnits);
+    this.stored.forEach(({ formula }, i) => {
+      if (formula) without[i] = inclusive[i] = evaluate(formula.postfix, (k) => inclusive[formula.operands[k]]);
+    });
     const whole = inclusive.map((_, i) => Math.abs(inclusive[this.properties.root(i)]));
-    return { own: own.map(inUnits), inclusive, whole };
+    return { own: without, inclusive, whole };
+  }
+
+  /** What a property is computed from, by which formula; null where it has values of its own. */
+  formula(property) {
+    return this.stored[property]?.formula ?? null;
+  }
+
+  /** Whether nothing of a property was found. */
+  isEmpty(property) {
+    const { rows, formula } = this.stored[property];
+    return !(formula ? formula.operands.some((k) => this.stored[k].rows) : rows);
+  }
+
+  /**
+   * What selected properties amount to, given how the sums of a selection are found.
+   * @param {(selection: [number, boolean][]) => Promise<Record<string, Float64Array>>} find
+   * @returns {Promise<Record<string, Amounts>>}
+   */
+  async amounts(selection, find) {
+    const formula = selection.length === 1 ? this.formula(selection[0][0]) : null;
+    const found = await Promise.all((formula?.operands.map((k) => [[k, false]]) ?? [selection]).map(find));
+    const joined = Object.keys(found[0]).map((name) => [name, new Amounts(found.map((of) => of[name]), formula?.postfix)]);
+    return Object.fromEntries(joined);
   }
 
   /** The flat view: regions of one name, file and line, and below each its call paths. */
@@ -243,9 +271,13 @@ export class Cube {
    * @param {[number, boolean][]} selection properties, and whether without their children
    * @param {[number, number] | null} scope the first and the last period that count; all of the time without
    * @param {import("./cut.js").CallView} view the tree whose nodes they count at
-   * @returns {Promise<{own: Float64Array, inclusive: Float64Array}>} seconds, occurrences or bytes
+   * @returns {Promise<{own: Amounts, inclusive: Amounts}>} seconds, occurrences or bytes
    */
   async byCallPath(selection, scope, view) {
+    return this.amounts(selection, (of) => this.sumsByCallPath(of, scope, view));
+  }
+
+  async sumsByCallPath(selection, scope, view) {
     const result = (sums, terms, isRounded) => {
       const own = view.fold(sums);
       return { own: this.scaled(own, terms), inclusive: this.scaled(view.forest.inclusive(own, isRounded), terms) };
@@ -273,8 +305,13 @@ export class Cube {
    * @param {[number, boolean][]} selection
    * @param {Uint8Array} mask 1 for every call path that counts
    * @param {[number, number] | null} scope the first and the last period that count; all of the time without
+   * @returns {Promise<Amounts>}
    */
   async byLocation(selection, mask, scope = null) {
+    return (await this.amounts(selection, async (of) => ({ sums: await this.sumsByLocation(of, mask, scope) }))).sums;
+  }
+
+  async sumsByLocation(selection, mask, scope) {
     if (scope) {
       const at = ({ call, location }, r) => (mask[call[r]] ? location[r] : -1);
       const { sums, terms } = await this.within(selection, scope, this.nLocations, at);
@@ -400,6 +437,13 @@ export class Cube {
     const n = this.periods.begin.length;
     const group = Math.max(1, Math.ceil(n / Math.max(16, Math.min(2048, Math.floor(MAP_CELLS / Math.max(1, this.nLocations))))));
     const columns = Math.ceil(n / group);
+    const { map, all } = await this.amounts(selection, (of) => this.sumsByPeriod(of, mask, group, columns));
+    const sums = all.map((column) => column.subarray(1));
+    return { group, columns, map: map.values, profile: sums.values, sums, outside: all.values[0] };
+  }
+
+  async sumsByPeriod(selection, mask, group, columns) {
+    const n = this.periods.begin.length;
     // first what is outside of all periods
     const profile = this.periodSums(selection, n + 1);
     const map = this.periodSums(selection, this.nLocations * columns);
@@ -418,8 +462,7 @@ export class Cube {
       }
     });
     for (const { sums, sizes } of [profile, map]) if (sizes) withoutResidue(sums, sizes);
-    const all = this.scaled(profile.sums, terms);
-    return { group, columns, map: this.scaled(map.sums, terms), profile: all.subarray(1), outside: all[0] };
+    return { map: this.scaled(map.sums, terms), all: this.scaled(profile.sums, terms) };
   }
 
   /**

@@ -65,6 +65,7 @@ export function PropertyDetails({ model }) {
           <p>
             {properties.summary[node]}
             {open ? " Shown without the properties below it." : ""}
+            {model.isComputed("properties", node) ? " Every row has the value of the formula for its own sums." : ""}
           </p>
           {properties.advice[node] && <p class="tc-advice">{properties.advice[node]}</p>}
           <Drawing shown={model.cube.header.drawings?.[properties.id[node]]} />
@@ -150,8 +151,7 @@ export function SystemDetails({ model }) {
   const { cube, place } = model;
   const unit = model.unit("system", 0);
   const selection = model.trees.system.selection();
-  const { own, inclusive } = model.system;
-  const value = selection.length ? selection.reduce((sum, [i, open]) => sum + (open ? own : inclusive)[i], 0) : model.selectedValue();
+  const value = selection.length ? model.together("system", selection) : model.selectedValue();
   const whole = model.whole("system", selection[0]?.[0] ?? 0);
   const values = model.byLocation;
   // what was saved is a change as well as what was added
@@ -160,7 +160,7 @@ export function SystemDetails({ model }) {
   let sum = 0;
   for (let i = 0; i < values.length; i++) {
     sum += values[i];
-    if (size(values[i]) > size(values[most])) most = i;
+    if (size(values[i]) > size(values[most]) || Number.isNaN(values[most])) most = i;
   }
   const [first] = selection;
   return (
@@ -178,7 +178,8 @@ export function SystemDetails({ model }) {
       <Amount model={model} value={value} whole={whole} unit={unit} />
       {values.length > 1 && sum !== 0 && (
         <p class="tc-muted">
-          mean {withUnit(sum / values.length, unit)} per location, largest {cube.isDifference ? "change " : ""}
+          {model.isComputed("system") ? "" : `mean ${withUnit(sum / values.length, unit)} per location, `}largest{" "}
+          {cube.isDifference ? "change " : ""}
           {withUnit(values[most], unit)} at {model.locationLabel(most)}
         </p>
       )}

@@ -7,7 +7,7 @@ import { paint } from "./paint.js";
 import { locationsText, useSize } from "./ranges.jsx";
 import { Save } from "./save.jsx";
 
-const PER = { location: { title: "Locations" }, process: { title: "Processes", hint: "the sum of each process" } };
+const PER = { location: { title: "Locations" }, process: { title: "Processes", hint: "all threads of a process together" } };
 const ORDER = { value: { title: "Sorted" }, place: { title: "In order" } };
 
 /** What each location or process lost. */
@@ -22,10 +22,9 @@ function entries(model, per) {
     if (row < 0) continue;
     const above = machine.forest.parent[node];
     if (!found.has(above)) found.set(above, { value: 0, rows: [], label: above >= 0 ? model.systemLabel(above, machine) : "no process" });
-    const entry = found.get(above);
-    entry.value += values[row];
-    entry.rows.push(row);
+    found.get(above).rows.push(row);
   }
+  for (const entry of found.values()) entry.value = model.ofLocations.over(entry.rows);
   return [...found.values()];
 }
 
@@ -114,7 +113,8 @@ export function Distribution({ model, tools }) {
   const unit = model.unit("system", 0);
   const all = useMemo(() => entries(model, per), [model.byLocation, per]);
   const bars = useMemo(() => (order === "value" ? all.slice().sort((a, b) => b.value - a.value) : all), [all, order]);
-  const values = useMemo(() => Float64Array.from(all, (e) => e.value), [all]);
+  // what cannot be computed is not a number
+  const values = useMemo(() => Float64Array.from(all, (e) => e.value).filter((v) => !Number.isNaN(v)), [all]);
   const stats = useMemo(() => statistics(values), [values]);
   const tall = Math.max(60, height);
   const y = scaleLinear()

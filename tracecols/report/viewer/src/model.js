@@ -1,3 +1,4 @@
+import { Amounts, largest, ofSelection } from "./amounts.js";
 import { CallView, WHOLE } from "./cut.js";
 import { periodText, signed } from "./numbers.js";
 import { Tree } from "./tree.js";
@@ -33,6 +34,12 @@ function withValue(tree, { own, inclusive }, whole) {
   return shown;
 }
 
+/** The values of the nodes of a tree, with their subtree and without, the sums that they follow from, and the largest. */
+function shownOf(amounts) {
+  const [own, inclusive] = [amounts.own.values, amounts.inclusive.values];
+  return { own, inclusive, amounts, largest: amounts.own.postfix ? largest(own, inclusive) : 0 };
+}
+
 /**
  * What is selected, and the values that follow from it.
  *
@@ -51,10 +58,9 @@ export class Model {
     this.dark = false;
     this.generation = 0;
     this.message = "";
-    this.byLocation = new Float64Array(cube.nLocations);
     this.view = new CallView(cube);
     this.noCalls();
-    this.setLocations(this.byLocation);
+    this.setLocations(new Amounts([new Float64Array(cube.nLocations)]));
     this.byPeriod = null;
     this.run = null;
     this.path = undefined;
@@ -95,7 +101,7 @@ export class Model {
     const { cube } = this;
     const shown = new Uint8Array(cube.properties.length);
     for (let i = shown.length - 1; i >= 0; i--) {
-      if (cube.stored[i].rows) shown[i] = 1;
+      if (!cube.isEmpty(i)) shown[i] = 1;
       if (shown[i] && cube.properties.parent[i] >= 0) shown[cube.properties.parent[i]] = 1;
     }
     if (shown.some(Boolean)) this.trees.properties.arrange({ shown });
@@ -215,7 +221,7 @@ export class Model {
     if (!this.place) this.settings.places = before.places;
     if (this.settings.places !== before.places) {
       this.trees.system = this.placeTrees[this.settings.places];
-      this.setLocations(this.byLocation);
+      this.setLocations(this.ofLocations);
     }
     if (this.settings.calls !== before.calls) this.changed("selection");
     this.arrange();
@@ -308,9 +314,9 @@ export class Model {
   }
 
   noCalls() {
-    const { length } = this.view.forest;
+    const nothing = new Amounts([new Float64Array(this.view.forest.length)]);
     this.callsOf = null;
-    this.setCalls(new Float64Array(length), new Float64Array(length));
+    this.setCalls({ own: nothing, inclusive: nothing });
   }
 
   update() {
@@ -346,12 +352,12 @@ export class Model {
       let { totals } = this;
       if (inScope !== this.totalsIn)
         totals = scope || root >= 0 ? await this.cube.totalsWithin(scope, root >= 0 ? view.everything() : null) : this.cube.totals;
-      const { own, inclusive } = await this.cube.byCallPath(selection, scope, view);
+      const amounts = await this.cube.byCallPath(selection, scope, view);
       if (generation !== this.generation) return;
       this.callsOf = properties;
       this.totalsIn = inScope;
       this.totals = totals;
-      this.setCalls(own, inclusive);
+      this.setCalls(amounts);
       this.arrange();
       if (this.openHot) {
         this.openHot = false;
@@ -390,27 +396,31 @@ export class Model {
     return this.runOf;
   }
 
-  setCalls(own, inclusive) {
+  setCalls(amounts) {
     const { flat, calls } = this.cube;
-    const each = new Float64Array(calls.length);
-    own.forEach((value, node) => (each[this.view.callOf(node)] = value));
-    const ownFlat = Float64Array.from(flat.call, (i) => (i >= 0 ? each[i] : 0));
-    this.calls = { own, inclusive };
-    this.flat = { own: ownFlat, inclusive: flat.inclusive(ownFlat, true) };
+    const ownFlat = amounts.own.map((own) => {
+      const each = new Float64Array(calls.length);
+      own.forEach((value, node) => (each[this.view.callOf(node)] = value));
+      return Float64Array.from(flat.call, (i) => (i >= 0 ? each[i] : 0));
+    });
+    this.calls = shownOf(amounts);
+    this.flat = shownOf({ own: ownFlat, inclusive: ownFlat.map((own) => flat.inclusive(own, true)) });
   }
 
-  setLocations(byLocation) {
-    const own = this.place.spread(byLocation);
-    this.byLocation = byLocation;
-    this.system = { own, inclusive: this.place.forest.inclusive(own, true) };
+  setLocations(amounts) {
+    const own = amounts.map((column) => this.place.spread(column));
+    this.ofLocations = amounts;
+    this.byLocation = amounts.values;
+    this.system = shownOf({ own, inclusive: own.map((column) => this.place.forest.inclusive(column, true)) });
   }
 
   arrange() {
     const { trees, settings } = this;
     const sorted = settings.order === "value";
     const mode = settings.mode === "plain" ? "absolute" : settings.mode;
+    const computed = this.isComputed("calls");
     const shown = (tree, values, pane) =>
-      settings.zeros === "hide" ? withValue(tree, values, mode === "root" ? 0 : this.whole(pane, 0, mode)) : null;
+      settings.zeros === "hide" ? withValue(tree, values, computed ? values.largest : mode === "root" ? 0 : this.whole(pane, 0, mode)) : null;
     if (settings.calls === "flat")
       trees.flat.arrange({ weight: this.flat.inclusive, shown: this.view.ofFlat(shown(trees.flat, this.flat, "calls")) });
     else trees.calls.arrange({ weight: sorted ? this.calls.inclusive : null, shown: shown(trees.calls, this.calls, "calls") });
@@ -426,6 +436,8 @@ export class Model {
       calls.show(first);
       return;
     }
+    // there is no largest share of a ratio
+    if (this.isComputed("calls")) return;
     const expanded = new Set();
     // a change may go in either direction
     const size = this.cube.isDifference ? Math.abs : (v) => v;
@@ -467,6 +479,16 @@ export class Model {
     return this.selection()[0]?.[0] ?? 0;
   }
 
+  /** Whether values of a pane, of properties those of a node, are computed from others: they do not add up and are no shares. */
+  isComputed(pane, node) {
+    return Boolean(this.cube.formula(pane === "properties" ? node : this.property()));
+  }
+
+  /** Whether numbers are values, not percent. */
+  isPlain(pane, node) {
+    return this.settings.mode === "plain" || this.isComputed(pane, node);
+  }
+
   unit(pane, node) {
     return this.cube.header.properties.unit[pane === "properties" ? node : this.property()];
   }
@@ -476,9 +498,10 @@ export class Model {
     return this.selection().reduce((sum, [node, open]) => sum + (open ? this.totals.own : this.totals.inclusive)[node], 0);
   }
 
-  /** What 100 percent are for a node; without sign, so that shares have that of their values. */
+  /** What 100 percent are for a node; without sign, so that shares have that of their values. 0 where there are no shares. */
   whole(pane, node, mode = this.settings.mode) {
     const { cube } = this;
+    if (this.isComputed(pane, node)) return 0;
     const property = pane === "properties" ? node : this.property();
     const root = cube.properties.root(property);
     const { whole } = this.totals;
@@ -502,19 +525,24 @@ export class Model {
   selectedValue() {
     const selection = this.callTree.selection();
     if (!selection.length) return this.selectedTotal();
-    const { own, inclusive } = this.values("calls");
-    return selection.reduce((sum, [node, open]) => sum + (open ? own : inclusive)[node], 0);
+    return this.together("calls", selection);
   }
 
-  /** The share that decides about number and colour. */
+  /** What the nodes of a selection amount to together. */
+  together(pane, selection) {
+    return ofSelection(this.values(pane).amounts, selection);
+  }
+
+  /** The share that decides about number and colour; of what is computed that of the largest value. */
   share(pane, node) {
-    const whole = this.whole(pane, node);
+    const whole = pane !== "properties" && this.isComputed(pane) ? this.values(pane).largest : this.whole(pane, node);
     return whole === 0 ? 0 : this.value(pane, node) / whole;
   }
 
   /** What shares refer to, in words. */
   hint() {
     const { mode } = this.settings;
+    if (this.isComputed("calls")) return "computed from the sums of each row; colours: percent of the largest value";
     if (mode === "plain") return "colours: percent of the total";
     const { root } = this.view.marks;
     const within = root >= 0 && !this.cube.isDifference ? ` below ${this.cube.callName(root)}` : "";
@@ -534,6 +562,11 @@ export class Model {
   hotPath(pane) {
     const { own, inclusive } = this.values(pane);
     const tree = this.tree(pane);
+    if (this.isComputed(pane, this.property())) {
+      this.say("What is computed from others does not add up: there is no path to follow");
+      this.emit();
+      return;
+    }
     // roots of properties have different units
     const tops = pane === "properties" ? [tree.forest.root(this.property())] : tree.children(-1);
     if (tree.hotPath(inclusive, own, tops)) return;

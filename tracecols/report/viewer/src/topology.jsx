@@ -33,7 +33,7 @@ export function Topology({ model, tools }) {
     setCursor(null);
   };
   const values = model.byLocation;
-  const { sizes, places } = useMemo(() => layOut(topology, axes, slice, values), [topology, axes, slice, values]);
+  const { sizes, places } = useMemo(() => layOut(topology, axes, slice, (rows) => model.ofLocations.over(rows)), [topology, axes, slice, values]);
   const deep = axes[2] >= 0;
   const sides = MARGIN.left + MARGIN.right + (deep ? DEPTH : 0);
   const line = axes[1] < 0 && !deep;
@@ -91,7 +91,7 @@ export function Topology({ model, tools }) {
       origin,
       isLine: line,
       share: range.share,
-      text: (value) => model.number(value, model.settings.mode === "plain" || !whole ? short(value, unit) : percent(value / whole)),
+      text: (value) => model.number(value, model.isPlain("system") || !whole ? short(value, unit) : percent(value / whole)),
       look: model.look(),
       marked: selected.size < model.cube.nLocations ? places.filter(isSelected) : [],
       cursor,
