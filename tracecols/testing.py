@@ -702,6 +702,24 @@ class Location(Recorder):
             self._name_site(begin, site)
         return self.leave(end, region)
 
+    def parameter(self, time: int, name: str, value: int | str) -> Self:
+        """Give a parameter of the region entered last a value.
+
+        Parameters
+        ----------
+        time : int
+            Ticks, nondecreasing at a location.
+        name : str
+            Name of the parameter.
+        value : int or str
+            A whole number or a text; a parameter has either numbers or texts.
+        """
+        if isinstance(value, str):
+            side = {"parameter": self._program.named_parameter(name, "string"), "string": self._program.text(value)}
+            return self.record(time, K.PARAMETER_STRING, parameters=side)
+        side = {"parameter": self._program.named_parameter(name, "int64"), "value": value}
+        return self.record(time, K.PARAMETER_INT, parameters=side)
+
     def _name_site(self, time: int, site: int) -> Self:
         """Write down the call site of a launch or a kernel."""
         return self.record(
@@ -781,7 +799,7 @@ class Program:
             By column; numbers that are not given are -1, texts and lists are empty.
         """
         columns = self._tables[table]
-        number = len(columns["id"])
+        number = len(next(iter(columns.values())))
         for column in DEFINITIONS[table].columns:
             nothing: Any = "" if column.dtype == "string" else [] if column.dtype.startswith("list") else -1
             columns[column.name].append(values.get(column.name, number if column.name == "id" else nothing))
@@ -844,6 +862,49 @@ class Program:
         """
         members = [self.locations.index(stream) for stream in streams]
         return self.define("communicators", name=name, kind="group", paradigm=NCCL, flags=0, members=members)
+
+    def named_parameter(self, name: str, type: str) -> int:
+        """Define a parameter of regions, or find one by its name; return its number.
+
+        Parameters
+        ----------
+        name : str
+        type : str
+            `int64`, `uint64` or `string`.
+        """
+        names = self._tables["parameter_definitions"]["name"]
+        return names.index(name) if name in names else self.define("parameter_definitions", name=name, type=type)
+
+    def text(self, text: str) -> int:
+        """Define a text, or find it; return its number.
+
+        Parameters
+        ----------
+        text : str
+        """
+        texts = self._tables["strings"]["string"]
+        return texts.index(text) if text in texts else self.define("strings", string=text)
+
+    def marker(self, time: int, text: str, duration: int = 0, location: Location | None = None, **more: str) -> int:
+        """Mark a stretch of the recording; return the number of the marker.
+
+        Parameters
+        ----------
+        time : int
+            Ticks.
+        text : str
+            The note.
+        duration : int, optional
+            Ticks.
+        location : Location, optional
+            What it is about; by default the whole trace.
+        **more : str
+            Further columns of the table `markers`: `group`, `category`, `severity`.
+        """
+        number = -1 if location is None else self.locations.index(location)
+        about = {"scope": "global" if location is None else "location", "scope_id": number, "location": number}
+        columns = {"severity": "none", **more, "time": time, "duration": duration, "text": text}
+        return self.define("markers", **about, **columns)
 
     @cached_property
     def stream_reference(self) -> int:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from conftest import slow
 from support.otf2_writer import Archive
-from support.sweep_simulation import CORNERS, SPACE, grid_of, record, refill_truth, simulate
+from support.sweep_simulation import CORNERS, SPACE, grid_of, overlap_of, overlap_truth, record, refill_truth, simulate
 
+import tracecols
+from benchmarks.generate import make
+from tracecols.conversion import write_store
 from tracecols.findings.sweeps import NEAR, Shape, shape_of_sweeps
+from tracecols.model.model import enhance as model_of
 from tracecols.search.choice import with_topologies
 from tracecols.severity import wording
+from tracecols.store import Store
 
 WORK = 2_000
 
@@ -51,6 +58,40 @@ def test_shape__is_that_of_the_simulation(tmp_path, enhance, sizes):
     # a send begins a tick after the work, to the tick
     assert shape.work == WORK + 1
     assert shape.refill == sum(map(sum, refill_truth(processes).values()))
+    assert (shape.under_way, shape.overlap) == overlap_truth(processes, sweeps)
+
+
+@pytest.mark.parametrize("seed", [1, *slow(range(2, 8))])
+def test_shape__has_the_overlap_of_the_simulation(tmp_path, enhance, seed):
+    # two blocks at least: with one the messages of corner processes do not say where sweeps begin
+    generator = random.Random(seed)
+    sizes = generator.choice([(3, 2), (3, 4), (2, 2, 2), (3, 2, 2)])
+    corners = list(SPACE if len(sizes) == 3 else CORNERS)
+    sweeps = [(generator.choice(corners), generator.randint(2, 4)) for _ in range(12)]
+    processes, rank_at = simulate(sizes, sweeps, lambda: generator.randint(1, 200))
+    archive = Archive(tmp_path / "traces.otf2")
+    record(archive, processes)
+    shape = everywhere(enhance(archive), grid_of(sizes, rank_at))
+    under_way, overlap = overlap_truth(processes, sweeps)
+    assert (shape.under_way, shape.overlap) == (under_way, overlap)
+    assert 0 < overlap < under_way
+
+
+def test_shape__has_the_overlap_of_a_generated_program(tmp_path):
+    path = tmp_path / "x.trace"
+    path.mkdir()
+    write_store(make("sweep", 6, 1, 4_000), path, jobs=1, salvage=False, progress=None)
+    model = model_of(Store(path), 1)
+    shape = shape_of_sweeps(model, np.ones(len(model.call_paths.whole) + 1, bool))
+    m = tracecols.open(path).messages
+    # tags are numbers of octants, of which two follow each other from each corner; reductions divide the run
+    octant = (m.tag - 100) // 2
+    c = tracecols.open(path).frame("collective_members", raw=True)
+    reductions = np.sort(c[c.location == 0].enter_time.to_numpy())
+    turn = np.searchsorted(reductions, m.send_enter_time) * 10 + octant
+    ends = [*zip(turn, m.send_enter_time, strict=True), *zip(turn, m.recv_exit_time, strict=True)]
+    assert (shape.under_way, shape.overlap) == overlap_of(ends)
+    assert shape.overlap > 0
 
 
 @pytest.mark.parametrize(
@@ -105,3 +146,6 @@ def test_wording__of_a_pipeline_that_is_too_short():
     assert f"blocks 1/{parts} of their size" in wording.advice(facts, subject)
     assert "60% now" in wording.advice(facts, subject)
     assert "2 blocks of 10 ms through 4 ranks" in wording.evidence(facts, subject)
+    assert "messages of one sweep end before those of the next begin" in wording.evidence(facts, subject)
+    facts["evidence"] |= Shape(4, 2, 12, 10_000, 80, 5_000, 1_000, 120).evidence(1_000_000)
+    assert "messages of the next sweep are under way in 12% of their time" in wording.evidence(facts, subject)

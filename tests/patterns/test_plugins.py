@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,6 +152,72 @@ def test_pattern__on_region_instances():
             one.enter(10 * i, "f").leave(10 * i + 2 + (i > rank))
         one.leave(40)
     assert_severities(program, "short", {("main/f", 0): 1, ("main/f", 1): 2}, patterns=[short])
+
+
+def of_the_page(tmp_path):
+    """The file of patterns on parameters, markers and counters that the page on patterns shows."""
+    page = (Path(tracecols.__file__).parent / "docs" / "patterns.md").read_text(encoding="utf-8")
+    block = next(b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "parameter_values" in b)
+    (tmp_path / "mine.py").write_text(block)
+    return tmp_path / "mine.py"
+
+
+def test_pattern__on_parameters_and_markers(tmp_path):
+    file = of_the_page(tmp_path)
+    program = Program(processes=2)
+    for rank, one in enumerate(program.masters):
+        one.enter(0, "main").enter(2, "solve").parameter(2, "n", 500).leave(10)
+        one.enter(12, "solve").parameter(12, "n", 2000).parameter(12, "solver", "cg").enter(13, "step").leave(15)
+        one.leave(20 + rank).enter(22, "other").parameter(22, "n", 5000).leave(24).leave(30)
+    for time, text in ((5, "begin"), (25, "end"), (28, "end"), (22, "begin")):
+        program.marker(time, text)
+    program.marker(3, "begin", location=program.masters[1])
+    # calls with all that they call; from markers to the first end
+    found = {"large_solves": {("main/solve", 0): 8, ("main/solve", 1): 9}}
+    found["begin_to_end"] = {("main/solve", 0): 20, ("main/other", 0): 3, ("main/solve", 1): 42, ("main/other", 1): 3}
+    found["iterations"] = {}
+    for name, expected in found.items():
+        assert_severities(program, name, expected, patterns=[file])
+    given = {"large_solves": {"least": 100}}
+    wanted = {("main/solve", 0): 16, ("main/solve", 1): 17}
+    assert_severities(program, "large_solves", wanted, patterns=[file], parameters=given)
+    with program.trace() as trace:
+        bins = trace.analyze(patterns=[file], bins=10).over_time("begin_to_end")
+    # bins of 3 s: rank 0 from 5 and 22, rank 1 from 3, 5 and 22 on, all until 25
+    assert bins.sum(axis=1).tolist() == [0, 5, 9, 9, 9, 9, 9, 13, 5, 0]
+
+
+def test_location_markers__are_on_the_locations_that_they_are_about():
+    program = Program(processes=2, threads=2)
+    for one in program.locations:
+        one.enter(0, "main").enter(4, "inner").leave(6).leave(8)
+    of_first = program.communicator("first", [0])
+    some = program.define("groups", name="some", type="locations", members=[3, 0])
+    other = program.define("groups", name="regions", type="regions", members=[0])
+    about = (("location_group", 1), ("system_tree_node", 0), ("comm", of_first), ("group", some), ("group", other))
+    for time, (scope, number) in enumerate((*about, ("location", 2)), 1):
+        where = {"scope": scope, "scope_id": number, "location": number if scope == "location" else -1}
+        program.define("markers", time=time, duration=0, text=scope, **where)
+    with program.trace() as trace:
+        found = trace.location_markers
+    by_marker = found.groupby("marker").location.apply(list).to_dict()
+    assert by_marker == {0: [2, 3], 1: [0, 1, 2, 3], 2: [0], 3: [0, 3], 5: [2]}
+    # at the ENTER inside of the region, at the EXIT outside
+    assert found.groupby("marker").region_name.first().to_dict() == {0: "main", 1: "main", 2: "main", 3: "inner", 5: "main"}  # fmt: skip
+
+
+def test_pattern__on_what_a_recorded_program_notes(converted, tmp_path):
+    trace = tracecols.open(converted("userreg"))
+    calls = trace.region_instances
+    steps = trace.parameter_values
+    phases = calls[calls.region_name == "phase"]
+    # the parameter of every phase is the number of the phase on its rank
+    assert steps.enter.tolist() == phases.enter.tolist() and (steps.exit == phases.exit.to_numpy()).all()
+    assert steps.value.tolist() == phases.groupby("location").cumcount().tolist()
+    found = trace.analyze(patterns=[of_the_page(tmp_path)])
+    assert found.total("iterations") == len(phases) == found.total("iterations", found.find_call_paths("phase"))
+    counted = trace.counter_values
+    assert counted[counted.counter_name == "iteration"].value.tolist() == steps.value.tolist()
 
 
 def test_package__with_an_entry_point_is_found(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.browser import Report, chromium, link, small
+from support.browser import Report, chromium, encoded, link, small
 from support.small_cubes import small_cube
 
 import tracecols
@@ -27,6 +27,7 @@ from tracecols.cli import group
 from tracecols.errors import MissingExtraError, SeverityError
 from tracecols.given.printable import printable
 from tracecols.report.viewer import container, html_table, mimebundle, notebook, sources, topologies_of
+from tracecols.report.viewer.metrics import left_out_of
 from tracecols.report.viewer.profile import part_of
 from tracecols.report.viewer.sources import Sources
 from tracecols.report.viewer.topologies import default_topology, first_axes
@@ -367,6 +368,49 @@ def report(tab):
     tab.open()
     yield tab
     assert tab.trouble == []
+
+
+@pytest.mark.parametrize("name", ["time", "visits"])
+def test_report__of_subdomains_has_the_sums_of_their_locations(browser, cube, tmp_path, name):
+    parts = {0: "ocean", (1, 0): "ice", (1, 2): "output"}
+    path = cube.report(tmp_path / "h.html", with_startup=True, subdomains=parts)
+    report = Report(browser, path, f"#p={name}&mode=plain&places=subdomains")
+    view = report.view
+
+    def shown():
+        rows = view("(() => { const m = view.model; return m.place.kind.map((kind, i) => [kind, m.place.name[i],"
+                    " m.place.forest.parent[i], m.place.location[i], m.system.inclusive[i]]); })()")  # fmt: skip
+        return [tuple(row) for row in rows]
+
+    table = cube.by_subdomain(name, parts)
+    rows, each = shown(), cube.by_location(name)
+    roots = {label: value for kind, label, parent, _, value in rows if parent < 0 and kind == "subdomain"}
+    assert list(roots) == ["ocean", "ice", "output", "(none)"]
+    assert list(roots.values()) == pytest.approx(table.value.tolist())
+    # a subdomain has what its locations have
+    assert {row: value for *_, row, value in rows if row >= 0} == pytest.approx(dict(enumerate(each.tolist())))
+    assert set(report.rows("system")) == set(range(len(rows)))
+    report.select("system", 0)
+    fragment = view("view.links.write()")
+    assert "places=subdomains" in fragment and "s=~ocean" in fragment
+    report.page.get_by_role("radio", name="Machine").click()
+    report.settle()
+    machine = shown()
+    assert [(kind, parent, row) for kind, _, parent, row, _ in machine] == list(
+        zip(cube.system.kind, cube.system.parent, cube.system.location, strict=True)
+    )
+    assert sum(v for _, _, parent, _, v in machine if parent < 0) == pytest.approx(sum(roots.values()))
+    assert "places" not in view("view.links.write()")
+    report.open(fragment)
+    assert view("view.model.selectedTotal()") == pytest.approx(cube.total(name))
+    assert [node for node, row in report.rows("system").items() if row[4]] == [0] and report.trouble == []
+    report.context.close()
+
+
+def test_report__without_subdomains_has_no_switch(report):
+    report.open("#places=subdomains")
+    assert report.page.get_by_role("radio", name="Machine").count() == 0
+    assert report.view("view.model.settings.places") == "machine"
 
 
 def cells_of(cube, properties):
@@ -1372,6 +1416,116 @@ def divided(tmp_path_factory, data):
     path = tracecols.convert(data / "hybrid_2x3", tmp_path_factory.mktemp("d") / "h.trace")
     trace = tracecols.open(path)
     return {"phase": trace.analyze(phases="from:h_region"), "bin": trace.analyze(bins=20), "trace": path}
+
+
+def computed(cube, name, sums_of):
+    """Evaluate the formula of a property, and those in it, for the sums of properties that add up."""
+    if not cube.properties.is_computed(name):
+        return sums_of(name)
+    return cube.computed(name, lambda of: computed(cube, of, sums_of))
+
+
+def check_metric(report, cube, name, call_path):
+    """Every row of a computed property has what the evaluator of cubes makes of its sums; no row has a share."""
+    view = report.view
+    report.open(f"#p={encoded(name)}&mode=absolute")
+
+    def same(shown, wanted):
+        np.testing.assert_allclose(np.array(shown, float), wanted, rtol=1e-12, atol=0)
+
+    def at_nodes(mask=None):
+        """By node of the system tree the formula of the sums over what is below it."""
+        below = [[cube.system.location[i] for i in system_below(cube, node)] for node in range(len(cube.system.kind))]
+        rows = [[row for row in some if row >= 0] for some in below]
+        return computed(cube, name, lambda of: np.array([cube.by_location(of, mask)[some].sum() for some in rows]))
+
+    same(view("Array.from(view.model.calls.own)"), cube.by_call_path(name, "iee"))
+    same(view("Array.from(view.model.calls.inclusive)"), cube.by_call_path(name, "iie"))
+    same(view("Array.from(view.model.byLocation)"), cube.by_location(name))
+    same(view("Array.from(view.model.system.inclusive)"), at_nodes())
+    same([view("view.model.selectedTotal()"), view("view.model.selectedValue()")], [cube.total(name)] * 2)
+    rows = report.rows("calls")
+    assert rows and not any("%" in text for text, *_ in rows.values())
+    for node, (_, value, _, opened, _) in rows.items():
+        same(value, cube.by_call_path(name, "iee" if opened else "iie")[node])
+    assert report.page.locator(".tc-footer").text_content().count("computed from the sums of each row") == 1
+    for pane in ("properties", "calls", "system"):
+        assert "%" not in report.pane(pane).locator(".tc-amount").text_content()
+    # of regions, wherever they are called: those of their own
+    names = np.array(cube.call_paths.name)
+    for node, region in view("view.cube.header.regions.name.map((n, r) => [r, n])"):
+        call_paths = names == region
+        at = view(f"[...view.cube.flat.region].findIndex((r, i) => r === {node} && view.cube.flat.call[i] < 0)")
+        same(view(f"view.model.flat.inclusive[{at}]"), cube.total(name, call_paths))
+    # two call paths together, and their locations
+    mask = np.zeros(len(names), bool)
+    mask[[call_path, 0]] = True
+    view(f"view.model.trees.calls.set({{ expanded: [...Array({len(names)}).keys()], selected: [0, {call_path}] }})")
+    report.settle()
+    chosen = [i for i in (0, call_path) if cube.call_paths.end[i] - i > 1]
+    for i in {0, call_path} - set(chosen):
+        mask[i] = True
+    same(view("view.model.selectedValue()"), cube.total(name, mask))
+    same(view("Array.from(view.model.byLocation)"), cube.by_location(name, mask))
+    same(view("Array.from(view.model.system.inclusive)"), at_nodes(mask))
+    view("view.model.trees.system.set({ expanded: [], selected: [1, 2] })")
+    both = [cube.system.location[i] for node in (1, 2) for i in system_below(cube, node)]
+    both = [row for row in dict.fromkeys(both) if row >= 0]
+    if 2 not in system_below(cube, 1):
+        wanted = computed(cube, name, lambda of: cube.by_location(of, mask)[both].sum())
+        same(view("view.model.together('system', view.model.trees.system.selection())"), wanted)
+    report.press("h")
+    for tab in ("Topology", "Distribution"):
+        report.page.get_by_role("radio", name=tab).click()
+        report.settle()
+    assert report.trouble == []
+
+
+METRICS = ("ratio = p1 / p2", "least = min(p3, counter * 2e9) - -(time / 4)", "nested = ratio / max(least, 1)")
+
+
+def test_report__computes_metrics_for_every_row(browser, tmp_path):
+    cube = divide(random_cube(11), 9).with_metrics(*METRICS)
+    path = cube.report(tmp_path / "r.html", with_startup=True)
+    report = Report(browser, path)
+    for name, call_path in (("ratio", 3), ("least", 7), ("nested", 12)):
+        check_metric(report, cube, name, call_path)
+        report.open(f"#p={name}&zeros=hide&order=value")
+        report.view("view.model.showTime(true)")
+        report.settle()
+        profile = report.view("Array.from(view.model.byPeriod.profile)")
+        np.testing.assert_allclose(profile, cube.over_time(name, by="total")[name], rtol=1e-9)
+        # of several periods the sums come together
+        wanted = computed(cube, name, lambda of: cube.over_time(of, by="total")[of].to_numpy()[2:5].sum())
+        assert report.view("view.model.byPeriod.sums.over([2, 3, 4])") == pytest.approx(float(wanted), rel=1e-9)
+        report.view("view.model.setScope([2, 4])")
+        report.settle()
+        assert report.view("view.model.selectedTotal()") == pytest.approx(float(wanted), rel=1e-9)
+    assert "computed" in report.row("properties", len(cube.properties.id) - 1).text_content()
+    assert report.trouble == []
+    report.context.close()
+
+
+@pytest.mark.slow
+def test_report__computes_metrics_of_recorded_counters(browser, converted, tmp_path):
+    trace = tracecols.open(converted("metrics_rusage"))
+    metrics = ["per = ru_nvcsw / time", "each = mpi / visits", "busy = (ru_stime + 1) / max(time - mpi, 1e-9)"]
+    cube = trace.analyze(metrics=metrics)
+    report = Report(browser, cube.report(tmp_path / "m.html", with_startup=True))
+    for name in ("per", "each", "busy"):
+        check_metric(report, cube, name, 4)
+    report.context.close()
+
+
+def test_pack__leaves_out_metrics_that_do_not_follow_from_sums():
+    cube = random_cube(2)
+    doubled = [f"m{i} = m{i - 1} + m{i - 1}" for i in range(1, 40)]
+    cube = cube.with_metrics("constant = 3", "m0 = p1", *doubled)
+    packed = json.loads(zlib.decompress(container.pack(cube).header, -15))
+    kept = [name for name in packed["properties"]["id"] if name not in random_cube(2).properties.id]
+    # a formula that is written out has 10,000 parts at most
+    assert kept == [f"m{i}" for i in range(13)]
+    assert left_out_of(cube) == ["constant", *(f"m{i}" for i in range(13, 40))]
 
 
 def over_time(cube, properties, call_paths):

@@ -85,6 +85,8 @@ def test_series__needs_runs_that_differ_in_one_parameter(tmp_path):
     series = experiment.series(where={"size": 2})
     assert (series.along, series.labels) == ("commit", ["a", "b"])
     assert experiment.series(along="size", where={"commit": "a"}).labels == ["1", "2"]
+    with pytest.raises(SeverityError, match=r"size, commit vary together\n  select runs with one value of commit"):
+        experiment.series(along="size")
     with pytest.raises(SeverityError, match="no run has size=3"):
         experiment.series(where={"size": 3})
     with pytest.raises(SeverityError, match="no run has the parameter weather"):
@@ -249,3 +251,11 @@ def test_names__stay_text(tmp_path):
         assert run("runs", "trend", experiment.folder, "-o", tmp_path / name).exit_code == 0
     assert r"\<b\>\|\`$06" in (tmp_path / "t.md").read_text()
     assert "<b>|" not in (tmp_path / "t.html").read_text()
+
+
+def test_series__refuses_what_is_computed_from_others(tmp_path):
+    experiment = tracecols.Experiment(tmp_path / "e")
+    for size in (1, 2):
+        experiment.add(cube().with_metrics("each = time / 2"), parameters={"size": size})
+    with pytest.raises(SeverityError, match=r"each is computed from others: .*\n.* computed from: time / 2"):
+        experiment.series(properties=("each",))

@@ -96,6 +96,7 @@ def test_evaluate__arrays():
     [
         ("", "a metric or a number is missing, at character 1"),
         ("a +", "a metric or a number is missing, at character 4"),
+        ("a / 1e999", "a number is too large, at character 5"),
         ("a b", "an operator is missing, at character 3"),
         ("(a", r"'\)' is missing"),
         ("min(a)", "',' is missing"),

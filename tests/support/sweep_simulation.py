@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import accumulate, pairwise, product
 
 CORNERS = {"nw": (1, 1), "ne": (-1, 1), "sw": (1, -1), "se": (-1, -1)}
 """Which way the wave runs: along the first and the second dimension."""
@@ -34,10 +34,13 @@ class Process:
         (name, begin, event, end, peer, tag) of every call.
     waits : list of tuple
         (corner, number of the sweep, number of the block, ticks) of every receive.
+    ends : list of tuple
+        (number of the sweep, when it begins to send or ends to receive) of every send and receive.
     """
 
     calls: list[tuple[str, int, int, int, int, int]] = field(default_factory=list)
     waits: list[tuple[str, int, int, int]] = field(default_factory=list)
+    ends: list[tuple[int, int]] = field(default_factory=list)
 
 
 def simulate(
@@ -77,6 +80,7 @@ def simulate(
                     end = max(now, arrives) + OVERHEAD
                     me.calls.append(("MPI_Recv", now, end - 1, end, source, TAG))
                     me.waits.append((corner, number, block, max(began - now, 0)))
+                    me.ends.append((number, end))
                     now = end + 1
                     yield "until", now
                 now += work()
@@ -85,6 +89,7 @@ def simulate(
                     if target is None:
                         continue
                     me.calls.append(("MPI_Send", now, now + 1, now + OVERHEAD, target, TAG))
+                    me.ends.append((number, now))
                     mail[rank, target].append((now, now + LATENCY))
                     if sleeping.pop((rank, target), None) is not None:
                         heapq.heappush(agenda, (now, target))
@@ -122,6 +127,23 @@ def refill_truth(processes: list[Process]) -> dict[str, list[int]]:
             if counts and block == 0:
                 truth[corner][rank] += wait
     return truth
+
+
+def overlap_truth(processes: list[Process], sweeps: list[tuple[str, int]]) -> tuple[int, int]:
+    """Return the ticks for which sweeps are under way, from the first send to the last receive, and those in which the
+    next one is, too; those from one corner that follow each other are one."""
+    numbers = [0, *accumulate(int(a != b) for (a, _), (b, _) in pairwise(sweeps))]
+    return overlap_of((numbers[number], time) for process in processes for number, time in process.ends)
+
+
+def overlap_of(ends: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The same, given for every begin of a send and end of a receive the number of the sweep and the time."""
+    times: dict[int, list[int]] = defaultdict(list)
+    for number, time in ends:
+        times[number].append(time)
+    spans = sorted((min(of), max(of)) for of in times.values())
+    both = sum(max(min(end, before) - begin, 0) for (_, before), (begin, end) in pairwise(spans))
+    return sum(end - begin for begin, end in spans), both
 
 
 def record(archive, processes):

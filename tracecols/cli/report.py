@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 )
 @option(
     "subdomains",
-    "Show subdomains of the application in the place of machines and nodes: a file with the columns rank, perhaps "
-    "thread, and subdomain.",
+    "Show subdomains of the application, too; a switch in the system tree leads to the machine. A file with the "
+    "columns rank, perhaps thread, and subdomain.",
 )
 @option("with_startup", "Show start-up and shutdown, too; they are set apart by default.")
 @option("force", "Replace any file, not only a report.")
@@ -49,6 +49,7 @@ def report(
     kept. The file needs no network and no server: open it with a browser, copy it, send it by mail.
     """
     from tracecols.cli.sources import cube_of
+    from tracecols.report.viewer.metrics import left_out_of
     from tracecols.report.viewer.page import report_output, write_page
     from tracecols.report.viewer.sources import Sources
     from tracecols.store.outputs import check_not_read
@@ -57,14 +58,15 @@ def report(
     check_not_read(output, severity)
     report_output(output, force=force).check()
     cube = cube_of(severity, jobs)
-    cube = cube if subdomains is None else cube.with_subdomains(subdomains)
     found = None if sources is None else Sources.of(cube.call_paths, sources)
     store = store_of(severity, cube)
-    path = write_page(cube, output, title, found, force=force, with_startup=with_startup, store=store)
+    path = write_page(
+        cube, output, title, found, force=force, with_startup=with_startup, store=store, subdomains=subdomains
+    )
     echo(f"{path}: {path.stat().st_size:,} bytes")
     if found is not None and found.note:
         echo(f"note: {len(found.missing)} {found.note}", err=True)
-    if left_out := [name for name in cube.properties.id if not cube.properties.adds_up(name)]:
+    if left_out := left_out_of(cube):
         echo(f"note: left out, since they do not add up: {', '.join(left_out)}", err=True)
 
 

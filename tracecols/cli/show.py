@@ -162,7 +162,9 @@ def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdo
         return
     unit = cube.properties.unit[cube.properties.number[name]]
     echo(f"{cube.properties.title[cube.properties.number[name]]} ({name}), {unit or 'no unit'}")
-    echo(f"{'sum':>16} {'mean':>14} {'largest':>14} of locations  subdomain")
+    # of a ratio the sums are put into the formula
+    of_all = "of its sums" if cube.properties.is_computed(name) else "sum"
+    echo(f"{of_all:>16} {'mean':>14} {'largest':>14} of locations  subdomain")
     for row in table.reset_index().itertuples():
         largest = f"rank {row.rank} thread {row.thread}"
         echo(

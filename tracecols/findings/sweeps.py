@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import latest_before
+from tracecols.enhance.definitions.shapes import components
 from tracecols.model.model import Model
 from tracecols.patterns.wavefront import N_DIMENSIONS, Positions, Sweeps, find_sweeps, positions
 
@@ -41,6 +42,11 @@ class Shape:
         Ticks that the messages of a block take beyond waiting for who sends them.
     refill : int
         Ticks that all locations wait for the first block of a sweep.
+    under_way : int
+        Ticks between the first send and the last receive of each sweep, added up; sweeps from one corner that follow
+        each other are one.
+    overlap : int
+        Those of them in which the next sweep is under way, too.
     """
 
     n_ranks: int
@@ -49,6 +55,8 @@ class Shape:
     work: int
     cost: int
     refill: int
+    under_way: int = 0
+    overlap: int = 0
 
     def duration(self, parts: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the ticks of a sweep whose blocks are divided into so many parts each; (n,) float64."""
@@ -76,6 +84,8 @@ class Shape:
             "block": self.work / resolution,
             "block_cost": self.cost / resolution,
             "refill": self.refill / resolution,
+            "overlap": self.overlap / resolution,
+            "overlapping": self.overlap / max(self.under_way, 1),
             "filling": self.filling(1),
             "parts": parts,
             "filling_with_parts": self.filling(parts),
@@ -104,6 +114,7 @@ def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
     n_blocks = np.bincount(run - run[0])
     n_sweeps = np.bincount(found.location[blocks[begins]])
     work, cost = _times(m, rows, of)
+    under_way, overlap = _under_way(model, m, rows, found.blocks.corner[of])
     late = np.maximum(np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time, 0)
     return Shape(
         _n_ranks(m, where, rows),
@@ -112,6 +123,8 @@ def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
         work,
         cost,
         int(late[rows[np.isin(of, blocks[begins])]].sum()),
+        under_way,
+        overlap,
     )
 
 
@@ -142,6 +155,32 @@ def _runs(
     )
     key = np.stack([found.location[blocks], np.cumsum(found.starts)[blocks], last])
     return np.cumsum(np.concatenate([[False], (key[:, 1:] != key[:, :-1]).any(0)]), dtype=np.int64)
+
+
+def _under_way(model: Model, m: CompoundTable, rows: NDArray[np.int64], corner: NDArray[np.int8]) -> tuple[int, int]:
+    """Return the ticks for which sweeps are under way, from the first send to the last receive of each, and those of
+    them in which the next one is under way, too.
+
+    What a location sends and receives from one corner, one after the other and without a collective operation in
+    between, is of one sweep; and so is what is at both ends of a message.
+    """
+    n, c = rows.size, model.collective_members
+    location = np.concatenate([m.send_location[rows], m.recv_location[rows]]).astype(np.int64)
+    time = np.concatenate([m.send_enter_time[rows], m.recv_enter_time[rows]])
+    last = latest_before(c.location.astype(np.int64), c.enter_time, location, time)
+    # rows of events are in the order of locations, and of time at each
+    order = np.argsort(np.concatenate([m.send[rows], m.recv[rows]]), kind="stable")
+    key = np.stack([location, np.tile(corner.astype(np.int64), 2), last])[:, order]
+    run = np.empty(2 * n, np.int64)
+    run[order] = np.cumsum(np.concatenate([[False], (key[:, 1:] != key[:, :-1]).any(0)]))
+    sweep = np.unique(components(int(run.max()) + 1, run[:n], run[n:]), return_inverse=True)[1][run[:n]]
+    begin, end = np.full(sweep.max() + 1, np.iinfo(np.int64).max), np.zeros(sweep.max() + 1, np.int64)
+    np.minimum.at(begin, sweep, m.send_enter_time[rows])
+    np.maximum.at(end, sweep, m.recv_exit_time[rows])
+    first = np.argsort(begin, kind="stable")
+    begin, end = begin[first], end[first]
+    both = np.minimum(end[1:], end[:-1]) - begin[1:]
+    return int((end - begin).sum()), int(np.maximum(both, 0).sum())
 
 
 def _n_ranks(m: CompoundTable, where: Positions, rows: NDArray[np.int64]) -> int:

@@ -4,8 +4,9 @@ A table of a trace holds integers: rows of other tables, clock readings, numbers
 from its declaration (`tracecols.schema`):
 
 * a column of locations `x_location` (or `x`) becomes `x_rank` and `x_thread`, `location` becomes `rank` and `thread`,
-* a column of regions, communicators, windows or parameters `x` becomes `x_name`, a category; `x_call_path` becomes
-  `x_path`,
+* a column of regions, communicators, windows, parameters or counters `x` becomes `x_name`, a category; `x_call_path`
+  becomes `x_path`,
+* a column of markers `x` becomes `x_text`, `x_category`, `x_group` and `x_severity`, categories,
 * a column of texts `x` becomes `x_text`, a category,
 * a number of an enumeration `x` becomes `x_name`,
 * a clock reading `x_time` becomes `x_seconds`, seconds since the start of the recording; a duration in ticks the same
@@ -30,8 +31,11 @@ from tracecols.schema import Column, Table
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
-NAMED = ("regions", "communicators", "windows", "parameter_definitions")
+NAMED = ("regions", "communicators", "windows", "parameter_definitions", "metric_members")
 """Definition tables whose rows are shown by their names."""
+
+OF_MARKERS = ("text", "category", "group", "severity")
+"""Columns of the definition table `markers` that say for people what a marker is."""
 
 TEXTS = "strings"
 """The definition table whose rows are texts."""
@@ -63,6 +67,8 @@ def readable_names(table: Table, column: Column) -> tuple[str, ...]:
         return (f"{name}_name",)
     if target == TEXTS:
         return (f"{name}_text",)
+    if target == "markers":
+        return tuple(f"{name}_{what}" for what in OF_MARKERS)
     if column.unit == "ticks":
         return (f"{shortened(name, 'time')}seconds" if name.endswith("time") else f"{name}_seconds",)
     return ()
@@ -158,7 +164,7 @@ class Readable:
         """
         return np.asarray(ticks / self.store.manifest["clock"]["resolution"], np.float64)
 
-    def named(self, rows: NDArray[Any], table: str) -> pd.Categorical:
+    def named(self, rows: NDArray[Any], table: str, what: str = "name") -> pd.Categorical:
         """Return the names of rows of a definition table, -1 for null.
 
         Parameters
@@ -166,8 +172,9 @@ class Readable:
         rows : (n,) int
         table : str
             `regions`, `communicators`, ...
+        what : str, optional
+            The column of names.
         """
-        what = "string" if table == TEXTS else "name"
         names = np.array(self.store.definitions[table].column(what).to_pylist(), object)
         if table == "regions":
             # the artificial ones follow those that are recorded
@@ -222,8 +229,12 @@ class Readable:
             found = (nullable(rank, rank < 0),)
         elif c.target == "call_paths":
             found = (self.paths(values, or_numbers=True),)
-        elif c.target in (*NAMED, TEXTS):
+        elif c.target in NAMED:
             found = (self.named(values, c.target),)
+        elif c.target == TEXTS:
+            found = (self.named(values, TEXTS, "string"),)
+        elif c.target == "markers":
+            found = tuple(self.named(values, c.target, what) for what in OF_MARKERS)
         elif c.enum:
             known = c.enum
             if values.size and not (values.min() >= -1 and values.max() < len(known)):

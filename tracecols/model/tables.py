@@ -32,15 +32,16 @@ from tracecols.enhance import conditions as clock_conditions
 from tracecols.enhance.dataflow.steps import Step, collect
 from tracecols.enhance.devices import tables as device_tables
 from tracecols.enhance.mpi import collectives, file_operations, messages, nonblocking, polls, processes, windows
-from tracecols.enhance.scan import instances
+from tracecols.enhance.scan import instances, notes
 from tracecols.enhance.scan.scan import ACTION
 from tracecols.enhance.threads import constructs, created, locks, ordered
 from tracecols.kernels.actions import PUSH
-from tracecols.schema import EventKind, Table, causes, clocks, compound
+from tracecols.schema import KINDS, EventKind, Table, causes, clocks, compound
 
 STEPS = collect(
     (
         instances,
+        notes,
         constructs,
         device_tables,
         created,
@@ -141,6 +142,15 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(
                 compound.REGION_INSTANCES, _HERE, order=("enter",), by_location=True, kinds=_kinds(ACTION == PUSH)
             ),
+            TableSpec(
+                compound.PARAMETER_VALUES,
+                _HERE,
+                order=("event",),
+                by_location=True,
+                kinds=frozenset(k.number for k in KINDS if k.family == "parameters"),
+            ),
+            TableSpec(compound.COUNTER_VALUES, _HERE, order=("event", "counter"), by_location=True),
+            TableSpec(compound.LOCATION_MARKERS, _HERE, order=("location", "time", "marker"), by_location=True),
             TableSpec(compound.TEAMS, counts=True, order=("turn", "team")),
             TableSpec(compound.CONSTRUCTS, counts=True, order=("earliest_enter_time", "first_enter")),
             TableSpec(compound.CONSTRUCT_MEMBERS, _HERE, order=("enter",)),

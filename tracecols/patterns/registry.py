@@ -147,6 +147,7 @@ def ids_of(conventions: str, patterns: Iterable[Family], counters: Iterable[str]
     """
     axis = PropertyAxis.of(properties(conventions, [p for family in patterns for p in family.properties]))
     counted = set(counters)
+    has = f"the counters {', '.join(sorted(counted))}" if counted else "no counters"
 
     def ids(names: str) -> list[str]:
         # a counter that is called like another or like a property gets a number
@@ -156,7 +157,7 @@ def ids_of(conventions: str, patterns: Iterable[Family], counters: Iterable[str]
         parts = [part.strip() for part in names.split(",")]
         if any(part in counted for part in parts) and len(parts) > 1:
             return [found for part in parts for found in ids(part)]
-        return find_several(axis, names, where, AnalysisError, "tracecols patterns lists all")
+        return find_several(axis, names, where, AnalysisError, f"tracecols patterns lists all; this trace has {has}")
 
     return ids
 

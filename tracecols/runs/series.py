@@ -105,6 +105,13 @@ def series_of(
         raise SeverityError("there is only one run to look at\n  add others, or select more of them")
     kept = [runs[i] for i in ranked]
     together = Comparison(read_cubes(kept), [f"run {i}" for i in range(len(kept))], "aggregate", with_startup)
+    axis = together.cubes[0].properties
+    for name in map(together.cubes[0].find_property, properties):
+        if axis.is_computed(name):
+            raise SeverityError(
+                f"{name} is computed from others: its values do not add up, so that no changes of it can be found\n"
+                f"  look at what it is computed from: {axis.formula[axis.number[name]]}"
+            )
     table = together.changes(*properties)
     cells = table[together.names].to_numpy(np.float64).T
     return Series(
@@ -130,8 +137,14 @@ def _check_parameters(runs: list[Run], along: str, differing: list[str]) -> None
     measured = {"processes", "threads"}
     others = [name for name in differing if name != along and not (name in measured and along)]
     if others and not (along and along in measured and set(others) <= measured):
+        if along:
+            raise SeverityError(
+                f"{', '.join([along, *others])} vary together\n"
+                f"  select runs with one value of {others[0]}, where={{'{others[0]}': ...}}",
+                in_shell=f"select runs with one value of {others[0]}, --where {others[0]}=VALUE",
+            )
         raise SeverityError(
-            f"{', '.join(filter(None, [along, *others]))} vary together\n"
+            f"{', '.join(others)} vary together\n"
             f"  select runs by the value of one, where={{'{others[0]}': ...}}, or say along which parameter to go",
             in_shell=f"select runs by the value of one, --where {others[0]}=VALUE, or say which one to follow, "
             f"--along {differing[0]}",

@@ -405,6 +405,56 @@ REGION_INSTANCES = Table(
     ),
 )
 
+_IN_REGION = (
+    Column("location", "int32", "location", "", "locations"),
+    Column("region", "int32", "region it is in; null outside of all regions", "", "regions"),
+    Column("call_path", "int32", "call path of that region instance", "", "call_paths"),
+    Column("enter", "int64", "ENTER of that region instance", "", "events"),
+    Column("exit", "int64", "EXIT of that region instance; null if it never ended", "", "events"),
+    Column("enter_time", "int64", "time of that ENTER", "ticks"),
+    Column("exit_time", "int64", "time of that EXIT", "ticks"),
+)
+
+PARAMETER_VALUES = Table(
+    "parameter_values",
+    "one value of a parameter, with the region instance that it belongs to",
+    (
+        *_IN_REGION,
+        Column("event", "int64", "the event that records the value", "", "events"),
+        Column("time", "int64", "its time", "ticks"),
+        Column("parameter", "int32", "parameter", "", "parameter_definitions"),
+        Column("value", "int64", "an integer value; unsigned ones as their bits"),
+        Column("string", "int32", "a text value", "", "strings"),
+    ),
+    "OTF2 ParameterInt, ParameterUnsignedInt, ParameterString",
+)
+
+COUNTER_VALUES = Table(
+    "counter_values",
+    "one reading of a counter, also one that the program counts itself, with the region instance in which it was made",
+    (
+        *_IN_REGION,
+        Column("event", "int64", "the METRIC event", "", "events"),
+        Column("time", "int64", "its time", "ticks"),
+        Column("counter", "int32", "counter", "", "metric_members"),
+        Column("value", "float64", "the value as recorded: accumulated or not, as the counter is declared"),
+    ),
+    "OTF2 Metric",
+)
+
+LOCATION_MARKERS = Table(
+    "location_markers",
+    "one marker on one of the locations that it is about, with the region instance in which it begins; markers about "
+    "the whole trace are on all locations",
+    (
+        *_IN_REGION,
+        Column("marker", "int32", "marker", "", "markers"),
+        Column("time", "int64", "when the stretch begins", "ticks"),
+        Column("duration", "int64", "how long it is; 0 for a moment", "ticks", is_duration=True),
+    ),
+    "OTF2 Marker",
+)
+
 KERNELS = Table(
     "kernels",
     "one kernel, or whatever else runs in a region on a stream of a device; regions inside belong to the outermost",

@@ -226,6 +226,7 @@ class SeverityCube(Severities):
         *,
         force: bool = False,
         with_startup: bool = False,
+        subdomains: subdomains.Given | None = None,
     ) -> Path:
         """Write the cube as one HTML file for a browser: three coupled trees, topologies, distributions (thesis 4.5).
 
@@ -244,13 +245,19 @@ class SeverityCube(Severities):
             Replace any other file as well.
         with_startup : bool, optional
             Show the whole run, with its start and its end.
+        subdomains : mapping, callable, str or Path, optional
+            Which subdomains of the application locations belong to, as for `by_subdomain`: the system tree then has a
+            switch between them and the machine.
 
         Raises
         ------
         SeverityError
-            If the file cannot be written, something else exists in its place, or there is no such folder.
+            If the file cannot be written, something else exists in its place, there is no such folder, or the
+            subdomains are none.
         """
-        written: Path = provider("cube as a page")(self, path, title, sources, force=force, with_startup=with_startup)
+        written: Path = provider("cube as a page")(
+            self, path, title, sources, force=force, with_startup=with_startup, subdomains=subdomains
+        )
         return written
 
     def view(self, height: int = 620) -> Any:

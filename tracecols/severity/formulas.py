@@ -3,6 +3,7 @@ expressions of Cube (CubePL) have them."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -59,6 +60,22 @@ class Formula:
         elif self.operation != "number":
             for operand in self.of:
                 yield from operand.names()
+
+    def postfix(self) -> Iterator[Formula]:
+        """Yield its parts, each after its operands."""
+        if self.operation not in ("metric", "number"):
+            for operand in self.of:
+                yield from operand.postfix()
+        yield self
+
+    def expanded(self, formula_of: Callable[[str], Formula | None]) -> Formula:
+        """Return it with the formulas of metrics that have one in their place."""
+        if self.operation == "metric":
+            inner = formula_of(self.of)
+            return self if inner is None else inner.expanded(formula_of)
+        if self.operation == "number":
+            return self
+        return Formula(self.operation, tuple(operand.expanded(formula_of) for operand in self.of))
 
     def renamed(self, name_of: Callable[[str], str]) -> Formula:
         """Return it with other names of metrics."""
@@ -215,6 +232,8 @@ class _Reader:
             return self.arguments(depth, 1)[0]
         if kind == "end" or kind == "sign":
             raise self.error("a metric or a number is missing")
+        if kind == "number" and math.isinf(float(token)):
+            raise self.error("a number is too large")
         self.step()
         if kind == "number":
             return Formula("number", float(token))

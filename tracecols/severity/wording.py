@@ -688,6 +688,10 @@ def evidence(f: Facts, s: Subject) -> str:
             f"a sweep is {blocks} through {e['n_ranks']:,} ranks, first blocks are waited for "
             f"{seconds(e['refill'])} in all"
         )
+    # cubes of earlier versions do not know it
+    if e.get("n_sweeps", 1) > 1 and "overlapping" in e:
+        part = f"messages of the next sweep are under way in {e['overlapping']:.0%} of their time"
+        said.append(part if e["overlapping"] >= 0.005 else "messages of one sweep end before those of the next begin")
     if "median" in e:
         beyond = f", {seconds(e['beyond'])} of it beyond waiting" if e.get("beyond") else ""
         said.append(

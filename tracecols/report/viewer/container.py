@@ -1,7 +1,8 @@
 """A cube as the viewer reads it: a header, and two compressed blocks per property.
 
-The header is JSON: the three trees, totals, what shares refer to, and what each block holds. A property has two blocks,
-which the viewer reads when somebody selects it:
+The header is JSON: the three trees, totals, what shares refer to, and what each block holds. Properties that are
+computed from others are the last of their tree, as roots; they have a formula (`metrics`) and empty blocks. Any other
+property has two blocks, which the viewer reads when somebody selects it:
 
 ``sums``
     For every call path that has cells, in order: call path (difference to the one before), number of cells, sum over
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,17 +40,19 @@ from numpy.typing import NDArray
 from tracecols.drawings.examples import shown_under
 from tracecols.drawings.svg import draw
 from tracecols.given.printable import printable
+from tracecols.report.viewer.metrics import metrics_of
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
 from tracecols.report.viewer.sources import Sources
 from tracecols.report.viewer.topologies import default_topology, topologies_of
 from tracecols.schema.notes import singular, worth_telling
-from tracecols.severity.axes import PropertyAxis
+from tracecols.severity.axes import PropertyAxis, SystemAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis, name_of
 from tracecols.severity.narrowed import asked_for
 from tracecols.severity.periods import OUTSIDE, PeriodAxis, PeriodCells
 from tracecols.severity.reduction import widened
+from tracecols.severity.subdomains import Given
 from tracecols.version import __version__
 
 CONTAINER_VERSION = 1
@@ -154,6 +157,7 @@ def pack(
     with_startup: bool = False,
     store: str = "",
     opened: Opened | None = None,
+    subdomains: Given | None = None,
 ) -> Container:
     """Pack a cube: its focus, or the whole run.
 
@@ -163,6 +167,8 @@ def pack(
         The path of the store of the trace; empty if it is not known.
     opened : Opened, optional
         What is selected at first, if it was opened from a timeline.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to, as for `SeverityCube.by_subdomain`.
 
     Returns
     -------
@@ -170,7 +176,9 @@ def pack(
     """
     found = diagnosis_of(cube, with_startup)
     # the viewer adds up whatever it shows
-    cube = (cube if with_startup else cube.focused()).additive()
+    cube = cube if with_startup else cube.focused()
+    metrics = metrics_of(cube)
+    cube = cube.additive()
     blocks: list[bytes] = []
     by_period: list[bytes] = []
     stored: list[dict[str, Any]] = []
@@ -210,7 +218,11 @@ def pack(
             about, block = _periods(divided, values[1])
             stored[-1]["periods"] = about
             by_period.append(block)
-    start = start_of(cube, found)
+    for metric in metrics:
+        stored.append(metric.stored(is_divided=cube.periods is not None))
+        blocks += [b"", b""]
+        by_period += [b""] * (cube.periods is not None)
+    start = start_of(cube, found, {metric.id: len(cube.properties.id) + k for k, metric in enumerate(metrics)})
     leading = found.findings[0] if found and found.findings else None
     header = _header(cube, stored) | {
         "start": start,
@@ -218,6 +230,10 @@ def pack(
         "overview": overview(cube, found),
         "store": printable(store),
     }
+    shown = header["properties"]
+    shown |= {c: [*shown[c], *(metric.column(c) for metric in metrics)] for c in shown if c != "stored"}
+    if subdomains is not None:
+        header["subdomains"] = _places(cube.with_subdomains(subdomains).system)
     if opened is not None:
         header["opened"] = opened.to_dict(cube.properties)
     if cube.periods is not None:
@@ -273,16 +289,22 @@ def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
     }
 
 
-def start_of(cube: SeverityCube, found: Diagnosis | None = None) -> int:
+def start_of(cube: SeverityCube, found: Diagnosis | None = None, metrics: Mapping[str, int] | None = None) -> int:
     """Return the property that is selected at first: the one that was asked for, else the costliest finding.
 
     Without either, that of the first tree with the largest share that is not in the properties below it; -1 if there is
     none.
+
+    Parameters
+    ----------
+    metrics : mapping of str to int, optional
+        Numbers of the properties that are computed from others.
     """
     axis = cube.properties
-    asked = [name for name in asked_for(cube.facts) if name in axis.number]
+    number = {**axis.number, **(metrics or {})}
+    asked = [name for name in asked_for(cube.facts) if name in number]
     if asked:
-        return axis.number[asked[0]]
+        return number[asked[0]]
     if found is not None and found.findings:
         return axis.number[found.findings[0].property]
     first = [i for i, name in enumerate(axis.id) if axis.root_of(name) == axis.roots[0]]
@@ -295,6 +317,11 @@ def start_of(cube: SeverityCube, found: Diagnosis | None = None) -> int:
 def _shown(texts: Iterable[Any]) -> list[Any]:
     """Return texts as the report shows them (`printable`); numbers stay."""
     return [printable(t) if isinstance(t, str) else t for t in texts]
+
+
+def _places(s: SystemAxis) -> dict[str, Any]:
+    """Return a tree of the places of locations."""
+    return {"kind": s.kind, "name": _shown(s.name), "parent": list(s.parent), "location": list(s.location)}
 
 
 def _drawings(cube: SeverityCube) -> dict[str, dict[str, str]]:
@@ -351,7 +378,7 @@ def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
             "call_site": call_site,
             "call_sites": _shown(sites),
         },
-        "system": {"kind": s.kind, "name": _shown(s.name), "parent": list(s.parent), "location": list(s.location)},
+        "system": _places(s),
         "locations": {
             "rank": s.rank.tolist(),
             "thread": s.thread.tolist(),

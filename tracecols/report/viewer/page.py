@@ -17,6 +17,7 @@ from tracecols.report.viewer.sources import Sources
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import name_of, name_of_source
 from tracecols.severity.narrowed import in_words
+from tracecols.severity.subdomains import Given
 from tracecols.store.outputs import Output
 
 
@@ -68,6 +69,7 @@ def write_page(
     force: bool = False,
     with_startup: bool = False,
     store: str = "",
+    subdomains: Given | None = None,
 ) -> Path:
     """Write a cube as an HTML file that holds data, viewer and style, and loads nothing from anywhere.
 
@@ -84,6 +86,9 @@ def write_page(
         Show the whole run, with its start and its end; by default its focus (`severity.focus`).
     store : str, optional
         The store of the trace, for commands that the report gives; by default one that is called like the trace.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to, as for `SeverityCube.by_subdomain`: the system tree
+        then has a switch between them and the machine.
 
     Returns
     -------
@@ -92,14 +97,15 @@ def write_page(
     Raises
     ------
     SeverityError
-        If the file cannot be written, something else exists in its place, or there is no such folder.
+        If the file cannot be written, something else exists in its place, there is no such folder, or the subdomains
+        are none.
     """
     path = Path(path)
     output = report_output(path, force=force)
     output.check()
     if isinstance(sources, str | Path):
         sources = Sources.of(cube.call_paths, sources)
-    packed = pack(cube, sources, with_startup, store)
+    packed = pack(cube, sources, with_startup, store, subdomains=subdomains)
     title = title if title is not None else title_of(cube) or path.stem
     with output.new() as file, open(file, "w", encoding="utf-8", errors="replace", newline="\n") as out:
         out.writelines(page_of(packed, title))

@@ -113,6 +113,10 @@ function Settings({ model }) {
 }
 
 const CALL_TABS = { tree: { title: "Call tree" }, flat: { title: "Flat", hint: "by region, on whatever call path" } };
+const PLACES = {
+  subdomains: { title: "Subdomains", hint: "parts of the application, as its user says" },
+  machine: { title: "Machine", hint: "machines, nodes and processes" },
+};
 const SYSTEM_TABS = { tree: { title: "System" }, topology: { title: "Topology" }, distribution: { title: "Distribution" } };
 
 /** The whole view: three coupled trees (thesis 4.5). */
@@ -273,7 +277,16 @@ export function App({ model, links, page }) {
         </div>
         <Splitter label="Width of call paths" onMove={move(1)} />
         <div class="tc-column" data-pane="system">
-          {settings.system === "tree" && <TreePane model={model} pane="system" label="System tree" tools={systemTabs} />}
+          {settings.system === "tree" && (
+            <TreePane
+              key={settings.places}
+              model={model}
+              pane="system"
+              label="System tree"
+              tools={systemTabs}
+              controls={cube.systems.subdomains && tab("Places", PLACES, "places")}
+            />
+          )}
           {settings.system === "topology" && <Topology model={model} tools={systemTabs} />}
           {settings.system === "distribution" && <Distribution model={model} tools={systemTabs} />}
           <SystemDetails model={model} />

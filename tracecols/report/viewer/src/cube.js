@@ -1,5 +1,7 @@
+import { Amounts, evaluate } from "./amounts.js";
 import { Forest } from "./forest.js";
 import { withoutResidue } from "./numbers.js";
+import { SystemTree } from "./systems.js";
 
 const VERSION = 1;
 const UPPER = 4294967296;
@@ -105,19 +107,17 @@ export class Cube {
     if (header.version !== VERSION) throw new Error(`the data have format ${header.version}, this viewer reads ${VERSION}`);
     this.header = header;
     this.read = read;
-    const { properties, regions, call_paths: calls, system, locations } = header;
+    const { properties, regions, call_paths: calls, system, subdomains, locations } = header;
     this.nLocations = locations.rank.length;
     this.properties = new Forest(properties.parent);
     this.calls = new Forest(calls.parent);
-    this.system = new Forest(system.parent);
+    // the user may have said which subdomains of the application locations belong to
+    this.systems = { machine: new SystemTree(system, this.nLocations) };
+    if (subdomains) this.systems.subdomains = new SystemTree(subdomains, this.nLocations);
     this.stored = properties.stored;
     this.regionOf = calls.region;
     this.callName = (i) => regions.name[calls.region[i]];
     this.callSite = (i) => calls.call_sites[calls.call_site[i]];
-    this.nodeOf = new Int32Array(this.nLocations).fill(-1);
-    system.location.forEach((row, node) => {
-      if (row >= 0) this.nodeOf[row] = node;
-    });
     const integers = this.stored.map((s) => (s.kind === "float" ? Number(s.total) : BigInt(s.total)));
     this.totals = this.totalsOf(integers);
     // of a difference shares refer to the total of what was subtracted
@@ -146,8 +146,35 @@ export class Cube {
     });
     const inUnits = (v, i) => Number(v) / this.stored[i].scale;
     const inclusive = sums.map(inUnits);
+    const without = own.map(inUnits);
+    this.stored.forEach(({ formula }, i) => {
+      if (formula) without[i] = inclusive[i] = evaluate(formula.postfix, (k) => inclusive[formula.operands[k]]);
+    });
     const whole = inclusive.map((_, i) => Math.abs(inclusive[this.properties.root(i)]));
-    return { own: own.map(inUnits), inclusive, whole };
+    return { own: without, inclusive, whole };
+  }
+
+  /** What a property is computed from, by which formula; null where it has values of its own. */
+  formula(property) {
+    return this.stored[property]?.formula ?? null;
+  }
+
+  /** Whether nothing of a property was found. */
+  isEmpty(property) {
+    const { rows, formula } = this.stored[property];
+    return !(formula ? formula.operands.some((k) => this.stored[k].rows) : rows);
+  }
+
+  /**
+   * What selected properties amount to, given how the sums of a selection are found.
+   * @param {(selection: [number, boolean][]) => Promise<Record<string, Float64Array>>} find
+   * @returns {Promise<Record<string, Amounts>>}
+   */
+  async amounts(selection, find) {
+    const formula = selection.length === 1 ? this.formula(selection[0][0]) : null;
+    const found = await Promise.all((formula?.operands.map((k) => [[k, false]]) ?? [selection]).map(find));
+    const joined = Object.keys(found[0]).map((name) => [name, new Amounts(found.map((of) => of[name]), formula?.postfix)]);
+    return Object.fromEntries(joined);
   }
 
   /** The flat view: regions of one name, file and line, and below each its call paths. */
@@ -244,9 +271,13 @@ export class Cube {
    * @param {[number, boolean][]} selection properties, and whether without their children
    * @param {[number, number] | null} scope the first and the last period that count; all of the time without
    * @param {import("./cut.js").CallView} view the tree whose nodes they count at
-   * @returns {Promise<{own: Float64Array, inclusive: Float64Array}>} seconds, occurrences or bytes
+   * @returns {Promise<{own: Amounts, inclusive: Amounts}>} seconds, occurrences or bytes
    */
   async byCallPath(selection, scope, view) {
+    return this.amounts(selection, (of) => this.sumsByCallPath(of, scope, view));
+  }
+
+  async sumsByCallPath(selection, scope, view) {
     const result = (sums, terms, isRounded) => {
       const own = view.fold(sums);
       return { own: this.scaled(own, terms), inclusive: this.scaled(view.forest.inclusive(own, isRounded), terms) };
@@ -274,8 +305,13 @@ export class Cube {
    * @param {[number, boolean][]} selection
    * @param {Uint8Array} mask 1 for every call path that counts
    * @param {[number, number] | null} scope the first and the last period that count; all of the time without
+   * @returns {Promise<Amounts>}
    */
   async byLocation(selection, mask, scope = null) {
+    return (await this.amounts(selection, async (of) => ({ sums: await this.sumsByLocation(of, mask, scope) }))).sums;
+  }
+
+  async sumsByLocation(selection, mask, scope) {
     if (scope) {
       const at = ({ call, location }, r) => (mask[call[r]] ? location[r] : -1);
       const { sums, terms } = await this.within(selection, scope, this.nLocations, at);
@@ -401,6 +437,13 @@ export class Cube {
     const n = this.periods.begin.length;
     const group = Math.max(1, Math.ceil(n / Math.max(16, Math.min(2048, Math.floor(MAP_CELLS / Math.max(1, this.nLocations))))));
     const columns = Math.ceil(n / group);
+    const { map, all } = await this.amounts(selection, (of) => this.sumsByPeriod(of, mask, group, columns));
+    const sums = all.map((column) => column.subarray(1));
+    return { group, columns, map: map.values, profile: sums.values, sums, outside: all.values[0] };
+  }
+
+  async sumsByPeriod(selection, mask, group, columns) {
+    const n = this.periods.begin.length;
     // first what is outside of all periods
     const profile = this.periodSums(selection, n + 1);
     const map = this.periodSums(selection, this.nLocations * columns);
@@ -419,8 +462,7 @@ export class Cube {
       }
     });
     for (const { sums, sizes } of [profile, map]) if (sizes) withoutResidue(sums, sizes);
-    const all = this.scaled(profile.sums, terms);
-    return { group, columns, map: this.scaled(map.sums, terms), profile: all.subarray(1), outside: all[0] };
+    return { map: this.scaled(map.sums, terms), all: this.scaled(profile.sums, terms) };
   }
 
   /**
@@ -474,10 +516,5 @@ export class Cube {
       JSON.parse(new TextDecoder().decode(await inflate(await this.read(this.header.sources.block)))),
     );
     return files[file] ?? [];
-  }
-
-  /** Spread values of locations over the system tree. */
-  overSystem(byLocation) {
-    return Float64Array.from(this.header.system.location, (row) => (row >= 0 ? byLocation[row] : 0));
   }
 }

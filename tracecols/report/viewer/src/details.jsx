@@ -65,6 +65,7 @@ export function PropertyDetails({ model }) {
           <p>
             {properties.summary[node]}
             {open ? " Shown without the properties below it." : ""}
+            {model.isComputed("properties", node) ? " Every row has the value of the formula for its own sums." : ""}
           </p>
           {properties.advice[node] && <p class="tc-advice">{properties.advice[node]}</p>}
           <Drawing shown={model.cube.header.drawings?.[properties.id[node]]} />
@@ -147,12 +148,10 @@ export function CallDetails({ model }) {
 }
 
 export function SystemDetails({ model }) {
-  const { cube } = model;
-  const { system } = cube.header;
+  const { cube, place } = model;
   const unit = model.unit("system", 0);
   const selection = model.trees.system.selection();
-  const { own, inclusive } = model.system;
-  const value = selection.length ? selection.reduce((sum, [i, open]) => sum + (open ? own : inclusive)[i], 0) : model.selectedValue();
+  const value = selection.length ? model.together("system", selection) : model.selectedValue();
   const whole = model.whole("system", selection[0]?.[0] ?? 0);
   const values = model.byLocation;
   // what was saved is a change as well as what was added
@@ -161,7 +160,7 @@ export function SystemDetails({ model }) {
   let sum = 0;
   for (let i = 0; i < values.length; i++) {
     sum += values[i];
-    if (size(values[i]) > size(values[most])) most = i;
+    if (size(values[i]) > size(values[most]) || Number.isNaN(values[most])) most = i;
   }
   const [first] = selection;
   return (
@@ -171,7 +170,7 @@ export function SystemDetails({ model }) {
       ) : first ? (
         <h3>
           {model.systemLabel(first[0])}{" "}
-          <small>{system.location[first[0]] >= 0 ? model.locationLabel(system.location[first[0]]) : system.kind[first[0]]}</small>
+          <small>{place.location[first[0]] >= 0 ? model.locationLabel(place.location[first[0]]) : place.kind[first[0]]}</small>
         </h3>
       ) : (
         <h3>{cube.nLocations === 1 ? "The only location" : `All ${cube.nLocations.toLocaleString("en")} locations`}</h3>
@@ -179,7 +178,8 @@ export function SystemDetails({ model }) {
       <Amount model={model} value={value} whole={whole} unit={unit} />
       {values.length > 1 && sum !== 0 && (
         <p class="tc-muted">
-          mean {withUnit(sum / values.length, unit)} per location, largest {cube.isDifference ? "change " : ""}
+          {model.isComputed("system") ? "" : `mean ${withUnit(sum / values.length, unit)} per location, `}largest{" "}
+          {cube.isDifference ? "change " : ""}
           {withUnit(values[most], unit)} at {model.locationLabel(most)}
         </p>
       )}

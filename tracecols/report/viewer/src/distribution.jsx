@@ -7,24 +7,24 @@ import { paint } from "./paint.js";
 import { locationsText, useSize } from "./ranges.jsx";
 import { Save } from "./save.jsx";
 
-const PER = { location: { title: "Locations" }, process: { title: "Processes", hint: "the sum of each process" } };
+const PER = { location: { title: "Locations" }, process: { title: "Processes", hint: "all threads of a process together" } };
 const ORDER = { value: { title: "Sorted" }, place: { title: "In order" } };
 
 /** What each location or process lost. */
 function entries(model, per) {
   const values = model.byLocation;
-  const { system } = model.cube.header;
+  // a process may belong to several subdomains
+  const { machine } = model.cube.systems;
   if (per === "location") return Array.from(values, (value, row) => ({ value, rows: [row], label: model.locationLabel(row) }));
   const found = new Map();
-  for (let node = 0; node < system.location.length; node++) {
-    const row = system.location[node];
+  for (let node = 0; node < machine.location.length; node++) {
+    const row = machine.location[node];
     if (row < 0) continue;
-    const above = system.parent[node];
-    if (!found.has(above)) found.set(above, { value: 0, rows: [], label: above >= 0 ? model.systemLabel(above) : "no process" });
-    const entry = found.get(above);
-    entry.value += values[row];
-    entry.rows.push(row);
+    const above = machine.forest.parent[node];
+    if (!found.has(above)) found.set(above, { value: 0, rows: [], label: above >= 0 ? model.systemLabel(above, machine) : "no process" });
+    found.get(above).rows.push(row);
   }
+  for (const entry of found.values()) entry.value = model.ofLocations.over(entry.rows);
   return [...found.values()];
 }
 
@@ -113,7 +113,8 @@ export function Distribution({ model, tools }) {
   const unit = model.unit("system", 0);
   const all = useMemo(() => entries(model, per), [model.byLocation, per]);
   const bars = useMemo(() => (order === "value" ? all.slice().sort((a, b) => b.value - a.value) : all), [all, order]);
-  const values = useMemo(() => Float64Array.from(all, (e) => e.value), [all]);
+  // what cannot be computed is not a number
+  const values = useMemo(() => Float64Array.from(all, (e) => e.value).filter((v) => !Number.isNaN(v)), [all]);
   const stats = useMemo(() => statistics(values), [values]);
   const tall = Math.max(60, height);
   const y = scaleLinear()
@@ -148,7 +149,7 @@ export function Distribution({ model, tools }) {
     pen.stroke();
   }
 
-  const select = () => at >= 0 && model.trees.system.reveal(bars[at].rows.map((row) => model.cube.nodeOf[row]).filter((node) => node >= 0));
+  const select = () => at >= 0 && model.trees.system.reveal(model.place.nodesOf(bars[at].rows));
   const table = () => [[per, "value", "unit"], ...bars.map((bar) => [bar.label, bar.value, unit])];
   const facts = [
     ["mean", withUnit(stats.mean, unit)],

@@ -4,6 +4,7 @@ const KEPT = {
   mode: ["absolute", "relative", "root", "plain"],
   calls: ["tree", "flat"],
   system: ["tree", "topology", "distribution"],
+  places: ["machine", "subdomains"],
   order: ["tree", "value"],
   zeros: ["show", "hide"],
 };
@@ -50,7 +51,7 @@ export class Links {
   constructor(model) {
     this.model = model;
     const { cube } = model;
-    const { properties, regions, system } = cube.header;
+    const { properties, regions } = cube.header;
     this.addresses = {
       properties: { of: (i) => encode(properties.id[i]), find: (id) => properties.id.findIndex((own) => encode(own) === id) },
       paths: new Addresses(cube.calls, cube.callName),
@@ -64,8 +65,9 @@ export class Links {
       flat: new Addresses(cube.flat, (i) =>
         cube.flat.call[i] < 0 ? regions.name[cube.flat.region[i]] : cube.path(cube.flat.call[i]).join("/"),
       ),
-      system: new Addresses(cube.system, (i) => system.name[i]),
     };
+    const places = Object.entries(cube.systems);
+    this.places = Object.fromEntries(places.map(([key, { forest, name }]) => [key, new Addresses(forest, (i) => name[i])]));
   }
 
   write() {
@@ -77,7 +79,7 @@ export class Links {
     };
     list("p", model.trees.properties, addresses.properties);
     list("c", model.callTree, addresses[model.settings.calls === "flat" ? "flat" : "calls"]);
-    list("s", model.trees.system, addresses.system);
+    list("s", model.trees.system, this.places[model.settings.places]);
     const { marks } = model.view;
     for (const [key, calls] of [
       ["root", marks.root < 0 ? [] : [marks.root]],
@@ -136,7 +138,7 @@ export class Links {
     };
     if (given.p) follow(given.p, model.trees.properties, addresses.properties);
     follow(given.c, model.callTree, addresses[settings.calls === "flat" ? "flat" : "calls"]);
-    follow(given.s, model.trees.system, addresses.system);
+    follow(given.s, model.trees.system, this.places[model.settings.places]);
     const scope = given.t
       ?.match(/^(\d+)-(\d+)$/)
       ?.slice(1)

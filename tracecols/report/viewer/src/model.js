@@ -1,3 +1,4 @@
+import { Amounts, largest, ofSelection } from "./amounts.js";
 import { CallView, WHOLE } from "./cut.js";
 import { periodText, signed } from "./numbers.js";
 import { Tree } from "./tree.js";
@@ -13,6 +14,7 @@ export const DEFAULTS = {
   mode: "absolute",
   calls: "tree",
   system: "tree",
+  places: "machine",
   order: "tree",
   zeros: "show",
   scale: "spectrum",
@@ -32,6 +34,12 @@ function withValue(tree, { own, inclusive }, whole) {
   return shown;
 }
 
+/** The values of the nodes of a tree, with their subtree and without, the sums that they follow from, and the largest. */
+function shownOf(amounts) {
+  const [own, inclusive] = [amounts.own.values, amounts.inclusive.values];
+  return { own, inclusive, amounts, largest: amounts.own.postfix ? largest(own, inclusive) : 0 };
+}
+
 /**
  * What is selected, and the values that follow from it.
  *
@@ -44,15 +52,15 @@ export class Model {
   constructor(cube, title = "") {
     this.cube = cube;
     this.title = title;
-    this.settings = { ...DEFAULTS };
+    // subdomains of the application are there because they were asked for
+    this.settings = { ...DEFAULTS, places: cube.systems.subdomains ? "subdomains" : "machine" };
     this.listeners = new Set();
     this.dark = false;
     this.generation = 0;
     this.message = "";
-    this.byLocation = new Float64Array(cube.nLocations);
     this.view = new CallView(cube);
     this.noCalls();
-    this.setLocations(this.byLocation);
+    this.setLocations(new Amounts([new Float64Array(cube.nLocations)]));
     this.byPeriod = null;
     this.run = null;
     this.path = undefined;
@@ -61,13 +69,16 @@ export class Model {
     this.scope = null;
     this.totals = cube.totals;
     this.ready = Promise.resolve();
-    const { properties, system } = cube.header;
+    const { properties } = cube.header;
     this.trees = {
       properties: this.newTree((i) => properties.title[i], cube.properties, { allow: (nodes) => this.oneKind(nodes) }),
       calls: this.newTree((i) => this.view.name(i), cube.calls),
       flat: this.newTree((i) => this.flatLabel(i), cube.flat),
-      system: this.newTree((i) => this.systemLabel(i), cube.system),
     };
+    this.placeTrees = Object.fromEntries(
+      Object.entries(cube.systems).map(([key, place]) => [key, this.newTree((i) => this.systemLabel(i, place), place.forest)]),
+    );
+    this.trees.system = this.placeTrees[this.settings.places];
     this.hideEmpty();
     this.start();
   }
@@ -90,7 +101,7 @@ export class Model {
     const { cube } = this;
     const shown = new Uint8Array(cube.properties.length);
     for (let i = shown.length - 1; i >= 0; i--) {
-      if (cube.stored[i].rows) shown[i] = 1;
+      if (!cube.isEmpty(i)) shown[i] = 1;
       if (shown[i] && cube.properties.parent[i] >= 0) shown[cube.properties.parent[i]] = 1;
     }
     if (shown.some(Boolean)) this.trees.properties.arrange({ shown });
@@ -109,9 +120,11 @@ export class Model {
       if (Math.abs(cube.totals.inclusive[i]) >= limit && cube.properties.depth[i] < 3) expanded.add(i);
     for (let i = hot; i < cube.properties.end[hot]; i++) expanded.delete(i);
     trees.properties.set({ expanded, selected: [hot] });
-    const system = [];
-    for (let i = 0; i < cube.system.length; i++) if (cube.system.length <= 200 || cube.header.system.kind[i] !== "process") system.push(i);
-    trees.system.set({ expanded: system });
+    for (const [key, { forest, kind }] of Object.entries(cube.systems)) {
+      const opened = [];
+      for (let i = 0; i < forest.length; i++) if (forest.length <= 200 || kind[i] !== "process") opened.push(i);
+      this.placeTrees[key].set({ expanded: opened });
+    }
     this.openHot = true;
   }
 
@@ -180,11 +193,16 @@ export class Model {
     return path.length > 1 ? path.slice(0, -1).join(" \u203a ") : path[0];
   }
 
-  systemLabel(i) {
-    const { system, locations } = this.cube.header;
-    const row = system.location[i];
-    if (row >= 0) return system.name[i] || `thread ${locations.thread[row]}`;
-    return system.name[i] || system.kind[i];
+  systemLabel(i, place = this.place) {
+    const { locations } = this.cube.header;
+    const row = place.location[i];
+    if (row >= 0) return place.name[i] || `thread ${locations.thread[row]}`;
+    return place.name[i] || place.kind[i];
+  }
+
+  /** The tree of places that is shown: machines, or subdomains of the application. */
+  get place() {
+    return this.cube.systems[this.settings.places];
   }
 
   /** The name of a location in one line. */
@@ -200,6 +218,11 @@ export class Model {
   set(settings) {
     const before = this.settings;
     this.settings = { ...before, ...settings };
+    if (!this.place) this.settings.places = before.places;
+    if (this.settings.places !== before.places) {
+      this.trees.system = this.placeTrees[this.settings.places];
+      this.setLocations(this.ofLocations);
+    }
     if (this.settings.calls !== before.calls) this.changed("selection");
     this.arrange();
     this.emit();
@@ -291,9 +314,9 @@ export class Model {
   }
 
   noCalls() {
-    const { length } = this.view.forest;
+    const nothing = new Amounts([new Float64Array(this.view.forest.length)]);
     this.callsOf = null;
-    this.setCalls(new Float64Array(length), new Float64Array(length));
+    this.setCalls({ own: nothing, inclusive: nothing });
   }
 
   update() {
@@ -329,12 +352,12 @@ export class Model {
       let { totals } = this;
       if (inScope !== this.totalsIn)
         totals = scope || root >= 0 ? await this.cube.totalsWithin(scope, root >= 0 ? view.everything() : null) : this.cube.totals;
-      const { own, inclusive } = await this.cube.byCallPath(selection, scope, view);
+      const amounts = await this.cube.byCallPath(selection, scope, view);
       if (generation !== this.generation) return;
       this.callsOf = properties;
       this.totalsIn = inScope;
       this.totals = totals;
-      this.setCalls(own, inclusive);
+      this.setCalls(amounts);
       this.arrange();
       if (this.openHot) {
         this.openHot = false;
@@ -373,27 +396,31 @@ export class Model {
     return this.runOf;
   }
 
-  setCalls(own, inclusive) {
+  setCalls(amounts) {
     const { flat, calls } = this.cube;
-    const each = new Float64Array(calls.length);
-    own.forEach((value, node) => (each[this.view.callOf(node)] = value));
-    const ownFlat = Float64Array.from(flat.call, (i) => (i >= 0 ? each[i] : 0));
-    this.calls = { own, inclusive };
-    this.flat = { own: ownFlat, inclusive: flat.inclusive(ownFlat, true) };
+    const ownFlat = amounts.own.map((own) => {
+      const each = new Float64Array(calls.length);
+      own.forEach((value, node) => (each[this.view.callOf(node)] = value));
+      return Float64Array.from(flat.call, (i) => (i >= 0 ? each[i] : 0));
+    });
+    this.calls = shownOf(amounts);
+    this.flat = shownOf({ own: ownFlat, inclusive: ownFlat.map((own) => flat.inclusive(own, true)) });
   }
 
-  setLocations(byLocation) {
-    const own = this.cube.overSystem(byLocation);
-    this.byLocation = byLocation;
-    this.system = { own, inclusive: this.cube.system.inclusive(own, true) };
+  setLocations(amounts) {
+    const own = amounts.map((column) => this.place.spread(column));
+    this.ofLocations = amounts;
+    this.byLocation = amounts.values;
+    this.system = shownOf({ own, inclusive: own.map((column) => this.place.forest.inclusive(column, true)) });
   }
 
   arrange() {
     const { trees, settings } = this;
     const sorted = settings.order === "value";
     const mode = settings.mode === "plain" ? "absolute" : settings.mode;
+    const computed = this.isComputed("calls");
     const shown = (tree, values, pane) =>
-      settings.zeros === "hide" ? withValue(tree, values, mode === "root" ? 0 : this.whole(pane, 0, mode)) : null;
+      settings.zeros === "hide" ? withValue(tree, values, computed ? values.largest : mode === "root" ? 0 : this.whole(pane, 0, mode)) : null;
     if (settings.calls === "flat")
       trees.flat.arrange({ weight: this.flat.inclusive, shown: this.view.ofFlat(shown(trees.flat, this.flat, "calls")) });
     else trees.calls.arrange({ weight: sorted ? this.calls.inclusive : null, shown: shown(trees.calls, this.calls, "calls") });
@@ -409,6 +436,8 @@ export class Model {
       calls.show(first);
       return;
     }
+    // there is no largest share of a ratio
+    if (this.isComputed("calls")) return;
     const expanded = new Set();
     // a change may go in either direction
     const size = this.cube.isDifference ? Math.abs : (v) => v;
@@ -450,6 +479,16 @@ export class Model {
     return this.selection()[0]?.[0] ?? 0;
   }
 
+  /** Whether values of a pane, of properties those of a node, are computed from others: they do not add up and are no shares. */
+  isComputed(pane, node) {
+    return Boolean(this.cube.formula(pane === "properties" ? node : this.property()));
+  }
+
+  /** Whether numbers are values, not percent. */
+  isPlain(pane, node) {
+    return this.settings.mode === "plain" || this.isComputed(pane, node);
+  }
+
   unit(pane, node) {
     return this.cube.header.properties.unit[pane === "properties" ? node : this.property()];
   }
@@ -459,9 +498,10 @@ export class Model {
     return this.selection().reduce((sum, [node, open]) => sum + (open ? this.totals.own : this.totals.inclusive)[node], 0);
   }
 
-  /** What 100 percent are for a node; without sign, so that shares have that of their values. */
+  /** What 100 percent are for a node; without sign, so that shares have that of their values. 0 where there are no shares. */
   whole(pane, node, mode = this.settings.mode) {
     const { cube } = this;
+    if (this.isComputed(pane, node)) return 0;
     const property = pane === "properties" ? node : this.property();
     const root = cube.properties.root(property);
     const { whole } = this.totals;
@@ -485,19 +525,24 @@ export class Model {
   selectedValue() {
     const selection = this.callTree.selection();
     if (!selection.length) return this.selectedTotal();
-    const { own, inclusive } = this.values("calls");
-    return selection.reduce((sum, [node, open]) => sum + (open ? own : inclusive)[node], 0);
+    return this.together("calls", selection);
   }
 
-  /** The share that decides about number and colour. */
+  /** What the nodes of a selection amount to together. */
+  together(pane, selection) {
+    return ofSelection(this.values(pane).amounts, selection);
+  }
+
+  /** The share that decides about number and colour; of what is computed that of the largest value. */
   share(pane, node) {
-    const whole = this.whole(pane, node);
+    const whole = pane !== "properties" && this.isComputed(pane) ? this.values(pane).largest : this.whole(pane, node);
     return whole === 0 ? 0 : this.value(pane, node) / whole;
   }
 
   /** What shares refer to, in words. */
   hint() {
     const { mode } = this.settings;
+    if (this.isComputed("calls")) return "computed from the sums of each row; colours: percent of the largest value";
     if (mode === "plain") return "colours: percent of the total";
     const { root } = this.view.marks;
     const within = root >= 0 && !this.cube.isDifference ? ` below ${this.cube.callName(root)}` : "";
@@ -517,6 +562,11 @@ export class Model {
   hotPath(pane) {
     const { own, inclusive } = this.values(pane);
     const tree = this.tree(pane);
+    if (this.isComputed(pane, this.property())) {
+      this.say("What is computed from others does not add up: there is no path to follow");
+      this.emit();
+      return;
+    }
     // roots of properties have different units
     const tops = pane === "properties" ? [tree.forest.root(this.property())] : tree.children(-1);
     if (tree.hotPath(inclusive, own, tops)) return;
@@ -540,9 +590,12 @@ export class Model {
   /** What a search looks at. */
   names(pane, i) {
     const { cube } = this;
-    const { properties, regions, system } = cube.header;
+    const { properties, regions } = cube.header;
     if (pane === "properties") return [properties.title[i], properties.id[i]];
-    if (pane === "system") return [this.systemLabel(i), system.location[i] >= 0 ? this.locationLabel(system.location[i]) : system.kind[i]];
+    if (pane === "system") {
+      const { kind, location } = this.place;
+      return [this.systemLabel(i), location[i] >= 0 ? this.locationLabel(location[i]) : kind[i]];
+    }
     if (this.settings.calls === "flat") return cube.flat.call[i] < 0 ? [regions.name[cube.flat.region[i]]] : [];
     return [this.view.name(i), cube.callSite(this.view.callOf(i))];
   }

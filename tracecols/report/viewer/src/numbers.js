@@ -8,6 +8,7 @@ const minus = (text) => text.replace("-", "\u2212");
 
 /** A number of four to five digits and the prefix that belongs to its unit. */
 function parts(value, unit) {
+  if (Number.isNaN(value)) return ["\u2013", ""];
   if (!Number.isFinite(value)) return [String(value), ""];
   if (value === 0) return ["0", ""];
   const size = Math.abs(value);

@@ -45,13 +45,14 @@ function Row({ model, pane, tree, node, top, wanted }) {
   const inclusive = model.values(pane).inclusive[node];
   const whole = model.whole(pane, node);
   const unit = model.unit(pane, node);
-  const plain = model.settings.mode === "plain";
+  const plain = model.isPlain(pane, node);
+  const computed = model.isComputed(pane, node);
   const open = tree.isOpen(node);
   const leaf = !item.isFolder();
   const hidden = tree.hidden(node);
   // what everything else is measured by stands out by nothing
   const base = pane === "properties" && tree.forest.parent[node] < 0 && Math.abs(share - 1) < 1e-12;
-  const grey = !(Math.abs(share) >= model.settings.threshold);
+  const grey = !(Math.abs(share) >= model.settings.threshold) && !(computed && pane === "properties");
   const { name, more, source } = describe(model, pane, node);
   const number = model.number(value, plain ? short(value, unit) : percent(share));
   const spoken = plain ? model.number(value, withUnit(value, unit)) : `${number} percent`;
@@ -71,7 +72,7 @@ function Row({ model, pane, tree, node, top, wanted }) {
         <span class="tc-bar">
           <i
             style={{
-              width: `${Math.min(100, Math.max(Math.abs(share) * 100, value ? 4 : 0))}%`,
+              width: `${Math.min(100, Math.max(Math.abs(share) * 100 || 0, value && !computed ? 4 : 0))}%`,
               background: base ? "var(--tc-base)" : colour(share, model.look()),
             }}
           />
@@ -97,11 +98,12 @@ function Row({ model, pane, tree, node, top, wanted }) {
 /** Name of a node, what stands beside it, and where it is in the source. */
 function describe(model, pane, node) {
   const { cube } = model;
-  const { regions, system, locations, properties } = cube.header;
-  if (pane === "properties") return { name: properties.title[node], more: "" };
+  const { regions, locations, properties } = cube.header;
+  if (pane === "properties") return { name: properties.title[node], more: model.isComputed(pane, node) ? "computed" : "" };
   if (pane === "system") {
-    const row = system.location[node];
-    const kind = row >= 0 ? `rank ${locations.rank[row]} thread ${locations.thread[row]}` : system.name[node] ? system.kind[node] : "";
+    const { place } = model;
+    const row = place.location[node];
+    const kind = row >= 0 ? `rank ${locations.rank[row]} thread ${locations.thread[row]}` : place.name[node] ? place.kind[node] : "";
     return { name: model.systemLabel(node), more: kind };
   }
   const flat = model.settings.calls === "flat";
@@ -115,7 +117,7 @@ function describe(model, pane, node) {
 }
 
 /** One of the three trees, with its tools. */
-export function TreePane({ model, pane, label, tools }) {
+export function TreePane({ model, pane, label, tools, controls }) {
   const tree = model.tree(pane);
   const scroller = useRef();
   const body = useRef();
@@ -207,6 +209,7 @@ export function TreePane({ model, pane, label, tools }) {
           <Tool icon="search" title="Search (/)" on={searching} onClick={() => (searching ? close() : setSearching(true))} />
         </span>
       </div>
+      {controls && <div class="tc-controls">{controls}</div>}
       {pane === "calls" && <Marks model={model} />}
       {searching && <Search {...{ model, pane, tree, wanted, setWanted, close }} />}
       <div
@@ -220,7 +223,7 @@ export function TreePane({ model, pane, label, tools }) {
       >
         <div
           role="none"
-          class={`tc-rows${model.settings.mode === "plain" ? " tc-plain" : ""}`}
+          class={`tc-rows${shown.some(({ index }) => model.isPlain(pane, tree.rows[index])) ? " tc-plain" : ""}`}
           style={{ height: `${unrolled ? ROW * shown.length : virtual.getTotalSize()}px`, width: `${width}px` }}
         >
           {shown.map(({ index, start }) => (

@@ -4,10 +4,10 @@
  * @param {{dimensions: {name: string, size: number}[], coordinates: (number[] | null)[]}} topology
  * @param {number[]} axes dimensions drawn as x, y and z; -1 none
  * @param {(number | null)[]} slice per dimension the coordinate to show, null for the sum over all
- * @param {ArrayLike<number>} values per location
+ * @param {(rows: number[]) => number} together what some locations have
  * @returns {{sizes: number[], places: {at: number[], value: number, rows: number[]}[]}}
  */
-export function layOut(topology, axes, slice, values) {
+export function layOut(topology, axes, slice, together) {
   const sizes = axes.map((d) => (d < 0 ? 1 : sizeOf(topology, d)));
   const found = new Map();
   topology.coordinates.forEach((coordinate, row) => {
@@ -16,10 +16,9 @@ export function layOut(topology, axes, slice, values) {
     const at = axes.map((d) => (d < 0 ? 0 : coordinate[d]));
     const key = (at[2] * sizes[1] + at[1]) * sizes[0] + at[0];
     if (!found.has(key)) found.set(key, { at, value: 0, rows: [] });
-    const place = found.get(key);
-    place.value += values[row];
-    place.rows.push(row);
+    found.get(key).rows.push(row);
   });
+  for (const place of found.values()) place.value = together(place.rows);
   return { sizes, places: [...found.keys()].sort((a, b) => a - b).map((key) => found.get(key)) };
 }
 

@@ -14,9 +14,10 @@ export function inRange(model, values) {
     if (v > high) high = v;
   }
   if (!(low <= high)) low = high = 0;
-  const whole = model.whole("system", 0, model.settings.mode === "plain" ? "absolute" : model.settings.mode);
   const { range } = model.settings;
   const most = Math.max(Math.abs(low), Math.abs(high));
+  const of = model.whole("system", 0, model.settings.mode === "plain" ? "absolute" : model.settings.mode);
+  const whole = model.isComputed("system") ? most : of;
   const share =
     range === "stretch"
       ? (v) => (high > low ? Math.max(model.settings.threshold, (v - low) / (high - low)) : v ? 1 : 0)

@@ -111,7 +111,7 @@ export function timelineAddress(model) {
   }
   put("region", region >= 0 ? header.regions.name[region] : "");
   const nodes = model.trees.system.selection();
-  const at = nodes.length === 1 ? header.system.location[nodes[0][0]] : -1;
+  const at = nodes.length === 1 ? model.place.location[nodes[0][0]] : -1;
   put("at", at >= 0 ? String(at) : "");
   return `./#${said}`;
 }
@@ -140,7 +140,7 @@ export function Time({ model }) {
   const [cursor, setCursor] = useState(null);
   // the first and the last column while they are being dragged over
   const [drag, setDrag] = useState(null);
-  const rows = useMemo(() => cube.header.system.location.filter((row) => row >= 0), [cube]);
+  const rows = useMemo(() => cube.systems.machine.location.filter((row) => row >= 0), [cube]);
   const rowOf = useMemo(() => new Map(rows.map((location, k) => [location, k])), [rows]);
   const unit = model.unit("system", 0);
   const group = byPeriod?.group ?? 1;
@@ -250,7 +250,7 @@ export function Time({ model }) {
     pen.fillRect(LEFT, y(0), width, 0.5);
     pen.textAlign = "right";
     pen.fillText(withUnit(Math.abs(low) > high ? low : high, unit), LEFT - 6, sumTop + 5);
-    pen.fillText("sum", LEFT - 6, sumTop + PROFILE - 5);
+    pen.fillText(model.isComputed("system") ? "all" : "sum", LEFT - 6, sumTop + PROFILE - 5);
     const every = Math.max(1, Math.ceil(12 / (height / Math.max(1, rows.length))));
     for (let k = 0; k < rows.length; k += every)
       pen.fillText(model.locationLabel(rows[k]), LEFT - 6, top + ((k + 0.5) * height) / rows.length, LEFT - 10);
@@ -365,9 +365,8 @@ export function Time({ model }) {
     const from = cursor.column * group;
     const to = Math.min(n, from + group) - 1;
     if (cursor.row === STACKED) return stacked(from, to);
-    let value = 0;
-    if (cursor.row >= 0) value = byPeriod.map[rows[cursor.row] * columns + cursor.column];
-    else for (let k = from; k <= to; k++) value += byPeriod.profile[k];
+    const each = Array.from({ length: to - from + 1 }, (_, k) => from + k);
+    const value = cursor.row >= 0 ? byPeriod.map[rows[cursor.row] * columns + cursor.column] : byPeriod.sums.over(each);
     return {
       value,
       title: `${periodText(periods, from, to)}, ${cursor.row >= 0 ? model.locationLabel(rows[cursor.row]) : "all locations"}`,
@@ -405,7 +404,9 @@ export function Time({ model }) {
   const selection = model.selection();
   const commands = model.scope && timelineCommands(cube.header, periods, ...model.scope, shownOnTimeline(properties, selection));
   const what = selection.map(([p, open]) => properties.title[p] + (open ? " (rest)" : "")).join(" + ");
-  const sum = byPeriod ? byPeriod.profile.reduce((a, b) => a + b, 0) : 0;
+  const computed = model.isComputed("system");
+  // ratios are no parts of a whole
+  const sum = byPeriod && !computed ? byPeriod.profile.reduce((a, b) => a + b, 0) : 0;
   return (
     <section class="tc-time" aria-label="Time" data-pane="time">
       <div class="tc-tools">
@@ -415,7 +416,7 @@ export function Time({ model }) {
         </span>
         {highest >= 0 && (
           <span class="tc-time-worst">
-            worst: {periodText(periods, highest)}, <b>{withUnit(byPeriod.profile[highest], unit)}</b>
+            {computed ? "largest" : "worst"}: {periodText(periods, highest)}, <b>{withUnit(byPeriod.profile[highest], unit)}</b>
             <span class="tc-muted">
               {" "}
               {sum ? `${percent(byPeriod.profile[highest] / sum)} % of all ${n}, ` : ""}

@@ -33,7 +33,7 @@ export function Topology({ model, tools }) {
     setCursor(null);
   };
   const values = model.byLocation;
-  const { sizes, places } = useMemo(() => layOut(topology, axes, slice, values), [topology, axes, slice, values]);
+  const { sizes, places } = useMemo(() => layOut(topology, axes, slice, (rows) => model.ofLocations.over(rows)), [topology, axes, slice, values]);
   const deep = axes[2] >= 0;
   const sides = MARGIN.left + MARGIN.right + (deep ? DEPTH : 0);
   const line = axes[1] < 0 && !deep;
@@ -66,12 +66,11 @@ export function Topology({ model, tools }) {
   const byPlace = useMemo(() => new Map(places.map((p) => [p.at.join(), p])), [places]);
   const selected = useMemo(() => {
     const rows = new Set();
-    const { system } = model.cube;
+    const { forest, location } = model.place;
     for (const node of model.trees.system.selected)
-      for (let i = node; i < system.end[node]; i++)
-        if (model.cube.header.system.location[i] >= 0) rows.add(model.cube.header.system.location[i]);
+      for (let i = node; i < forest.end[node]; i++) if (location[i] >= 0) rows.add(location[i]);
     return rows;
-  }, [[...model.trees.system.selected].join()]);
+  }, [model.place, [...model.trees.system.selected].join()]);
 
   const width = Math.max(projection.width + sides, size.width);
   const height = Math.max(projection.height + MARGIN.top + MARGIN.bottom, size.height);
@@ -92,7 +91,7 @@ export function Topology({ model, tools }) {
       origin,
       isLine: line,
       share: range.share,
-      text: (value) => model.number(value, model.settings.mode === "plain" || !whole ? short(value, unit) : percent(value / whole)),
+      text: (value) => model.number(value, model.isPlain("system") || !whole ? short(value, unit) : percent(value / whole)),
       look: model.look(),
       marked: selected.size < model.cube.nLocations ? places.filter(isSelected) : [],
       cursor,
@@ -108,7 +107,7 @@ export function Topology({ model, tools }) {
   };
   const select = () => {
     if (!cursor) return;
-    model.trees.system.reveal(cursor.rows.map((row) => model.cube.nodeOf[row]).filter((node) => node >= 0));
+    model.trees.system.reveal(model.place.nodesOf(cursor.rows));
   };
   const keys = (event) => {
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [1, -1], ArrowDown: [1, 1], PageUp: [2, -1], PageDown: [2, 1] }[

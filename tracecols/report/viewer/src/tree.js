@@ -127,7 +127,9 @@ export class Tree {
     let found = this.forest.children(node);
     if (this.shown) found = found.filter((i) => this.shown[i]);
     if (this.found) found = found.filter((i) => this.found[i]);
-    if (this.weight) found.sort((a, b) => Math.abs(this.weight[b]) - Math.abs(this.weight[a]) || a - b);
+    // not a number is last
+    const size = (i) => Math.abs(this.weight[i]) || 0;
+    if (this.weight) found.sort((a, b) => size(b) - size(a) || a - b);
     return found;
   }
 

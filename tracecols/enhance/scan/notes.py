@@ -1,0 +1,176 @@
+"""What a program, its user or a tool notes in a trace: parameters of calls, readings of counters, markers; each with
+the region instance that it is in.
+
+Scope: one location. Rows are made location by location, from one more pass over its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.enhance.dataflow.columns import CompoundTable, joined, pick
+from tracecols.enhance.dataflow.steps import WITHIN, step
+from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import LocationStacks, scan_location
+from tracecols.enhance.scan.scan import LocationScan
+from tracecols.enhance.scan.teams import Teams
+from tracecols.schema import Table
+from tracecols.schema.compound import COUNTER_VALUES, LOCATION_MARKERS, PARAMETER_VALUES
+from tracecols.schema.enums import GROUPS_OF_LOCATIONS
+from tracecols.store import Store
+from tracecols.store.arrow import to_numpy
+
+Rows = dict[str, NDArray[Any]]
+
+
+def _instances(at_events: LocationStacks, event: NDArray[np.int64], location: int, first: int) -> Rows:
+    """Return the columns that describe the region instances that some events of a location are in.
+
+    Parameters
+    ----------
+    event : (n,) int64
+        Numbers of events within the location; beyond the last one nothing is known.
+    first : int
+        Row of the first event of the location.
+    """
+    n = at_events.time.size
+    enter = pick(at_events.enterptr, np.where(event < n, event, -1))
+    # a thread may begin in a region that another one has entered
+    own = np.where(enter >= first, enter - first, -1)
+    leave = pick(at_events.exitptr, own)
+    return {
+        "location": np.full(event.size, location, np.int32),
+        "enter": np.where(own >= 0, enter, -1),
+        "exit": leave,
+        "region": pick(at_events.region, own),
+        "enter_time": pick(at_events.time, own),
+        "exit_time": pick(at_events.time, np.where(leave >= 0, leave - first, -1)),
+        "call_path": pick(at_events.numbers, pick(at_events.node, own)).astype(np.int32),
+    }
+
+
+def _together(table: Table, parts: Iterable[Rows]) -> CompoundTable:
+    """Put the rows of some locations together."""
+    found = list(parts)
+    columns = {c.name: joined([of[c.name] for of in found] or [np.zeros(0, c.dtype)]) for c in table.columns}
+    columns = {c.name: columns[c.name].astype(c.dtype, copy=False) for c in table.columns}
+    return CompoundTable(table, columns[table.names[0]].size, columns)
+
+
+@step(WITHIN, "parameter_values")
+def parameter_values(
+    facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
+) -> CompoundTable:
+    """Build the table of the values of parameters on some locations, with the region instances they belong to."""
+    store = facts.store
+
+    def of_location(location: int) -> Rows:
+        side = store.read("parameters", location, ["row", "parameter", "value", "string"])
+        at_events, first = scan_location(facts, scans, team_instances, location), scans[location].first_row
+        event = side["row"] - first
+        here = _instances(at_events, event, location, first)
+        return {**here, **side, "event": side["row"], "time": at_events.time[event]}
+
+    chosen = [i for i in np.asarray(members).tolist() if store.n_rows("parameters", i)]
+    return _together(PARAMETER_VALUES, map(of_location, chosen))
+
+
+@step(WITHIN, "counter_values")
+def counter_values(
+    facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
+) -> CompoundTable:
+    """Build the table of the readings of counters on some locations, with the region instances they were made in."""
+    store = facts.store
+    classes = store.definitions["metric_classes"].column("members").to_pylist()
+    names = {number: f"metrics_{number}" for number in range(len(classes))}
+
+    def of_location(location: int) -> Rows:
+        at_events, first = scan_location(facts, scans, team_instances, location), scans[location].first_row
+        found: list[Rows] = []
+        for number, name in names.items():
+            if not store.n_rows(name, location):
+                continue
+            columns = [f"value_{k}" for k in range(len(classes[number]))]
+            side = store.read(name, location, ["row", *columns])
+            found += [
+                {"event": side["row"], "counter": np.full(side["row"].size, member), "value": side[c].astype(float)}
+                for member, c in zip(classes[number], columns, strict=True)
+            ]
+        rows = {c: np.concatenate([of[c] for of in found]) for c in ("event", "counter", "value")}
+        order = np.lexsort((rows["counter"], rows["event"]))
+        rows = {c: values[order] for c, values in rows.items()}
+        event = rows["event"] - first
+        return {**_instances(at_events, event, location, first), **rows, "time": at_events.time[event]}
+
+    chosen = [i for i in np.asarray(members).tolist() if any(store.n_rows(name, i) for name in names.values())]
+    return _together(COUNTER_VALUES, map(of_location, chosen))
+
+
+@step(WITHIN, "location_markers")
+def location_markers(
+    facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
+) -> CompoundTable:
+    """Build the table of the markers that are about some locations, with the region instances in which they begin.
+
+    A marker at the time of an ENTER is in that region; one at the time of an EXIT is outside of that region.
+    """
+    markers = facts.store.definitions["markers"]
+    time, duration = (to_numpy(markers.column(name)) for name in ("time", "duration"))
+    concerned = _concerned(facts)
+
+    def of_location(location: int) -> Rows:
+        mine = np.flatnonzero(concerned[:, location])
+        mine = mine[np.argsort(time[mine], kind="stable")]
+        at_events = scan_location(facts, scans, team_instances, location)
+        # the next event is in the region instance that the time is in
+        event = np.searchsorted(np.maximum.accumulate(at_events.time), time[mine], "right")
+        here = _instances(at_events, event, location, scans[location].first_row)
+        return {**here, "marker": mine, "time": time[mine], "duration": duration[mine]}
+
+    chosen = [i for i in np.asarray(members).tolist() if concerned[:, i].any()]
+    return _together(LOCATION_MARKERS, map(of_location, chosen))
+
+
+def _concerned(facts: Facts) -> NDArray[np.bool_]:
+    """Return which locations each marker is about; (n_markers, n_locations) bool."""
+    store, n = facts.store, facts.n_locations
+    markers = store.definitions["markers"].to_pylist()
+    of_scope = {scope: _locations_by_id(store, scope, facts) for scope in {m["scope"] for m in markers}}
+    result = np.zeros((len(markers), n), bool)
+    for row, marker in zip(result, markers, strict=True):
+        if marker["scope"] == "global":
+            row[:] = True
+        elif marker["scope"] == "location":
+            row[marker["location"] : marker["location"] + 1] = marker["location"] >= 0
+        else:
+            row[of_scope[marker["scope"]].get(marker["scope_id"], [])] = True
+    return result
+
+
+def _locations_by_id(store: Store, scope: str, facts: Facts) -> dict[int, list[int]]:
+    """Return the rows of the locations of everything that markers of a scope can be about, by its identifier."""
+    if scope == "location_group":
+        processes = store.definitions["processes"].column("id").to_pylist()
+        return {i: np.flatnonzero(facts.process == k).tolist() for k, i in enumerate(processes)}
+    if scope == "system_tree_node":
+        nodes, groups = store.definitions["system_tree_nodes"], store.definitions["processes"]
+        parent, on = nodes.column("parent").to_pylist(), groups.column("node").to_pylist()
+        below: list[list[int]] = [[] for _ in parent]
+        for location, process in enumerate(facts.process.tolist()):
+            node = on[process]
+            while node >= 0:
+                below[node].append(location)
+                node = parent[node]
+        return dict(zip(nodes.column("id").to_pylist(), below, strict=True))
+    if scope == "group":
+        found = store.definitions["groups"].to_pylist()
+        return {g["id"]: g["members"] if g["type"] in GROUPS_OF_LOCATIONS else [] for g in found}
+    if scope == "comm":
+        found = store.definitions["communicators"].to_pylist()
+        everywhere = list(range(facts.n_locations))
+        return {c["id"]: everywhere if c["kind"] == "self" else [*c["members"], *c["remote_members"]] for c in found}
+    return {}

@@ -1,0 +1,99 @@
+"""Properties that are computed from others, as the viewer computes them: formulas in postfix order over the sums of
+properties that add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tracecols.given.printable import printable
+from tracecols.severity.cube import SeverityCube
+from tracecols.severity.formulas import LONGEST, Formula, parse
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A property that is computed from others.
+
+    Attributes
+    ----------
+    id, title, unit, summary : str
+        As of any property.
+    formula : Formula
+        Of properties that add up.
+    operands : tuple of int
+        Numbers of these, among those of the cube that add up.
+    names : tuple of str
+        Their ids.
+    """
+
+    id: str
+    title: str
+    unit: str
+    summary: str
+    formula: Formula
+    operands: tuple[int, ...]
+    names: tuple[str, ...]
+
+    def postfix(self) -> list[Any]:
+        """Return the formula as the viewer reads it: numbers, `[k]` for the k-th operand, and operations."""
+
+        def item(part: Formula) -> Any:
+            if part.operation == "metric":
+                return [self.names.index(part.of)]
+            if part.operation == "number":
+                return part.of
+            return "negative" if len(part.of) == 1 else part.operation
+
+        return [item(part) for part in self.formula.postfix()]
+
+    def stored(self, *, is_divided: bool) -> dict[str, Any]:
+        """Return what the header says of its values: it has none of its own."""
+        nothing: dict[str, Any] = {"kind": "float", "scale": 1, "total": "0", "whole": 0.0, "rows": 0, "cells": 0}
+        periods = {"periods": {"runs": 0, "cells": 0, "widths": []}} if is_divided else {}
+        formula = {"postfix": self.postfix(), "operands": list(self.operands)}
+        return nothing | {"widths": [[], []], "formula": formula} | periods
+
+    def column(self, name: str) -> Any:
+        """Return what the header says of it in a column of properties."""
+        shown = {"title": self.title, "unit": self.unit, "summary": self.summary}
+        if name in shown:
+            return printable(shown[name])
+        return {"id": self.id, "parent": -1, "advice": "", "confidence": 1.0, "overlaps": False}[name]
+
+
+def metrics_of(cube: SeverityCube) -> list[Metric]:
+    """Return the properties of a cube that are computed from properties that add up, by others or directly, unless the
+    formula would be very long."""
+    p = cube.properties
+    number = {name: i for i, name in enumerate(name for name in p.id if p.adds_up(name))}
+
+    def formula_of(name: str) -> Formula | None:
+        return parse(p.formula[p.number[name]]) if p.is_computed(name) else None
+
+    sizes: dict[str, int] = {}
+
+    def size_of(name: str) -> int:
+        """Return how many parts the formula of a property has once those in it are written out."""
+        if name not in sizes:
+            formula = formula_of(name)
+            parts = [] if formula is None else list(formula.postfix())
+            sizes[name] = max(1, sum(size_of(part.of) if part.operation == "metric" else 1 for part in parts))
+        return sizes[name]
+
+    found = []
+    for i, name in enumerate(p.id):
+        if not p.is_computed(name) or size_of(name) > LONGEST:
+            continue
+        formula = Formula("metric", name).expanded(formula_of)
+        names = tuple(dict.fromkeys(formula.names()))
+        if names and number.keys() >= set(names):
+            operands = tuple(number[operand] for operand in names)
+            found.append(Metric(name, p.title[i], p.unit[i], p.summary[i], formula, operands, names))
+    return found
+
+
+def left_out_of(cube: SeverityCube) -> list[str]:
+    """Return the properties of a cube that a report leaves out: they neither add up nor are computed from such."""
+    computed = {metric.id for metric in metrics_of(cube)}
+    return [name for name in cube.properties.id if not cube.properties.adds_up(name) and name not in computed]
