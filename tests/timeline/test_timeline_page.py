@@ -669,6 +669,94 @@ def test_fold__that_is_not_there_is_said(browser, server):
     found.context.close()
 
 
+# -- the cursor of the keyboard ----------------------------------------------------------------------------------------
+
+
+def heard(page):
+    """What the live region says."""
+    return page.page.locator("[role=status]").text_content()
+
+
+@pytest.mark.slow
+def test_cursor__selects_the_cell_that_a_click_selects(page):
+    page.page.get_by_label("What rows show").select_option("mpi_latesender")
+    page.settle()
+    page.page.locator(".labels").focus()
+    row = page.view("view.rowOf.get(3)")
+    page.view(f"view.focusRow({row})")
+    page.press("g", "ArrowRight", "ArrowRight", "ArrowLeft")
+    at = page.view("view.cursorCell")
+    assert at["edges"] == page.array("edges").tolist()
+    assert at["begin"] == at["edges"][at["k"]]
+    cell = page.view(f"view.cellOf({row}, {at['begin']})")
+    assert cell["words"] in heard(page) and page.view(f"view.about.rows[{row}].label") in heard(page)
+    page.press("Enter")
+    assert page.view("view.chosen") == {"kind": "cell", **cell}
+    box, line = page.page.locator(".canvas").bounding_box(), page.page.locator(f"#row-{row}").bounding_box()
+    x = page.view(
+        f"view.width * ({(at['begin'] + at['end']) / 2} - view.state.from) / (view.state.to - view.state.from)"
+    )
+    page.page.mouse.click(box["x"] + x, line["y"] + 8)
+    assert page.view("view.chosen") == {"kind": "cell", **cell}
+    page.press("l")
+    assert page.view("view.cursorCell.k") == at["k"] + 10
+    page.press("ArrowDown", "Escape")
+    assert page.view("view.state.row") == row + 1
+    # the first Escape ends the cursor, the second one the selection
+    assert page.view("view.cursor") is None and page.view("view.chosen") is not None
+    page.press("Escape")
+    assert page.view("view.chosen") is None
+
+
+@pytest.mark.slow
+def test_cursor__extends_a_range_with_shift(page):
+    page.press("g")
+    first = page.view("view.cursorCell")
+    page.press("Shift+ArrowRight", "Shift+ArrowRight")
+    last = page.view("view.cursorCell")
+    assert page.view("view.range") == [first["begin"], last["end"]]
+    assert "selected range" in heard(page)
+    page.press("Shift+ArrowLeft", "Shift+ArrowLeft", "Shift+ArrowLeft")
+    assert page.view("view.range") == [page.view("view.cursorCell.begin"), first["end"]]
+    page.press("z")
+    assert page.view("view.state.to") == first["end"]
+
+
+@pytest.mark.slow
+def test_cursor__goes_through_the_instances_of_a_row(page, path):
+    """Where single events are drawn it stops at each begin and end, and goes on where the screen ends."""
+    table = tracecols.open(path).frame("region_instances", raw=True)
+    first = int(tracecols.open(path).manifest["first_time"])
+    page.view(f"view.focusRow(view.rowOf.get({int(table.location.iloc[0])}))")
+    page.press("w", "w", "w", "g")
+    seen, times = set(), [page.view("view.cursor.time")]
+    for _ in range(40):
+        page.press("ArrowRight", "Enter")
+        times.append(page.view("view.cursor.time"))
+        chosen = page.view("view.chosen")
+        seen.add((chosen["kind"], chosen["begin"]))
+    assert times == sorted(times) and len(set(times)) > 30
+    begins = set((table.enter_time - first).tolist())
+    assert {begin for kind, begin in seen if kind == "slice"} <= begins | {page.view("view.state.from")}
+    assert len(seen) > 10
+    start = page.view("view.state.from")
+    page.press("j", "j", "j", "j", "j", "j", "j", "j", "j", "j", "j", "j")
+    assert page.view("view.state.from") < start or page.view("view.cursor.time") == 0
+
+
+@pytest.mark.slow
+def test_keys__that_are_listed_are_each_of_one_use(page):
+    """Keys of the cursor replace others while there is a cursor, and no other time."""
+    page.press("?")
+    terms = page.page.locator("dialog dt").all_text_contents()
+    at = next(i for i, term in enumerate(terms) if term == "g")
+    end = next(i for i, term in enumerate(terms) if i > at and term == "Escape") + 1
+    for part in (terms[: at + 1] + terms[end:], terms[at + 1 : end]):
+        keys = [key for term in part for key in term.replace(", ", " ").split() if len(key) == 1 or key[0].isupper()]
+        assert [key for key, n in Counter(keys).items() if n > 1 and key != "Shift"] == []
+    page.press("Escape")
+
+
 HOSTILE = "</script><img src=x onerror='window.hit=1'><b>"
 
 

@@ -133,6 +133,7 @@ export function draw(g, view) {
   }
   if (state.path && answer?.says.detail) drawPath(g, view, at, colour("--path"));
   drawCause(g, view, at, colour);
+  drawCursor(g, view, at, colour);
   if (about.folded) drawMedian(g, view, at, colour("--accent"));
   g.restore();
   if (cells?.images.has(0)) paint(g, cells, 0, at, RULER + 2, SHARES - 6);
@@ -341,6 +342,21 @@ function drawCause(g, view, at, colour) {
   g.setLineDash([]);
   if (!band) return;
   arrow(g, at.x(chosen.end), band.top + band.height / 2, x2, other.top + other.height / 2, colour("--accent"));
+}
+
+/** Draw the cursor of the keyboard around its cell, which may be narrower than a pixel. */
+function drawCursor(g, view, at, colour) {
+  const cell = view.cursorCell;
+  const band = at.row(view.state.row);
+  if (!cell || !band) return;
+  const [left, right] = [Math.max(at.x(cell.begin), 0), Math.min(at.x(cell.end), view.width)];
+  const w = Math.max(right - left, 3);
+  const x = Math.min(left, view.width - w);
+  for (const [name, by, width] of [["--panel", 3, 4], ["--ink", 3, 2]]) {
+    g.strokeStyle = colour(name);
+    g.lineWidth = width;
+    g.strokeRect(x - by, band.top - 1, w + 2 * by, band.height);
+  }
 }
 
 /** How long the instances of a folded phase usually last. */

@@ -1,5 +1,6 @@
 // The page: rows, canvas, panels, mouse and keyboard.
-import { draw, geometry, imageOf, RULER, SHARES } from "./draw.js";
+import { imageOf } from "./draw.js";
+import { makePane, size } from "./pane.js";
 import { asOptions, details, findings, folding, instances, legend, make, severities } from "./panels.js";
 import { asCsv, asRows, asSvg, download } from "./save.js";
 import { ask } from "./server.js";
@@ -17,6 +18,12 @@ const KEYS = [
   ["Enter, Backspace", "to the cause of the selected wait; back"],
   ["n p", "next, previous of the listed instances"],
   [", .", "the wait before, after on this row"],
+  ["g", "a cursor over cells, or over instances of regions: on and off; while it is on:"],
+  ["arrows", "the cell or instance earlier, later; the row above, below"],
+  ["j l", "ten cells earlier, later"],
+  ["Shift and arrows left right", "extend a range of time from the cursor"],
+  ["Enter", "select what is at the cursor, as a click does"],
+  ["Escape", "end it"],
   ["c", "critical path: off, on, and all else dimmed"],
   ["0", "the whole run"],
   ["Shift and drag, or drag in the ruler", "select a range of time"],
@@ -54,14 +61,23 @@ async function start() {
 }
 
 function build(about) {
-  const canvas = make("canvas", { class: "canvas", role: "img" });
-  const labels = make("div", { class: "labels", role: "tree", "aria-label": "Rows", "data-all": about.rows[0].label, tabindex: 0 });
-  const space = make("div", { class: "space" });
-  const stage = make("div", { class: "stage" }, labels, canvas);
-  const scroller = make("div", { class: "scroller" }, stage, space);
   const strip = make("canvas", { class: "strip", role: "img", "aria-label": "The whole run; the frame is what is shown" });
   const status = make("p", { class: "status", role: "status", "aria-live": "polite" });
   const tip = make("div", { class: "tip", hidden: true });
+  let frame = 0;
+  const view = new View(
+    about,
+    () => {
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        paint();
+      });
+    },
+    (text) => {
+      status.textContent = text;
+    },
+  );
+  const pane = makePane(view, tip);
   const side = { findings: make("section", {}), details: make("section", { "aria-live": "polite" }), instances: make("section", {}) };
   const head = make("div", { class: "shown" });
   const note = make("span", { class: "note" });
@@ -89,7 +105,7 @@ function build(about) {
     make(
       "main",
       {},
-      make("div", { class: "left" }, make("div", { class: "bar" }, head, trees, about.folded ? null : copy, picture, table, note, make("span", { class: "gap" }), key), scroller),
+      make("div", { class: "left" }, make("div", { class: "bar" }, head, trees, about.folded ? null : copy, picture, table, note, make("span", { class: "gap" }), key), pane.element),
       make(
         "aside",
         {},
@@ -108,53 +124,15 @@ function build(about) {
   // the trees come back to this tab
   const token = location.pathname.split("/")[1];
   name = `${about.folded ? "fold" : "timeline"}-${token}`;
-  let drawn = { slices: [], waits: [] };
-  let frame = 0;
-  const view = new View(
-    about,
-    () => {
-      frame ||= requestAnimationFrame(() => {
-        frame = 0;
-        paint();
-      });
-    },
-    (text) => {
-      status.textContent = text;
-    },
-  );
   root.view = view;
   side.findings.append(about.folded ? folding(view) : findings(view));
 
   // -- drawing -------------------------------------------------------------------------------------------------------
 
-  function size(element, width, height) {
-    const ratio = devicePixelRatio || 1;
-    if (element.width !== Math.round(width * ratio) || element.height !== Math.round(height * ratio)) {
-      element.width = Math.round(width * ratio);
-      element.height = Math.round(height * ratio);
-      element.style.setProperty("width", `${width}px`);
-      element.style.setProperty("height", `${height}px`);
-    }
-    const g = element.getContext("2d");
-    g.setTransform(ratio, 0, 0, ratio, 0, 0);
-    return g;
-  }
-
-  function measure() {
-    view.width = Math.max(120, scroller.clientWidth - labels.offsetWidth);
-    view.height = Math.max(120, scroller.clientHeight);
-    stage.style.setProperty("height", `${view.height}px`);
-    view.changed();
-  }
-
   function paint() {
     const began = performance.now();
-    space.style.setProperty("height", `${Math.max(0, view.total + RULER + SHARES - view.height)}px`);
-    if (Math.abs(scroller.scrollTop - view.scroll) > 1) scroller.scrollTop = view.scroll;
-    drawn = draw(size(canvas, view.width, view.height), view);
-    view.drawn = drawn;
+    pane.paint();
     paintStrip();
-    paintLabels();
     paintPanels();
     view.took = performance.now() - began;
   }
@@ -176,47 +154,6 @@ function build(about) {
     g.strokeStyle = look.getPropertyValue("--accent");
     g.lineWidth = 2;
     g.strokeRect(x + 1, 1, Math.max(w - 2, 1), 28);
-  }
-
-  const lines = new Map();
-
-  function paintLabels() {
-    const at = geometry(view);
-    const shown = new Set(view.visible);
-    for (const [row, line] of lines)
-      if (!shown.has(row)) {
-        line.remove();
-        lines.delete(row);
-      }
-    for (const { row, level, height } of view.layout) {
-      if (!shown.has(row)) continue;
-      const given = about.rows[row];
-      if (!lines.has(row)) {
-        const line = make("div", { class: "label", role: "treeitem", id: `row-${row}`, onclick: () => view.focusRow(row) });
-        const twisty = make("span", { class: "twisty", "aria-hidden": "true" });
-        twisty.addEventListener("click", (event) => {
-          event.stopPropagation();
-          view.toggle(row);
-        });
-        line.append(twisty, make("span", { class: "name" }, given.label));
-        line.title = given.label;
-        labels.append(line);
-        lines.set(row, line);
-      }
-      const line = lines.get(row);
-      const isOpen = given.location >= 0 ? view.state.flames.has(row) : !view.state.closed.has(row);
-      line.style.setProperty("transform", `translateY(${at.row(row).top}px)`);
-      line.style.setProperty("height", `${height}px`);
-      line.style.setProperty("padding-left", `${4 + 10 * level}px`);
-      line.firstChild.textContent = isOpen ? "▾" : "▸";
-      line.setAttribute("aria-level", level + 1);
-      line.setAttribute("aria-expanded", String(isOpen));
-      line.setAttribute("aria-selected", String(row === view.state.row));
-      const shares = view.sharesOf(row);
-      const words = shares ? about.titles.map((t, c) => [shares[c], t]).filter(([s]) => s >= 0.005).sort((p, q) => q[0] - p[0]).map(([s, t]) => `${t} ${percent(s)}`) : [];
-      line.setAttribute("aria-label", [given.label, ...words].join(", "));
-    }
-    labels.setAttribute("aria-activedescendant", `row-${view.state.row}`);
   }
 
   const before = {};
@@ -244,122 +181,10 @@ function build(about) {
     if (about.notes.length && !trouble) said.push(...about.notes);
     note.textContent = said.join("; ");
     note.classList.toggle("trouble", Boolean(trouble));
-    canvas.setAttribute("aria-label", `Timeline from ${head.textContent}; ${view.inWords() || "nothing is selected"}`);
+    pane.canvas.setAttribute("aria-label", `Timeline from ${head.textContent}; ${view.inWords() || "nothing is selected"}`);
   }
 
-  // -- mouse ---------------------------------------------------------------------------------------------------------
-
-  const local = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  };
-  const inside = (x, y, b) => x >= b.x && x <= b.x + b.w && y >= b.top && y <= b.top + b.h;
-  const topmost = (x, y) => {
-    const wait = drawn.waits.findLast((b) => inside(x, y, b));
-    if (wait) return { wait: wait.i };
-    const slice = drawn.slices.filter((b) => inside(x, y, b)).sort((p, q) => q.depth - p.depth)[0];
-    return slice ? { slice: slice.i } : {};
-  };
-  const sliceAt = (i) => {
-    const a = view.answer.arrays;
-    return Object.fromEntries(["location", "begin", "end", "depth", "name", "count", "busy"].map((name) => [name, a[`slice.${name}`][i]]));
-  };
-
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      if (event.altKey) return;
-      event.preventDefault();
-      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) view.pan((event.deltaX || event.deltaY) / view.width);
-      else view.zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY / 300))), geometry(view).ticks(local(event)[0]));
-    },
-    { passive: false },
-  );
-  let drag = null;
-  canvas.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
-    const [x, y] = local(event);
-    canvas.setPointerCapture(event.pointerId);
-    drag = { x, y, from: view.state.from, to: view.state.to, scroll: view.scroll, selects: event.shiftKey || y < RULER, moved: false };
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const [x, y] = local(event);
-    if (!drag) return hover(x, y, event);
-    if (Math.abs(x - drag.x) + Math.abs(y - drag.y) > 4) drag.moved = true;
-    if (!drag.moved) return;
-    tip.hidden = true;
-    const at = geometry(view);
-    if (drag.selects) {
-      view.range = [at.ticks(drag.x), at.ticks(x)].map((t) => Math.round(Math.min(Math.max(t, 0), about.length + 1))).sort((p, q) => p - q);
-      view.redraw();
-    } else {
-      const by = ((x - drag.x) / view.width) * (drag.to - drag.from);
-      const first = Math.min(Math.max(drag.from - by, 0), about.length + 1 - (drag.to - drag.from));
-      view.scroll = drag.scroll - (y - drag.y);
-      view.go(first, first + drag.to - drag.from);
-    }
-  });
-  canvas.addEventListener("pointerup", (event) => {
-    const [x, y] = local(event);
-    const was = drag;
-    drag = null;
-    if (!was || was.moved) return;
-    const { wait, slice } = topmost(x, y);
-    if (wait !== undefined) view.chooseWait(view.waitAt(wait), { stays: true });
-    else if (slice !== undefined) view.chooseSlice(sliceAt(slice), { stays: true });
-    else {
-      const cell = view.answer && y > RULER + SHARES ? cellAt(x, y) : null;
-      if (cell?.call_path >= 0) view.chooseCell(cell);
-      else view.clear();
-    }
-  });
-  canvas.addEventListener("dblclick", (event) => view.zoom(0.25, geometry(view).ticks(local(event)[0])));
-  canvas.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-  });
-
-  function hover(x, y, event) {
-    const { wait, slice } = topmost(x, y);
-    const a = view.answer?.arrays;
-    let text = "";
-    const cell = wait === undefined && slice === undefined && a ? cellAt(x, y) : null;
-    if (wait !== undefined) {
-      const w = view.waitAt(wait);
-      text = `${about.waits[w.property].title}\n${duration(about, w.end - w.begin)}`;
-      if (w.cause_location >= 0) text += `, for ${view.nameOf(w.cause_location)}`;
-    } else if (slice !== undefined) {
-      const s = sliceAt(slice);
-      text = s.count > 1 ? `${s.count} instances, ${duration(about, s.busy)} together` : `${about.regions[s.name]}\n${duration(about, s.end - s.begin)}`;
-    } else if (cell) text = cell.words + (cell.call_path >= 0 ? `\nmost in ${about.regions[about.region[cell.call_path]]} ${percent(cell.share)}` : "");
-    tip.hidden = !text;
-    tip.textContent = text;
-    tip.style.setProperty("left", `${Math.min(event.clientX + 12, innerWidth - 260)}px`);
-    tip.style.setProperty("top", `${Math.min(event.clientY + 14, innerHeight - 60)}px`);
-  }
-
-  /** The cell at a position: its row, ends, shares in words, and the call path with most time of a location; null where none is. */
-  function cellAt(x, y) {
-    const at = geometry(view);
-    const line = y < RULER + SHARES ? null : view.layout.find(({ row }) => y >= at.row(row).top && y < at.row(row).top + at.row(row).height);
-    const row = line ? line.row : y > RULER && y < RULER + SHARES ? 0 : -1;
-    const r = row < 0 ? -1 : view.rows.indexOf(row);
-    const { edges, ticks, path, best } = view.answer.arrays;
-    const [nClasses, nRows, nBins] = ticks.shape;
-    const t = at.ticks(x);
-    let b = 0;
-    while (b < nBins - 1 && edges[b + 1] <= t) b++;
-    if (r < 0 || !nClasses) return null;
-    const width = (edges[b + 1] - edges[b]) * about.rows[row].n;
-    const words = about.titles.map((title, c) => [ticks[(c * nRows + r) * nBins + b] / width, title]).filter(([s]) => s >= 0.005);
-    return {
-      row,
-      begin: edges[b],
-      end: edges[b + 1],
-      words: words.map(([s, title]) => `${title} ${percent(s)}`).join(", "),
-      call_path: path[r * nBins + b],
-      share: best[r * nBins + b] / width,
-    };
-  }
+  // -- the strip -----------------------------------------------------------------------------------------------------
 
   const toStrip = (event) => {
     const box = strip.getBoundingClientRect();
@@ -373,12 +198,6 @@ function build(about) {
     toStrip(event);
   });
   strip.addEventListener("pointermove", (event) => event.buttons && toStrip(event));
-  scroller.addEventListener("scroll", () => {
-    if (Math.abs(view.scroll - scroller.scrollTop) <= 1) return;
-    view.scroll = scroller.scrollTop;
-    view.changed();
-  });
-
   // -- keyboard ------------------------------------------------------------------------------------------------------
 
   async function copyRange() {
@@ -438,6 +257,11 @@ function build(about) {
       status.textContent = "the instances are in another tab; a trace is scanned when they are looked for first";
       open(foldAddress(view), `fold-${token}`);
     },
+    g() {
+      pane.labels.focus({ preventScroll: true });
+      if (view.cursor) view.endCursor();
+      else view.startCursor();
+    },
     z: () => view.range && view.go(...view.range),
     Escape: () => view.clear(),
     "?": () => help.showModal(),
@@ -459,18 +283,34 @@ function build(about) {
       recolour();
     },
   };
+  /** What keys do while there is a cursor over cells, in the place of what they do otherwise. */
+  const AT_CURSOR = {
+    ArrowLeft: (extends_) => view.moveCursor(-1, extends_),
+    ArrowRight: (extends_) => view.moveCursor(1, extends_),
+    ArrowUp: () => view.moveRow(-1),
+    ArrowDown: () => view.moveRow(1),
+    j: (extends_) => view.moveCursor(-10, extends_),
+    l: (extends_) => view.moveCursor(10, extends_),
+    Enter: () => view.choose(view.atCursor(), true),
+    Escape: () => view.endCursor(),
+  };
   for (let i = 1; i <= 9; i++) ACTIONS[i] = () => view.goFinding(i - 1);
-  const act = (name) => ACTIONS[name]?.();
+  const act = (name, isShifted = false) => {
+    if (view.cursor && AT_CURSOR[name]) AT_CURSOR[name](isShifted);
+    else ACTIONS[name]?.();
+    if (view.cursor) view.sayCursor(name);
+  };
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
     const { target } = event;
     if (target.tagName === "SELECT" || target.tagName === "INPUT") return;
     if (target.tagName === "BUTTON" && (event.key === "Enter" || event.key === " ")) return;
-    const name = ACTIONS[event.key] ? event.key : event.key.toLowerCase();
-    if (!ACTIONS[name]) return;
+    const isKnown = (key) => ACTIONS[key] || (view.cursor && AT_CURSOR[key]);
+    const name = isKnown(event.key) ? event.key : event.key.toLowerCase();
+    if (!isKnown(name)) return;
     event.preventDefault();
-    act(name);
+    act(name, event.shiftKey);
   });
   addEventListener("hashchange", () => {
     view.state = fromAddress(location.hash, about);
@@ -496,12 +336,11 @@ function build(about) {
     if (strip.answer) view.strip = imageOf(about, strip.answer, [0]);
   }
 
-  new ResizeObserver(measure).observe(scroller);
   loadStrip().then(() => {
-    measure();
+    pane.measure();
     openWait();
   });
-  labels.focus({ preventScroll: true });
+  pane.labels.focus({ preventScroll: true });
 }
 
 start();

@@ -2,7 +2,7 @@
 import { imageOf, RULER, ROW, SHARES, LEVEL } from "./draw.js";
 import { ask } from "./server.js";
 import { fromAddress, kept, shownRows, toAddress } from "./state.js";
-import { duration } from "./words.js";
+import { duration, moment, percent } from "./words.js";
 
 export class View {
   constructor(about, redraw, say) {
@@ -13,7 +13,7 @@ export class View {
     this.height = 400;
     this.scroll = 0;
     this.answer = this.cells = this.strip = this.range = null;
-    this.chosen = this.explained = this.instances = null;
+    this.chosen = this.explained = this.instances = this.cursor = null;
     this.instanceOf = -1;
     this.at = -1;
     this.trail = [];
@@ -111,7 +111,8 @@ export class View {
     const { from, to } = this.state;
     let t = around ?? (from + to) / 2;
     const c = this.chosen;
-    if (around === undefined && c && c.end > from && c.begin < to) t = Math.min(Math.max((c.begin + c.end) / 2, from), to);
+    if (around === undefined && this.cursor) t = Math.min(Math.max(this.cursor.time, from), to);
+    else if (around === undefined && c && c.end > from && c.begin < to) t = Math.min(Math.max((c.begin + c.end) / 2, from), to);
     this.go(t - (t - from) * factor, t + (to - t) * factor);
   }
 
@@ -157,6 +158,7 @@ export class View {
       this.trouble = error.message;
     }
     this.isStale = false;
+    if (this.cursor?.waits) this.sayCursor();
     this.redraw();
   }
 
@@ -327,6 +329,158 @@ export class View {
       if (best < 0 || (t - a["waits.begin"][best]) * by < 0) best = i;
     }
     if (best >= 0) await this.chooseWait(this.waitAt(best), { stays: true });
+  }
+
+  // -- what is at a time of a row ----------------------------------------------------------------------------------------
+
+  /** Whether single events of a row are drawn, not cells. */
+  hasEvents(row) {
+    return Boolean(this.answer?.says.detail) && this.about.rows[row].location >= 0 && !this.state.severity;
+  }
+
+  /** The cell of a row at a time: its ends, shares in words, and the call path with most time of a location; null if there is none. */
+  cellOf(row, time) {
+    const r = this.rows?.indexOf(row) ?? -1;
+    if (r < 0 || !this.answer) return null;
+    const { edges, ticks, path, best } = this.answer.arrays;
+    const [nClasses, nRows, nBins] = ticks.shape;
+    if (!nClasses) return null;
+    let b = 0;
+    while (b < nBins - 1 && edges[b + 1] <= time) b++;
+    const width = (edges[b + 1] - edges[b]) * this.about.rows[row].n;
+    const words = this.about.titles.map((title, c) => [ticks[(c * nRows + r) * nBins + b] / width, title]).filter(([s]) => s >= 0.005);
+    return {
+      row,
+      begin: edges[b],
+      end: edges[b + 1],
+      words: words.map(([s, title]) => `${title} ${percent(s)}`).join(", "),
+      call_path: path[r * nBins + b],
+      share: best[r * nBins + b] / width,
+    };
+  }
+
+  sliceAt(i) {
+    const a = this.answer.arrays;
+    return Object.fromEntries(["location", "begin", "end", "depth", "name", "count", "busy"].map((name) => [name, a[`slice.${name}`][i]]));
+  }
+
+  /** Say what a wait, a slice or a cell is. */
+  describe({ wait, slice, cell }) {
+    const { about } = this;
+    if (wait !== undefined) {
+      const w = this.waitAt(wait);
+      const who = w.cause_location >= 0 ? `, for ${this.nameOf(w.cause_location)}` : "";
+      return `${about.waits[w.property].title}\n${duration(about, w.end - w.begin)}${who}`;
+    }
+    if (slice !== undefined) {
+      const s = this.sliceAt(slice);
+      return s.count > 1 ? `${s.count} instances, ${duration(about, s.busy)} together` : `${about.regions[s.name]}\n${duration(about, s.end - s.begin)}`;
+    }
+    if (!cell) return "";
+    return cell.words + (cell.call_path >= 0 ? `\nmost in ${about.regions[about.region[cell.call_path]]} ${percent(cell.share)}` : "");
+  }
+
+  /** Select a wait, a slice or a cell of a location; if it is none of these, select nothing, or say so if `stays`. */
+  choose({ wait, slice, cell }, stays = false) {
+    if (wait !== undefined) return this.chooseWait(this.waitAt(wait), { stays: true });
+    if (slice !== undefined) return this.chooseSlice(this.sliceAt(slice), { stays: true });
+    if (cell?.call_path >= 0) return this.chooseCell(cell);
+    if (!stays) return this.clear();
+    this.say("there is nothing to select at the cursor: rows of several locations have no call path");
+  }
+
+  // -- the cursor of the keyboard ------------------------------------------------------------------------------------------
+
+  /** Show the cursor on the selected row: where something is selected, else in the middle. */
+  startCursor() {
+    const { from, to } = this.state;
+    const begin = this.chosen?.begin ?? -1;
+    this.cursor = { time: begin >= from && begin < to ? begin : Math.floor((from + to) / 2), anchor: null, waits: false };
+    this.redraw();
+  }
+
+  endCursor() {
+    this.cursor = null;
+    this.say("the cursor over cells is off");
+    this.redraw();
+  }
+
+  /** The times between which the cells of a row lie, or the ends of what is drawn of its events, in order. */
+  edgesOf(row) {
+    const a = this.answer?.arrays;
+    if (!a) return [];
+    if (!this.hasEvents(row)) return Array.from(a.edges);
+    const { from, to } = this.state;
+    const { location } = this.about.rows[row];
+    const found = new Set([from, to]);
+    for (const kind of ["slice", "waits"])
+      for (let i = 0; i < a[`${kind}.begin`].length; i++) {
+        if (a[`${kind}.location`][i] !== location) continue;
+        for (const t of [a[`${kind}.begin`][i], a[`${kind}.end`][i]]) if (t > from && t < to) found.add(t);
+      }
+    return [...found].sort((p, q) => p - q);
+  }
+
+  /** Where the cursor is: the edges of its row, the number of the first of its cell, and the ends of the cell; null if it is nowhere. */
+  get cursorCell() {
+    const edges = this.cursor ? this.edgesOf(this.state.row) : [];
+    if (edges.length < 2) return null;
+    let k = 0;
+    while (k < edges.length - 2 && edges[k + 1] <= this.cursor.time) k++;
+    return { edges, k, begin: edges[k], end: edges[k + 1] };
+  }
+
+  /** Move the cursor by some cells; the range of time from where it was first is selected if `isExtended`. */
+  moveCursor(by, isExtended = false) {
+    const cell = this.cursorCell;
+    if (!cell) return;
+    const { edges, k } = cell;
+    const { cursor, state, about } = this;
+    if (isExtended) cursor.anchor ??= [cell.begin, cell.end];
+    else cursor.anchor = null;
+    const next = k + by;
+    // beyond what is shown the next cell is not known yet
+    if (next < 0) cursor.time = Math.max(edges[0] - 1, 0);
+    else if (next > edges.length - 2) cursor.time = Math.min(edges[edges.length - 1], about.length);
+    else cursor.time = edges[next];
+    if (cursor.anchor) {
+      const [begin, end] = next < 0 || next > edges.length - 2 ? [cursor.time, cursor.time + 1] : [edges[next], edges[next + 1]];
+      this.range = [Math.max(Math.min(cursor.anchor[0], begin), 0), Math.min(Math.max(cursor.anchor[1], end), about.length + 1)];
+    }
+    const span = state.to - state.from;
+    if (cursor.time < state.from) this.go(cursor.time - span * 0.2, cursor.time + span * 0.8);
+    else if (cursor.time >= state.to) this.go(cursor.time - span * 0.8, cursor.time + span * 0.2);
+    this.redraw();
+  }
+
+  /** What is at the cursor, as what is below the mouse. */
+  atCursor() {
+    const at = this.cursorCell;
+    const { row } = this.state;
+    if (!at) return {};
+    if (!this.hasEvents(row)) return { cell: this.cellOf(row, at.begin) };
+    const a = this.answer.arrays;
+    const { location } = this.about.rows[row];
+    const holds = (kind, i) => a[`${kind}.location`][i] === location && a[`${kind}.begin`][i] <= at.begin && a[`${kind}.end`][i] >= at.end;
+    for (let i = a["waits.begin"].length - 1; i >= 0; i--) if (holds("waits", i)) return { wait: i };
+    let best = -1;
+    for (let i = 0; i < a["slice.begin"].length; i++) if (holds("slice", i) && (best < 0 || a["slice.depth"][i] >= a["slice.depth"][best])) best = i;
+    return best < 0 ? {} : { slice: best };
+  }
+
+  /** Say where the cursor is and what is there; if that is asked for still, when it has come. */
+  sayCursor(key = "") {
+    const { cursor, about, state } = this;
+    cursor.waits = this.isStale;
+    // what is selected says so itself
+    if (this.isStale || key === "Enter") return;
+    const cell = this.cursorCell;
+    const span = state.to - state.from;
+    const what = this.describe(this.atCursor()).replaceAll("\n", ", ") || "nothing is recorded";
+    const words = [`${about.rows[state.row].label}, ${cell ? `${moment(about, cell.begin, span)}, ${duration(about, cell.end - cell.begin)}` : "no cell"}: ${what}`];
+    if (cursor.anchor) words.push(`selected range: ${moment(about, this.range[0], span)} to ${moment(about, this.range[1], span)}, ${duration(about, this.range[1] - this.range[0])}`);
+    if (key === "g") words.unshift("cursor over cells: arrows move it, Shift extends a range, Enter selects, Escape ends it");
+    this.say(words.join("; "));
   }
 
   waitAt(i) {
