@@ -757,6 +757,52 @@ def test_keys__that_are_listed_are_each_of_one_use(page):
     page.press("Escape")
 
 
+# -- counters ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path):
+    """What is drawn at a time is the last sample of the table before it."""
+    mpi = archive.mpi(2)
+    number = archive.metric_class(("power", "double"), ("cycles", "uint64"))
+    many = archive.metric_class(*((f"counter {i}", "int64") for i in range(6)))
+    for here, of in zip(mpi.ranks, (number, many), strict=True):
+        here.enter(0, "main")
+        for t in range(10, 3_000, 10):
+            values = [(10, t / 7), (4, t * t)] if of == number else [(8, t % (i + 2)) for i in range(6)]
+            here.record(t, "Metric", source=of, values=values)
+        here.leave(4_000, "main")
+    with served(tracecols.convert(archive.write(), tmp_path / "c.trace")) as counting:
+        found = Page(browser, counting, width=900, height=500)
+        heights = found.view("view.layout.map((line) => line.height)")
+        found.press("k")
+        assert "counters are shown" in heard(found)
+        at = found.view("Object.fromEntries(view.countersOf)")
+        assert [len(at["0"]), len(at["1"])] == [2, 6]
+        power, cycles = at["0"]
+        assert found.view(f"view.counterAt({power}, 1234)") == 1230 / 7
+        assert found.view(f"view.counterAt({cycles}, 1234)") == 1230 * 1230
+        assert found.view(f"view.counterAt({cycles}, 9)") is None
+        assert found.view("view.layout.map((line) => line.height)") > heights
+        label = found.page.locator(f"#row-{found.view('view.rowOf.get(0)')}").get_attribute("aria-label")
+        assert f"cycles: 100 to {2990 * 2990:,}" in label and "power: 1.428571 to 427.1429" in label
+        picture = ElementTree.parse(saved(found, "v", tmp_path))
+        texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+        assert any(text.startswith("counter 5: 0 to 6") for text in texts)
+        found.page.reload()
+        found.settle()
+        assert found.view("view.state.counters") and found.view("view.counters.says.counters.length") == 8
+        found.press("k")
+        assert found.view("view.layout.map((line) => line.height)") == heights
+        found.context.close()
+        assert found.trouble == []
+    without = Page(browser, server)
+    without.press("k")
+    assert heard(without) == "this trace has no counters"
+    assert without.page.get_by_role("button", name="counters").count() == 0
+    without.context.close()
+
+
 HOSTILE = "</script><img src=x onerror='window.hit=1'><b>"
 
 

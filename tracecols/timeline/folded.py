@@ -212,6 +212,7 @@ class Folded:
             "n_worst": [0 for _ in of_run.says["n_worst"]],
             "findings": [],
             "notes": notes,
+            "has_counters": False,
             "has_path": False,
             "folded": {
                 "phase": printable(self._words),

@@ -250,10 +250,13 @@ def _shown(server: ViewServer, given: Mapping[str, str]) -> Timeline | Folded:
     return server.folds.of(given["phase"], given.get("order", ORDERS[0]), int(given.get("within", 0)))
 
 
+def _rows(given: Mapping[str, str]) -> list[int]:
+    return [int(i) for i in given.get("rows", "").split(",") if i]
+
+
 def _view(shown: Timeline | Folded, given: Mapping[str, str], go_on: Callable[[], None]) -> Answer:
-    rows = [int(i) for i in given.get("rows", "").split(",") if i]
     start, stop, columns = (int(given.get(name, 0)) for name in ("from", "to", "columns"))
-    return shown.view(start, stop, rows, columns, given.get("severity", ""), go_on)
+    return shown.view(start, stop, _rows(given), columns, given.get("severity", ""), go_on)
 
 
 def _about(shown: Timeline | Folded, _given: Mapping[str, str], _: Callable[[], None]) -> Answer:
@@ -274,10 +277,16 @@ def _cause(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[], N
     return _of_run(shown).cause(*(int(given.get(name, -1)) for name in ("location", "begin", "end")))
 
 
+def _counters(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
+    start, stop, columns = (int(given.get(name, 0)) for name in ("from", "to", "columns"))
+    return _of_run(shown).counters_of(start, stop, _rows(given), columns)
+
+
 _QUESTIONS: dict[str, Callable[[Timeline | Folded, Mapping[str, str], Callable[[], None]], Answer]] = {
     "data/about": _about,
     "data/instances": _instances,
     "data/cause": _cause,
+    "data/counters": _counters,
     "data/view": _view,
 }
 """By the path that follows the token."""

@@ -7,6 +7,12 @@ export const LEVEL = 15;
 export const RULER = 24;
 export const SHARES = 46;
 const GAP = 2;
+const LINE = 34;
+const HEAT = 15;
+const MOST_LINES = 4;
+
+/** The height of each of the lanes of n counters of a location: lines, or a heat map where there are many. */
+export const laneHeight = (n) => (n > MOST_LINES ? HEAT : LINE);
 
 /**
  * Draw the cells of an answer once: an image of one pixel per bin, and of the height of the rows. If some call paths are to stand
@@ -83,7 +89,9 @@ export function geometry(view) {
   const ofLocation = new Map();
   let y = RULER + SHARES;
   for (const { row, height } of view.layout) {
-    tops.set(row, { top: y - view.scroll, height });
+    // lanes of counters are below what the row shows otherwise
+    const lanes = view.lanesOf(row);
+    tops.set(row, { top: y - view.scroll, height: height - lanes, lanes });
     y += height;
   }
   for (const { row } of view.layout) for (const location of view.locationsOf(row)) ofLocation.set(location, tops.get(row));
@@ -132,6 +140,7 @@ export function draw(g, view) {
     g.fillRect(0, RULER + SHARES, width, height);
   }
   if (state.path && answer?.says.detail) drawPath(g, view, at, colour("--path"));
+  if (state.counters) for (const { row } of view.layout) drawCounters(g, view, at, row, colour);
   drawCause(g, view, at, colour);
   drawCursor(g, view, at, colour);
   if (about.folded) drawMedian(g, view, at, colour("--accent"));
@@ -342,6 +351,54 @@ function drawCause(g, view, at, colour) {
   g.setLineDash([]);
   if (!band) return;
   arrow(g, at.x(chosen.end), band.top + band.height / 2, x2, other.top + other.height / 2, colour("--accent"));
+}
+
+/** Draw the counters of a row: the value that holds at each time, and the least and the largest one where a column has several. */
+function drawCounters(g, view, at, row, colour) {
+  const { about, counters, width } = view;
+  const listed = view.countersOf.get(about.rows[row].location);
+  const band = at.row(row);
+  if (!listed || band.top > view.height || band.top + band.height + band.lanes < 0) return;
+  const a = counters.arrays;
+  const height = laneHeight(listed.length);
+  listed.forEach((k, lane) => {
+    const { min, max } = counters.says.counters[k];
+    const top = band.top + band.height + lane * height;
+    const [first, end] = [a["counter.start"][k], a["counter.start"][k + 1]];
+    const clipped = (ticks) => Math.min(Math.max(at.x(ticks), -2), width + 2);
+    const share = (v) => (max > min ? (v - min) / (max - min) : 0.5);
+    if (height === HEAT)
+      for (let i = first; i < end; i++) {
+        const x = clipped(a["counter.time"][i]);
+        g.fillStyle = css(ofShare(share(a["counter.last"][i])));
+        g.fillRect(x, top, (i + 1 < end ? clipped(a["counter.time"][i + 1]) : width) - x, HEAT - 1);
+      }
+    else {
+      const y = (v) => top + LINE - 4 - share(v) * (LINE - 8);
+      g.strokeStyle = colour("--accent");
+      g.lineWidth = 1.2;
+      g.beginPath();
+      for (let i = first; i < end; i++) {
+        const x = clipped(a["counter.time"][i]);
+        if (i > first) g.lineTo(x, y(a["counter.last"][i - 1]));
+        else g.moveTo(x, y(a["counter.last"][i]));
+        if (a["counter.low"][i] < a["counter.high"][i]) {
+          g.lineTo(x, y(a["counter.low"][i]));
+          g.lineTo(x, y(a["counter.high"][i]));
+        }
+        g.lineTo(x, y(a["counter.last"][i]));
+      }
+      if (end > first) g.lineTo(width, y(a["counter.last"][end - 1]));
+      g.stroke();
+    }
+    g.font = "10px system-ui, sans-serif";
+    g.lineWidth = 3;
+    g.strokeStyle = colour("--panel");
+    g.strokeText(view.counterInWords(k), 4, top + 7);
+    g.fillStyle = colour("--ink");
+    g.fillText(view.counterInWords(k), 4, top + 7);
+  });
+  g.font = "11px system-ui, sans-serif";
 }
 
 /** Draw the cursor of the keyboard around its cell, which may be narrower than a pixel. */

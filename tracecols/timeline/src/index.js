@@ -31,6 +31,7 @@ const KEYS = [
   ["x", "the range of time of what is selected"],
   ["r", "the trees of the selected range, or of what is shown, at what is selected"],
   ["i", "all instances of the selected region, or of a phase, laid one above the other"],
+  ["k", "counters below the rows of their locations"],
   ["h", "let instances of the selected region stand out; let all be alike"],
   ["v, b", "save what is shown as a picture (SVG), as a table (CSV)"],
   ["t", "dark or light"],
@@ -97,6 +98,7 @@ function build(about) {
       about.folded ? null : choose,
       make("span", { class: "gap" }),
       about.folded ? null : make("button", { type: "button", class: "plain", onclick: () => act("i"), title: "i: all instances of the selected region, or of a phase, laid one above the other" }, "phases"),
+      make("button", { type: "button", class: "plain", onclick: () => act("k"), title: "k", hidden: !about.has_counters }, "counters"),
       make("button", { type: "button", class: "plain", onclick: () => act("c"), title: "c", hidden: !about.has_path }, "critical path"),
       make("button", { type: "button", class: "plain", onclick: () => act("t"), title: "t" }, "dark/light"),
       make("button", { type: "button", class: "plain", onclick: () => help.showModal(), title: "?" }, "keys"),
@@ -178,6 +180,8 @@ function build(about) {
     if (trouble) said.push(trouble);
     else if (answer && !answer.says.detail) said.push("cells of the overview; zoom in to see events");
     else if (answer?.says.left_out.length) said.push(`too many to draw: ${answer.says.left_out.map((k) => `${answer.says.n[k].toLocaleString("en")} ${k}`).join(", ")}`);
+    if (state.counters && view.counters?.says.is_left_out) said.push("too many values of counters to be drawn: fewer rows show them");
+    if (state.counters && view.counters?.says.n_left_out) said.push(`${view.counters.says.n_left_out.toLocaleString("en")} values of counters are no numbers`);
     if (about.notes.length && !trouble) said.push(...about.notes);
     note.textContent = said.join("; ");
     note.classList.toggle("trouble", Boolean(trouble));
@@ -261,6 +265,11 @@ function build(about) {
       pane.labels.focus({ preventScroll: true });
       if (view.cursor) view.endCursor();
       else view.startCursor();
+    },
+    k() {
+      if (about.has_counters) view.state.counters = !view.state.counters;
+      status.textContent = about.has_counters ? `counters are ${view.state.counters ? "" : "not "}shown` : "this trace has no counters";
+      view.changed();
     },
     z: () => view.range && view.go(...view.range),
     Escape: () => view.clear(),

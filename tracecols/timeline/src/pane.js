@@ -1,5 +1,5 @@
 // One timeline on the page: the rows with their names, the canvas, and the mouse.
-import { draw, geometry, RULER, SHARES } from "./draw.js";
+import { draw, geometry, laneHeight, RULER, SHARES } from "./draw.js";
 import { make } from "./panels.js";
 import { percent } from "./words.js";
 
@@ -80,6 +80,7 @@ export function makePane(view, tip) {
       line.setAttribute("aria-selected", String(row === view.state.row));
       const shares = view.sharesOf(row);
       const words = shares ? about.titles.map((t, c) => [shares[c], t]).filter(([s]) => s >= 0.005).sort((p, q) => q[0] - p[0]).map(([s, t]) => `${t} ${percent(s)}`) : [];
+      if (view.lanesOf(row)) words.push(...view.countersOf.get(given.location).map((k) => view.counterInWords(k)));
       line.setAttribute("aria-label", [given.label, ...words].join(", "));
     }
     labels.setAttribute("aria-activedescendant", `row-${view.state.row}`);
@@ -150,6 +151,12 @@ export function makePane(view, tip) {
     const found = topmost(x, y);
     if (found.wait !== undefined || found.slice !== undefined || !view.answer || y <= RULER) return found;
     const at = geometry(view);
+    const under = y < RULER + SHARES ? undefined : view.layout.find(({ row }) => view.lanesOf(row) && y >= at.row(row).top + at.row(row).height && y < at.row(row).top + at.row(row).height + at.row(row).lanes);
+    if (under) {
+      const listed = view.countersOf.get(about.rows[under.row].location);
+      const band = at.row(under.row);
+      return { counter: listed[Math.floor((y - band.top - band.height) / laneHeight(listed.length))], time: at.ticks(x) };
+    }
     const line = y < RULER + SHARES ? { row: 0 } : view.layout.find(({ row }) => y >= at.row(row).top && y < at.row(row).top + at.row(row).height);
     return { cell: line ? view.cellOf(line.row, at.ticks(x)) : null };
   }

@@ -23,6 +23,7 @@ export function fromAddress(hash, about) {
     wait: wait.length === 3 && wait.every(Number.isInteger) ? { location: wait[0], begin: wait[1], end: wait[2] } : null,
     severity: Object.hasOwn(about.severities, severity) ? severity : "",
     region: given.has("region") ? about.regions.indexOf(given.get("region")) : -1,
+    counters: about.has_counters && whole("counters", 1) === 1,
     path: Math.min(whole("path", 2) ?? 0, 2),
     row: row >= 0 ? row : (whole("row", about.rows.length - 1) ?? Math.min(1, about.rows.length - 1)),
   };
@@ -38,6 +39,7 @@ export function toAddress(state, about) {
   if (wait) said.push(`wait=${wait.location},${wait.begin},${wait.end}`);
   if (state.severity) said.push(`severity=${encodeURIComponent(state.severity)}`);
   if (state.region >= 0) said.push(`region=${encodeURIComponent(about.regions[state.region])}`);
+  if (state.counters) said.push("counters=1");
   if (state.path) said.push(`path=${state.path}`);
   if (state.row !== 1) said.push(`row=${state.row}`);
   return `#${said.join("&")}`;

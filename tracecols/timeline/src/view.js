@@ -1,8 +1,8 @@
 // The view: what is shown, asked for and selected. Nothing here draws; whoever listens is called when something changed.
-import { imageOf, RULER, ROW, SHARES, LEVEL } from "./draw.js";
+import { imageOf, laneHeight, RULER, ROW, SHARES, LEVEL } from "./draw.js";
 import { ask } from "./server.js";
 import { fromAddress, kept, shownRows, toAddress } from "./state.js";
-import { duration, moment, percent } from "./words.js";
+import { duration, moment, percent, value } from "./words.js";
 
 export class View {
   constructor(about, redraw, say) {
@@ -18,6 +18,8 @@ export class View {
     this.at = -1;
     this.trail = [];
     this.depthOf = new Map();
+    this.counters = null;
+    this.countersOf = new Map();
     this.trouble = "";
     this.pending = 0;
     this.rowOf = new Map(about.rows.map((row, i) => [row.location, i]));
@@ -37,9 +39,15 @@ export class View {
     this.total = this.layout.reduce((sum, { height }) => sum + height, 0);
   }
 
+  /** The height of the lanes of counters below a row. */
+  lanesOf(row) {
+    const n = this.state.counters ? (this.countersOf.get(this.about.rows[row].location)?.length ?? 0) : 0;
+    return n * laneHeight(n);
+  }
+
   heightOf(row) {
     const { location } = this.about.rows[row];
-    return this.state.flames.has(row) ? Math.max(ROW, LEVEL * ((this.depthOf.get(location) ?? 0) + 1) + 4) : ROW;
+    return this.lanesOf(row) + (this.state.flames.has(row) ? Math.max(ROW, LEVEL * ((this.depthOf.get(location) ?? 0) + 1) + 4) : ROW);
   }
 
   /** The locations that are drawn on a row: its own, or all that a closed row stands for. */
@@ -154,6 +162,11 @@ export class View {
       if (!answer || mine !== this.pending) return;
       this.trouble = "";
       this.take(answer, rows);
+      if (this.state.counters) {
+        const found = await ask("counters", { from, to, rows: this.visible.join(), columns }, this.stop.signal);
+        if (!found || mine !== this.pending) return;
+        this.takeCounters(found);
+      }
     } catch (error) {
       this.trouble = error.message;
     }
@@ -173,6 +186,35 @@ export class View {
         if ((this.depthOf.get(location) ?? -1) < a["slice.depth"][i]) this.depthOf.set(location, a["slice.depth"][i]);
       }
     this.lay();
+  }
+
+  takeCounters(answer) {
+    this.counters = answer;
+    this.countersOf = new Map();
+    answer.says.counters.forEach(({ location }, k) => {
+      if (!this.countersOf.has(location)) this.countersOf.set(location, []);
+      this.countersOf.get(location).push(k);
+    });
+    this.lay();
+  }
+
+  /** The value of a counter at a time; undefined before its first one. */
+  counterAt(k, time) {
+    const a = this.counters.arrays;
+    let [low, high] = [a["counter.start"][k], a["counter.start"][k + 1]];
+    const first = low;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (a["counter.time"][middle] <= time) low = middle + 1;
+      else high = middle;
+    }
+    return low > first ? a["counter.last"][low - 1] : undefined;
+  }
+
+  /** A counter with its unit, and the least and the largest value that is shown. */
+  counterInWords(k) {
+    const { name, unit, min, max } = this.counters.says.counters[k];
+    return `${name}${unit && unit !== "#" ? ` [${unit}]` : ""}: ${min === null ? "no value" : `${value(min)} to ${value(max)}`}`;
   }
 
   /** Which call paths a region is on; null of none. */
@@ -365,8 +407,12 @@ export class View {
   }
 
   /** Say what a wait, a slice or a cell is. */
-  describe({ wait, slice, cell }) {
+  describe({ wait, slice, cell, counter, time }) {
     const { about } = this;
+    if (counter !== undefined) {
+      const found = this.counterAt(counter, time);
+      return `${found === undefined ? "" : `${value(found)}\n`}${this.counterInWords(counter)}`;
+    }
     if (wait !== undefined) {
       const w = this.waitAt(wait);
       const who = w.cause_location >= 0 ? `, for ${this.nameOf(w.cause_location)}` : "";

@@ -7,6 +7,9 @@ export function duration(about, ticks) {
   return `${digits(s / 1e-9)} ns`;
 }
 
+/** A value of a counter: whole numbers as they are. */
+export const value = (x) => (Number.isSafeInteger(x) ? x.toLocaleString("en") : Number(x.toPrecision(7)).toString());
+
 const digits = (x) => Number(x.toPrecision(4)).toString();
 
 /** A time as seconds since the start of the recording, without loss. */
