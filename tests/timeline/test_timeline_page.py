@@ -16,17 +16,22 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from support.browser import chromium
+from click.testing import CliRunner
+from support.browser import chromium, small
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
+from tracecols.cli import group
 from tracecols.errors import AnalysisError
 from tracecols.report.viewer import container
 from tracecols.store import Store
 from tracecols.timeline import page as pages
 from tracecols.timeline.answers import Timeline
+from tracecols.timeline.compared import Run, focus_begin
+from tracecols.timeline.folded import Folds
 from tracecols.timeline.prepare import prepare
 from tracecols.timeline.server import ViewServer
+from tracecols.timeline.trees import Trees
 
 FOLDER = Path(pages.__file__).parent
 PICTURES = Path(tracecols.__file__).parent / "docs" / "pictures"
@@ -803,6 +808,182 @@ def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path
     without.context.close()
 
 
+# -- two runs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def both(path, tmp_path_factory, data):
+    """Serves the run of the other tests, and one of four processes below it."""
+    other = tracecols.convert(data / "coll", tmp_path_factory.mktemp("b") / "coll.trace")
+    first, second = (Timeline(store, prepare(OpenedTrace(store))) for store in (Store(path), Store(other)))
+    with ViewServer(first, second=Run(second, Trees(second), Folds(second))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+class TwoRuns(Page):
+    """The page of two runs."""
+
+    def open(self, fragment=""):
+        super().open(f"compare{fragment}")
+
+    def settle(self):
+        self.page.wait_for_function(
+            "() => { const v = document.getElementById('timeline').views;"
+            " return v?.every((one) => one.isSettled && one.drawn) && v.some((one) => one.answer); }",
+            timeout=20_000,
+        )
+        self.page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go, 30)))")
+
+    def of(self, expression):
+        """Evaluate an expression of the views `a` and `b`, and of the `pair`."""
+        return self.page.evaluate(
+            "() => { const [a, b] = document.getElementById('timeline').views; const { pair } = a;"
+            f" return {expression}; }}"
+        )
+
+
+@pytest.fixture
+def two(browser, both):
+    found = TwoRuns(browser, both, width=900, height=700)
+    yield found
+    found.context.close()
+    assert found.trouble == []
+
+
+AT = "[(a.state.from - pair.found.first) / a.about.resolution, (b.state.from - pair.found.second) / b.about.resolution]"
+
+
+@pytest.mark.slow
+def test_two_runs__have_one_zoom_and_are_aligned_at_the_focus(two, both):
+    assert two.of("[a.about.name, b.about.name]") == ["hybrid", "coll"]
+    assert two.page.evaluate("() => document.documentElement.scrollWidth") == 900
+    expected = [focus_begin(run.timeline) for run in (both.run, both.second)]
+    assert two.of("[pair.found.first, pair.found.second]") == expected
+    # all of both runs is shown
+    assert two.of(
+        "a.state.from <= 0 && a.state.to > a.about.length && b.state.from <= 0 && b.state.to > b.about.length"
+    )
+    for keys in (("w", "w", "d"), ("o", "w", "a"), ("s",)):
+        two.press(*keys)
+        first, second = two.of(AT)
+        assert first == pytest.approx(second, abs=2e-8)
+        lengths = two.of("[a, b].map((v) => (v.state.to - v.state.from) / v.about.resolution)")
+        assert lengths[0] == pytest.approx(lengths[1], abs=2e-8)
+    assert two.page.evaluate("() => document.getElementById('timeline').view.isSecond")
+    two.press("ArrowDown")
+    assert two.of("[a.state.row, b.state.row]") == [1, 2]
+    # what is selected of the second run is found in the second run
+    two.press("f")
+    assert two.of("a.chosen") is None
+    chosen = two.of("b.chosen")
+    if chosen:
+        assert two.of("b.about.waits[b.chosen.property].title") in two.page.locator("aside").text_content()
+    before = two.of("[a.state, b.state]")
+    two.page.reload()
+    two.settle()
+    assert two.of("[a.state, b.state]") == before
+
+
+@pytest.mark.slow
+def test_two_runs__are_aligned_at_instances(two):
+    two.page.get_by_label("Align the runs at").select_option("start")
+    two.page.wait_for_function("() => document.getElementById('timeline').view.pair.found.way === 'start'")
+    two.settle()
+    assert two.of("[pair.found.first, pair.found.second]") == [0, 0]
+    two.press("w", "w", "w")
+    two.page.get_by_label("Align the runs at").select_option("phase")
+    # what is proposed for the first run is no phase of the second one
+    two.page.wait_for_selector(".note.trouble")
+    assert "500" in two.trouble.pop()
+    assert two.of("pair.found.way") == "start"
+    field = two.page.get_by_label("Phase or region")
+    field.fill("MPI_Barrier")
+    field.press("Enter")
+    two.page.wait_for_function("() => document.getElementById('timeline').view.pair.found.phase === 'MPI_Barrier'")
+    two.settle()
+    begins = [two.of(f"pair.found.{name}") for name in ("first", "second")]
+    two.press("y")
+    two.page.wait_for_function("() => document.getElementById('timeline').view.pair.found.k === 1")
+    two.settle()
+    later = [two.of(f"pair.found.{name}") for name in ("first", "second")]
+    assert later[0] > begins[0] and later[1] > begins[1]
+    assert heard(two) == "aligned at instance 1 of MPI_Barrier"
+    two.press("u")
+    two.page.wait_for_function("() => document.getElementById('timeline').view.pair.found.k === 0")
+    two.settle()
+    assert [two.of(f"pair.found.{name}") for name in ("first", "second")] == begins
+
+
+@pytest.mark.slow
+def test_two_runs__show_their_difference(two, both):
+    two.press("o", "q", "q")
+    part = two.of("pair.part")
+    assert part in two.of("[...a.about.classes, ...b.about.classes]")
+    n = two.of("b.difference.arrays.edges.length") - 1
+    first, second = (np.array(two.of(f"Array.from(b.difference.arrays.{x}).map((v) => Number.isNaN(v) ? null : v)"), float) for x in ("first", "second"))  # fmt: skip
+    rows = two.of("b.difference.rows")
+    given = two.of("[a.withinRun, Math.max(50, Math.round(b.width * (b.withinRun[1] - b.withinRun[0]) / (b.state.to - b.state.from)))]")  # fmt: skip
+    aligned = (two.of("pair.found.first"), two.of("pair.found.second"))
+    answer = both.comparison.difference(*given[0], rows, given[1], part, aligned)
+    for name, found in (("first", first), ("second", second)):
+        assert np.array_equal(answer.arrays[name], found.reshape(-1, n), equal_nan=True)
+    assert np.isfinite(first).any() and np.isnan(first).any()
+    legend = two.page.locator(".difference").text_content()
+    assert "B more, up to +" in legend and "nothing to compare" in legend
+    # the cursor says how much
+    row, column = (int(i) for i in np.argwhere(np.isfinite(first.reshape(-1, n)))[5])
+    two.press("g")
+    two.page.evaluate(
+        f"() => {{ const b = document.getElementById('timeline').views[1]; b.focusRow({rows[row]});"
+        f" b.cursor.time = b.difference.arrays.edges[{column}]; }}"
+    )
+    two.press("ArrowRight", "ArrowLeft")
+    by = 100 * float((second - first).reshape(-1, n)[row, column])
+    assert f"{by:+.1f} points" in heard(two)
+    fragment = two.page.evaluate("() => location.hash")
+    two.page.reload()
+    two.settle()
+    assert two.page.evaluate("() => location.hash") == fragment and two.of("pair.part") == part
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", BLIND)
+def test_two_runs__colours_of_the_difference_are_told_apart(browser, both, who):
+    for scheme in ("light", "dark"):
+        found = TwoRuns(browser, both, "#difference=comp", color_scheme=scheme)
+        colours = found.page.evaluate(
+            "() => [...document.querySelectorAll('.difference i')].map((i) => getComputedStyle(i).backgroundColor)"
+        )
+        found.context.close()
+        assert found.trouble == []
+        values = [np.array([int(v) for v in c[c.index("(") + 1 : -1].split(",")]) for c in colours]
+        seen = [np.clip(BLIND[who] @ v, 0, 255) for v in values]
+        assert len(seen) == 4
+        assert all(distance(a, b) > 14 for i, a in enumerate(seen) for b in seen[:i]), (scheme, colours)
+
+
+@pytest.mark.slow
+def test_two_runs__lead_to_the_trees_of_their_own(two):
+    two.press("w", "o")
+    with two.context.expect_page() as found:
+        two.page.keyboard.press("r")
+    tab = found.value
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    assert "/b/trees?" in tab.url
+    length = two.of("b.withinRun[1] - b.withinRun[0]")
+    assert selected(tab)["time"] == 4 * length
+
+
+@pytest.mark.slow
+def test_one_run__has_no_page_of_two(browser, server):
+    found = browser.new_context().new_page()
+    assert found.goto(f"{server.url}compare").status == 404
+    assert found.goto(f"{server.url}b/").status == 404
+    found.context.close()
+
+
 HOSTILE = "</script><img src=x onerror='window.hit=1'><b>"
 
 
@@ -918,6 +1099,16 @@ SHOTS = {
 }
 
 
+def compare_picture(made, name):
+    """A picture of the documentation has the size of what is made; with TRACECOLS_WRITE_PICTURES it is made anew."""
+    if os.environ.get("TRACECOLS_WRITE_PICTURES"):
+        PICTURES.mkdir(exist_ok=True)
+        (PICTURES / name).write_bytes(made)
+    kept = (PICTURES / name).read_bytes()
+    assert size_of(kept) == size_of(made)
+    assert len(kept) < 120_000
+
+
 def size_of(png):
     """Return width and height."""
     return struct.unpack(">II", png[16:24])
@@ -933,14 +1124,29 @@ def test_pictures__of_the_documentation_are_of_this_page(browser, server, name):
     found.page.mouse.move(2, 2)
     made = found.page.screenshot()
     found.context.close()
-    if os.environ.get("TRACECOLS_WRITE_PICTURES"):
-        PICTURES.mkdir(exist_ok=True)
-        (PICTURES / name).write_bytes(made)
-    kept = (PICTURES / name).read_bytes()
-    assert size_of(kept) == size_of(made)
-    assert len(kept) < 120_000
+    compare_picture(made, name)
+
+
+@pytest.mark.slow
+def test_pictures__of_two_runs_are_of_this_page(browser, path, tmp_path):
+    """A recorded run, and what replay predicts if one region takes half of its time."""
+    faster = tmp_path / "faster.trace"
+    command = ["what-if", str(path), "--scale", "do_work=0.5", "-o", str(faster)]
+    assert CliRunner().invoke(group, command).exit_code == 0
+    first, second = (Timeline(store, prepare(OpenedTrace(store))) for store in (Store(path), Store(faster)))
+    with ViewServer(first, second=Run(second, Trees(second), Folds(second))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        found = TwoRuns(browser, server, "#by=phase&of=h_region&k=0&difference=comp", width=1200, height=640)
+        found.press("w", "w", "d", "d", "ArrowDown")
+        found.page.mouse.move(2, 2)
+        made = small(found.page.screenshot())
+        assert found.of("b.difference.cells.largest") > 0.5
+        found.context.close()
+        server.shutdown()
+    assert found.trouble == []
+    compare_picture(made, "view-two.png")
 
 
 @pytest.mark.slow
 def test_wheel__carries_the_page():
-    assert {"", "fold", "timeline.js", "timeline.css"} == set(pages.documents())
+    assert {"", "fold", "compare", "timeline.js", "timeline.css"} == set(pages.documents())

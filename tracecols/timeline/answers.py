@@ -244,7 +244,7 @@ class Timeline:
         QuestionError
             If it makes no sense.
         """
-        self._check(start, stop, rows, columns, severity)
+        self.check(start, stop, rows, columns, severity)
         first, last = start + self.first, stop + self.first
         chosen = [self.rows[i] for i in rows]
         level = self.overview.level_for(first, last, columns // 2)
@@ -267,7 +267,13 @@ class Timeline:
             self._add_intervals(arrays, says, np.concatenate([r.locations for r in chosen]), first, last)
         return Answer(says, arrays)
 
-    def _check(self, start: int, stop: int, rows: Sequence[int], columns: int, severity: str) -> None:
+    def check(self, start: int, stop: int, rows: Sequence[int], columns: int, severity: str = "") -> None:
+        """Refuse a question about times, rows, columns or a property that do not exist.
+
+        Raises
+        ------
+        QuestionError
+        """
         if not 0 <= start < stop <= self.last - self.first + 1:
             raise QuestionError(
                 f"there is no time from {start} to {stop}: the run lasts {self.last - self.first} ticks"
@@ -338,7 +344,7 @@ class Timeline:
         QuestionError
             If it makes no sense.
         """
-        self._check(start, stop, rows, columns, "")
+        self.check(start, stop, rows, columns)
         locations = [self.rows[i].location for i in rows if self.rows[i].location >= 0]
         says, arrays = self.counters.view(locations, start + self.first, stop + self.first, columns)
         arrays["counter.time"] = arrays["counter.time"] - self.first

@@ -20,8 +20,9 @@ from urllib.parse import parse_qsl, urlsplit
 from tracecols.errors import StoreError, TracecolsError
 from tracecols.report.viewer.page import policy
 from tracecols.timeline.answers import Answer, QuestionError, Timeline
+from tracecols.timeline.compared import Comparison, Run
 from tracecols.timeline.folded import ORDERS, Folded, Folds
-from tracecols.timeline.page import POLICY, documents
+from tracecols.timeline.page import COMPARE, POLICY, documents
 from tracecols.timeline.trees import Selection, Trees
 
 ADDRESS = "127.0.0.1"
@@ -30,6 +31,9 @@ HOSTS = ("127.0.0.1", "localhost", "[::1]")
 """What this machine may be called: a forwarded port is another one, so that ports are not compared."""
 
 LONGEST_QUERY = 8192
+
+SECOND = "b/"
+"""What the paths of the second of two runs begin with."""
 
 MOST_TABS = 256
 """Pages whose latest question is remembered."""
@@ -67,7 +71,7 @@ class Latest:
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Serves the timeline of one trace.
+    """Serves the timeline of one trace, or of two.
 
     Parameters
     ----------
@@ -80,6 +84,9 @@ class ViewServer(ThreadingHTTPServer):
         Analyses ranges of time; by default with all cores.
     folds : Folds, optional
         Folds phases; by default with all cores.
+    second : Run, optional
+        Another run, to which the first one is compared: all that is served of the first one is served of it below
+        `SECOND`, and the page `compare` shows both.
 
     Raises
     ------
@@ -97,9 +104,16 @@ class ViewServer(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(
-        self, timeline: Timeline, port: int = 0, jobs: int = 2, trees: Trees | None = None, folds: Folds | None = None
+        self,
+        timeline: Timeline,
+        port: int = 0,
+        jobs: int = 2,
+        trees: Trees | None = None,
+        folds: Folds | None = None,
+        second: Run | None = None,
     ) -> None:
-        self.trees, self.folds = trees or Trees(timeline), folds or Folds(timeline)
+        self.run, self.second = Run(timeline, trees or Trees(timeline), folds or Folds(timeline)), second
+        self.comparison = Comparison(self.run, second) if second else None
         self.timeline, self.token, self.latest = timeline, secrets.token_urlsafe(24), Latest()
         self.working = BoundedSemaphore(jobs)
         try:
@@ -136,15 +150,19 @@ class _Handler(BaseHTTPRequestHandler):
             return
         target = urlsplit(self.path)
         name = target.path.split("/", 2)[2]
-        if name in documents():
+        run = self.server.run
+        if self.server.second and name.startswith(SECOND):
+            run, name = self.server.second, name.removeprefix(SECOND)
+        is_shown = name != COMPARE or (self.server.comparison is not None and run is self.server.run)
+        if name in documents() and is_shown:
             self._send(HTTPStatus.OK, *documents()[name])
             return
         given = dict(parse_qsl(target.query, keep_blank_values=True))
         if name == "trees":
-            self._send_trees(given)
+            self._send_trees(run, given)
             return
         try:
-            answer = self._answer(name, given)
+            answer = self._answer(run, name, given)
         except Superseded:
             self._send(HTTPStatus.CONFLICT, "text/plain; charset=utf-8", b"superseded")
         except (QuestionError, ValueError) as error:
@@ -157,10 +175,10 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._send(HTTPStatus.OK, "application/octet-stream", answer.encoded())
 
-    def _send_trees(self, given: Mapping[str, str]) -> None:
+    def _send_trees(self, run: Run, given: Mapping[str, str]) -> None:
         """Send the report of a range of time, or say why there is none: it is a page of its own."""
         try:
-            found = self.server.trees.page(_selection(given))
+            found = run.trees.page(_selection(given))
         except TracecolsError as error:
             text = f"The trees of this range cannot be shown: {error}"
         except ValueError as error:
@@ -187,8 +205,10 @@ class _Handler(BaseHTTPRequestHandler):
             return HTTPStatus.FORBIDDEN
         return None
 
-    def _answer(self, name: str, given: Mapping[str, str]) -> Answer | None:
+    def _answer(self, run: Run, name: str, given: Mapping[str, str]) -> Answer | None:
         """Answer a question; None of what is no question."""
+        if self.server.comparison and run is self.server.run and name in _OF_BOTH:
+            return _OF_BOTH[name](self.server.comparison, given)
         ask = _QUESTIONS.get(name)
         if ask is None:
             return None
@@ -197,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
         if page and name == "data/view":
             latest.asked(page, number)
         # the search for instances of a phase takes a scan: other questions are answered meanwhile
-        shown = _shown(self.server, given)
+        shown = _shown(run, given)
         with self.server.working:
             go_on = (lambda: latest.check(page, number)) if page and name == "data/view" else _go_on
             go_on()
@@ -243,11 +263,11 @@ def _go_on() -> None:
     """Never end a question."""
 
 
-def _shown(server: ViewServer, given: Mapping[str, str]) -> Timeline | Folded:
+def _shown(run: Run, given: Mapping[str, str]) -> Timeline | Folded:
     """Return what a question is about: the run, or the instances of a phase."""
     if "phase" not in given:
-        return server.timeline
-    return server.folds.of(given["phase"], given.get("order", ORDERS[0]), int(given.get("within", 0)))
+        return run.timeline
+    return run.folds.of(given["phase"], given.get("order", ORDERS[0]), int(given.get("within", 0)))
 
 
 def _rows(given: Mapping[str, str]) -> list[int]:
@@ -281,6 +301,22 @@ def _counters(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[]
     start, stop, columns = (int(given.get(name, 0)) for name in ("from", "to", "columns"))
     return _of_run(shown).counters_of(start, stop, _rows(given), columns)
 
+
+def _alignment(comparison: Comparison, given: Mapping[str, str]) -> Answer:
+    return comparison.about(given.get("by", "focus"), given.get("of", ""), int(given.get("k", 0)))
+
+
+def _difference(comparison: Comparison, given: Mapping[str, str]) -> Answer:
+    names = ("from", "to", "columns", "first", "second")
+    start, stop, columns, first, second = (int(given.get(name, 0)) for name in names)
+    return comparison.difference(start, stop, _rows(given), columns, given.get("part", ""), (first, second))
+
+
+_OF_BOTH: dict[str, Callable[[Comparison, Mapping[str, str]], Answer]] = {
+    "data/alignment": _alignment,
+    "data/difference": _difference,
+}
+"""Questions about two runs, by the path that follows the token."""
 
 _QUESTIONS: dict[str, Callable[[Timeline | Folded, Mapping[str, str], Callable[[], None]], Answer]] = {
     "data/about": _about,

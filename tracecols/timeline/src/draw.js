@@ -1,5 +1,5 @@
 // The canvas: cells of the overview, slices, waits, messages, the critical path, and what is selected.
-import { classOf, css, inkOn, isDark, ofClass, ofRegion, ofShare, receding } from "./colours.js";
+import { classOf, css, inkOn, isDark, ofClass, ofDifference, ofRegion, ofShare, receding } from "./colours.js";
 import { duration, steps } from "./words.js";
 
 export const ROW = 24;
@@ -50,6 +50,26 @@ export function imageOf(about, answer, rows, through = null) {
     images.set(row, canvas);
   });
   return { images, level: says.level, from: arrays.edges[0], to: arrays.edges[nBins] };
+}
+
+/** Draw the cells of a difference once, as `imageOf`: where the second run has more and where it has less, against the largest one. */
+export function imageOfDifference({ arrays }, rows) {
+  const { edges, first, second } = arrays;
+  const n = edges.length - 1;
+  let largest = 0;
+  for (let i = 0; i < first.length; i++) if (!Number.isNaN(first[i])) largest = Math.max(largest, Math.abs(second[i] - first[i]));
+  const images = new Map();
+  rows.forEach((row, r) => {
+    const image = new ImageData(n, 1);
+    for (let b = 0; b < n; b++) {
+      const by = second[r * n + b] - first[r * n + b];
+      fill(image, b, 0, 1, ofDifference(largest ? by / largest : by), 255);
+    }
+    const canvas = new OffscreenCanvas(n, 1);
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    images.set(row, canvas);
+  });
+  return { images, largest, from: edges[0], to: edges[n] };
 }
 
 function fill(image, x, from, to, [r, g, b], a) {
@@ -126,10 +146,10 @@ export function draw(g, view) {
       g.fillStyle = colour("--hover");
       g.fillRect(0, top, width, h);
     }
-    const isDrawn = answer?.says.detail && about.rows[row].location >= 0 && !state.severity;
-    if (cells?.images.has(row) && !isDrawn) paint(g, cells, row, at, top, ROW - GAP);
+    const shown = view.difference?.cells ?? cells;
+    if (shown?.images.has(row) && !view.hasEvents(row)) paint(g, shown, row, at, top, ROW - GAP);
   }
-  if (answer?.says.detail && !state.severity) {
+  if (answer?.says.detail && !view.onlyCells) {
     drawSlices(g, view, at, found);
     drawWaits(g, view, at, found);
     for (const [text, x, y, room, ground] of found.texts) write(g, text, x, y, room, ground);
@@ -143,7 +163,8 @@ export function draw(g, view) {
   if (state.counters) for (const { row } of view.layout) drawCounters(g, view, at, row, colour);
   drawCause(g, view, at, colour);
   drawCursor(g, view, at, colour);
-  if (about.folded) drawMedian(g, view, at, colour("--accent"));
+  if (about.folded) drawDashed(g, view, at.x(about.folded.median), colour("--accent"));
+  if (view.pair) drawDashed(g, view, at.x(view.isSecond ? view.pair.found.second : view.pair.found.first), colour("--accent"));
   g.restore();
   if (cells?.images.has(0)) paint(g, cells, 0, at, RULER + 2, SHARES - 6);
   drawRuler(g, view, at, colour);
@@ -416,9 +437,8 @@ function drawCursor(g, view, at, colour) {
   }
 }
 
-/** How long the instances of a folded phase usually last. */
-function drawMedian(g, view, at, colour) {
-  const x = at.x(view.about.folded.median);
+/** Draw a time over all rows: how long the instances of a folded phase usually last, or where two runs are aligned. */
+function drawDashed(g, view, x, colour) {
   g.strokeStyle = colour;
   g.lineWidth = 1.5;
   g.setLineDash([4, 4]);

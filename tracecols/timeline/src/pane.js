@@ -21,7 +21,9 @@ export function size(element, width, height) {
 export function makePane(view, tip) {
   const { about } = view;
   const canvas = make("canvas", { class: "canvas", role: "img" });
-  const labels = make("div", { class: "labels", role: "tree", "aria-label": "Rows", "data-all": about.rows[0].label, tabindex: 0 });
+  const whose = view.pair ? `${view.isSecond ? "B" : "A"}: ` : "";
+  const id = (row) => `${view.isSecond ? "b-" : ""}row-${row}`;
+  const labels = make("div", { class: "labels", role: "tree", "aria-label": `Rows${whose && ` of ${whose}${about.name}`}`, "data-all": `${whose}${view.pair ? about.name : about.rows[0].label}`, tabindex: 0 });
   const space = make("div", { class: "space" });
   const stage = make("div", { class: "stage" }, labels, canvas);
   const scroller = make("div", { class: "scroller" }, stage, space);
@@ -58,7 +60,7 @@ export function makePane(view, tip) {
       if (!shown.has(row)) continue;
       const given = about.rows[row];
       if (!lines.has(row)) {
-        const line = make("div", { class: "label", role: "treeitem", id: `row-${row}`, onclick: () => view.focusRow(row) });
+        const line = make("div", { class: "label", role: "treeitem", id: id(row), onclick: () => view.focusRow(row) });
         const twisty = make("span", { class: "twisty", "aria-hidden": "true" });
         twisty.addEventListener("click", (event) => {
           event.stopPropagation();
@@ -83,7 +85,7 @@ export function makePane(view, tip) {
       if (view.lanesOf(row)) words.push(...view.countersOf.get(given.location).map((k) => view.counterInWords(k)));
       line.setAttribute("aria-label", [given.label, ...words].join(", "));
     }
-    labels.setAttribute("aria-activedescendant", `row-${view.state.row}`);
+    labels.setAttribute("aria-activedescendant", id(view.state.row));
   }
 
   // -- mouse ---------------------------------------------------------------------------------------------------------
@@ -129,9 +131,8 @@ export function makePane(view, tip) {
       view.redraw();
     } else {
       const by = ((x - drag.x) / view.width) * (drag.to - drag.from);
-      const first = Math.min(Math.max(drag.from - by, 0), about.length + 1 - (drag.to - drag.from));
       view.scroll = drag.scroll - (y - drag.y);
-      view.go(first, first + drag.to - drag.from);
+      view.go(drag.from - by, drag.to - by);
     }
   });
   canvas.addEventListener("pointerup", (event) => {

@@ -7,9 +7,12 @@ export function fromAddress(hash, about) {
     const value = Number(given.get(name) ?? "x");
     return Number.isInteger(value) && value >= 0 && value <= most ? value : undefined;
   };
-  const end = about.length + 1;
-  let [from, to] = [whole("from", end), whole("to", end)];
-  if (from === undefined || to === undefined || from >= to) [from, to] = [0, end];
+  const time = (name) => {
+    const value = Number(given.get(name) ?? "x");
+    return Number.isInteger(value) && value >= about.span[0] && value <= about.span[1] ? value : undefined;
+  };
+  let [from, to] = [time("from"), time("to")];
+  if (from === undefined || to === undefined || from >= to) [from, to] = about.span;
   const rows = (given.get("closed") ?? "").split(",").filter(Boolean).map(Number).filter((i) => about.rows[i] && about.rows[i].location < 0);
   const wait = (given.get("wait") ?? "").split(",").map(Number);
   const severity = given.get("severity") ?? "";
@@ -32,7 +35,7 @@ export function fromAddress(hash, about) {
 /** The address of a state. */
 export function toAddress(state, about) {
   const said = [];
-  if (state.from !== 0 || state.to !== about.length + 1) said.push(`from=${state.from}`, `to=${state.to}`);
+  if (state.from !== about.span[0] || state.to !== about.span[1]) said.push(`from=${state.from}`, `to=${state.to}`);
   if (state.closed.size) said.push(`closed=${[...state.closed].sort((a, b) => a - b)}`);
   if (state.flames.size) said.push(`flames=${[...state.flames].sort((a, b) => a - b)}`);
   const { wait } = state;
@@ -45,11 +48,11 @@ export function toAddress(state, about) {
   return `#${said.join("&")}`;
 }
 
-/** Keep a range of time within the run, and at least a few ticks long. */
+/** Keep a range of time within what can be shown (the run, or two runs), and at least a few ticks long. */
 export function kept(from, to, about) {
-  const end = about.length + 1;
-  const span = Math.min(Math.max(Math.round(to - from), 10), end);
-  const first = Math.min(Math.max(Math.round(from), 0), end - span);
+  const [begin, end] = about.span;
+  const span = Math.min(Math.max(Math.round(to - from), 10), end - begin);
+  const first = Math.min(Math.max(Math.round(from), begin), end - span);
   return { from: first, to: first + span };
 }
 
@@ -75,7 +78,7 @@ export function treesAddress(view) {
     const { from, to, at } = placeOf(view);
     return `trees?${new URLSearchParams({ from, to, row: 0, timeline: `from=${from}&to=${to}&at=${at}` })}`;
   }
-  const [from, to] = view.range ?? [state.from, state.to];
+  const [from, to] = view.range ?? view.withinRun;
   const said = new URLSearchParams({ from, to, row: state.row });
   const property = chosen?.kind === "wait" ? (about.waits[chosen.property]?.id ?? "") : state.severity;
   if (property) said.set("property", property);

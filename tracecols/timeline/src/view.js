@@ -5,7 +5,11 @@ import { fromAddress, kept, shownRows, toAddress } from "./state.js";
 import { duration, moment, percent, value } from "./words.js";
 
 export class View {
-  constructor(about, redraw, say) {
+  /** `pair` is of two runs on the page, of which this may be the second one; the address says what is shown. */
+  constructor(about, redraw, say, { hash, pair = null, isSecond = false }) {
+    this.pair = pair;
+    this.isSecond = isSecond;
+    this.difference = null;
     this.about = about;
     this.redraw = redraw;
     this.say = say;
@@ -27,7 +31,7 @@ export class View {
     about.rows.forEach((row, i) => {
       if (row.location >= 0) for (let k = i; k >= 0; k = about.rows[k].parent) this.below[k].push(row.location);
     });
-    this.state = fromAddress(location.hash, about);
+    this.state = fromAddress(hash, about);
     this.lay();
   }
 
@@ -109,7 +113,13 @@ export class View {
 
   // -- time ----------------------------------------------------------------------------------------------------------
 
+  ask(name, given, signal) {
+    return ask(name, given, signal, this.about.base);
+  }
+
   go(from, to) {
+    // the second run follows the first one
+    if (this.isSecond) return this.pair.views[0].go(this.pair.toFirst(from), this.pair.toFirst(to));
     Object.assign(this.state, kept(from, to, this.about));
     this.changed();
   }
@@ -127,12 +137,11 @@ export class View {
   pan(share) {
     const { from, to } = this.state;
     const by = Math.round((to - from) * share);
-    const first = Math.min(Math.max(from + by, 0), this.about.length + 1 - (to - from));
-    this.go(first, first + (to - from));
+    this.go(from + by, to + by);
   }
 
   whole() {
-    this.go(0, this.about.length + 1);
+    this.go(...this.about.span);
   }
 
   // -- what is shown -------------------------------------------------------------------------------------------------
@@ -141,37 +150,59 @@ export class View {
   changed() {
     this.lay();
     this.scroll = Math.max(0, Math.min(this.scroll, this.total - (this.height - RULER - SHARES)));
-    history.replaceState(null, "", toAddress(this.state, this.about));
+    history.replaceState(null, "", this.pair ? this.pair.address : toAddress(this.state, this.about));
     this.redraw();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.load(), 15);
     this.isStale = true;
+    if (this.pair && !this.isSecond) this.pair.follow();
+  }
+
+  /** The part of what is shown that the run has; of two runs one may begin or end earlier. */
+  get withinRun() {
+    return [Math.max(this.state.from, 0), Math.min(this.state.to, this.about.length + 1)];
   }
 
   async load() {
-    const { from, to, severity } = this.state;
+    const { severity } = this.state;
+    const [from, to] = this.withinRun;
+    if (from >= to) return this.showNothing();
     const rows = [0, ...this.visible];
-    const columns = Math.max(50, Math.min(4096, Math.round(this.width)));
+    const width = this.width * ((to - from) / (this.state.to - this.state.from));
+    const columns = Math.max(50, Math.min(4096, Math.round(width)));
     this.stop?.abort();
     this.stop = new AbortController();
     const mine = ++this.pending;
     const given = { from, to, rows: rows.join(), columns };
     if (severity) given.severity = severity;
     try {
-      const answer = await ask("view", given, this.stop.signal);
+      const answer = await this.ask("view", given, this.stop.signal);
       if (!answer || mine !== this.pending) return;
       this.trouble = "";
       this.take(answer, rows);
       if (this.state.counters) {
-        const found = await ask("counters", { from, to, rows: this.visible.join(), columns }, this.stop.signal);
+        const found = await this.ask("counters", { from, to, rows: this.visible.join(), columns }, this.stop.signal);
         if (!found || mine !== this.pending) return;
         this.takeCounters(found);
+      }
+      if (this.isSecond) {
+        const found = await this.pair.difference(rows.slice(1), columns, this.stop.signal);
+        if (mine !== this.pending) return;
+        this.difference = found;
       }
     } catch (error) {
       this.trouble = error.message;
     }
     this.isStale = false;
     if (this.cursor?.waits) this.sayCursor();
+    this.redraw();
+  }
+
+  showNothing() {
+    this.stop?.abort();
+    this.pending++;
+    this.answer = this.cells = this.difference = null;
+    this.isStale = false;
     this.redraw();
   }
 
@@ -263,7 +294,7 @@ export class View {
     const mine = this.chosen;
     // what an instance of a phase waits for lies in the run, not in another instance
     if (!this.about.folded) try {
-      const found = await ask("cause", this.state.wait);
+      const found = await this.ask("cause", this.state.wait);
       if (mine !== this.chosen) return;
       this.explained = found.says;
       Object.assign(this.chosen, found.says.wait);
@@ -342,7 +373,7 @@ export class View {
   /** List the instances of a wait state, the worst first. */
   async list(number) {
     if (this.instanceOf === number) return;
-    const found = await ask("instances", { number });
+    const found = await this.ask("instances", { number });
     this.instances = found.says.instances;
     this.instanceOf = number;
     this.at = -1;
@@ -377,7 +408,12 @@ export class View {
 
   /** Whether single events of a row are drawn, not cells. */
   hasEvents(row) {
-    return Boolean(this.answer?.says.detail) && this.about.rows[row].location >= 0 && !this.state.severity;
+    return Boolean(this.answer?.says.detail) && this.about.rows[row].location >= 0 && !this.onlyCells;
+  }
+
+  /** Whether rows show a property, or the difference of two runs, also where single events could be drawn. */
+  get onlyCells() {
+    return Boolean(this.state.severity || (this.isSecond && this.pair.part));
   }
 
   /** The cell of a row at a time: its ends, shares in words, and the call path with most time of a location; null if there is none. */
@@ -398,7 +434,24 @@ export class View {
       words: words.map(([s, title]) => `${title} ${percent(s)}`).join(", "),
       call_path: path[r * nBins + b],
       share: best[r * nBins + b] / width,
+      ...this.differenceOf(row, time),
     };
+  }
+
+  /** The ends of the cell of the difference at a time of a row, and what it says; nothing where no difference is shown. */
+  differenceOf(row, time) {
+    const found = this.difference;
+    const r = found?.rows.indexOf(row) ?? -1;
+    if (r < 0) return {};
+    const { edges, first, second } = found.arrays;
+    const n = edges.length - 1;
+    let b = 0;
+    while (b < n - 1 && edges[b + 1] <= time) b++;
+    const [a, z] = [first[r * n + b], second[r * n + b]];
+    const title = this.pair.parts.find(([id]) => id === found.says.part)?.[1] ?? found.says.part;
+    const by = `${z < a ? "" : "+"}${(100 * (z - a)).toFixed(1)}`;
+    const words = Number.isNaN(a) ? `${title}: nothing to compare with` : `${title} ${by} points: B ${percent(z)}, A ${percent(a)}`;
+    return { begin: edges[b], end: edges[b + 1], words };
   }
 
   sliceAt(i) {
@@ -440,8 +493,8 @@ export class View {
   /** Show the cursor on the selected row: where something is selected, else in the middle. */
   startCursor() {
     const { from, to } = this.state;
-    const begin = this.chosen?.begin ?? -1;
-    this.cursor = { time: begin >= from && begin < to ? begin : Math.floor((from + to) / 2), anchor: null, waits: false };
+    const { chosen } = this;
+    this.cursor = { time: chosen && chosen.begin >= from && chosen.begin < to ? chosen.begin : Math.floor((from + to) / 2), anchor: null, waits: false };
     this.redraw();
   }
 
@@ -455,7 +508,7 @@ export class View {
   edgesOf(row) {
     const a = this.answer?.arrays;
     if (!a) return [];
-    if (!this.hasEvents(row)) return Array.from(a.edges);
+    if (!this.hasEvents(row)) return Array.from((this.difference ?? this.answer).arrays.edges);
     const { from, to } = this.state;
     const { location } = this.about.rows[row];
     const found = new Set([from, to]);
@@ -491,7 +544,8 @@ export class View {
     else cursor.time = edges[next];
     if (cursor.anchor) {
       const [begin, end] = next < 0 || next > edges.length - 2 ? [cursor.time, cursor.time + 1] : [edges[next], edges[next + 1]];
-      this.range = [Math.max(Math.min(cursor.anchor[0], begin), 0), Math.min(Math.max(cursor.anchor[1], end), about.length + 1)];
+      const ends = [Math.max(Math.min(cursor.anchor[0], begin), 0), Math.min(Math.max(cursor.anchor[1], end), about.length + 1)];
+      this.range = ends.map(Math.round);
     }
     const span = state.to - state.from;
     if (cursor.time < state.from) this.go(cursor.time - span * 0.2, cursor.time + span * 0.8);
@@ -504,7 +558,7 @@ export class View {
     const at = this.cursorCell;
     const { row } = this.state;
     if (!at) return {};
-    if (!this.hasEvents(row)) return { cell: this.cellOf(row, at.begin) };
+    if (!this.hasEvents(row)) return { cell: this.cellOf(row, (at.begin + at.end) / 2) };
     const a = this.answer.arrays;
     const { location } = this.about.rows[row];
     const holds = (kind, i) => a[`${kind}.location`][i] === location && a[`${kind}.begin`][i] <= at.begin && a[`${kind}.end`][i] >= at.end;

@@ -18,7 +18,7 @@ export const seconds = (about, ticks) => about.zero + ticks / about.resolution;
 /** A time for people: as many decimals as the range needs. */
 export function moment(about, ticks, span) {
   const decimals = Math.min(12, Math.max(3, Math.ceil(-Math.log10(span / about.resolution)) + 4));
-  return `${seconds(about, ticks).toFixed(decimals)} s`;
+  return `${seconds(about, ticks).toFixed(decimals).replace(/^-(0\.0*)$/, "$1")} s`;
 }
 
 /** Steps of a ruler: round numbers of seconds, at most so many. */
