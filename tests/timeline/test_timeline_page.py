@@ -11,7 +11,7 @@ import struct
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from xml.etree import ElementTree
 
 import numpy as np
@@ -496,6 +496,45 @@ def test_trees__are_of_exactly_the_selected_range(page, path):
     cube = trace.analyze(start=seconds[0], stop=seconds[1])
     assert found["time"] == int(cube.cells["time"].value.sum()) == 6 * (end - begin)
     assert f"from {seconds[0]:.9g} s, to {seconds[1]:.9g} s" in tab.title()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_trees__of_a_long_range_say_how_far_they_are_and_can_be_cancelled(browser, server, monkeypatch, scheme):
+    analyse, goes_on, ended = server.run.trees.analyse, Event(), []
+
+    def slowly(selection, report):
+        try:
+            while not goes_on.wait(0.05):
+                report("analyzing", 37, 100)
+            analyse(selection, report)
+        except Exception as error:
+            ended.append(type(error).__name__)
+            raise
+
+    monkeypatch.setattr(server.run.trees, "analyse", slowly)
+    found = Page(browser, server, width=900, color_scheme=scheme)
+    found.view(f"(view.range = [{12_345 + len(scheme)}, 90000000])")
+    with found.context.expect_page() as opened:
+        found.page.keyboard.press("r")
+    tab = opened.value
+    tab.wait_for_selector("progress[value='0.37']")
+    assert tab.locator("[role=status]").text_content() == "The range is analysed. 30 %"
+    assert tab.evaluate("() => document.activeElement.textContent") == "Cancel (Escape)"
+    assert tab.evaluate("() => document.documentElement.dataset.theme") == scheme
+    tab.keyboard.press("Escape")
+    tab.wait_for_function("() => document.querySelector('[role=status]').textContent.includes('cancelled')")
+    for _ in range(100):
+        if ended:
+            break
+        found.page.wait_for_timeout(50)
+    assert ended == ["Cancelled"]
+    goes_on.set()
+    # the button has the focus
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    found.context.close()
+    assert found.trouble == []
 
 
 @pytest.mark.slow

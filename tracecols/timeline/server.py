@@ -10,10 +10,13 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from socketserver import TCPServer
 from threading import BoundedSemaphore, Lock
+from time import monotonic
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -37,6 +40,10 @@ SECOND = "b/"
 
 MOST_TABS = 256
 """Pages whose latest question is remembered."""
+
+
+BETWEEN = 0.1
+"""Seconds between two lines about how far an analysis is, at least."""
 
 
 class Superseded(Exception):
@@ -68,6 +75,40 @@ class Latest:
         """
         if self._of.get(page, number) > number:
             raise Superseded
+
+
+class Cancelled(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class _Lines:
+    """Writes how far an analysis is, for a page that may be gone."""
+
+    def __init__(self, file: BufferedIOBase) -> None:
+        self._file, self._lock, self._last, self._stage = file, Lock(), 0.0, ""
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Write a line, unless the last one was written just now.
+
+        Raises
+        ------
+        Cancelled
+            If the connection is closed.
+        """
+        with self._lock:
+            now = monotonic()
+            if stage == self._stage and now - self._last < BETWEEN:
+                return
+            self._last, self._stage = now, stage
+            self.write({"stage": stage, "share": min(done / max(total, 1), 1.0)})
+
+    def write(self, said: Mapping[str, Any]) -> None:
+        """Write a line of JSON."""
+        try:
+            self._file.write(json.dumps(said).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise Cancelled from error
 
 
 class ViewServer(ThreadingHTTPServer):
@@ -161,6 +202,9 @@ class _Handler(BaseHTTPRequestHandler):
         if name == "trees":
             self._send_trees(run, given)
             return
+        if name == "data/trees":
+            self._analyse(run, given)
+            return
         try:
             answer = self._answer(run, name, given)
         except Superseded:
@@ -176,9 +220,15 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(HTTPStatus.OK, "application/octet-stream", answer.encoded())
 
     def _send_trees(self, run: Run, given: Mapping[str, str]) -> None:
-        """Send the report of a range of time, or say why there is none: it is a page of its own."""
+        """Send the report of a range of time, the page that waits for it, or say why there is none: it is a page of its
+        own."""
         try:
-            found = run.trees.page(_selection(given))
+            selection = _selection(given)
+            run.trees.check(selection)
+            if not run.trees.is_ready(selection):
+                self._send(HTTPStatus.OK, *documents()[""])
+                return
+            found = run.trees.page(selection)
         except TracecolsError as error:
             text = f"The trees of this range cannot be shown: {error}"
         except ValueError as error:
@@ -187,6 +237,29 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, "text/html; charset=utf-8", found, f"{policy()}; frame-ancestors 'none'")
             return
         self._send(HTTPStatus.BAD_REQUEST, "text/plain; charset=utf-8", text.encode())
+
+    def _analyse(self, run: Run, given: Mapping[str, str]) -> None:
+        """Analyse a range of time, and say how far it is: a line of JSON now and then, the last one when it is done.
+        The analysis ends if the page closes the connection."""
+        try:
+            selection = _selection(given)
+            run.trees.check(selection)
+        except (QuestionError, ValueError) as error:
+            self._send_error(HTTPStatus.BAD_REQUEST, str(error))
+            return
+        self.close_connection = True
+        self._send_head(HTTPStatus.OK, "application/x-ndjson", POLICY, ("Connection", "close"))
+        lines = _Lines(self.wfile)
+        try:
+            run.trees.analyse(selection, lines.report)
+        except Cancelled:
+            return
+        except TracecolsError as error:
+            with suppress(Cancelled):
+                lines.write({"error": str(error)})
+        else:
+            with suppress(Cancelled):
+                lines.write({"ready": True})
 
     def _refusal(self) -> HTTPStatus | None:
         """Return why a request is refused; None if it is not."""
@@ -227,10 +300,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, "application/json", json.dumps({"error": text}).encode())
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes, rules: str = POLICY) -> None:
+        self._send_head(status, kind, rules, ("Content-Length", str(len(content))))
+        self.wfile.write(content)
+
+    def _send_head(self, status: HTTPStatus, kind: str, rules: str, about: tuple[str, str]) -> None:
         self.send_response(status)
         for name, value in (
             ("Content-Type", kind),
-            ("Content-Length", str(len(content))),
+            about,
             ("Cache-Control", "no-store"),
             ("Content-Security-Policy", rules),
             ("Cross-Origin-Opener-Policy", "same-origin"),
@@ -241,7 +318,6 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: addresses hold the token."""

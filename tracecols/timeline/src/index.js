@@ -7,6 +7,7 @@ import { asCsv, asRows, asSvg, download } from "./save.js";
 import { ask } from "./server.js";
 import { foldAddress, fromAddress, timelineAddress, treesAddress } from "./state.js";
 import { View } from "./view.js";
+import { WAITING, waitForTrees } from "./waiting.js";
 import { duration, moment, percent } from "./words.js";
 
 const KEYS = [
@@ -334,7 +335,7 @@ function build(abouts, pair) {
     h: () => view.highlight(view.chosenRegion),
     r() {
       const [from, to] = view.range ?? [view.state.from, view.state.to];
-      status.textContent = `the trees of ${duration(about, to - from)} are in another tab; a long range takes as long as its analysis`;
+      status.textContent = `the trees of ${duration(about, to - from)} are in another tab, which shows how far their analysis is`;
       open(`${about.base}${treesAddress(view)}`, `trees-${tab}`);
     },
     i() {
@@ -468,4 +469,5 @@ function build(abouts, pair) {
   pane.labels.focus({ preventScroll: true });
 }
 
-start();
+if (WAITING) waitForTrees(root);
+else start();
