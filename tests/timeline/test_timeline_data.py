@@ -654,3 +654,123 @@ def test_folded__what_is_not_there_is_refused(folds, timeline):
     for question in ((5, 5, [0], 100), (0, 1 << 60, [0], 100), (0, 9, [99], 100), (0, 9, [0], 0)):
         with pytest.raises(QuestionError):
             view(*question)
+
+
+# -- counters ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    """A trace of two processes that record two counters in one class, and a third one in another."""
+    from support.otf2_writer import Archive
+
+    archive = Archive(tmp_path_factory.mktemp("c") / "traces.otf2")
+    mpi = archive.mpi(2)
+    pair = archive.metric_class(("power", "double"), ("cycles", "uint64"))
+    single = archive.metric_class(("depth", "int64"))
+    rng = np.random.default_rng(5)
+    for here in mpi.ranks:
+        here.enter(0, "main")
+        for t in np.sort(rng.integers(1, 9_000, 400)).tolist():
+            power = float("nan") if t % 50 == 0 else float(rng.normal())
+            here.record(t, "Metric", source=pair, values=[(10, power), (4, int(rng.integers(1 << 40)))])
+            if t % 3 == 0 and here is mpi.ranks[0]:
+                here.record(t, "Metric", source=single, values=[(8, -t)])
+        here.leave(9_999, "main")
+    store = Store(tracecols.convert(archive.write(), tmp_path_factory.mktemp("c") / "c.trace"))
+    return Timeline(store, prepare(OpenedTrace(store)))
+
+
+def samples_of(store):
+    """The slow twin: by location and name all samples that are numbers, from the tables of Python."""
+    trace = tracecols.open(store.path)
+    times = trace.table("events").time.to_numpy()
+    members = store.definitions["metric_members"].column("name").to_pylist()
+    classes = store.definitions["metric_classes"].column("members").to_pylist()
+    first_rows = np.append(store.definitions["locations"].column("first_row").to_numpy(), times.size)
+    found = {}
+    for table in (name for name in store.tables if name.startswith("metrics_")):
+        frame = trace.table(table)
+        for i, member in enumerate(classes[int(table.split("_")[1])]):
+            for row, sample in zip(frame.row, frame[f"value_{i}"], strict=True):
+                location = int(np.searchsorted(first_rows, row, "right")) - 1
+                if np.isfinite(float(sample)):
+                    found.setdefault((location, members[member]), []).append((int(times[row]), float(sample)))
+    return {key: sorted(samples, key=lambda sample: sample[0]) for key, samples in found.items()}
+
+
+def held(samples, start, stop, columns):
+    """The slow twin of `reduced`: (time, low, high, last)."""
+    inside = [sample for sample in samples if start <= sample[0] < stop]
+    before = [sample for sample in samples if sample[0] < start][-1:]
+    groups = [[sample] for sample in inside]
+    if len(inside) > columns:
+        width = -(-(stop - start) // columns)
+        by = {}
+        for t, v in inside:
+            by.setdefault((t - start) // width, []).append((t, v))
+        groups = [by[k] for k in sorted(by)]
+    groups = [[sample] for sample in before] + groups
+    return [(g[-1][0], min(v for _, v in g), max(v for _, v in g), g[-1][1]) for g in groups]
+
+
+def drawn_counters(timeline, start, stop, columns):
+    """By location and name what is drawn, and its least and largest value."""
+    answer = timeline.counters_of(start - timeline.first, stop - timeline.first, every_row(timeline), columns)
+    a = answer.arrays
+    points = list(zip(*(a[f"counter.{c}"].tolist() for c in ("time", "low", "high", "last")), strict=True))
+    return {
+        (c["location"], c["name"]): (
+            [(t + timeline.first, *rest) for t, *rest in points[begin:end]],
+            (c["min"], c["max"]),
+        )
+        for c, (begin, end) in zip(answer.says["counters"], pairwise(a["counter.start"].tolist()), strict=True)
+    }
+
+
+def check_counters(timeline, start, stop, columns):
+    every = samples_of(timeline.store)
+    found = drawn_counters(timeline, start, stop, columns)
+    assert found.keys() == every.keys()
+    for key, (points, ends) in found.items():
+        expected = held(every[key], start, stop, columns)
+        assert points == expected, key
+        values = [v for _, low, high, _ in expected for v in (low, high)]
+        assert ends == ((min(values), max(values)) if values else (None, None))
+        assert len(points) <= columns + 1
+
+
+def test_counters__that_are_drawn_are_those_of_the_tables(counted):
+    rng = np.random.default_rng(1)
+    for columns in (1, 7, 150, 4096):
+        start, stop = np.sort(rng.integers(counted.first, counted.last + 1, 2)).tolist()
+        check_counters(counted, start, stop + 1, columns)
+    check_counters(counted, counted.first, counted.last + 1, 50)
+    assert {name for _, name in samples_of(counted.store)} == {"power", "cycles", "depth"}
+    assert counted.counters_of(0, 9_000, every_row(counted), 50).says["n_left_out"] > 0
+
+
+def test_counters__that_are_too_many_are_not_drawn(counted, timeline, monkeypatch):
+    from tracecols.timeline import counters
+
+    rows = every_row(counted)
+    assert counted.about().says["has_counters"] and not timeline.about().says["has_counters"]
+    assert timeline.counters_of(0, 100, every_row(timeline), 50).says["counters"] == []
+    monkeypatch.setattr(counters, "MOST_POINTS", 100)
+    assert counted.counters_of(0, 9_000, rows, 4096).arrays["counter.time"].size <= 100 + 5
+    # the first value of what is kept goes
+    monkeypatch.setattr(counters, "KEPT", 10)
+    check_counters(counted, counted.first + 5, counted.last, 20)
+    monkeypatch.setattr(counters, "MOST_VALUES", 1000)
+    answer = counted.counters_of(0, 9_000, rows, 4096)
+    assert answer.says["is_left_out"] and answer.arrays["counter.time"].size == 0
+    with pytest.raises(QuestionError):
+        counted.counters_of(0, 9_000, [99], 50)
+
+
+@pytest.mark.slow
+def test_counters__of_a_recording_are_those_of_its_tables(converted):
+    store = Store(converted("metrics_rusage"))
+    timeline = Timeline(store, prepare(OpenedTrace(store)))
+    for columns in (3, 40):
+        check_counters(timeline, timeline.first + 1_000, timeline.last, columns)

@@ -11,22 +11,27 @@ import struct
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from support.browser import chromium
+from click.testing import CliRunner
+from support.browser import chromium, small
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
+from tracecols.cli import group
 from tracecols.errors import AnalysisError
 from tracecols.report.viewer import container
 from tracecols.store import Store
 from tracecols.timeline import page as pages
 from tracecols.timeline.answers import Timeline
+from tracecols.timeline.compared import Run, focus_begin
+from tracecols.timeline.folded import Folds
 from tracecols.timeline.prepare import prepare
 from tracecols.timeline.server import ViewServer
+from tracecols.timeline.trees import Trees
 
 FOLDER = Path(pages.__file__).parent
 PICTURES = Path(tracecols.__file__).parent / "docs" / "pictures"
@@ -494,6 +499,45 @@ def test_trees__are_of_exactly_the_selected_range(page, path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_trees__of_a_long_range_say_how_far_they_are_and_can_be_cancelled(browser, server, monkeypatch, scheme):
+    analyse, goes_on, ended = server.run.trees.analyse, Event(), []
+
+    def slowly(selection, report):
+        try:
+            while not goes_on.wait(0.05):
+                report("analyzing", 37, 100)
+            analyse(selection, report)
+        except Exception as error:
+            ended.append(type(error).__name__)
+            raise
+
+    monkeypatch.setattr(server.run.trees, "analyse", slowly)
+    found = Page(browser, server, width=900, color_scheme=scheme)
+    found.view(f"(view.range = [{12_345 + len(scheme)}, 90000000])")
+    with found.context.expect_page() as opened:
+        found.page.keyboard.press("r")
+    tab = opened.value
+    tab.wait_for_selector("progress[value='0.37']")
+    assert tab.locator("[role=status]").text_content() == "The range is analysed. 30 %"
+    assert tab.evaluate("() => document.activeElement.textContent") == "Cancel (Escape)"
+    assert tab.evaluate("() => document.documentElement.dataset.theme") == scheme
+    tab.keyboard.press("Escape")
+    tab.wait_for_function("() => document.querySelector('[role=status]').textContent.includes('cancelled')")
+    for _ in range(100):
+        if ended:
+            break
+        found.page.wait_for_timeout(50)
+    assert ended == ["Cancelled"]
+    goes_on.set()
+    # the button has the focus
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    found.context.close()
+    assert found.trouble == []
+
+
+@pytest.mark.slow
 def test_trees__select_the_wait_its_call_path_and_location(page):
     page.press("f", "x")
     wait = page.view("view.chosen")
@@ -669,6 +713,316 @@ def test_fold__that_is_not_there_is_said(browser, server):
     found.context.close()
 
 
+# -- the cursor of the keyboard ----------------------------------------------------------------------------------------
+
+
+def heard(page):
+    """What the live region says."""
+    return page.page.locator("[role=status]").text_content()
+
+
+@pytest.mark.slow
+def test_cursor__selects_the_cell_that_a_click_selects(page):
+    page.page.get_by_label("What rows show").select_option("mpi_latesender")
+    page.settle()
+    page.page.locator(".labels").focus()
+    row = page.view("view.rowOf.get(3)")
+    page.view(f"view.focusRow({row})")
+    page.press("g", "ArrowRight", "ArrowRight", "ArrowLeft")
+    at = page.view("view.cursorCell")
+    assert at["edges"] == page.array("edges").tolist()
+    assert at["begin"] == at["edges"][at["k"]]
+    cell = page.view(f"view.cellOf({row}, {at['begin']})")
+    assert cell["words"] in heard(page) and page.view(f"view.about.rows[{row}].label") in heard(page)
+    page.press("Enter")
+    assert page.view("view.chosen") == {"kind": "cell", **cell}
+    box, line = page.page.locator(".canvas").bounding_box(), page.page.locator(f"#row-{row}").bounding_box()
+    x = page.view(
+        f"view.width * ({(at['begin'] + at['end']) / 2} - view.state.from) / (view.state.to - view.state.from)"
+    )
+    page.page.mouse.click(box["x"] + x, line["y"] + 8)
+    assert page.view("view.chosen") == {"kind": "cell", **cell}
+    page.press("l")
+    assert page.view("view.cursorCell.k") == at["k"] + 10
+    page.press("ArrowDown", "Escape")
+    assert page.view("view.state.row") == row + 1
+    # the first Escape ends the cursor, the second one the selection
+    assert page.view("view.cursor") is None and page.view("view.chosen") is not None
+    page.press("Escape")
+    assert page.view("view.chosen") is None
+
+
+@pytest.mark.slow
+def test_cursor__extends_a_range_with_shift(page):
+    page.press("g")
+    first = page.view("view.cursorCell")
+    page.press("Shift+ArrowRight", "Shift+ArrowRight")
+    last = page.view("view.cursorCell")
+    assert page.view("view.range") == [first["begin"], last["end"]]
+    assert "selected range" in heard(page)
+    page.press("Shift+ArrowLeft", "Shift+ArrowLeft", "Shift+ArrowLeft")
+    assert page.view("view.range") == [page.view("view.cursorCell.begin"), first["end"]]
+    page.press("z")
+    assert page.view("view.state.to") == first["end"]
+
+
+@pytest.mark.slow
+def test_cursor__goes_through_the_instances_of_a_row(page, path):
+    """Where single events are drawn it stops at each begin and end, and goes on where the screen ends."""
+    table = tracecols.open(path).frame("region_instances", raw=True)
+    first = int(tracecols.open(path).manifest["first_time"])
+    page.view(f"view.focusRow(view.rowOf.get({int(table.location.iloc[0])}))")
+    page.press("w", "w", "w", "g")
+    seen, times = set(), [page.view("view.cursor.time")]
+    for _ in range(40):
+        page.press("ArrowRight", "Enter")
+        times.append(page.view("view.cursor.time"))
+        chosen = page.view("view.chosen")
+        seen.add((chosen["kind"], chosen["begin"]))
+    assert times == sorted(times) and len(set(times)) > 30
+    begins = set((table.enter_time - first).tolist())
+    assert {begin for kind, begin in seen if kind == "slice"} <= begins | {page.view("view.state.from")}
+    assert len(seen) > 10
+    start = page.view("view.state.from")
+    page.press("j", "j", "j", "j", "j", "j", "j", "j", "j", "j", "j", "j")
+    assert page.view("view.state.from") < start or page.view("view.cursor.time") == 0
+
+
+@pytest.mark.slow
+def test_keys__that_are_listed_are_each_of_one_use(page):
+    """Keys of the cursor replace others while there is a cursor, and no other time."""
+    page.press("?")
+    terms = page.page.locator("dialog dt").all_text_contents()
+    at = next(i for i, term in enumerate(terms) if term == "g")
+    end = next(i for i, term in enumerate(terms) if i > at and term == "Escape") + 1
+    for part in (terms[: at + 1] + terms[end:], terms[at + 1 : end]):
+        keys = [key for term in part for key in term.replace(", ", " ").split() if len(key) == 1 or key[0].isupper()]
+        assert [key for key, n in Counter(keys).items() if n > 1 and key != "Shift"] == []
+    page.press("Escape")
+
+
+# -- counters ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path):
+    """What is drawn at a time is the last sample of the table before it."""
+    mpi = archive.mpi(2)
+    number = archive.metric_class(("power", "double"), ("cycles", "uint64"))
+    many = archive.metric_class(*((f"counter {i}", "int64") for i in range(6)))
+    for here, of in zip(mpi.ranks, (number, many), strict=True):
+        here.enter(0, "main")
+        for t in range(10, 3_000, 10):
+            values = [(10, t / 7), (4, t * t)] if of == number else [(8, t % (i + 2)) for i in range(6)]
+            here.record(t, "Metric", source=of, values=values)
+        here.leave(4_000, "main")
+    with served(tracecols.convert(archive.write(), tmp_path / "c.trace")) as counting:
+        found = Page(browser, counting, width=900, height=500)
+        heights = found.view("view.layout.map((line) => line.height)")
+        found.press("k")
+        assert "counters are shown" in heard(found)
+        at = found.view("Object.fromEntries(view.countersOf)")
+        assert [len(at["0"]), len(at["1"])] == [2, 6]
+        power, cycles = at["0"]
+        assert found.view(f"view.counterAt({power}, 1234)") == 1230 / 7
+        assert found.view(f"view.counterAt({cycles}, 1234)") == 1230 * 1230
+        assert found.view(f"view.counterAt({cycles}, 9)") is None
+        assert found.view("view.layout.map((line) => line.height)") > heights
+        label = found.page.locator(f"#row-{found.view('view.rowOf.get(0)')}").get_attribute("aria-label")
+        assert f"cycles: 100 to {2990 * 2990:,}" in label and "power: 1.428571 to 427.1429" in label
+        picture = ElementTree.parse(saved(found, "v", tmp_path))
+        texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+        assert any(text.startswith("counter 5: 0 to 6") for text in texts)
+        found.page.reload()
+        found.settle()
+        assert found.view("view.state.counters") and found.view("view.counters.says.counters.length") == 8
+        found.press("k")
+        assert found.view("view.layout.map((line) => line.height)") == heights
+        found.context.close()
+        assert found.trouble == []
+    without = Page(browser, server)
+    without.press("k")
+    assert heard(without) == "this trace has no counters"
+    assert without.page.get_by_role("button", name="counters").count() == 0
+    without.context.close()
+
+
+# -- two runs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def both(path, tmp_path_factory, data):
+    """Serves the run of the other tests, and one of four processes below it."""
+    other = tracecols.convert(data / "coll", tmp_path_factory.mktemp("b") / "coll.trace")
+    first, second = (Timeline(store, prepare(OpenedTrace(store))) for store in (Store(path), Store(other)))
+    with ViewServer(first, second=Run(second, Trees(second), Folds(second))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+class TwoRuns(Page):
+    """The page of two runs."""
+
+    def open(self, fragment=""):
+        super().open(f"compare{fragment}")
+
+    def settle(self):
+        self.page.wait_for_function(
+            "() => { const v = document.getElementById('timeline').views;"
+            " return v?.every((one) => one.isSettled && one.drawn) && v.some((one) => one.answer); }",
+            timeout=20_000,
+        )
+        self.page.evaluate("() => new Promise((go) => requestAnimationFrame(() => setTimeout(go, 30)))")
+
+    def of(self, expression):
+        """Evaluate an expression of the views `a` and `b`, and of the `pair`."""
+        return self.page.evaluate(
+            "() => { const [a, b] = document.getElementById('timeline').views; const { pair } = a;"
+            f" return {expression}; }}"
+        )
+
+
+@pytest.fixture
+def two(browser, both):
+    found = TwoRuns(browser, both, width=900, height=700)
+    yield found
+    found.context.close()
+    assert found.trouble == []
+
+
+AT = "[(a.state.from - pair.found.first) / a.about.resolution, (b.state.from - pair.found.second) / b.about.resolution]"
+
+
+@pytest.mark.slow
+def test_two_runs__have_one_zoom_and_are_aligned_at_the_focus(two, both):
+    assert two.of("[a.about.name, b.about.name]") == ["hybrid", "coll"]
+    assert two.page.evaluate("() => document.documentElement.scrollWidth") == 900
+    expected = [focus_begin(run.timeline) for run in (both.run, both.second)]
+    assert two.of("[pair.found.first, pair.found.second]") == expected
+    # all of both runs is shown
+    assert two.of(
+        "a.state.from <= 0 && a.state.to > a.about.length && b.state.from <= 0 && b.state.to > b.about.length"
+    )
+    for keys in (("w", "w", "d"), ("o", "w", "a"), ("s",)):
+        two.press(*keys)
+        first, second = two.of(AT)
+        assert first == pytest.approx(second, abs=2e-8)
+        lengths = two.of("[a, b].map((v) => (v.state.to - v.state.from) / v.about.resolution)")
+        assert lengths[0] == pytest.approx(lengths[1], abs=2e-8)
+    assert two.page.evaluate("() => document.getElementById('timeline').view.isSecond")
+    two.press("ArrowDown")
+    assert two.of("[a.state.row, b.state.row]") == [1, 2]
+    # what is selected of the second run is found in the second run
+    two.press("f")
+    assert two.of("a.chosen") is None
+    chosen = two.of("b.chosen")
+    if chosen:
+        assert two.of("b.about.waits[b.chosen.property].title") in two.page.locator("aside").text_content()
+    before = two.of("[a.state, b.state]")
+    two.page.reload()
+    two.settle()
+    assert two.of("[a.state, b.state]") == before
+
+
+@pytest.mark.slow
+def test_two_runs__are_aligned_at_instances(two):
+    two.page.get_by_label("Align the runs at").select_option("start")
+    two.page.wait_for_function("() => document.getElementById('timeline').view.pair.found.way === 'start'")
+    two.settle()
+    assert two.of("[pair.found.first, pair.found.second]") == [0, 0]
+    two.press("w", "w", "w")
+    two.page.get_by_label("Align the runs at").select_option("phase")
+    # what is proposed for the first run is no phase of the second one
+    two.page.wait_for_selector(".note.trouble")
+    assert "500" in two.trouble.pop()
+    assert two.of("pair.found.way") == "start"
+    field = two.page.get_by_label("Phase or region")
+    field.fill("MPI_Barrier")
+    field.press("Enter")
+    two.page.wait_for_function("() => document.getElementById('timeline').view.pair.found.phase === 'MPI_Barrier'")
+    two.settle()
+    begins = [two.of(f"pair.found.{name}") for name in ("first", "second")]
+    two.press("y")
+    two.page.wait_for_function("() => document.getElementById('timeline').view.pair.found.k === 1")
+    two.settle()
+    later = [two.of(f"pair.found.{name}") for name in ("first", "second")]
+    assert later[0] > begins[0] and later[1] > begins[1]
+    assert heard(two) == "aligned at instance 1 of MPI_Barrier"
+    two.press("u")
+    two.page.wait_for_function("() => document.getElementById('timeline').view.pair.found.k === 0")
+    two.settle()
+    assert [two.of(f"pair.found.{name}") for name in ("first", "second")] == begins
+
+
+@pytest.mark.slow
+def test_two_runs__show_their_difference(two, both):
+    two.press("o", "q", "q")
+    part = two.of("pair.part")
+    assert part in two.of("[...a.about.classes, ...b.about.classes]")
+    n = two.of("b.difference.arrays.edges.length") - 1
+    first, second = (np.array(two.of(f"Array.from(b.difference.arrays.{x}).map((v) => Number.isNaN(v) ? null : v)"), float) for x in ("first", "second"))  # fmt: skip
+    rows = two.of("b.difference.rows")
+    given = two.of("[a.withinRun, Math.max(50, Math.round(b.width * (b.withinRun[1] - b.withinRun[0]) / (b.state.to - b.state.from)))]")  # fmt: skip
+    aligned = (two.of("pair.found.first"), two.of("pair.found.second"))
+    answer = both.comparison.difference(*given[0], rows, given[1], part, aligned)
+    for name, found in (("first", first), ("second", second)):
+        assert np.array_equal(answer.arrays[name], found.reshape(-1, n), equal_nan=True)
+    assert np.isfinite(first).any() and np.isnan(first).any()
+    legend = two.page.locator(".difference").text_content()
+    assert "B more, up to +" in legend and "nothing to compare" in legend
+    # the cursor says how much
+    row, column = (int(i) for i in np.argwhere(np.isfinite(first.reshape(-1, n)))[5])
+    two.press("g")
+    two.page.evaluate(
+        f"() => {{ const b = document.getElementById('timeline').views[1]; b.focusRow({rows[row]});"
+        f" b.cursor.time = b.difference.arrays.edges[{column}]; }}"
+    )
+    two.press("ArrowRight", "ArrowLeft")
+    by = 100 * float((second - first).reshape(-1, n)[row, column])
+    assert f"{by:+.1f} points" in heard(two)
+    fragment = two.page.evaluate("() => location.hash")
+    two.page.reload()
+    two.settle()
+    assert two.page.evaluate("() => location.hash") == fragment and two.of("pair.part") == part
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", BLIND)
+def test_two_runs__colours_of_the_difference_are_told_apart(browser, both, who):
+    for scheme in ("light", "dark"):
+        found = TwoRuns(browser, both, "#difference=comp", color_scheme=scheme)
+        colours = found.page.evaluate(
+            "() => [...document.querySelectorAll('.difference i')].map((i) => getComputedStyle(i).backgroundColor)"
+        )
+        found.context.close()
+        assert found.trouble == []
+        values = [np.array([int(v) for v in c[c.index("(") + 1 : -1].split(",")]) for c in colours]
+        seen = [np.clip(BLIND[who] @ v, 0, 255) for v in values]
+        assert len(seen) == 4
+        assert all(distance(a, b) > 14 for i, a in enumerate(seen) for b in seen[:i]), (scheme, colours)
+
+
+@pytest.mark.slow
+def test_two_runs__lead_to_the_trees_of_their_own(two):
+    two.press("w", "o")
+    with two.context.expect_page() as found:
+        two.page.keyboard.press("r")
+    tab = found.value
+    tab.wait_for_function("() => document.getElementById('tracecols')?.view?.model.calls", timeout=60_000)
+    assert "/b/trees?" in tab.url
+    length = two.of("b.withinRun[1] - b.withinRun[0]")
+    assert selected(tab)["time"] == 4 * length
+
+
+@pytest.mark.slow
+def test_one_run__has_no_page_of_two(browser, server):
+    found = browser.new_context().new_page()
+    assert found.goto(f"{server.url}compare").status == 404
+    assert found.goto(f"{server.url}b/").status == 404
+    found.context.close()
+
+
 HOSTILE = "</script><img src=x onerror='window.hit=1'><b>"
 
 
@@ -784,6 +1138,16 @@ SHOTS = {
 }
 
 
+def compare_picture(made, name):
+    """A picture of the documentation has the size of what is made; with TRACECOLS_WRITE_PICTURES it is made anew."""
+    if os.environ.get("TRACECOLS_WRITE_PICTURES"):
+        PICTURES.mkdir(exist_ok=True)
+        (PICTURES / name).write_bytes(made)
+    kept = (PICTURES / name).read_bytes()
+    assert size_of(kept) == size_of(made)
+    assert len(kept) < 120_000
+
+
 def size_of(png):
     """Return width and height."""
     return struct.unpack(">II", png[16:24])
@@ -799,14 +1163,29 @@ def test_pictures__of_the_documentation_are_of_this_page(browser, server, name):
     found.page.mouse.move(2, 2)
     made = found.page.screenshot()
     found.context.close()
-    if os.environ.get("TRACECOLS_WRITE_PICTURES"):
-        PICTURES.mkdir(exist_ok=True)
-        (PICTURES / name).write_bytes(made)
-    kept = (PICTURES / name).read_bytes()
-    assert size_of(kept) == size_of(made)
-    assert len(kept) < 120_000
+    compare_picture(made, name)
+
+
+@pytest.mark.slow
+def test_pictures__of_two_runs_are_of_this_page(browser, path, tmp_path):
+    """A recorded run, and what replay predicts if one region takes half of its time."""
+    faster = tmp_path / "faster.trace"
+    command = ["what-if", str(path), "--scale", "do_work=0.5", "-o", str(faster)]
+    assert CliRunner().invoke(group, command).exit_code == 0
+    first, second = (Timeline(store, prepare(OpenedTrace(store))) for store in (Store(path), Store(faster)))
+    with ViewServer(first, second=Run(second, Trees(second), Folds(second))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        found = TwoRuns(browser, server, "#by=phase&of=h_region&k=0&difference=comp", width=1200, height=640)
+        found.press("w", "w", "d", "d", "ArrowDown")
+        found.page.mouse.move(2, 2)
+        made = small(found.page.screenshot())
+        assert found.of("b.difference.cells.largest") > 0.5
+        found.context.close()
+        server.shutdown()
+    assert found.trouble == []
+    compare_picture(made, "view-two.png")
 
 
 @pytest.mark.slow
 def test_wheel__carries_the_page():
-    assert {"", "fold", "timeline.js", "timeline.css"} == set(pages.documents())
+    assert {"", "fold", "compare", "timeline.js", "timeline.css"} == set(pages.documents())

@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from threading import Thread
+from threading import Event, Thread
+from time import sleep
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tracecols.store import Store
 from tracecols.timeline.answers import Timeline
 from tracecols.timeline.prepare import prepare
 from tracecols.timeline.server import Latest, Superseded, ViewServer
+from tracecols.timeline.trees import Selection
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +236,17 @@ def test_command__says_where_and_ends_with_the_terminal(path, number):
 
 
 def test_trees__have_rules_of_their_own_and_say_what_is_wrong(server):
-    status, headers, body = ask(server, f"/{server.token}/trees?from=0&to=100000000&row=0&timeline=from=0%26to=9")
+    target = f"/{server.token}/trees?from=0&to=100000000&row=0&timeline=from=0%26to=9"
+    status, headers, body = ask(server, target)
+    # the page that waits for them
+    assert status == 200 and b'<div id="timeline">' in body
+    status, headers, body = ask(server, f"/{server.token}/data/trees?from=0&to=100000000")
+    lines = [json.loads(line) for line in body.splitlines()]
+    assert status == 200 and headers["Content-Type"] == "application/x-ndjson"
+    assert lines[-1] == {"ready": True}
+    assert [*dict.fromkeys(line["stage"] for line in lines[:-1])] == ["cutting", "analyzing"]
+    assert all(0 <= line["share"] <= 1 for line in lines[:-1])
+    status, headers, body = ask(server, target)
     assert status == 200
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     assert "default-src 'none'; script-src 'sha256-" in headers["Content-Security-Policy"]
@@ -251,6 +263,8 @@ def test_trees__have_rules_of_their_own_and_say_what_is_wrong(server):
         status, headers, body = ask(server, f"/{server.token}/trees?{query}")
         assert status == 400 and headers["Content-Type"].startswith("text/plain"), query
         assert body.startswith((b"The trees of this range", b"The address makes no sense"))
+        status, _, body = ask(server, f"/{server.token}/data/trees?{query}")
+        assert status == 400 and json.loads(body)["error"], query
     assert ask(server, "/x/trees?from=0&to=9")[0] == 403
 
 
@@ -268,3 +282,45 @@ def test_folded_phases__are_answered(server):
     ):
         status, _, body = ask(server, f"/{server.token}/data/{query}")
         assert status in (400, 500) and json.loads(body)["error"], query
+
+
+@pytest.mark.parametrize("stage", ["waiting", "cutting", "analyzing"])
+def test_analysis__ends_when_the_page_does_not_wait_any_more(server, stage, monkeypatch):
+    """In each stage, and the next range is analysed."""
+    trees, reached, ended = server.run.trees, Event(), Event()
+    analyse = trees.analyse
+
+    def slowly(selection, report):
+        def told(what, done, total):
+            if what == stage:
+                # until the connection is closed, a line is written at each turn
+                reached.set()
+                while True:
+                    report(what, done, total)
+                    sleep(0.11)
+            report(what, done, total)
+
+        try:
+            analyse(selection, told)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(trees, "analyse", slowly)
+    if stage == "waiting":
+        trees._lock.acquire()
+    start = 1_000 + ord(stage[0])
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection.request("GET", f"/{server.token}/data/trees?from={start}&to=90000000")
+    answer = connection.getresponse()
+    assert json.loads(answer.readline())["stage"] in ("waiting", "cutting")
+    assert reached.wait(20)
+    answer.close()
+    connection.close()
+    assert ended.wait(20)
+    if stage == "waiting":
+        trees._lock.release()
+    monkeypatch.undo()
+    selection = Selection(start, 90_000_000)
+    assert not trees.is_ready(selection)
+    body = ask(server, f"/{server.token}/data/trees?from={start}&to=90000000")[2]
+    assert json.loads(body.splitlines()[-1]) == {"ready": True} and trees.is_ready(selection)

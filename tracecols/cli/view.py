@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,16 +19,22 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", metavar="STORE|CUBE|ARCHIVE", type=click.Path(path_type=Path))
+@click.argument("other", metavar="[STORE|CUBE|ARCHIVE]", required=False, type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(1, 65535), help="The port to listen on.  [default: any that is free]")
 @option("start", "Show the time from here on.")
 @option("stop", "Show the time up to here.")
 @option("properties", "Let rows show the severity of this property, by id or title.", called="severity", multiple=False)
-@option("phases", "Show all instances of a phase, one above the other: a region, the end of a call path, or from:CALL.")
+@option(
+    "phases",
+    "Show all instances of a phase, one above the other: a region, the end of a call path, or from:CALL. Two runs are "
+    "aligned at the first one.",
+)
 @option("no_browser")
 @option("memory")
 @option("jobs", "Threads to analyse a trace, and to answer the page.  [default: one per core]")
 def view(
     source: Path,
+    other: Path | None,
     port: int | None,
     start: float | None,
     stop: float | None,
@@ -41,8 +47,8 @@ def view(
     """Show the timeline of a trace in a browser: from the whole run to single events, with waits and their causes.
 
     SOURCE is a store, a trace archive, which is converted for the time being, or a cube whose store is beside it. What
-    the page needs is made once and kept in the store. The server listens on this machine only and ends with Ctrl-C;
-    over SSH it prints the command that forwards its port.
+    the page needs is made once and kept in the store. A second run is shown below it, with the same zoom. The server
+    listens on this machine only and ends with Ctrl-C; over SSH it prints the command that forwards its port.
     """
     from urllib.parse import urlencode
 
@@ -50,7 +56,9 @@ def view(
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.cli.sources import opened
     from tracecols.timeline.answers import Timeline
+    from tracecols.timeline.compared import Run
     from tracecols.timeline.folded import Folds
+    from tracecols.timeline.page import COMPARE
     from tracecols.timeline.prepare import prepare
     from tracecols.timeline.server import ViewServer
     from tracecols.timeline.trees import Trees
@@ -59,18 +67,31 @@ def view(
 
     if phases is not None and (start, stop, severity) != (None, None, None):
         raise click.UsageError("--phases shows instances from their begin to their end, without --from, --to and -p")
-    path, cube = store_and_cube(source)
-    with compiling_ahead(n_jobs(jobs)), opened(path, jobs) as store:
-        budget = Budget.default(memory)
-        timeline = Timeline(store, prepare(OpenedTrace(store, jobs, budget), cube, progress))
-        trees, folds = Trees(timeline, jobs, budget, cube), Folds(timeline, jobs, budget)
-        shown = timeline.address(start, stop, severity)
-        if phases is not None:
-            folds.of(phases)
-        with ViewServer(timeline, port or 0, n_jobs(jobs), trees, folds) as server, suppress(KeyboardInterrupt):
-            url = f"{server.url}#{shown}" if shown else server.url
-            if phases is not None:
-                url = f"{server.url}fold?{urlencode({'phase': phases})}"
+    sources = [store_and_cube(path) for path in (source, other) if path is not None]
+    with compiling_ahead(n_jobs(jobs)), ExitStack() as kept:
+        budget, runs = Budget.default(memory), list[Run]()
+        for path, cube in sources:
+            store = kept.enter_context(opened(path, jobs))
+            timeline = Timeline(store, prepare(OpenedTrace(store, jobs, budget), cube, progress))
+            runs.append(Run(timeline, Trees(timeline, jobs, budget, cube), Folds(timeline, jobs, budget)))
+        first = runs[0]
+        shown = first.timeline.address(start, stop, severity)
+        second = runs[1] if other is not None else None
+        if phases is not None and second is None:
+            first.folds.of(phases)
+        with (
+            ViewServer(first.timeline, port or 0, n_jobs(jobs), first.trees, first.folds, second) as server,
+            suppress(KeyboardInterrupt),
+        ):
+            page = ""
+            if server.comparison is not None:
+                page = COMPARE
+                if phases is not None:
+                    server.comparison.alignment("phase", phases)
+                    shown = urlencode({"by": "phase", "of": phases, "k": 0})
+            elif phases is not None:
+                page = f"fold?{urlencode({'phase': phases})}"
+            url = f"{server.url}{page}#{shown}" if shown else f"{server.url}{page}"
             _say_where(url, server.server_port)
             if not no_browser:
                 _open(url)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
@@ -50,6 +51,25 @@ class Nanoseconds:
         fraction = (rest >> self._shift) * self._times // (self._per >> self._shift)
         result: NDArray[np.int64] = whole * self._times + fraction
         return result
+
+
+def counter_label(definitions: Mapping[str, pa.Table], member: int, source: int) -> tuple[str, str]:
+    """Return the name and the unit of a counter.
+
+    Parameters
+    ----------
+    definitions : mapping of str to Table
+        Of the store.
+    member : int
+        Row of `metric_members`.
+    source : int
+        Row of `metric_sources`: what its values are about is a part of the name unless it is who records them.
+    """
+    m = definitions["metric_members"].slice(member, 1).to_pylist()[0]
+    s = definitions["metric_sources"].slice(source, 1).to_pylist()[0]
+    unit = f"{(2, 10)[bool(m['base'])]}^{m['exponent']} {m['unit']}" if m["exponent"] else m["unit"]
+    is_own = s["recorder"] < 0 or s["scope"] == "location"
+    return (m["name"] if is_own else f"{m['name']} ({s['scope']} {s['scope_id']})"), unit
 
 
 class SideOfSlices(NamedTuple):

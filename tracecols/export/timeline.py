@@ -26,7 +26,7 @@ from tracecols.converters.base import Columns
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.errors import AnalysisError, ExportError
-from tracecols.export.drawing import EVER, Nanoseconds, SliceBuilder, divide_intervals
+from tracecols.export.drawing import EVER, Nanoseconds, SliceBuilder, counter_label, divide_intervals
 from tracecols.export.flows import COPY, DEVICE_NAMES, Flows, Instants
 from tracecols.export.waits import Waits, find_waits, properties_of_waits
 from tracecols.given.arguments import as_texts
@@ -572,15 +572,7 @@ class Timeline:
 
     def _counter(self, line: Track, member: int, source: int) -> Track:
         """Return the track of a counter."""
-        d = self.store.definitions
-        m = d["metric_members"].slice(member, 1).to_pylist()[0]
-        s = d["metric_sources"].slice(source, 1).to_pylist()[0]
-        unit = f"{(2, 10)[bool(m['base'])]}^{m['exponent']} {m['unit']}" if m["exponent"] else m["unit"]
-        name = (
-            m["name"]
-            if s["recorder"] < 0 or s["scope"] == "location"
-            else f"{m['name']} ({s['scope']} {s['scope_id']})"
-        )
+        name, unit = counter_label(self.store.definitions, member, source)
         return self._track(line, name, "counter", unit)
 
 

@@ -24,6 +24,7 @@ from tracecols.slices.source import time_range_ticks
 from tracecols.store import Store
 from tracecols.timeline.causes import Causes
 from tracecols.timeline.collected import COLLECTIVES, COPIES, KINDS, LAUNCHES, LOCATIONS, MESSAGES, PAIRS, PATH, WAITS
+from tracecols.timeline.counters import Counters
 from tracecols.timeline.intervals import Intervals
 from tracecols.timeline.marks import Marks
 from tracecols.timeline.overview import Overview, narrow
@@ -105,6 +106,7 @@ class Timeline:
         self.slices = SliceReader(store, Marks(prepared.folder / "marks.arrow"), len(regions.name) + 1, regions.tasks)
         paths = np.load(prepared.folder / "call-paths.npy")
         self._parent, self._region = paths[0], paths[1]
+        self.counters = Counters(store)
         self.causes = Causes(self.tables[WAITS], self.tables[PAIRS], self.slices, self._region)
 
     def seconds(self, ticks: int) -> float | None:
@@ -147,6 +149,7 @@ class Timeline:
             "paradigms": self._paradigm,
             "points": list(POINTS),
             "operations": list(COLLECTIVE_OPS),
+            "has_counters": bool(self.counters),
             "has_path": len(self.tables[PATH]) > 1,
         }
         return Answer(says, {"parent": self._parent, "region": self._region})
@@ -241,7 +244,7 @@ class Timeline:
         QuestionError
             If it makes no sense.
         """
-        self._check(start, stop, rows, columns, severity)
+        self.check(start, stop, rows, columns, severity)
         first, last = start + self.first, stop + self.first
         chosen = [self.rows[i] for i in rows]
         level = self.overview.level_for(first, last, columns // 2)
@@ -264,7 +267,13 @@ class Timeline:
             self._add_intervals(arrays, says, np.concatenate([r.locations for r in chosen]), first, last)
         return Answer(says, arrays)
 
-    def _check(self, start: int, stop: int, rows: Sequence[int], columns: int, severity: str) -> None:
+    def check(self, start: int, stop: int, rows: Sequence[int], columns: int, severity: str = "") -> None:
+        """Refuse a question about times, rows, columns or a property that do not exist.
+
+        Raises
+        ------
+        QuestionError
+        """
         if not 0 <= start < stop <= self.last - self.first + 1:
             raise QuestionError(
                 f"there is no time from {start} to {stop}: the run lasts {self.last - self.first} ticks"
@@ -325,6 +334,21 @@ class Timeline:
             for name, values in found.items():
                 is_time = name in ("begin", "end") or name.endswith("_time")
                 arrays[f"{kind}.{name}"] = values - self.first if is_time else values
+
+    def counters_of(self, start: int, stop: int, rows: Sequence[int], columns: int) -> Answer:
+        """Return what is drawn of the counters of some rows that are locations between two times: `Counters.view`, with
+        times since the first event.
+
+        Raises
+        ------
+        QuestionError
+            If it makes no sense.
+        """
+        self.check(start, stop, rows, columns)
+        locations = [self.rows[i].location for i in rows if self.rows[i].location >= 0]
+        says, arrays = self.counters.view(locations, start + self.first, stop + self.first, columns)
+        arrays["counter.time"] = arrays["counter.time"] - self.first
+        return Answer(says, arrays)
 
     # -- instances and causes ----------------------------------------------------------------------------------------
 

@@ -212,6 +212,7 @@ class Folded:
             "n_worst": [0 for _ in of_run.says["n_worst"]],
             "findings": [],
             "notes": notes,
+            "has_counters": False,
             "has_path": False,
             "folded": {
                 "phase": printable(self._words),
@@ -373,10 +374,24 @@ class Folds:
                 self._folded.popitem(last=False)
         return found
 
-    def _make(self, words: str, order: str, row: int) -> Folded:
+    def instances(self, words: str = "") -> tuple[str, Instances]:
+        """Return the instances of a phase on all locations, and what it is called.
+
+        Raises
+        ------
+        AnalysisError
+            If there is no such phase.
+        """
+        with self._lock:
+            return self._known(words)
+
+    def _known(self, words: str) -> tuple[str, Instances]:
         if words not in self._found:
             self._found[words] = self._search(words)
-        name, found = self._found[words]
+        return self._found[words]
+
+    def _make(self, words: str, order: str, row: int) -> Folded:
+        name, found = self._known(words)
         held = self._timeline.rows[row]
         if row:
             found = found.take(np.flatnonzero(np.isin(found.location, held.locations)))

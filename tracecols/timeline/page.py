@@ -34,6 +34,10 @@ PAGE = """<!doctype html>
 """
 
 
+COMPARE = "compare"
+"""The page that shows two runs."""
+
+
 @cache
 def documents() -> dict[str, tuple[str, bytes]]:
     """Return the files of the page by name: their type and content."""
@@ -42,6 +46,7 @@ def documents() -> dict[str, tuple[str, bytes]]:
     return {
         "": page,
         "fold": page,
+        COMPARE: page,
         "timeline.js": ("text/javascript; charset=utf-8", (here / "timeline.js").read_bytes()),
         "timeline.css": ("text/css; charset=utf-8", (here / "timeline.css").read_bytes()),
     }

@@ -10,18 +10,22 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from socketserver import TCPServer
 from threading import BoundedSemaphore, Lock
+from time import monotonic
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tracecols.errors import StoreError, TracecolsError
 from tracecols.report.viewer.page import policy
 from tracecols.timeline.answers import Answer, QuestionError, Timeline
+from tracecols.timeline.compared import Comparison, Run
 from tracecols.timeline.folded import ORDERS, Folded, Folds
-from tracecols.timeline.page import POLICY, documents
+from tracecols.timeline.page import COMPARE, POLICY, documents
 from tracecols.timeline.trees import Selection, Trees
 
 ADDRESS = "127.0.0.1"
@@ -31,8 +35,15 @@ HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 LONGEST_QUERY = 8192
 
+SECOND = "b/"
+"""What the paths of the second of two runs begin with."""
+
 MOST_TABS = 256
 """Pages whose latest question is remembered."""
+
+
+BETWEEN = 0.1
+"""Seconds between two lines about how far an analysis is, at least."""
 
 
 class Superseded(Exception):
@@ -66,8 +77,42 @@ class Latest:
             raise Superseded
 
 
+class Cancelled(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class _Lines:
+    """Writes how far an analysis is, for a page that may be gone."""
+
+    def __init__(self, file: BufferedIOBase) -> None:
+        self._file, self._lock, self._last, self._stage = file, Lock(), 0.0, ""
+
+    def report(self, stage: str, done: int, total: int) -> None:
+        """Write a line, unless the last one was written just now.
+
+        Raises
+        ------
+        Cancelled
+            If the connection is closed.
+        """
+        with self._lock:
+            now = monotonic()
+            if stage == self._stage and now - self._last < BETWEEN:
+                return
+            self._last, self._stage = now, stage
+            self.write({"stage": stage, "share": min(done / max(total, 1), 1.0)})
+
+    def write(self, said: Mapping[str, Any]) -> None:
+        """Write a line of JSON."""
+        try:
+            self._file.write(json.dumps(said).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise Cancelled from error
+
+
 class ViewServer(ThreadingHTTPServer):
-    """Serves the timeline of one trace.
+    """Serves the timeline of one trace, or of two.
 
     Parameters
     ----------
@@ -80,6 +125,9 @@ class ViewServer(ThreadingHTTPServer):
         Analyses ranges of time; by default with all cores.
     folds : Folds, optional
         Folds phases; by default with all cores.
+    second : Run, optional
+        Another run, to which the first one is compared: all that is served of the first one is served of it below
+        `SECOND`, and the page `compare` shows both.
 
     Raises
     ------
@@ -97,9 +145,16 @@ class ViewServer(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(
-        self, timeline: Timeline, port: int = 0, jobs: int = 2, trees: Trees | None = None, folds: Folds | None = None
+        self,
+        timeline: Timeline,
+        port: int = 0,
+        jobs: int = 2,
+        trees: Trees | None = None,
+        folds: Folds | None = None,
+        second: Run | None = None,
     ) -> None:
-        self.trees, self.folds = trees or Trees(timeline), folds or Folds(timeline)
+        self.run, self.second = Run(timeline, trees or Trees(timeline), folds or Folds(timeline)), second
+        self.comparison = Comparison(self.run, second) if second else None
         self.timeline, self.token, self.latest = timeline, secrets.token_urlsafe(24), Latest()
         self.working = BoundedSemaphore(jobs)
         try:
@@ -136,15 +191,22 @@ class _Handler(BaseHTTPRequestHandler):
             return
         target = urlsplit(self.path)
         name = target.path.split("/", 2)[2]
-        if name in documents():
+        run = self.server.run
+        if self.server.second and name.startswith(SECOND):
+            run, name = self.server.second, name.removeprefix(SECOND)
+        is_shown = name != COMPARE or (self.server.comparison is not None and run is self.server.run)
+        if name in documents() and is_shown:
             self._send(HTTPStatus.OK, *documents()[name])
             return
         given = dict(parse_qsl(target.query, keep_blank_values=True))
         if name == "trees":
-            self._send_trees(given)
+            self._send_trees(run, given)
+            return
+        if name == "data/trees":
+            self._analyse(run, given)
             return
         try:
-            answer = self._answer(name, given)
+            answer = self._answer(run, name, given)
         except Superseded:
             self._send(HTTPStatus.CONFLICT, "text/plain; charset=utf-8", b"superseded")
         except (QuestionError, ValueError) as error:
@@ -157,10 +219,16 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._send(HTTPStatus.OK, "application/octet-stream", answer.encoded())
 
-    def _send_trees(self, given: Mapping[str, str]) -> None:
-        """Send the report of a range of time, or say why there is none: it is a page of its own."""
+    def _send_trees(self, run: Run, given: Mapping[str, str]) -> None:
+        """Send the report of a range of time, the page that waits for it, or say why there is none: it is a page of its
+        own."""
         try:
-            found = self.server.trees.page(_selection(given))
+            selection = _selection(given)
+            run.trees.check(selection)
+            if not run.trees.is_ready(selection):
+                self._send(HTTPStatus.OK, *documents()[""])
+                return
+            found = run.trees.page(selection)
         except TracecolsError as error:
             text = f"The trees of this range cannot be shown: {error}"
         except ValueError as error:
@@ -169,6 +237,29 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, "text/html; charset=utf-8", found, f"{policy()}; frame-ancestors 'none'")
             return
         self._send(HTTPStatus.BAD_REQUEST, "text/plain; charset=utf-8", text.encode())
+
+    def _analyse(self, run: Run, given: Mapping[str, str]) -> None:
+        """Analyse a range of time, and say how far it is: a line of JSON now and then, the last one when it is done.
+        The analysis ends if the page closes the connection."""
+        try:
+            selection = _selection(given)
+            run.trees.check(selection)
+        except (QuestionError, ValueError) as error:
+            self._send_error(HTTPStatus.BAD_REQUEST, str(error))
+            return
+        self.close_connection = True
+        self._send_head(HTTPStatus.OK, "application/x-ndjson", POLICY, ("Connection", "close"))
+        lines = _Lines(self.wfile)
+        try:
+            run.trees.analyse(selection, lines.report)
+        except Cancelled:
+            return
+        except TracecolsError as error:
+            with suppress(Cancelled):
+                lines.write({"error": str(error)})
+        else:
+            with suppress(Cancelled):
+                lines.write({"ready": True})
 
     def _refusal(self) -> HTTPStatus | None:
         """Return why a request is refused; None if it is not."""
@@ -187,8 +278,10 @@ class _Handler(BaseHTTPRequestHandler):
             return HTTPStatus.FORBIDDEN
         return None
 
-    def _answer(self, name: str, given: Mapping[str, str]) -> Answer | None:
+    def _answer(self, run: Run, name: str, given: Mapping[str, str]) -> Answer | None:
         """Answer a question; None of what is no question."""
+        if self.server.comparison and run is self.server.run and name in _OF_BOTH:
+            return _OF_BOTH[name](self.server.comparison, given)
         ask = _QUESTIONS.get(name)
         if ask is None:
             return None
@@ -197,7 +290,7 @@ class _Handler(BaseHTTPRequestHandler):
         if page and name == "data/view":
             latest.asked(page, number)
         # the search for instances of a phase takes a scan: other questions are answered meanwhile
-        shown = _shown(self.server, given)
+        shown = _shown(run, given)
         with self.server.working:
             go_on = (lambda: latest.check(page, number)) if page and name == "data/view" else _go_on
             go_on()
@@ -207,10 +300,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, "application/json", json.dumps({"error": text}).encode())
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes, rules: str = POLICY) -> None:
+        self._send_head(status, kind, rules, ("Content-Length", str(len(content))))
+        self.wfile.write(content)
+
+    def _send_head(self, status: HTTPStatus, kind: str, rules: str, about: tuple[str, str]) -> None:
         self.send_response(status)
         for name, value in (
             ("Content-Type", kind),
-            ("Content-Length", str(len(content))),
+            about,
             ("Cache-Control", "no-store"),
             ("Content-Security-Policy", rules),
             ("Cross-Origin-Opener-Policy", "same-origin"),
@@ -221,7 +318,6 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: addresses hold the token."""
@@ -243,17 +339,20 @@ def _go_on() -> None:
     """Never end a question."""
 
 
-def _shown(server: ViewServer, given: Mapping[str, str]) -> Timeline | Folded:
+def _shown(run: Run, given: Mapping[str, str]) -> Timeline | Folded:
     """Return what a question is about: the run, or the instances of a phase."""
     if "phase" not in given:
-        return server.timeline
-    return server.folds.of(given["phase"], given.get("order", ORDERS[0]), int(given.get("within", 0)))
+        return run.timeline
+    return run.folds.of(given["phase"], given.get("order", ORDERS[0]), int(given.get("within", 0)))
+
+
+def _rows(given: Mapping[str, str]) -> list[int]:
+    return [int(i) for i in given.get("rows", "").split(",") if i]
 
 
 def _view(shown: Timeline | Folded, given: Mapping[str, str], go_on: Callable[[], None]) -> Answer:
-    rows = [int(i) for i in given.get("rows", "").split(",") if i]
     start, stop, columns = (int(given.get(name, 0)) for name in ("from", "to", "columns"))
-    return shown.view(start, stop, rows, columns, given.get("severity", ""), go_on)
+    return shown.view(start, stop, _rows(given), columns, given.get("severity", ""), go_on)
 
 
 def _about(shown: Timeline | Folded, _given: Mapping[str, str], _: Callable[[], None]) -> Answer:
@@ -274,10 +373,32 @@ def _cause(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[], N
     return _of_run(shown).cause(*(int(given.get(name, -1)) for name in ("location", "begin", "end")))
 
 
+def _counters(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
+    start, stop, columns = (int(given.get(name, 0)) for name in ("from", "to", "columns"))
+    return _of_run(shown).counters_of(start, stop, _rows(given), columns)
+
+
+def _alignment(comparison: Comparison, given: Mapping[str, str]) -> Answer:
+    return comparison.about(given.get("by", "focus"), given.get("of", ""), int(given.get("k", 0)))
+
+
+def _difference(comparison: Comparison, given: Mapping[str, str]) -> Answer:
+    names = ("from", "to", "columns", "first", "second")
+    start, stop, columns, first, second = (int(given.get(name, 0)) for name in names)
+    return comparison.difference(start, stop, _rows(given), columns, given.get("part", ""), (first, second))
+
+
+_OF_BOTH: dict[str, Callable[[Comparison, Mapping[str, str]], Answer]] = {
+    "data/alignment": _alignment,
+    "data/difference": _difference,
+}
+"""Questions about two runs, by the path that follows the token."""
+
 _QUESTIONS: dict[str, Callable[[Timeline | Folded, Mapping[str, str], Callable[[], None]], Answer]] = {
     "data/about": _about,
     "data/instances": _instances,
     "data/cause": _cause,
+    "data/counters": _counters,
     "data/view": _view,
 }
 """By the path that follows the token."""

@@ -4,8 +4,10 @@ it."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
-from tracecols.analysis.run import run
+from tracecols.analysis.run import run, unwatched
 from tracecols.given.printable import printable
 from tracecols.report.viewer.container import Opened, pack
 from tracecols.report.viewer.page import page_of, title_of
@@ -22,10 +24,24 @@ from tracecols.severity.cube import SeverityCube
 from tracecols.timeline.answers import QuestionError, Timeline
 from tracecols.timeline.prepare import defined
 from tracecols.work.memory import Budget
+from tracecols.work.progress import Progress
 
 KEPT = 4
 """Cubes of ranges of time that are kept: a page that is loaded again, or another selection in the same range, does not
 analyse it again."""
+
+
+WAIT = 0.25
+"""Seconds after which who waits for another analysis is asked whether they still do."""
+
+Report = Callable[[str, int, int], None]
+
+
+@contextmanager
+def _reported(report: Report, stage: str) -> Iterator[Progress]:
+    """Watch a stage of an analysis."""
+    report(stage, 0, 1)
+    yield partial(report, stage)
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,33 @@ class Trees:
         self._cubes: OrderedDict[tuple[int, int], SeverityCube] = OrderedDict()
         self._lock = Lock()
 
+    def is_ready(self, selection: Selection) -> bool:
+        """Say whether the trees of a range are there without an analysis."""
+        return self._is_whole(selection.start, selection.stop) or (selection.start, selection.stop) in self._cubes
+
+    def analyse(self, selection: Selection, report: Report) -> None:
+        """Analyse a range, so that its trees are there.
+
+        Parameters
+        ----------
+        selection : Selection
+        report : callable
+            Given a stage (`waiting` for another analysis, `cutting`, `analyzing`), and what is done and what is to be
+            done of it. If it raises an error, the analysis ends.
+
+        Raises
+        ------
+        QuestionError, AnalysisError
+            As `page`.
+        """
+        self.check(selection)
+        while not self._lock.acquire(timeout=WAIT):
+            report("waiting", 0, 1)
+        try:
+            self._cube(selection.start, selection.stop, report)
+        finally:
+            self._lock.release()
+
     def page(self, selection: Selection) -> bytes:
         """Return a report of the selected range as an HTML page.
 
@@ -92,7 +135,7 @@ class Trees:
         AnalysisError
             If the range cannot be analysed.
         """
-        self._check(selection)
+        self.check(selection)
         with self._lock:
             cube = self._cube(selection.start, selection.stop)
         row = self._timeline.rows[selection.row]
@@ -107,7 +150,13 @@ class Trees:
         packed = pack(cube, with_startup=True, opened=opened)
         return "".join(page_of(packed, title_of(cube) or self._timeline.store.path.stem)).encode(errors="replace")
 
-    def _check(self, selection: Selection) -> None:
+    def check(self, selection: Selection) -> None:
+        """Refuse a selection of what does not exist.
+
+        Raises
+        ------
+        QuestionError
+        """
         timeline = self._timeline
         length = timeline.last - timeline.first
         if not 0 <= selection.start < selection.stop <= length + 1:
@@ -121,16 +170,21 @@ class Trees:
         if selection.slice is not None and not 0 <= selection.slice[0] < timeline.slices.n_locations:
             raise QuestionError(f"there is no such location: there are {timeline.slices.n_locations}")
 
-    def _cube(self, start: int, stop: int) -> SeverityCube:
+    def _is_whole(self, start: int, stop: int) -> bool:
+        """Say whether a range is the whole run, whose cube was given."""
+        return self._whole is not None and start == 0 and stop == self._timeline.last - self._timeline.first + 1
+
+    def _cube(self, start: int, stop: int, report: Report | None = None) -> SeverityCube:
         """Analyse what lies between two times: start <= time < stop."""
         timeline = self._timeline
-        if self._whole is not None and start == 0 and stop == timeline.last - timeline.first + 1:
+        if self._whole is not None and self._is_whole(start, stop):
             return self._whole
         found = self._cubes.pop((start, stop), None)
         if found is None:
             found = run(
                 Request.of(defined(timeline.store), start=timeline.seconds(start), stop=timeline.seconds(stop)),
                 OpenedTrace(timeline.store, self._jobs, self._budget),
+                watch=unwatched if report is None else partial(_reported, report),
             )
         self._cubes[start, stop] = found
         while len(self._cubes) > KEPT:

@@ -48,6 +48,18 @@ export function ofShare(share) {
   return ground.map((g, i) => Math.round(g + (strong[i] - g) * t));
 }
 
+const MORE = [[179, 88, 6], [255, 176, 96]];
+const LESS = [[33, 88, 172], [110, 168, 255]];
+const UNKNOWN = [[214, 214, 209], [70, 73, 80]];
+
+/** The colour of a difference in -1..1: orange for more, blue for less, the ground for none, grey for what cannot be compared. */
+export function ofDifference(by) {
+  const k = isDark() ? 1 : 0;
+  if (Number.isNaN(by)) return UNKNOWN[k];
+  const t = by === 0 ? 0 : 0.12 + 0.88 * Math.sqrt(Math.min(Math.abs(by), 1));
+  return GROUND[k].map((g, i) => Math.round(g + ((by > 0 ? MORE : LESS)[k][i] - g) * t));
+}
+
 export const css = ([r, g, b], alpha = 1) => (alpha === 1 ? `rgb(${r} ${g} ${b})` : `rgb(${r} ${g} ${b} / ${alpha})`);
 
 /** A readable colour of text on a colour. */

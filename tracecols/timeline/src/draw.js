@@ -1,5 +1,5 @@
 // The canvas: cells of the overview, slices, waits, messages, the critical path, and what is selected.
-import { classOf, css, inkOn, isDark, ofClass, ofRegion, ofShare, receding } from "./colours.js";
+import { classOf, css, inkOn, isDark, ofClass, ofDifference, ofRegion, ofShare, receding } from "./colours.js";
 import { duration, steps } from "./words.js";
 
 export const ROW = 24;
@@ -7,6 +7,12 @@ export const LEVEL = 15;
 export const RULER = 24;
 export const SHARES = 46;
 const GAP = 2;
+const LINE = 34;
+const HEAT = 15;
+const MOST_LINES = 4;
+
+/** The height of each of the lanes of n counters of a location: lines, or a heat map where there are many. */
+export const laneHeight = (n) => (n > MOST_LINES ? HEAT : LINE);
 
 /**
  * Draw the cells of an answer once: an image of one pixel per bin, and of the height of the rows. If some call paths are to stand
@@ -46,6 +52,26 @@ export function imageOf(about, answer, rows, through = null) {
   return { images, level: says.level, from: arrays.edges[0], to: arrays.edges[nBins] };
 }
 
+/** Draw the cells of a difference once, as `imageOf`: where the second run has more and where it has less, against the largest one. */
+export function imageOfDifference({ arrays }, rows) {
+  const { edges, first, second } = arrays;
+  const n = edges.length - 1;
+  let largest = 0;
+  for (let i = 0; i < first.length; i++) if (!Number.isNaN(first[i])) largest = Math.max(largest, Math.abs(second[i] - first[i]));
+  const images = new Map();
+  rows.forEach((row, r) => {
+    const image = new ImageData(n, 1);
+    for (let b = 0; b < n; b++) {
+      const by = second[r * n + b] - first[r * n + b];
+      fill(image, b, 0, 1, ofDifference(largest ? by / largest : by), 255);
+    }
+    const canvas = new OffscreenCanvas(n, 1);
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    images.set(row, canvas);
+  });
+  return { images, largest, from: edges[0], to: edges[n] };
+}
+
 function fill(image, x, from, to, [r, g, b], a) {
   for (let y = from; y < to; y++) {
     const at = 4 * (y * image.width + x);
@@ -83,7 +109,9 @@ export function geometry(view) {
   const ofLocation = new Map();
   let y = RULER + SHARES;
   for (const { row, height } of view.layout) {
-    tops.set(row, { top: y - view.scroll, height });
+    // lanes of counters are below what the row shows otherwise
+    const lanes = view.lanesOf(row);
+    tops.set(row, { top: y - view.scroll, height: height - lanes, lanes });
     y += height;
   }
   for (const { row } of view.layout) for (const location of view.locationsOf(row)) ofLocation.set(location, tops.get(row));
@@ -118,10 +146,10 @@ export function draw(g, view) {
       g.fillStyle = colour("--hover");
       g.fillRect(0, top, width, h);
     }
-    const isDrawn = answer?.says.detail && about.rows[row].location >= 0 && !state.severity;
-    if (cells?.images.has(row) && !isDrawn) paint(g, cells, row, at, top, ROW - GAP);
+    const shown = view.difference?.cells ?? cells;
+    if (shown?.images.has(row) && !view.hasEvents(row)) paint(g, shown, row, at, top, ROW - GAP);
   }
-  if (answer?.says.detail && !state.severity) {
+  if (answer?.says.detail && !view.onlyCells) {
     drawSlices(g, view, at, found);
     drawWaits(g, view, at, found);
     for (const [text, x, y, room, ground] of found.texts) write(g, text, x, y, room, ground);
@@ -132,8 +160,11 @@ export function draw(g, view) {
     g.fillRect(0, RULER + SHARES, width, height);
   }
   if (state.path && answer?.says.detail) drawPath(g, view, at, colour("--path"));
+  if (state.counters) for (const { row } of view.layout) drawCounters(g, view, at, row, colour);
   drawCause(g, view, at, colour);
-  if (about.folded) drawMedian(g, view, at, colour("--accent"));
+  drawCursor(g, view, at, colour);
+  if (about.folded) drawDashed(g, view, at.x(about.folded.median), colour("--accent"));
+  if (view.pair) drawDashed(g, view, at.x(view.isSecond ? view.pair.found.second : view.pair.found.first), colour("--accent"));
   g.restore();
   if (cells?.images.has(0)) paint(g, cells, 0, at, RULER + 2, SHARES - 6);
   drawRuler(g, view, at, colour);
@@ -343,9 +374,71 @@ function drawCause(g, view, at, colour) {
   arrow(g, at.x(chosen.end), band.top + band.height / 2, x2, other.top + other.height / 2, colour("--accent"));
 }
 
-/** How long the instances of a folded phase usually last. */
-function drawMedian(g, view, at, colour) {
-  const x = at.x(view.about.folded.median);
+/** Draw the counters of a row: the value that holds at each time, and the least and the largest one where a column has several. */
+function drawCounters(g, view, at, row, colour) {
+  const { about, counters, width } = view;
+  const listed = view.countersOf.get(about.rows[row].location);
+  const band = at.row(row);
+  if (!listed || band.top > view.height || band.top + band.height + band.lanes < 0) return;
+  const a = counters.arrays;
+  const height = laneHeight(listed.length);
+  listed.forEach((k, lane) => {
+    const { min, max } = counters.says.counters[k];
+    const top = band.top + band.height + lane * height;
+    const [first, end] = [a["counter.start"][k], a["counter.start"][k + 1]];
+    const clipped = (ticks) => Math.min(Math.max(at.x(ticks), -2), width + 2);
+    const share = (v) => (max > min ? (v - min) / (max - min) : 0.5);
+    if (height === HEAT)
+      for (let i = first; i < end; i++) {
+        const x = clipped(a["counter.time"][i]);
+        g.fillStyle = css(ofShare(share(a["counter.last"][i])));
+        g.fillRect(x, top, (i + 1 < end ? clipped(a["counter.time"][i + 1]) : width) - x, HEAT - 1);
+      }
+    else {
+      const y = (v) => top + LINE - 4 - share(v) * (LINE - 8);
+      g.strokeStyle = colour("--accent");
+      g.lineWidth = 1.2;
+      g.beginPath();
+      for (let i = first; i < end; i++) {
+        const x = clipped(a["counter.time"][i]);
+        if (i > first) g.lineTo(x, y(a["counter.last"][i - 1]));
+        else g.moveTo(x, y(a["counter.last"][i]));
+        if (a["counter.low"][i] < a["counter.high"][i]) {
+          g.lineTo(x, y(a["counter.low"][i]));
+          g.lineTo(x, y(a["counter.high"][i]));
+        }
+        g.lineTo(x, y(a["counter.last"][i]));
+      }
+      if (end > first) g.lineTo(width, y(a["counter.last"][end - 1]));
+      g.stroke();
+    }
+    g.font = "10px system-ui, sans-serif";
+    g.lineWidth = 3;
+    g.strokeStyle = colour("--panel");
+    g.strokeText(view.counterInWords(k), 4, top + 7);
+    g.fillStyle = colour("--ink");
+    g.fillText(view.counterInWords(k), 4, top + 7);
+  });
+  g.font = "11px system-ui, sans-serif";
+}
+
+/** Draw the cursor of the keyboard around its cell, which may be narrower than a pixel. */
+function drawCursor(g, view, at, colour) {
+  const cell = view.cursorCell;
+  const band = at.row(view.state.row);
+  if (!cell || !band) return;
+  const [left, right] = [Math.max(at.x(cell.begin), 0), Math.min(at.x(cell.end), view.width)];
+  const w = Math.max(right - left, 3);
+  const x = Math.min(left, view.width - w);
+  for (const [name, by, width] of [["--panel", 3, 4], ["--ink", 3, 2]]) {
+    g.strokeStyle = colour(name);
+    g.lineWidth = width;
+    g.strokeRect(x - by, band.top - 1, w + 2 * by, band.height);
+  }
+}
+
+/** Draw a time over all rows: how long the instances of a folded phase usually last, or where two runs are aligned. */
+function drawDashed(g, view, x, colour) {
   g.strokeStyle = colour;
   g.lineWidth = 1.5;
   g.setLineDash([4, 4]);

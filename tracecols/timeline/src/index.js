@@ -1,10 +1,13 @@
 // The page: rows, canvas, panels, mouse and keyboard.
-import { draw, geometry, imageOf, RULER, SHARES } from "./draw.js";
-import { asOptions, details, findings, folding, instances, legend, make, severities } from "./panels.js";
+import { COMPARED, Pair } from "./compare.js";
+import { imageOf, imageOfDifference } from "./draw.js";
+import { makePane, size } from "./pane.js";
+import { aligning, asOptions, details, findings, folding, instances, legend, legendOfDifference, make, severities } from "./panels.js";
 import { asCsv, asRows, asSvg, download } from "./save.js";
 import { ask } from "./server.js";
 import { foldAddress, fromAddress, timelineAddress, treesAddress } from "./state.js";
 import { View } from "./view.js";
+import { WAITING, waitForTrees } from "./waiting.js";
 import { duration, moment, percent } from "./words.js";
 
 const KEYS = [
@@ -17,6 +20,12 @@ const KEYS = [
   ["Enter, Backspace", "to the cause of the selected wait; back"],
   ["n p", "next, previous of the listed instances"],
   [", .", "the wait before, after on this row"],
+  ["g", "a cursor over cells, or over instances of regions: on and off; while it is on:"],
+  ["arrows", "the cell or instance earlier, later; the row above, below"],
+  ["j l", "ten cells earlier, later"],
+  ["Shift and arrows left right", "extend a range of time from the cursor"],
+  ["Enter", "select what is at the cursor, as a click does"],
+  ["Escape", "end it"],
   ["c", "critical path: off, on, and all else dimmed"],
   ["0", "the whole run"],
   ["Shift and drag, or drag in the ruler", "select a range of time"],
@@ -24,6 +33,10 @@ const KEYS = [
   ["x", "the range of time of what is selected"],
   ["r", "the trees of the selected range, or of what is shown, at what is selected"],
   ["i", "all instances of the selected region, or of a phase, laid one above the other"],
+  ["k", "counters below the rows of their locations"],
+  ["o", "of two runs: the other one, so that keys act on it"],
+  ["u y", "align two runs at the instance before, after"],
+  ["q", "the difference of two runs: of the next class of time, or none"],
   ["h", "let instances of the selected region stand out; let all be alike"],
   ["v, b", "save what is shown as a picture (SVG), as a table (CSV)"],
   ["t", "dark or light"],
@@ -36,32 +49,61 @@ const kept = localStorage.getItem("tracecols-theme");
 document.documentElement.dataset.theme = kept ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
 async function start() {
-  let found;
+  const abouts = [];
+  let pair = null;
   try {
-    found = await ask("about");
+    for (const base of COMPARED ? ["", "b/"] : [""]) {
+      const { says, arrays } = await ask("about", {}, undefined, base);
+      abouts.push({ ...says, ...arrays, base, span: [0, says.length + 1] });
+    }
+    if (COMPARED) pair = await paired(abouts);
   } catch (error) {
     root.append(make("p", { class: "trouble", role: "alert" }, error.message));
     return;
   }
-  const about = { ...found.says, ...found.arrays };
+  const [about] = abouts;
   if (about.folded) {
     root.classList.add("folded");
     about.name = `${about.name}: ${about.folded.phase}`;
     for (const row of about.rows) if (row.location >= 0) row.label = `${duration(about, about["fold.end"][row.location] - about["fold.begin"][row.location])}, ${row.label}`;
   }
-  document.title = `${about.name} - timeline`;
-  build(about);
+  document.title = `${abouts.map(({ name: of }) => of).join(" and ")} - timeline`;
+  build(abouts, pair);
 }
 
-function build(about) {
-  const canvas = make("canvas", { class: "canvas", role: "img" });
-  const labels = make("div", { class: "labels", role: "tree", "aria-label": "Rows", "data-all": about.rows[0].label, tabindex: 0 });
-  const space = make("div", { class: "space" });
-  const stage = make("div", { class: "stage" }, labels, canvas);
-  const scroller = make("div", { class: "scroller" }, stage, space);
+/** Both runs, aligned as the address says, or at the beginning of the focus if that is not possible. */
+async function paired(abouts) {
+  const pair = new Pair(abouts, location.hash);
+  try {
+    await pair.align(pair.wanted);
+  } catch (error) {
+    await pair.align({ by: "focus", of: "", k: 0 });
+    pair.trouble = error.message;
+  }
+  return pair;
+}
+
+function build(abouts, pair) {
   const strip = make("canvas", { class: "strip", role: "img", "aria-label": "The whole run; the frame is what is shown" });
   const status = make("p", { class: "status", role: "status", "aria-live": "polite" });
   const tip = make("div", { class: "tip", hidden: true });
+  let frame = 0;
+  const redraw = () => {
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      paint();
+    });
+  };
+  const say = (text) => {
+    status.textContent = text;
+  };
+  const views = abouts.map((of, i) => new View(of, redraw, say, { hash: pair ? pair.hashes[i] : location.hash, pair, isSecond: i === 1 }));
+  if (pair) pair.views = views;
+  const panes = views.map((of) => makePane(of, tip));
+  // the run that keys act on, and whose findings and selection are shown
+  let [view] = views;
+  let [pane] = panes;
+  let [about] = abouts;
   const side = { findings: make("section", {}), details: make("section", { "aria-live": "polite" }), instances: make("section", {}) };
   const head = make("div", { class: "shown" });
   const note = make("span", { class: "note" });
@@ -71,17 +113,20 @@ function build(about) {
   const table = make("button", { type: "button", class: "plain", onclick: () => act("b"), title: "b" }, "CSV");
   const trees = make("button", { type: "button", class: "plain", onclick: () => act("r"), title: "r: the trees of the selected range, or of what is shown" }, "trees");
   const key = make("div", {});
+  const aligned = make("div", {});
   const choose = make("label", { class: "choose" }, "rows show ");
   root.append(
     make(
       "header",
       {},
-      make("h1", {}, about.name),
-      make("span", { class: "muted" }, about.folded ? "phases folded" : `${about.n_events.toLocaleString("en")} events, ${duration(about, about.length)}`),
+      make("h1", {}, pair ? `A: ${abouts[0].name}, B: ${abouts[1].name}` : about.name),
+      pair ? null : make("span", { class: "muted" }, about.folded ? "phases folded" : `${about.n_events.toLocaleString("en")} events, ${duration(about, about.length)}`),
       about.folded ? null : choose,
+      pair ? aligned : null,
       make("span", { class: "gap" }),
       about.folded ? null : make("button", { type: "button", class: "plain", onclick: () => act("i"), title: "i: all instances of the selected region, or of a phase, laid one above the other" }, "phases"),
-      make("button", { type: "button", class: "plain", onclick: () => act("c"), title: "c", hidden: !about.has_path }, "critical path"),
+      make("button", { type: "button", class: "plain", onclick: () => act("k"), title: "k", hidden: !abouts.some((of) => of.has_counters) }, "counters"),
+      make("button", { type: "button", class: "plain", onclick: () => act("c"), title: "c", hidden: !abouts.some((of) => of.has_path) }, "critical path"),
       make("button", { type: "button", class: "plain", onclick: () => act("t"), title: "t" }, "dark/light"),
       make("button", { type: "button", class: "plain", onclick: () => help.showModal(), title: "?" }, "keys"),
     ),
@@ -89,7 +134,7 @@ function build(about) {
     make(
       "main",
       {},
-      make("div", { class: "left" }, make("div", { class: "bar" }, head, trees, about.folded ? null : copy, picture, table, note, make("span", { class: "gap" }), key), scroller),
+      make("div", { class: "left" }, make("div", { class: "bar" }, head, trees, about.folded ? null : copy, picture, table, note, make("span", { class: "gap" }), key), ...panes.map(({ element }) => element)),
       make(
         "aside",
         {},
@@ -106,55 +151,32 @@ function build(about) {
   );
 
   // the trees come back to this tab
-  const token = location.pathname.split("/")[1];
-  name = `${about.folded ? "fold" : "timeline"}-${token}`;
-  let drawn = { slices: [], waits: [] };
-  let frame = 0;
-  const view = new View(
-    about,
-    () => {
-      frame ||= requestAnimationFrame(() => {
-        frame = 0;
-        paint();
-      });
-    },
-    (text) => {
-      status.textContent = text;
-    },
-  );
-  root.view = view;
-  side.findings.append(about.folded ? folding(view) : findings(view));
+  const tab = location.pathname.split("/").slice(1, -1).join("-");
+  const kind = pair ? "compare" : about.folded ? "fold" : "timeline";
+  name = `${kind}-${tab}`;
+  root.views = views;
+
+  /** Let keys act on a run. */
+  function activate(k) {
+    if (views[k].cursor === null && view.cursor) {
+      const time = k ? pair.toSecond(view.cursor.time) : pair.toFirst(view.cursor.time);
+      [views[k].cursor, view.cursor] = [{ time, anchor: null, waits: false }, null];
+    }
+    [view, pane, about] = [views[k], panes[k], abouts[k]];
+    root.view = view;
+    side.findings.replaceChildren(about.folded ? folding(view) : findings(view));
+    if (pair) panes.forEach(({ element }, i) => element.classList.toggle("active", i === k));
+    redraw();
+  }
+  activate(0);
+  if (pair) panes.forEach(({ element }, i) => ["focusin", "pointerdown"].forEach((event) => element.addEventListener(event, () => view === views[i] || activate(i))));
 
   // -- drawing -------------------------------------------------------------------------------------------------------
 
-  function size(element, width, height) {
-    const ratio = devicePixelRatio || 1;
-    if (element.width !== Math.round(width * ratio) || element.height !== Math.round(height * ratio)) {
-      element.width = Math.round(width * ratio);
-      element.height = Math.round(height * ratio);
-      element.style.setProperty("width", `${width}px`);
-      element.style.setProperty("height", `${height}px`);
-    }
-    const g = element.getContext("2d");
-    g.setTransform(ratio, 0, 0, ratio, 0, 0);
-    return g;
-  }
-
-  function measure() {
-    view.width = Math.max(120, scroller.clientWidth - labels.offsetWidth);
-    view.height = Math.max(120, scroller.clientHeight);
-    stage.style.setProperty("height", `${view.height}px`);
-    view.changed();
-  }
-
   function paint() {
     const began = performance.now();
-    space.style.setProperty("height", `${Math.max(0, view.total + RULER + SHARES - view.height)}px`);
-    if (Math.abs(scroller.scrollTop - view.scroll) > 1) scroller.scrollTop = view.scroll;
-    drawn = draw(size(canvas, view.width, view.height), view);
-    view.drawn = drawn;
+    for (const of of panes) of.paint();
     paintStrip();
-    paintLabels();
     paintPanels();
     view.took = performance.now() - began;
   }
@@ -163,12 +185,17 @@ function build(about) {
     const width = root.clientWidth - 16;
     const g = size(strip, width, 30);
     g.clearRect(0, 0, width, 30);
-    if (view.strip) {
-      g.imageSmoothingEnabled = true;
-      g.drawImage(view.strip.images.get(0), 0, 0, width, 30);
-    }
-    const scale = width / (about.length + 1);
-    const [x, w] = [view.state.from * scale, Math.max((view.state.to - view.state.from) * scale, 3)];
+    g.imageSmoothingEnabled = true;
+    const [begin, end] = abouts[0].span;
+    const scale = width / (end - begin);
+    const height = 30 / views.length;
+    views.forEach(({ strip: image }, i) => {
+      if (!image) return;
+      const [left, right] = [image.from, image.to].map((t) => ((i ? pair.toFirst(t) : t) - begin) * scale);
+      g.drawImage(image.images.get(0), left, i * height, right - left, height - i);
+    });
+    const { state } = views[0];
+    const [x, w] = [(state.from - begin) * scale, Math.max((state.to - state.from) * scale, 3)];
     const look = getComputedStyle(document.documentElement);
     g.fillStyle = look.getPropertyValue("--veil");
     g.fillRect(0, 0, x, 30);
@@ -176,47 +203,6 @@ function build(about) {
     g.strokeStyle = look.getPropertyValue("--accent");
     g.lineWidth = 2;
     g.strokeRect(x + 1, 1, Math.max(w - 2, 1), 28);
-  }
-
-  const lines = new Map();
-
-  function paintLabels() {
-    const at = geometry(view);
-    const shown = new Set(view.visible);
-    for (const [row, line] of lines)
-      if (!shown.has(row)) {
-        line.remove();
-        lines.delete(row);
-      }
-    for (const { row, level, height } of view.layout) {
-      if (!shown.has(row)) continue;
-      const given = about.rows[row];
-      if (!lines.has(row)) {
-        const line = make("div", { class: "label", role: "treeitem", id: `row-${row}`, onclick: () => view.focusRow(row) });
-        const twisty = make("span", { class: "twisty", "aria-hidden": "true" });
-        twisty.addEventListener("click", (event) => {
-          event.stopPropagation();
-          view.toggle(row);
-        });
-        line.append(twisty, make("span", { class: "name" }, given.label));
-        line.title = given.label;
-        labels.append(line);
-        lines.set(row, line);
-      }
-      const line = lines.get(row);
-      const isOpen = given.location >= 0 ? view.state.flames.has(row) : !view.state.closed.has(row);
-      line.style.setProperty("transform", `translateY(${at.row(row).top}px)`);
-      line.style.setProperty("height", `${height}px`);
-      line.style.setProperty("padding-left", `${4 + 10 * level}px`);
-      line.firstChild.textContent = isOpen ? "▾" : "▸";
-      line.setAttribute("aria-level", level + 1);
-      line.setAttribute("aria-expanded", String(isOpen));
-      line.setAttribute("aria-selected", String(row === view.state.row));
-      const shares = view.sharesOf(row);
-      const words = shares ? about.titles.map((t, c) => [shares[c], t]).filter(([s]) => s >= 0.005).sort((p, q) => q[0] - p[0]).map(([s, t]) => `${t} ${percent(s)}`) : [];
-      line.setAttribute("aria-label", [given.label, ...words].join(", "));
-    }
-    labels.setAttribute("aria-activedescendant", `row-${view.state.row}`);
   }
 
   const before = {};
@@ -231,153 +217,72 @@ function build(about) {
 
   function paintPanels() {
     const { state, answer, trouble } = view;
-    fill(side.details, "details", () => details(view), view.chosen, view.explained, state.from, state.to);
-    fill(side.instances, "instances", () => instances(view), view.instances, view.at);
-    fill(key, "legend", () => legend(view), answer, document.documentElement.dataset.theme);
-    fill(choose, "severities", () => make("span", {}, "rows show ", severities(view)), state.severity);
+    fill(side.details, "details", () => details(view), view, view.chosen, view.explained, state.from, state.to);
+    fill(side.instances, "instances", () => instances(view), view, view.instances, view.at);
+    fill(key, "legend", () => make("div", {}, legend(view), views[1]?.difference ? legendOfDifference(views[1]) : null), view, answer, views[1]?.difference, document.documentElement.dataset.theme);
+    fill(choose, "severities", () => make("span", {}, "rows show ", severities(view)), view, state.severity);
+    if (pair) fill(aligned, "aligned", () => aligning(pair, alignAt, subtract), pair.found, pair.part);
     const [from, to] = view.range ?? [state.from, state.to];
     head.textContent = `${moment(about, from, to - from)} to ${moment(about, to, to - from)}, ${duration(about, to - from)}`;
     const said = [];
+    if (pair?.trouble) said.push(pair.trouble);
     if (trouble) said.push(trouble);
     else if (answer && !answer.says.detail) said.push("cells of the overview; zoom in to see events");
     else if (answer?.says.left_out.length) said.push(`too many to draw: ${answer.says.left_out.map((k) => `${answer.says.n[k].toLocaleString("en")} ${k}`).join(", ")}`);
+    if (state.counters && view.counters?.says.is_left_out) said.push("too many values of counters to be drawn: fewer rows show them");
+    if (state.counters && view.counters?.says.n_left_out) said.push(`${view.counters.says.n_left_out.toLocaleString("en")} values of counters are no numbers`);
     if (about.notes.length && !trouble) said.push(...about.notes);
     note.textContent = said.join("; ");
-    note.classList.toggle("trouble", Boolean(trouble));
-    canvas.setAttribute("aria-label", `Timeline from ${head.textContent}; ${view.inWords() || "nothing is selected"}`);
+    note.classList.toggle("trouble", Boolean(trouble || pair?.trouble));
+    pane.canvas.setAttribute("aria-label", `Timeline ${pair ? `of ${about.name} ` : ""}from ${head.textContent}; ${view.inWords() || "nothing is selected"}`);
   }
 
-  // -- mouse ---------------------------------------------------------------------------------------------------------
-
-  const local = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  };
-  const inside = (x, y, b) => x >= b.x && x <= b.x + b.w && y >= b.top && y <= b.top + b.h;
-  const topmost = (x, y) => {
-    const wait = drawn.waits.findLast((b) => inside(x, y, b));
-    if (wait) return { wait: wait.i };
-    const slice = drawn.slices.filter((b) => inside(x, y, b)).sort((p, q) => q.depth - p.depth)[0];
-    return slice ? { slice: slice.i } : {};
-  };
-  const sliceAt = (i) => {
-    const a = view.answer.arrays;
-    return Object.fromEntries(["location", "begin", "end", "depth", "name", "count", "busy"].map((name) => [name, a[`slice.${name}`][i]]));
-  };
-
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      if (event.altKey) return;
-      event.preventDefault();
-      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) view.pan((event.deltaX || event.deltaY) / view.width);
-      else view.zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY / 300))), geometry(view).ticks(local(event)[0]));
-    },
-    { passive: false },
-  );
-  let drag = null;
-  canvas.addEventListener("pointerdown", (event) => {
-    if (event.button) return;
-    const [x, y] = local(event);
-    canvas.setPointerCapture(event.pointerId);
-    drag = { x, y, from: view.state.from, to: view.state.to, scroll: view.scroll, selects: event.shiftKey || y < RULER, moved: false };
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const [x, y] = local(event);
-    if (!drag) return hover(x, y, event);
-    if (Math.abs(x - drag.x) + Math.abs(y - drag.y) > 4) drag.moved = true;
-    if (!drag.moved) return;
-    tip.hidden = true;
-    const at = geometry(view);
-    if (drag.selects) {
-      view.range = [at.ticks(drag.x), at.ticks(x)].map((t) => Math.round(Math.min(Math.max(t, 0), about.length + 1))).sort((p, q) => p - q);
-      view.redraw();
-    } else {
-      const by = ((x - drag.x) / view.width) * (drag.to - drag.from);
-      const first = Math.min(Math.max(drag.from - by, 0), about.length + 1 - (drag.to - drag.from));
-      view.scroll = drag.scroll - (y - drag.y);
-      view.go(first, first + drag.to - drag.from);
-    }
-  });
-  canvas.addEventListener("pointerup", (event) => {
-    const [x, y] = local(event);
-    const was = drag;
-    drag = null;
-    if (!was || was.moved) return;
-    const { wait, slice } = topmost(x, y);
-    if (wait !== undefined) view.chooseWait(view.waitAt(wait), { stays: true });
-    else if (slice !== undefined) view.chooseSlice(sliceAt(slice), { stays: true });
-    else {
-      const cell = view.answer && y > RULER + SHARES ? cellAt(x, y) : null;
-      if (cell?.call_path >= 0) view.chooseCell(cell);
-      else view.clear();
-    }
-  });
-  canvas.addEventListener("dblclick", (event) => view.zoom(0.25, geometry(view).ticks(local(event)[0])));
-  canvas.addEventListener("pointerleave", () => {
-    tip.hidden = true;
-  });
-
-  function hover(x, y, event) {
-    const { wait, slice } = topmost(x, y);
-    const a = view.answer?.arrays;
-    let text = "";
-    const cell = wait === undefined && slice === undefined && a ? cellAt(x, y) : null;
-    if (wait !== undefined) {
-      const w = view.waitAt(wait);
-      text = `${about.waits[w.property].title}\n${duration(about, w.end - w.begin)}`;
-      if (w.cause_location >= 0) text += `, for ${view.nameOf(w.cause_location)}`;
-    } else if (slice !== undefined) {
-      const s = sliceAt(slice);
-      text = s.count > 1 ? `${s.count} instances, ${duration(about, s.busy)} together` : `${about.regions[s.name]}\n${duration(about, s.end - s.begin)}`;
-    } else if (cell) text = cell.words + (cell.call_path >= 0 ? `\nmost in ${about.regions[about.region[cell.call_path]]} ${percent(cell.share)}` : "");
-    tip.hidden = !text;
-    tip.textContent = text;
-    tip.style.setProperty("left", `${Math.min(event.clientX + 12, innerWidth - 260)}px`);
-    tip.style.setProperty("top", `${Math.min(event.clientY + 14, innerHeight - 60)}px`);
-  }
-
-  /** The cell at a position: its row, ends, shares in words, and the call path with most time of a location; null where none is. */
-  function cellAt(x, y) {
-    const at = geometry(view);
-    const line = y < RULER + SHARES ? null : view.layout.find(({ row }) => y >= at.row(row).top && y < at.row(row).top + at.row(row).height);
-    const row = line ? line.row : y > RULER && y < RULER + SHARES ? 0 : -1;
-    const r = row < 0 ? -1 : view.rows.indexOf(row);
-    const { edges, ticks, path, best } = view.answer.arrays;
-    const [nClasses, nRows, nBins] = ticks.shape;
-    const t = at.ticks(x);
-    let b = 0;
-    while (b < nBins - 1 && edges[b + 1] <= t) b++;
-    if (r < 0 || !nClasses) return null;
-    const width = (edges[b + 1] - edges[b]) * about.rows[row].n;
-    const words = about.titles.map((title, c) => [ticks[(c * nRows + r) * nBins + b] / width, title]).filter(([s]) => s >= 0.005);
-    return {
-      row,
-      begin: edges[b],
-      end: edges[b + 1],
-      words: words.map(([s, title]) => `${title} ${percent(s)}`).join(", "),
-      call_path: path[r * nBins + b],
-      share: best[r * nBins + b] / width,
-    };
-  }
+  // -- the strip -----------------------------------------------------------------------------------------------------
 
   const toStrip = (event) => {
     const box = strip.getBoundingClientRect();
-    const t = ((event.clientX - box.left) / box.width) * (about.length + 1);
-    const span = view.state.to - view.state.from;
-    const first = Math.min(Math.max(t - span / 2, 0), about.length + 1 - span);
-    view.go(first, first + span);
+    const [begin, end] = abouts[0].span;
+    const t = begin + ((event.clientX - box.left) / box.width) * (end - begin);
+    const { from, to } = views[0].state;
+    views[0].go(t - (to - from) / 2, t + (to - from) / 2);
   };
   strip.addEventListener("pointerdown", (event) => {
     strip.setPointerCapture(event.pointerId);
     toStrip(event);
   });
   strip.addEventListener("pointermove", (event) => event.buttons && toStrip(event));
-  scroller.addEventListener("scroll", () => {
-    if (Math.abs(view.scroll - scroller.scrollTop) <= 1) return;
-    view.scroll = scroller.scrollTop;
-    view.changed();
-  });
+
+  // -- two runs ------------------------------------------------------------------------------------------------------
+
+  /** Align the runs anew; what is zoomed in shows where they are aligned. */
+  async function alignAt(wanted) {
+    const [{ state, about: of }] = views;
+    const span = state.to - state.from;
+    const isWhole = span === of.span[1] - of.span[0];
+    pair.trouble = "";
+    say("the runs are aligned; instances are looked for by a scan of both traces");
+    try {
+      await pair.align(wanted);
+    } catch (error) {
+      pair.trouble = error.message;
+      say(error.message);
+      // the controls show what is still so
+      pair.found = { ...pair.found };
+      return redraw();
+    }
+    const { way, phase, k, first } = pair.found;
+    say(way === "phase" ? `aligned at instance ${k} of ${phase}` : `aligned at ${way === "focus" ? "the beginning of the focus" : "the first event"}`);
+    if (isWhole) views[0].whole();
+    else views[0].go(first - span * 0.1, first + span * 0.9);
+    pane.labels.focus({ preventScroll: true });
+  }
+
+  function subtract(part) {
+    pair.part = part;
+    say(part ? `rows of B show B minus A: ${pair.parts.find(([id]) => id === part)[1]}` : "no difference is shown");
+    views[1].changed();
+    pane.labels.focus({ preventScroll: true });
+  }
 
   // -- keyboard ------------------------------------------------------------------------------------------------------
 
@@ -420,7 +325,7 @@ function build(about) {
     " ": () => view.toggle(view.state.row),
     0: () => view.whole(),
     f: () => view.goFinding(0),
-    Enter: () => (about.folded ? open(timelineAddress(view), `timeline-${token}`) : view.follow()),
+    Enter: () => (about.folded ? open(timelineAddress(view), `timeline-${tab}`) : view.follow()),
     Backspace: () => view.back(),
     n: () => view.step(1),
     p: () => view.step(-1),
@@ -430,14 +335,38 @@ function build(about) {
     h: () => view.highlight(view.chosenRegion),
     r() {
       const [from, to] = view.range ?? [view.state.from, view.state.to];
-      status.textContent = `the trees of ${duration(about, to - from)} are in another tab; a long range takes as long as its analysis`;
-      open(treesAddress(view), `trees-${token}`);
+      status.textContent = `the trees of ${duration(about, to - from)} are in another tab, which shows how far their analysis is`;
+      open(`${about.base}${treesAddress(view)}`, `trees-${tab}`);
     },
     i() {
       if (about.folded) return;
       status.textContent = "the instances are in another tab; a trace is scanned when they are looked for first";
-      open(foldAddress(view), `fold-${token}`);
+      open(`${about.base}${foldAddress(view)}`, `fold-${tab}`);
     },
+    g() {
+      pane.labels.focus({ preventScroll: true });
+      if (view.cursor) view.endCursor();
+      else view.startCursor();
+    },
+    k() {
+      if (about.has_counters) view.state.counters = !view.state.counters;
+      status.textContent = about.has_counters ? `counters are ${view.state.counters ? "" : "not "}shown` : "this trace has no counters";
+      view.changed();
+    },
+    o() {
+      if (!pair) return say("one run is shown");
+      const k = view === views[0] ? 1 : 0;
+      panes[k].labels.focus({ preventScroll: true });
+      activate(k);
+      say(`keys act on ${"AB"[k]}: ${about.name}`);
+    },
+    q() {
+      if (!pair) return say("one run is shown");
+      const ids = ["", ...abouts.flatMap(({ classes }) => classes).filter((id, i, every) => every.indexOf(id) === i)];
+      subtract(ids[(ids.indexOf(pair.part) + 1) % ids.length]);
+    },
+    u: () => stepInstance(-1),
+    y: () => stepInstance(1),
     z: () => view.range && view.go(...view.range),
     Escape: () => view.clear(),
     "?": () => help.showModal(),
@@ -459,49 +388,86 @@ function build(about) {
       recolour();
     },
   };
+  function stepInstance(by) {
+    if (!pair) return say("one run is shown");
+    const { by: way, of, k } = pair.wanted;
+    return alignAt({ by: "phase", of, k: way === "phase" ? Math.max(k + by, 0) : 0 });
+  }
+
+  /** What keys do while there is a cursor over cells, in the place of what they do otherwise. */
+  const AT_CURSOR = {
+    ArrowLeft: (extends_) => view.moveCursor(-1, extends_),
+    ArrowRight: (extends_) => view.moveCursor(1, extends_),
+    ArrowUp: () => view.moveRow(-1),
+    ArrowDown: () => view.moveRow(1),
+    j: (extends_) => view.moveCursor(-10, extends_),
+    l: (extends_) => view.moveCursor(10, extends_),
+    Enter: () => view.choose(view.atCursor(), true),
+    Escape: () => view.endCursor(),
+  };
   for (let i = 1; i <= 9; i++) ACTIONS[i] = () => view.goFinding(i - 1);
-  const act = (name) => ACTIONS[name]?.();
+  const act = (name, isShifted = false) => {
+    if (view.cursor && AT_CURSOR[name]) AT_CURSOR[name](isShifted);
+    else ACTIONS[name]?.();
+    if (view.cursor) view.sayCursor(name);
+  };
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
     const { target } = event;
     if (target.tagName === "SELECT" || target.tagName === "INPUT") return;
     if (target.tagName === "BUTTON" && (event.key === "Enter" || event.key === " ")) return;
-    const name = ACTIONS[event.key] ? event.key : event.key.toLowerCase();
-    if (!ACTIONS[name]) return;
+    const isKnown = (key) => ACTIONS[key] || (view.cursor && AT_CURSOR[key]);
+    const name = isKnown(event.key) ? event.key : event.key.toLowerCase();
+    if (!isKnown(name)) return;
     event.preventDefault();
-    act(name);
+    act(name, event.shiftKey);
   });
   addEventListener("hashchange", () => {
-    view.state = fromAddress(location.hash, about);
-    if (view.answer) view.take(view.answer, view.rows);
-    view.focusRow(view.state.row);
-    openWait();
-    view.changed();
+    pair?.take(location.hash);
+    const was = pair?.found;
+    const done = () => {
+      views.forEach((of, i) => {
+        of.state = fromAddress(pair ? pair.hashes[i] : location.hash, of.about);
+        if (of.answer) of.take(of.answer, of.rows);
+        of.focusRow(of.state.row);
+      });
+      openWait();
+      for (const of of views) of.changed();
+    };
+    if (!was) return done();
+    pair.align(pair.wanted).then(done, (error) => {
+      pair.trouble = error.message;
+      redraw();
+    });
   });
 
   const openWait = () => {
-    const { wait } = view.state;
-    if (wait) view.chooseWait(wait, { stays: true, keep: false });
+    for (const of of views) if (of.state.wait) of.chooseWait(of.state.wait, { stays: true, keep: false });
   };
 
   async function recolour() {
-    if (view.answer) view.take(view.answer, view.rows);
+    for (const of of views) {
+      if (of.answer) of.take(of.answer, of.rows);
+      if (of.difference) of.difference.cells = imageOfDifference(of.difference, of.difference.rows);
+    }
     await loadStrip();
-    view.redraw();
+    redraw();
   }
 
   async function loadStrip() {
-    strip.answer ??= await ask("view", { from: 0, to: about.length + 1, rows: "0", columns: 1400, page: "" }).catch(() => null);
-    if (strip.answer) view.strip = imageOf(about, strip.answer, [0]);
+    for (const of of views) {
+      of.overview ??= await of.ask("view", { from: 0, to: of.about.length + 1, rows: "0", columns: 1400, page: "" }).catch(() => null);
+      if (of.overview) of.strip = imageOf(of.about, of.overview, [0]);
+    }
   }
 
-  new ResizeObserver(measure).observe(scroller);
   loadStrip().then(() => {
-    measure();
+    for (const of of panes) of.measure();
     openWait();
   });
-  labels.focus({ preventScroll: true });
+  pane.labels.focus({ preventScroll: true });
 }
 
-start();
+if (WAITING) waitForTrees(root);
+else start();

@@ -1,5 +1,5 @@
 // The panels beside the canvas: findings, what is selected, instances, the legend. Names are text, never markup.
-import { css, ofClass } from "./colours.js";
+import { css, ofClass, ofDifference } from "./colours.js";
 import { FOLDED } from "./server.js";
 import { duration, moment, pathOf, percent, seconds } from "./words.js";
 
@@ -161,6 +161,43 @@ export function instances(view) {
   return make("div", {}, select, view.instances ? list : null);
 }
 
+/** How two runs are aligned, and what the difference is of; `align` and `subtract` are called with what is chosen. */
+export function aligning(pair, align, subtract) {
+  const { by, of, k } = pair.asked;
+  const n = by === pair.found.way ? pair.found.n : undefined;
+  const options = (select, choices, chosen) => {
+    for (const [id, text] of choices) select.append(make("option", { value: id, selected: id === chosen }, text));
+    return select;
+  };
+  const ways = [["focus", "the beginning of the focus"], ["start", "the first event"], ["phase", "an instance of a phase"]];
+  const way = options(make("select", { "aria-label": "Align the runs at", onchange: (event) => align({ by: event.target.value, of, k: 0 }) }), ways, by);
+  const phase = make("input", { value: of, "aria-label": "Phase or region", size: 14, list: "regions", onchange: (event) => align({ by: "phase", of: event.target.value, k: 0 }) });
+  const regions = make("datalist", { id: "regions" }, ...pair.abouts[0].regions.slice(0, 2000).map((name) => make("option", { value: name })));
+  const last = n ? Math.min(...n) - 1 : 0;
+  const which = make("input", { type: "number", min: 0, max: last, value: k, "aria-label": "Number of the instance", onchange: (event) => align({ by, of, k: Math.trunc(Number(event.target.value)) || 0 }) });
+  const part = make("select", { "aria-label": "Difference, B minus A", onchange: (event) => subtract(event.target.value) });
+  options(part, [["", "is not shown"], ...pair.parts], pair.part);
+  return make(
+    "span",
+    { class: "aligning" },
+    make("label", {}, "align at ", way),
+    ...(by === "phase" ? [phase, regions, make("label", {}, "number ", which), n ? make("span", { class: "muted" }, `A has ${n[0]}, B ${n[1]}`) : null] : []),
+    make("label", {}, "B minus A ", part),
+  );
+}
+
+/** What the colours of a difference say. */
+export function legendOfDifference({ difference }) {
+  const { largest } = difference.cells;
+  const list = make("ul", { class: "legend difference" });
+  for (const [by, text] of [[1, `B more, up to +${(100 * largest).toFixed(1)} points`], [-1, "A more"], [0, "equal"], [NaN, "nothing to compare"]]) {
+    const mark = make("i", {});
+    mark.style.setProperty("background", css(ofDifference(by)));
+    list.append(make("li", {}, mark, text));
+  }
+  return list;
+}
+
 export function legend(view) {
   const shares = view.sharesOf(0);
   const list = make("ul", { class: "legend" });
@@ -181,6 +218,6 @@ export function severities(view) {
 
 /** The options that choose a range of time for other commands. */
 export function asOptions(view) {
-  const [from, to] = view.range ?? [view.state.from, view.state.to];
+  const [from, to] = view.range ?? view.withinRun;
   return `--from ${Math.max(0, seconds(view.about, from))} --to ${seconds(view.about, to)}`;
 }

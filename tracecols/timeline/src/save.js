@@ -159,7 +159,7 @@ export function asRows(view) {
   const a = answer.arrays;
   const time = (ticks) => seconds(about, Number(ticks));
   const inRange = (begin, end) => begin < state.to && end > state.from;
-  if (!answer.says.detail || state.severity) return cellsOf(view);
+  if (!answer.says.detail || view.onlyCells) return view.difference ? differencesOf(view) : cellsOf(view);
   const rows = [COLUMNS];
   const each = (table, more) => {
     for (let i = 0; i < a[`${table}.begin`].length; i++) if (inRange(a[`${table}.begin`][i], a[`${table}.end`][i])) rows.push(more(i));
@@ -172,6 +172,20 @@ export function asRows(view) {
   });
   each("messages", (i) => ["message", "", shown(a["messages.send_location"][i]), time(a["messages.send_time"][i]), time(a["messages.recv_time"][i]), shown(a["messages.recv_location"][i]), 1, ""]);
   return rows;
+}
+
+/** The shares of both runs by row and bin of the second one. */
+function differencesOf({ about, difference }) {
+  const { edges, first, second } = difference.arrays;
+  const n = edges.length - 1;
+  const found = [["row", "begin_seconds", "end_seconds", `${difference.says.part}_share_A`, `${difference.says.part}_share_B`]];
+  difference.rows.forEach((row, r) => {
+    for (let b = 0; b < n; b++) {
+      const shares = [first[r * n + b], second[r * n + b]].map((share) => (Number.isNaN(share) ? "" : share));
+      found.push([about.rows[row].label, seconds(about, edges[b]), seconds(about, edges[b + 1]), ...shares]);
+    }
+  });
+  return found;
 }
 
 /** Seconds of each class of time, or of the property that is shown, by row and bin. */

@@ -22,13 +22,13 @@ export function decode(buffer) {
 
 /**
  * Ask; what is superseded gives null, what is wrong an error with the reason. A view is superseded by the next one of this page, unless
- * it is given another page.
+ * it is given another page. What the paths of the second of two runs begin with is the base.
  */
-export async function ask(name, given = {}, signal = undefined) {
-  const query = new URLSearchParams({ ...given, ...FOLDED, ...(name === "view" && !("page" in given) ? { page, number: ++number } : {}) });
+export async function ask(name, given = {}, signal = undefined, base = "") {
+  const query = new URLSearchParams({ ...given, ...FOLDED, ...(name === "view" && !("page" in given) ? { page: `${page}${base}`, number: ++number } : {}) });
   let answer;
   try {
-    answer = await fetch(`data/${name}?${query}`, { signal, credentials: "omit" });
+    answer = await fetch(`${base}data/${name}?${query}`, { signal, credentials: "omit" });
   } catch (error) {
     if (error.name === "AbortError") return null;
     throw new Error("the server does not answer: was tracecols view ended?");

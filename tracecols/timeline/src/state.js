@@ -7,9 +7,12 @@ export function fromAddress(hash, about) {
     const value = Number(given.get(name) ?? "x");
     return Number.isInteger(value) && value >= 0 && value <= most ? value : undefined;
   };
-  const end = about.length + 1;
-  let [from, to] = [whole("from", end), whole("to", end)];
-  if (from === undefined || to === undefined || from >= to) [from, to] = [0, end];
+  const time = (name) => {
+    const value = Number(given.get(name) ?? "x");
+    return Number.isInteger(value) && value >= about.span[0] && value <= about.span[1] ? value : undefined;
+  };
+  let [from, to] = [time("from"), time("to")];
+  if (from === undefined || to === undefined || from >= to) [from, to] = about.span;
   const rows = (given.get("closed") ?? "").split(",").filter(Boolean).map(Number).filter((i) => about.rows[i] && about.rows[i].location < 0);
   const wait = (given.get("wait") ?? "").split(",").map(Number);
   const severity = given.get("severity") ?? "";
@@ -23,6 +26,7 @@ export function fromAddress(hash, about) {
     wait: wait.length === 3 && wait.every(Number.isInteger) ? { location: wait[0], begin: wait[1], end: wait[2] } : null,
     severity: Object.hasOwn(about.severities, severity) ? severity : "",
     region: given.has("region") ? about.regions.indexOf(given.get("region")) : -1,
+    counters: about.has_counters && whole("counters", 1) === 1,
     path: Math.min(whole("path", 2) ?? 0, 2),
     row: row >= 0 ? row : (whole("row", about.rows.length - 1) ?? Math.min(1, about.rows.length - 1)),
   };
@@ -31,23 +35,24 @@ export function fromAddress(hash, about) {
 /** The address of a state. */
 export function toAddress(state, about) {
   const said = [];
-  if (state.from !== 0 || state.to !== about.length + 1) said.push(`from=${state.from}`, `to=${state.to}`);
+  if (state.from !== about.span[0] || state.to !== about.span[1]) said.push(`from=${state.from}`, `to=${state.to}`);
   if (state.closed.size) said.push(`closed=${[...state.closed].sort((a, b) => a - b)}`);
   if (state.flames.size) said.push(`flames=${[...state.flames].sort((a, b) => a - b)}`);
   const { wait } = state;
   if (wait) said.push(`wait=${wait.location},${wait.begin},${wait.end}`);
   if (state.severity) said.push(`severity=${encodeURIComponent(state.severity)}`);
   if (state.region >= 0) said.push(`region=${encodeURIComponent(about.regions[state.region])}`);
+  if (state.counters) said.push("counters=1");
   if (state.path) said.push(`path=${state.path}`);
   if (state.row !== 1) said.push(`row=${state.row}`);
   return `#${said.join("&")}`;
 }
 
-/** Keep a range of time within the run, and at least a few ticks long. */
+/** Keep a range of time within what can be shown (the run, or two runs), and at least a few ticks long. */
 export function kept(from, to, about) {
-  const end = about.length + 1;
-  const span = Math.min(Math.max(Math.round(to - from), 10), end);
-  const first = Math.min(Math.max(Math.round(from), 0), end - span);
+  const [begin, end] = about.span;
+  const span = Math.min(Math.max(Math.round(to - from), 10), end - begin);
+  const first = Math.min(Math.max(Math.round(from), begin), end - span);
   return { from: first, to: first + span };
 }
 
@@ -73,7 +78,7 @@ export function treesAddress(view) {
     const { from, to, at } = placeOf(view);
     return `trees?${new URLSearchParams({ from, to, row: 0, timeline: `from=${from}&to=${to}&at=${at}` })}`;
   }
-  const [from, to] = view.range ?? [state.from, state.to];
+  const [from, to] = view.range ?? view.withinRun;
   const said = new URLSearchParams({ from, to, row: state.row });
   const property = chosen?.kind === "wait" ? (about.waits[chosen.property]?.id ?? "") : state.severity;
   if (property) said.set("property", property);

@@ -1,11 +1,15 @@
 // The view: what is shown, asked for and selected. Nothing here draws; whoever listens is called when something changed.
-import { imageOf, RULER, ROW, SHARES, LEVEL } from "./draw.js";
+import { imageOf, laneHeight, RULER, ROW, SHARES, LEVEL } from "./draw.js";
 import { ask } from "./server.js";
 import { fromAddress, kept, shownRows, toAddress } from "./state.js";
-import { duration } from "./words.js";
+import { duration, moment, percent, value } from "./words.js";
 
 export class View {
-  constructor(about, redraw, say) {
+  /** `pair` is of two runs on the page, of which this may be the second one; the address says what is shown. */
+  constructor(about, redraw, say, { hash, pair = null, isSecond = false }) {
+    this.pair = pair;
+    this.isSecond = isSecond;
+    this.difference = null;
     this.about = about;
     this.redraw = redraw;
     this.say = say;
@@ -13,11 +17,13 @@ export class View {
     this.height = 400;
     this.scroll = 0;
     this.answer = this.cells = this.strip = this.range = null;
-    this.chosen = this.explained = this.instances = null;
+    this.chosen = this.explained = this.instances = this.cursor = null;
     this.instanceOf = -1;
     this.at = -1;
     this.trail = [];
     this.depthOf = new Map();
+    this.counters = null;
+    this.countersOf = new Map();
     this.trouble = "";
     this.pending = 0;
     this.rowOf = new Map(about.rows.map((row, i) => [row.location, i]));
@@ -25,7 +31,7 @@ export class View {
     about.rows.forEach((row, i) => {
       if (row.location >= 0) for (let k = i; k >= 0; k = about.rows[k].parent) this.below[k].push(row.location);
     });
-    this.state = fromAddress(location.hash, about);
+    this.state = fromAddress(hash, about);
     this.lay();
   }
 
@@ -37,9 +43,15 @@ export class View {
     this.total = this.layout.reduce((sum, { height }) => sum + height, 0);
   }
 
+  /** The height of the lanes of counters below a row. */
+  lanesOf(row) {
+    const n = this.state.counters ? (this.countersOf.get(this.about.rows[row].location)?.length ?? 0) : 0;
+    return n * laneHeight(n);
+  }
+
   heightOf(row) {
     const { location } = this.about.rows[row];
-    return this.state.flames.has(row) ? Math.max(ROW, LEVEL * ((this.depthOf.get(location) ?? 0) + 1) + 4) : ROW;
+    return this.lanesOf(row) + (this.state.flames.has(row) ? Math.max(ROW, LEVEL * ((this.depthOf.get(location) ?? 0) + 1) + 4) : ROW);
   }
 
   /** The locations that are drawn on a row: its own, or all that a closed row stands for. */
@@ -101,7 +113,13 @@ export class View {
 
   // -- time ----------------------------------------------------------------------------------------------------------
 
+  ask(name, given, signal) {
+    return ask(name, given, signal, this.about.base);
+  }
+
   go(from, to) {
+    // the second run follows the first one
+    if (this.isSecond) return this.pair.views[0].go(this.pair.toFirst(from), this.pair.toFirst(to));
     Object.assign(this.state, kept(from, to, this.about));
     this.changed();
   }
@@ -111,19 +129,19 @@ export class View {
     const { from, to } = this.state;
     let t = around ?? (from + to) / 2;
     const c = this.chosen;
-    if (around === undefined && c && c.end > from && c.begin < to) t = Math.min(Math.max((c.begin + c.end) / 2, from), to);
+    if (around === undefined && this.cursor) t = Math.min(Math.max(this.cursor.time, from), to);
+    else if (around === undefined && c && c.end > from && c.begin < to) t = Math.min(Math.max((c.begin + c.end) / 2, from), to);
     this.go(t - (t - from) * factor, t + (to - t) * factor);
   }
 
   pan(share) {
     const { from, to } = this.state;
     const by = Math.round((to - from) * share);
-    const first = Math.min(Math.max(from + by, 0), this.about.length + 1 - (to - from));
-    this.go(first, first + (to - from));
+    this.go(from + by, to + by);
   }
 
   whole() {
-    this.go(0, this.about.length + 1);
+    this.go(...this.about.span);
   }
 
   // -- what is shown -------------------------------------------------------------------------------------------------
@@ -132,30 +150,58 @@ export class View {
   changed() {
     this.lay();
     this.scroll = Math.max(0, Math.min(this.scroll, this.total - (this.height - RULER - SHARES)));
-    history.replaceState(null, "", toAddress(this.state, this.about));
+    history.replaceState(null, "", this.pair ? this.pair.address : toAddress(this.state, this.about));
     this.redraw();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.load(), 15);
     this.isStale = true;
+    if (this.pair && !this.isSecond) this.pair.follow();
+  }
+
+  /** The part of what is shown that the run has; of two runs one may begin or end earlier. */
+  get withinRun() {
+    return [Math.max(this.state.from, 0), Math.min(this.state.to, this.about.length + 1)];
   }
 
   async load() {
-    const { from, to, severity } = this.state;
+    const { severity } = this.state;
+    const [from, to] = this.withinRun;
+    if (from >= to) return this.showNothing();
     const rows = [0, ...this.visible];
-    const columns = Math.max(50, Math.min(4096, Math.round(this.width)));
+    const width = this.width * ((to - from) / (this.state.to - this.state.from));
+    const columns = Math.max(50, Math.min(4096, Math.round(width)));
     this.stop?.abort();
     this.stop = new AbortController();
     const mine = ++this.pending;
     const given = { from, to, rows: rows.join(), columns };
     if (severity) given.severity = severity;
     try {
-      const answer = await ask("view", given, this.stop.signal);
+      const answer = await this.ask("view", given, this.stop.signal);
       if (!answer || mine !== this.pending) return;
       this.trouble = "";
       this.take(answer, rows);
+      if (this.state.counters) {
+        const found = await this.ask("counters", { from, to, rows: this.visible.join(), columns }, this.stop.signal);
+        if (!found || mine !== this.pending) return;
+        this.takeCounters(found);
+      }
+      if (this.isSecond) {
+        const found = await this.pair.difference(rows.slice(1), columns, this.stop.signal);
+        if (mine !== this.pending) return;
+        this.difference = found;
+      }
     } catch (error) {
       this.trouble = error.message;
     }
+    this.isStale = false;
+    if (this.cursor?.waits) this.sayCursor();
+    this.redraw();
+  }
+
+  showNothing() {
+    this.stop?.abort();
+    this.pending++;
+    this.answer = this.cells = this.difference = null;
     this.isStale = false;
     this.redraw();
   }
@@ -171,6 +217,35 @@ export class View {
         if ((this.depthOf.get(location) ?? -1) < a["slice.depth"][i]) this.depthOf.set(location, a["slice.depth"][i]);
       }
     this.lay();
+  }
+
+  takeCounters(answer) {
+    this.counters = answer;
+    this.countersOf = new Map();
+    answer.says.counters.forEach(({ location }, k) => {
+      if (!this.countersOf.has(location)) this.countersOf.set(location, []);
+      this.countersOf.get(location).push(k);
+    });
+    this.lay();
+  }
+
+  /** The value of a counter at a time; undefined before its first one. */
+  counterAt(k, time) {
+    const a = this.counters.arrays;
+    let [low, high] = [a["counter.start"][k], a["counter.start"][k + 1]];
+    const first = low;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (a["counter.time"][middle] <= time) low = middle + 1;
+      else high = middle;
+    }
+    return low > first ? a["counter.last"][low - 1] : undefined;
+  }
+
+  /** A counter with its unit, and the least and the largest value that is shown. */
+  counterInWords(k) {
+    const { name, unit, min, max } = this.counters.says.counters[k];
+    return `${name}${unit && unit !== "#" ? ` [${unit}]` : ""}: ${min === null ? "no value" : `${value(min)} to ${value(max)}`}`;
   }
 
   /** Which call paths a region is on; null of none. */
@@ -219,7 +294,7 @@ export class View {
     const mine = this.chosen;
     // what an instance of a phase waits for lies in the run, not in another instance
     if (!this.about.folded) try {
-      const found = await ask("cause", this.state.wait);
+      const found = await this.ask("cause", this.state.wait);
       if (mine !== this.chosen) return;
       this.explained = found.says;
       Object.assign(this.chosen, found.says.wait);
@@ -298,7 +373,7 @@ export class View {
   /** List the instances of a wait state, the worst first. */
   async list(number) {
     if (this.instanceOf === number) return;
-    const found = await ask("instances", { number });
+    const found = await this.ask("instances", { number });
     this.instances = found.says.instances;
     this.instanceOf = number;
     this.at = -1;
@@ -327,6 +402,185 @@ export class View {
       if (best < 0 || (t - a["waits.begin"][best]) * by < 0) best = i;
     }
     if (best >= 0) await this.chooseWait(this.waitAt(best), { stays: true });
+  }
+
+  // -- what is at a time of a row ----------------------------------------------------------------------------------------
+
+  /** Whether single events of a row are drawn, not cells. */
+  hasEvents(row) {
+    return Boolean(this.answer?.says.detail) && this.about.rows[row].location >= 0 && !this.onlyCells;
+  }
+
+  /** Whether rows show a property, or the difference of two runs, also where single events could be drawn. */
+  get onlyCells() {
+    return Boolean(this.state.severity || (this.isSecond && this.pair.part));
+  }
+
+  /** The cell of a row at a time: its ends, shares in words, and the call path with most time of a location; null if there is none. */
+  cellOf(row, time) {
+    const r = this.rows?.indexOf(row) ?? -1;
+    if (r < 0 || !this.answer) return null;
+    const { edges, ticks, path, best } = this.answer.arrays;
+    const [nClasses, nRows, nBins] = ticks.shape;
+    if (!nClasses) return null;
+    let b = 0;
+    while (b < nBins - 1 && edges[b + 1] <= time) b++;
+    const width = (edges[b + 1] - edges[b]) * this.about.rows[row].n;
+    const words = this.about.titles.map((title, c) => [ticks[(c * nRows + r) * nBins + b] / width, title]).filter(([s]) => s >= 0.005);
+    return {
+      row,
+      begin: edges[b],
+      end: edges[b + 1],
+      words: words.map(([s, title]) => `${title} ${percent(s)}`).join(", "),
+      call_path: path[r * nBins + b],
+      share: best[r * nBins + b] / width,
+      ...this.differenceOf(row, time),
+    };
+  }
+
+  /** The ends of the cell of the difference at a time of a row, and what it says; nothing where no difference is shown. */
+  differenceOf(row, time) {
+    const found = this.difference;
+    const r = found?.rows.indexOf(row) ?? -1;
+    if (r < 0) return {};
+    const { edges, first, second } = found.arrays;
+    const n = edges.length - 1;
+    let b = 0;
+    while (b < n - 1 && edges[b + 1] <= time) b++;
+    const [a, z] = [first[r * n + b], second[r * n + b]];
+    const title = this.pair.parts.find(([id]) => id === found.says.part)?.[1] ?? found.says.part;
+    const by = `${z < a ? "" : "+"}${(100 * (z - a)).toFixed(1)}`;
+    const words = Number.isNaN(a) ? `${title}: nothing to compare with` : `${title} ${by} points: B ${percent(z)}, A ${percent(a)}`;
+    return { begin: edges[b], end: edges[b + 1], words };
+  }
+
+  sliceAt(i) {
+    const a = this.answer.arrays;
+    return Object.fromEntries(["location", "begin", "end", "depth", "name", "count", "busy"].map((name) => [name, a[`slice.${name}`][i]]));
+  }
+
+  /** Say what a wait, a slice or a cell is. */
+  describe({ wait, slice, cell, counter, time }) {
+    const { about } = this;
+    if (counter !== undefined) {
+      const found = this.counterAt(counter, time);
+      return `${found === undefined ? "" : `${value(found)}\n`}${this.counterInWords(counter)}`;
+    }
+    if (wait !== undefined) {
+      const w = this.waitAt(wait);
+      const who = w.cause_location >= 0 ? `, for ${this.nameOf(w.cause_location)}` : "";
+      return `${about.waits[w.property].title}\n${duration(about, w.end - w.begin)}${who}`;
+    }
+    if (slice !== undefined) {
+      const s = this.sliceAt(slice);
+      return s.count > 1 ? `${s.count} instances, ${duration(about, s.busy)} together` : `${about.regions[s.name]}\n${duration(about, s.end - s.begin)}`;
+    }
+    if (!cell) return "";
+    return cell.words + (cell.call_path >= 0 ? `\nmost in ${about.regions[about.region[cell.call_path]]} ${percent(cell.share)}` : "");
+  }
+
+  /** Select a wait, a slice or a cell of a location; if it is none of these, select nothing, or say so if `stays`. */
+  choose({ wait, slice, cell }, stays = false) {
+    if (wait !== undefined) return this.chooseWait(this.waitAt(wait), { stays: true });
+    if (slice !== undefined) return this.chooseSlice(this.sliceAt(slice), { stays: true });
+    if (cell?.call_path >= 0) return this.chooseCell(cell);
+    if (!stays) return this.clear();
+    this.say("there is nothing to select at the cursor: rows of several locations have no call path");
+  }
+
+  // -- the cursor of the keyboard ------------------------------------------------------------------------------------------
+
+  /** Show the cursor on the selected row: where something is selected, else in the middle. */
+  startCursor() {
+    const { from, to } = this.state;
+    const { chosen } = this;
+    this.cursor = { time: chosen && chosen.begin >= from && chosen.begin < to ? chosen.begin : Math.floor((from + to) / 2), anchor: null, waits: false };
+    this.redraw();
+  }
+
+  endCursor() {
+    this.cursor = null;
+    this.say("the cursor over cells is off");
+    this.redraw();
+  }
+
+  /** The times between which the cells of a row lie, or the ends of what is drawn of its events, in order. */
+  edgesOf(row) {
+    const a = this.answer?.arrays;
+    if (!a) return [];
+    if (!this.hasEvents(row)) return Array.from((this.difference ?? this.answer).arrays.edges);
+    const { from, to } = this.state;
+    const { location } = this.about.rows[row];
+    const found = new Set([from, to]);
+    for (const kind of ["slice", "waits"])
+      for (let i = 0; i < a[`${kind}.begin`].length; i++) {
+        if (a[`${kind}.location`][i] !== location) continue;
+        for (const t of [a[`${kind}.begin`][i], a[`${kind}.end`][i]]) if (t > from && t < to) found.add(t);
+      }
+    return [...found].sort((p, q) => p - q);
+  }
+
+  /** Where the cursor is: the edges of its row, the number of the first of its cell, and the ends of the cell; null if it is nowhere. */
+  get cursorCell() {
+    const edges = this.cursor ? this.edgesOf(this.state.row) : [];
+    if (edges.length < 2) return null;
+    let k = 0;
+    while (k < edges.length - 2 && edges[k + 1] <= this.cursor.time) k++;
+    return { edges, k, begin: edges[k], end: edges[k + 1] };
+  }
+
+  /** Move the cursor by some cells; the range of time from where it was first is selected if `isExtended`. */
+  moveCursor(by, isExtended = false) {
+    const cell = this.cursorCell;
+    if (!cell) return;
+    const { edges, k } = cell;
+    const { cursor, state, about } = this;
+    if (isExtended) cursor.anchor ??= [cell.begin, cell.end];
+    else cursor.anchor = null;
+    const next = k + by;
+    // beyond what is shown the next cell is not known yet
+    if (next < 0) cursor.time = Math.max(edges[0] - 1, 0);
+    else if (next > edges.length - 2) cursor.time = Math.min(edges[edges.length - 1], about.length);
+    else cursor.time = edges[next];
+    if (cursor.anchor) {
+      const [begin, end] = next < 0 || next > edges.length - 2 ? [cursor.time, cursor.time + 1] : [edges[next], edges[next + 1]];
+      const ends = [Math.max(Math.min(cursor.anchor[0], begin), 0), Math.min(Math.max(cursor.anchor[1], end), about.length + 1)];
+      this.range = ends.map(Math.round);
+    }
+    const span = state.to - state.from;
+    if (cursor.time < state.from) this.go(cursor.time - span * 0.2, cursor.time + span * 0.8);
+    else if (cursor.time >= state.to) this.go(cursor.time - span * 0.8, cursor.time + span * 0.2);
+    this.redraw();
+  }
+
+  /** What is at the cursor, as what is below the mouse. */
+  atCursor() {
+    const at = this.cursorCell;
+    const { row } = this.state;
+    if (!at) return {};
+    if (!this.hasEvents(row)) return { cell: this.cellOf(row, (at.begin + at.end) / 2) };
+    const a = this.answer.arrays;
+    const { location } = this.about.rows[row];
+    const holds = (kind, i) => a[`${kind}.location`][i] === location && a[`${kind}.begin`][i] <= at.begin && a[`${kind}.end`][i] >= at.end;
+    for (let i = a["waits.begin"].length - 1; i >= 0; i--) if (holds("waits", i)) return { wait: i };
+    let best = -1;
+    for (let i = 0; i < a["slice.begin"].length; i++) if (holds("slice", i) && (best < 0 || a["slice.depth"][i] >= a["slice.depth"][best])) best = i;
+    return best < 0 ? {} : { slice: best };
+  }
+
+  /** Say where the cursor is and what is there; if that is asked for still, when it has come. */
+  sayCursor(key = "") {
+    const { cursor, about, state } = this;
+    cursor.waits = this.isStale;
+    // what is selected says so itself
+    if (this.isStale || key === "Enter") return;
+    const cell = this.cursorCell;
+    const span = state.to - state.from;
+    const what = this.describe(this.atCursor()).replaceAll("\n", ", ") || "nothing is recorded";
+    const words = [`${about.rows[state.row].label}, ${cell ? `${moment(about, cell.begin, span)}, ${duration(about, cell.end - cell.begin)}` : "no cell"}: ${what}`];
+    if (cursor.anchor) words.push(`selected range: ${moment(about, this.range[0], span)} to ${moment(about, this.range[1], span)}, ${duration(about, this.range[1] - this.range[0])}`);
+    if (key === "g") words.unshift("cursor over cells: arrows move it, Shift extends a range, Enter selects, Escape ends it");
+    this.say(words.join("; "));
   }
 
   waitAt(i) {

@@ -7,6 +7,9 @@ export function duration(about, ticks) {
   return `${digits(s / 1e-9)} ns`;
 }
 
+/** A value of a counter: whole numbers as they are. */
+export const value = (x) => (Number.isSafeInteger(x) ? x.toLocaleString("en") : Number(x.toPrecision(7)).toString());
+
 const digits = (x) => Number(x.toPrecision(4)).toString();
 
 /** A time as seconds since the start of the recording, without loss. */
@@ -15,7 +18,7 @@ export const seconds = (about, ticks) => about.zero + ticks / about.resolution;
 /** A time for people: as many decimals as the range needs. */
 export function moment(about, ticks, span) {
   const decimals = Math.min(12, Math.max(3, Math.ceil(-Math.log10(span / about.resolution)) + 4));
-  return `${seconds(about, ticks).toFixed(decimals)} s`;
+  return `${seconds(about, ticks).toFixed(decimals).replace(/^-(0\.0*)$/, "$1")} s`;
 }
 
 /** Steps of a ruler: round numbers of seconds, at most so many. */

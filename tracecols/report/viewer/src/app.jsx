@@ -241,7 +241,7 @@ export function App({ model, links, page }) {
             <Tool
               icon="timeline"
               title="Show the selection in the timeline"
-              onClick={() => window.open(timelineAddress(model), `timeline-${location.pathname.split("/")[1]}`)}
+              onClick={() => window.open(timelineAddress(model), `timeline-${location.pathname.split("/").slice(1, -1).join("-")}`)}
             />
           )}
           {page && <Tool icon="link" title="Copy a link to this selection" onClick={link} />}

@@ -1,0 +1,272 @@
+"""Two runs below each other: where their times are aligned, and how much more of the second one is spent on
+something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.analysis.opened import OpenedTrace
+from tracecols.given.printable import printable
+from tracecols.severity.axes import SystemAxis
+from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline
+from tracecols.timeline.folded import Folds, Instances
+from tracecols.timeline.rows import Row
+from tracecols.timeline.trees import Trees
+
+WAYS = {"focus": "the beginning of the focus", "start": "the first event", "phase": "an instance of a phase or region"}
+"""How two runs can be aligned, with what it is called."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is shown, with who answers what is asked of it.
+
+    Attributes
+    ----------
+    timeline : Timeline
+    trees : Trees
+    folds : Folds
+    """
+
+    timeline: Timeline
+    trees: Trees
+    folds: Folds
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Two times that are drawn below each other; before and after them both runs have the same scale of seconds.
+
+    Attributes
+    ----------
+    first, second : int
+        Ticks since the first event of each run.
+    resolutions : tuple of int
+        Ticks per second of both.
+    """
+
+    first: int
+    second: int
+    resolutions: tuple[int, int]
+
+    def in_second(self, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the times of the second run that are drawn below some of the first one; exact to the tick where both
+        have the same resolution."""
+        own, other = self.resolutions
+        since = ticks - self.first
+        scaled: NDArray[np.float64] = since.astype(np.float64) if own == other else since * np.float64(other / own)
+        return self.second + scaled
+
+
+def kth_begin(instances: Instances, k: int) -> int | None:
+    """Return when the k-th instance of a phase begins, counted from 0 on each location: on the location on which it
+    begins first, in ticks; None if no location has so many."""
+    begin = instances.begin[instances.number == k]
+    return int(begin.min()) if begin.size else None
+
+
+def focus_begin(timeline: Timeline) -> int:
+    """Return when the first process is in the focus, in ticks since the first event; 0 if the focus is the whole
+    run."""
+    focus = OpenedTrace(timeline.store).focus
+    return 0 if focus is None else int(focus[:, 0].min()) - timeline.first
+
+
+def matched_rows(first: Sequence[Row], second: Sequence[Row], axes: tuple[SystemAxis, SystemAxis]) -> NDArray[np.int64]:
+    """Return for each row of the second run the row of the first one that holds the same locations; -1 if there is
+    none.
+
+    Locations are the same if they have the same rank and thread number; of several, in their order. The first rows,
+    which hold all locations, are the same.
+    """
+    known: dict[tuple[int, int, int], int] = {key: i for i, key in enumerate(_keys(axes[0]))}
+    same = np.array([known.get(key, -1) for key in _keys(axes[1])], np.int64)
+    holding = {tuple(sorted(row.locations.tolist())): i for i, row in enumerate(first)}
+    found = [holding.get(tuple(sorted(same[row.locations].tolist())), -1) for row in second]
+    return np.array([0, *found[1:]], np.int64)
+
+
+def _keys(axis: SystemAxis) -> list[tuple[int, int, int]]:
+    """Return rank, thread, and which one of these it is, for each location."""
+    n_of: dict[tuple[int, int], int] = {}
+    found = []
+    for key in zip(axis.rank.tolist(), axis.thread.tolist(), strict=True):
+        found.append((*key, n_of.get(key, 0)))
+        n_of[key] = n_of.get(key, 0) + 1
+    return found
+
+
+def spread(ticks: NDArray[np.int64], edges: NDArray[np.int64], at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the ticks between other times than the edges of bins; those of a bin that is divided are spread evenly.
+
+    Parameters
+    ----------
+    ticks : (n, n_bins) int64
+    edges : (n_bins + 1,) int64
+        Times between which the bins lie.
+    at : (m + 1,) float64
+        The other times, within these.
+
+    Returns
+    -------
+    (n, m) float64
+        Exact where the times are edges.
+    """
+    before = np.concatenate([np.zeros((ticks.shape[0], 1), np.int64), np.cumsum(ticks, axis=1)], axis=1)
+    return np.array([np.diff(np.interp(at, edges, row)) for row in before]).reshape(ticks.shape[0], at.size - 1)
+
+
+class Comparison:
+    """Answers questions about two runs.
+
+    Parameters
+    ----------
+    first, second : Run
+    """
+
+    def __init__(self, first: Run, second: Run) -> None:
+        self._runs = (first, second)
+        timelines = (first.timeline, second.timeline)
+        self._timelines = timelines
+        axes = SystemAxis.of(timelines[0].store), SystemAxis.of(timelines[1].store)
+        self._row_of = matched_rows(timelines[0].rows, timelines[1].rows, axes)
+        self._focus: tuple[int, int] | None = None
+
+    def alignment(self, way: str, phase: str = "", k: int = 0) -> tuple[Alignment, dict[str, object]]:
+        """Find where the two runs are aligned.
+
+        Parameters
+        ----------
+        way : str
+            One of `WAYS`.
+        phase : str
+            What `tracecols analyze --phases` takes; by default what `tracecols phases` proposes first for the first
+            run.
+        k : int
+            Which instance of it, from 0.
+
+        Returns
+        -------
+        alignment : Alignment
+        says : dict
+            Of phases: `phase`, `k`, and `n`, how many instances each run has.
+
+        Raises
+        ------
+        QuestionError
+            If there is no such way or instance.
+        AnalysisError
+            If a run has no such phase.
+        """
+        if way not in WAYS:
+            raise QuestionError(f"two runs are aligned by {', '.join(WAYS)}, not by {way}")
+        one, other = self._timelines
+        resolutions = int(one.store.manifest["clock"]["resolution"]), int(other.store.manifest["clock"]["resolution"])
+        if way == "start":
+            return Alignment(0, 0, resolutions), {}
+        if way == "focus":
+            self._focus = self._focus or (focus_begin(one), focus_begin(other))
+            return Alignment(*self._focus, resolutions), {}
+        words, of_first = self._runs[0].folds.instances(phase)
+        _, of_second = self._runs[1].folds.instances(words)
+        n = [int(found.number.max()) + 1 for found in (of_first, of_second)]
+        begins = []
+        for timeline, found, which, count in zip(self._timelines, (of_first, of_second), "AB", n, strict=True):
+            begin = kth_begin(found, k)
+            if begin is None:
+                raise QuestionError(f"run {which} has no instance {k} of {words}: it has {count}, counted from 0")
+            begins.append(begin - timeline.first)
+        return Alignment(begins[0], begins[1], resolutions), {"phase": printable(words), "k": k, "n": n}
+
+    def about(self, way: str, phase: str, k: int) -> Answer:
+        """Say where the two runs are aligned: `first` and `second` of an `Alignment`, and what `alignment` says."""
+        found, says = self.alignment(way, phase, k)
+        return Answer({"way": way, "first": found.first, "second": found.second, **says})
+
+    def difference(
+        self, start: int, stop: int, rows: Sequence[int], columns: int, part: str, aligned: tuple[int, int]
+    ) -> Answer:
+        """Return the shares of time that both runs spend on something.
+
+        Parameters
+        ----------
+        start, stop : int
+            Ticks since the first event of the first run.
+        rows : sequence of int
+            Of the second run.
+        columns : int
+            How many columns of pixels there are.
+        part : str
+            Id of a class of time or of a property.
+        aligned : tuple of int
+            The times that are drawn below each other.
+
+        Returns
+        -------
+        Answer
+            Arrays `edges` (n_bins + 1): ends of bins of the overview of the first run, as ticks of the second one;
+            `first`, `second` (n_rows, n_bins): shares, NaN where one of the runs has no such row or no such time.
+
+        Raises
+        ------
+        QuestionError
+            If it makes no sense.
+        """
+        one, other = self._timelines
+        one.check(start, stop, (), columns)
+        if len(rows) > MOST_ROWS or any(not 0 <= i < len(other.rows) for i in rows) or columns > MOST_COLUMNS:
+            raise QuestionError(f"there is no such row: there are {len(other.rows)}")
+        if not any(part in t.overview.classes or part in t.overview.properties for t in self._timelines):
+            raise QuestionError("no class of time and no property of that id has time in these runs")
+        resolutions = tuple(int(t.store.manifest["clock"]["resolution"]) for t in self._timelines)
+        alignment = Alignment(*aligned, (resolutions[0], resolutions[1]))
+        overview = one.overview
+        level = overview.level_for(start + one.first, stop + one.first, columns // 2)
+        low, high = overview.between(level, start + one.first, stop + one.first)
+        edges = overview.edges(level)[low : high + 1] - one.first
+        in_second = alignment.in_second(edges)
+        pairs = [(int(self._row_of[i]), i) for i in rows]
+        first = _shares(one, [a for a, _ in pairs], part, edges.astype(np.float64), columns)
+        second = _shares(other, [b for _, b in pairs], part, in_second, columns)
+        lacks = np.isnan(first) | np.isnan(second)
+        first[lacks] = second[lacks] = np.nan
+        return Answer({"level": level, "part": part}, {"edges": in_second, "first": first, "second": second})
+
+
+def _shares(
+    timeline: Timeline, rows: Sequence[int], part: str, at: NDArray[np.float64], columns: int
+) -> NDArray[np.float64]:
+    """Return the shares of something in the time between some times since the first event; (n_rows, n_bins), NaN where
+    there is no row (-1), or not all of the time."""
+    overview, first = timeline.overview, timeline.first
+    found = np.full((len(rows), at.size - 1), np.nan)
+    bounds = overview.edges(0) - first
+    inside = (at[:-1] >= bounds[0]) & (at[1:] <= bounds[-1])
+    if not inside.any():
+        return found
+    begin, end = int(np.floor(max(at[0], bounds[0]))), int(np.ceil(min(at[-1], bounds[-1])))
+    # as fine as the cells of the other run at least, so that few of the bins are divided
+    level = overview.level_for(begin + first, end + first, 2 * columns)
+    low, high = overview.between(level, begin + first, end + first)
+    edges = overview.edges(level)[low : high + 1] - first
+    present = [i for i, row in enumerate(rows) if row >= 0]
+    held = [timeline.rows[rows[i]].locations for i in present]
+    ticks = np.zeros((len(held), high - low), np.int64)
+    if part in overview.classes:
+        number = overview.classes.index(part)
+        for i, locations in enumerate(held):
+            ticks[i] = overview.ticks(level, locations, low, high)[number].sum(axis=0)
+    elif part in overview.properties:
+        every = overview.severity(part, level, low, high)
+        for i, locations in enumerate(held):
+            ticks[i] = every[locations].sum(axis=0)
+    n = np.array([locations.size for locations in held])[:, None]
+    clipped = np.clip(at, edges[0], edges[-1])
+    shares = spread(ticks, edges, clipped) / (np.diff(at) * n)
+    shares[:, ~inside] = np.nan
+    found[present] = shares
+    return found
