@@ -121,7 +121,7 @@ def test_conditions__of_random_queues_cost_what_they_wait(seed, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(5, 65, 20))
+@pytest.mark.parametrize("first", range(5, 45, 20))
 def test_conditions__of_many_random_queues_cost_what_they_wait(first, monkeypatch):
     for seed in range(first, first + 20):
         check_queue(seed, monkeypatch)
@@ -468,7 +468,7 @@ def test_random__bins_have_what_is_executed_in_them_on_the_critical_path(creates
 
 @pytest.mark.slow
 @pytest.mark.parametrize("creates", [True, False], ids=["created", "tasks"])
-@pytest.mark.parametrize("first", range(100, 140, 20))
+@pytest.mark.parametrize("first", [100])
 def test_random__campaign(first, creates, tmp_path, monkeypatch):
     for seed in range(first, first + 20):
         check_random(
