@@ -19,7 +19,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from conftest import slow
 from support.browser import Report, chromium, link, small
 from support.small_cubes import small_cube
 
@@ -2019,7 +2018,8 @@ SHOTS = {
 """By name: of which cube, what is selected, and how high."""
 
 
-@pytest.mark.parametrize("name", ["report-wait.png", *slow(name for name in SHOTS if name != "report-wait.png")])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHOTS)
 def test_pictures__of_the_documentation_are_of_this_report(browser, cube, divided, tmp_path, name):
     """With TRACECOLS_WRITE_PICTURES in the environment they are made anew."""
     which, properties, paths, height = SHOTS[name]

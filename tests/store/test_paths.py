@@ -383,8 +383,8 @@ def test_sql__of_a_path_that_is_not_utf8_says_so(odd):
 @pytest.mark.parametrize(
     "words",
     [
-        "report {c} -o {out}.html --sources {in}",
-        *slow(["info {s}", "show {c}"]), "compare {c} {c} -o {out}.severity -o {out}.csv -o {out}.json -o {out}.html -o {out}.cubex",
+        *slow(["report {c} -o {out}.html --sources {in}", "info {s}", "show {c}"]),
+        "compare {c} {c} -o {out}.severity -o {out}.csv -o {out}.json -o {out}.html -o {out}.cubex",
         *slow(
             [
                 "efficiency {s} {c}", "analyze {in} -o {out}.severity", "convert {in} -o {out}.trace", "check {s}", "analyze {s} -o {out}.severity --from 0.1", "diagnose {c}", "phases {s}",
