@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,16 +26,21 @@ sys.dont_write_bytecode = False
 def pytest_configure(config):
     """Before several workers begin, compile the kernels that all of them need in as many processes: each would compile
     them all."""
-    import tracecols.kernels
+    from tracecols.kernels import cache
 
     is_first = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
-    if not is_first or any(Path(tracecols.kernels.__path__[0]).glob("__pycache__/*.kernel")):
+    folder = Path(cache.__file__).parent
+    # a command that ran before has compiled some of them, or for another version of Python
+    done = folder / "__pycache__" / f"{sys.implementation.cache_tag}-{cache._stamp(folder)}.compiled"
+    if not is_first or done.exists():
         return
     script = Path(__file__).with_name("compile_kernels.py")
     parts = [subprocess.Popen([sys.executable, str(script), part]) for part in ("convert", "analyze")]
-    for part in parts:
-        # what fails here fails in a test as well, which says so better
-        part.wait()
+    # what fails here fails in a test as well, which says so better
+    codes = [part.wait() for part in parts]
+    if not any(codes):
+        with suppress(OSError):
+            done.touch()
 
 
 def pytest_collection_finish():

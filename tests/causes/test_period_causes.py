@@ -6,6 +6,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from conftest import slow
 from support.late_senders import INIT, RECV, SEND, A, B, late_twice
 from support.periods import analyze, assert_same, by_period, loop
 
@@ -82,7 +83,7 @@ def after_a_barrier(lead, completes, done, tail):
     return program
 
 
-@pytest.mark.parametrize("conventions", ["exact", "scalasca"])
+@pytest.mark.parametrize("conventions", ["exact", *slow(["scalasca"])])
 @pytest.mark.parametrize(("lead", "completes", "done", "tail", "expected"), [
     # completion of the barrier from 116 to 119, whenever its call begins
     (0, 116, 119, 0, {("main/MPI_Barrier", 0, 1): 3, ("main", 0, 1): 7}),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from conftest import slow
 
 import tracecols
 from tracecols.cli import group
@@ -57,8 +58,16 @@ def test_source__of_another_kind_is_recognised(words, given, message, made, tmp_
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("given", ["folder", "anchor", "store"])
-@pytest.mark.parametrize("command", ["diagnose", "show", "compare", "report"])
+@pytest.mark.parametrize(
+    ("command", "given"),
+    [
+        ("diagnose", "folder"),
+        ("show", "anchor"),
+        ("compare", "store"),
+        ("report", "folder"),
+        *slow([("diagnose", "store"), ("show", "folder"), ("compare", "anchor"), ("report", "store")]),
+    ],
+)
 def test_trace__in_the_place_of_a_cube_is_analysed(command, given, made, tmp_path, monkeypatch):
     """What a command prints of a trace is what it prints of its cube; nothing but its output is left."""
     monkeypatch.chdir(tmp_path)

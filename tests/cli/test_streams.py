@@ -38,9 +38,10 @@ def start(words: str, data: Path, made: Path, tmp_path: Path, shell: str = "") -
 @pytest.mark.parametrize(
     "words",
     [
-        "--help", "show {c}", "info {s}",
+        "show {c}",
         *slow(
             [
+                "--help", "info {s}",
                 "--version", "show --help", "convert {trace} -o {out}.trace", "check {s}", "analyze {s} -o {out}.severity", "diagnose {c}",
                 "correct {s} -o {out}.trace", "phases {s}", "enhance {s} messages", "patterns", "report {c} -o {out}.html",
                 "efficiency {c}", "what-if {s}", "compare {c} {c}", "rules {c}", "export {c} {out}.csv", "diagnose {c} --json",
@@ -76,6 +77,7 @@ def test_pipe__that_nobody_reads_is_no_error_message(data, made, tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_numba__with_no_threads_is_refused(data, made, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "0")
     # numba is imported only to compile

@@ -535,7 +535,7 @@ def test_deep_nesting__of_values_and_slices_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ending", "first", "n"), [(".json", 0, 40), *slow([(".json", 1000, 100), (".json.gz", 5000, 50)])]
+    ("ending", "first", "n"), [(".json", 0, 8), *slow([(".json", 1000, 80), (".json.gz", 5000, 40)])]
 )
 def test_damaged_files__are_read_or_refused_in_words(tmp_path, ending, first, n):
     damage = Damage(write_run(tmp_path / "run", [*two_ranks()], ending))

@@ -500,7 +500,7 @@ def profile(model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("anchor", CUT)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_piece_by_time__is_a_trace_by_itself(seed, anchor, tmp_path):
     store = convert(anchor, tmp_path)
     start, stop = window(store, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import SHARED
+from conftest import SHARED, slow
 from oracles.devices import find_devices
 from support.offload_program import Offload, small
 
@@ -717,7 +717,9 @@ LIBRARIES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "paradigm", "group"), LIBRARIES)
+@pytest.mark.parametrize(
+    ("name", "paradigm", "group"), [*LIBRARIES[::4], *slow(x for i, x in enumerate(LIBRARIES) if i % 4)]
+)
 def test_libraries__are_known_by_the_names_of_their_functions(archive, enhance, name, paradigm, group):
     p = Offload(archive)
     p.host.enter(0, "main").call(10, 30, archive.region(name, "function", paradigm)).leave(100, "main")
@@ -729,7 +731,8 @@ def test_libraries__are_known_by_the_names_of_their_functions(archive, enhance, 
 
 
 @pytest.mark.parametrize(
-    "name", ["cleanup", "clInit", "cuteness", "hipster", "zero", "submit", "update", "urgent", "acc_update", "pi"]
+    "name",
+    ["cleanup", "cuteness", "urgent", *slow(["clInit", "hipster", "zero", "submit", "update", "acc_update", "pi"])],
 )
 def test_functions_of_the_program__are_no_calls_for_devices(archive, enhance, name):
     p = Offload(archive)

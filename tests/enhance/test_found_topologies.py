@@ -236,14 +236,13 @@ def test_recorded__none_is_found_where_there_is_none(shared_traces, tmp_path, na
 
 GENERATED = [
     ("sweep", 6, False),
-    *slow([("sweep", 16, False), ("sweep", 30, False), ("halo", 12, False), ("halo", 24, False), ("halo", 64, False)]),
-    *slow([("halo", 27, True), ("halo", 36, True)]),
+    *slow([("sweep", 16, False), ("sweep", 30, False), ("halo", 24, False), ("halo", 64, False), ("halo", 27, True)]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("program", "n", "periodic"), GENERATED)
 def test_generated__topologies_are_found_again(tmp_path, program, n, periodic):
-    trace = convert(write(make(program, n, 1, 20_000, 1, periodic=periodic), tmp_path), tmp_path)
+    trace = convert(write(make(program, n, 1, 10_000, 1, periodic=periodic), tmp_path), tmp_path)
     (own,) = [t for t in Definitions.of(trace.store).topologies if not t.is_artificial]
     topology = found_in(trace)
     np.testing.assert_array_equal(own.location, topology.location)

@@ -529,7 +529,7 @@ def empty_cube(what: str):
 
 
 @pytest.mark.parametrize("ending", ["cubex", "cube", "severity", "csv", "parquet", "json"])
-@pytest.mark.parametrize("what", ["cells", "call paths", "locations", "properties", "everything"])
+@pytest.mark.parametrize("what", ["everything", *slow(["cells", "call paths", "locations", "properties"])])
 def test_round_trip__of_an_empty_cube(what, ending, tmp_path):
     cube = empty_cube(what)
     cube.save(tmp_path / "x.severity")

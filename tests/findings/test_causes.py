@@ -46,7 +46,10 @@ def first(tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize("name", SAID)
+QUICK = ("chain3", "hybrid_thread", "no_overlap", "pthread_cond")
+
+
+@pytest.mark.parametrize("name", [*QUICK, *slow(name for name in SAID if name not in QUICK)])
 def test_first_finding__is_the_fault_that_was_put_in(name, first):
     truth, diagnosis = first(name)
     finding = diagnosis.findings[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import DATA
+from conftest import DATA, slow
 from support.two_messages import two_messages
 
 import tracecols
@@ -30,13 +30,17 @@ def declare(function, parent="mpi_latesender", **more):
     "function",
     [
         lambda m: m.length >= 1000,
-        lambda m: m.severity[m.length >= 1000],
         lambda m: (m.send_enter_seconds - m.recv_enter_seconds)[m.length >= 1000],
-        lambda m: (m.send_enter_time - m.recv_enter_time)[m.length >= 1000],
-        lambda m: (m.send_enter_seconds - m.recv_enter_seconds).where(m.length >= 1000),
-        lambda m: m.length.astype("Int64").mask(m.length < 1000) > 0,
+        *slow(
+            [
+                lambda m: m.severity[m.length >= 1000],
+                lambda m: (m.send_enter_time - m.recv_enter_time)[m.length >= 1000],
+                lambda m: (m.send_enter_seconds - m.recv_enter_seconds).where(m.length >= 1000),
+                lambda m: m.length.astype("Int64").mask(m.length < 1000) > 0,
+            ]
+        ),
     ],
-    ids=["mask", "severity", "seconds", "ticks", "nan", "nullable"],
+    ids=["mask", "seconds", "severity", "ticks", "nan", "nullable"],
 )
 def test_framed__masks_and_severities_in_seconds_or_ticks(function):
     # two receives that wait for 15 and 20 ticks, the second for 5000 bytes

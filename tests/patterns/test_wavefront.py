@@ -57,7 +57,7 @@ IN_SPACE = [(2, 2, 2), (3, 2, 2), (3, 3, 3), (4, 3, 2), (2, 3, 4), (1, 3, 3), (4
 
 @pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("sizes", SHAPES + IN_SPACE)
 def test_refill__is_what_the_simulation_waits(tmp_path, sizes, seed, conventions):
     generator = random.Random(f"{seed} {sizes}")

@@ -2172,6 +2172,7 @@ SHOTS = {
 """By name: of which cube, what is selected, and how high."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOTS)
 def test_pictures__of_the_documentation_are_of_this_report(browser, cube, divided, tmp_path, name):
     """With TRACECOLS_WRITE_PICTURES in the environment they are made anew."""

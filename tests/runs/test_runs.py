@@ -144,6 +144,7 @@ def test_growth__the_model_of_exact_values_is_found(term):
     assert quality[0] < 1e-12
 
 
+@pytest.mark.slow
 def test_growth__what_hurts_first_comes_first_and_noise_does_not_grow(tmp_path):
     rng = np.random.default_rng(3)
     experiment = tracecols.Experiment(tmp_path / "e")
@@ -172,6 +173,7 @@ def test_growth__needs_five_values(nightly, tmp_path):
         experiment.growth(experiment.series())
 
 
+@pytest.mark.slow
 def test_campaign__few_alarms_are_false_and_slowdowns_are_located():
     assert campaign(Kind(0.0), 20)[0] <= 3
     alarms, located = campaign(Kind(0.05), 20)

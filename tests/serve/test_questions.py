@@ -312,6 +312,7 @@ def test_error__is_an_answer(client, tool, arguments, words):
     assert all(word in text for word in words)
 
 
+@pytest.mark.slow
 def test_server__ends_with_its_input(folder):
     import subprocess
 

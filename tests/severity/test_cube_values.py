@@ -390,7 +390,7 @@ def test_random_changes__of_small_cubes_are_refused_or_of_no_harm(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(10_000, 10_200, 100))
+@pytest.mark.parametrize("first", [10_000])
 def test_random_changes__of_values_are_refused_or_of_no_harm(first, data, tmp_path):
     cubes = cube_mutations.write_cubes(tmp_path, data / "hybrid_2x3" / "traces.otf2")
     assert len(cubes) == 9

@@ -72,7 +72,7 @@ def own_times(trace, location):
     return own, visits, max(left), min(entered)
 
 
-@pytest.mark.parametrize("name", ["hybrid_2x3", "coll", "late_sender", "sweep3d_4"])
+@pytest.mark.parametrize("name", ["hybrid_2x3", *slow(["coll", "late_sender", "sweep3d_4"])])
 def test_focus__is_what_an_event_by_event_walk_finds(name, traces):
     trace, cube = traces(name)
     threads = Counter(trace.locations.process)
@@ -244,7 +244,7 @@ def check_findings(cube):
 
 
 FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_gpu", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir())]  # fmt: skip
-QUICK = [p for p in FOLDERS if p.parent == DATA or p.name in ("omp_tasks", "omp_mix_8", "iallreduce_late")]
+QUICK = [p for p in FOLDERS if p.parent == DATA or p.name == "omp_tasks"]
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ FIRST = {
 }
 
 
-@pytest.mark.parametrize("name", FIRST)
+@pytest.mark.parametrize("name", ["hybrid_2x3", *slow(name for name in FIRST if name != "hybrid_2x3")])
 def test_diagnosis__finds_first_what_costs_most(name, traces):
     property_, words, region, lowest = FIRST[name]
     _, cube = traces(name)

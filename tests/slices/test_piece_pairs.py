@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import slow
 from support.random_programs import RandomProgram
 
 import tracecols
@@ -582,7 +583,7 @@ CHECKS = {
 
 
 # without the numbers of any kind of operations one of these fails
-@pytest.mark.parametrize(("what", "seed"), [*((what, 7) for what in CHECKS), ("piece", 12)])
+@pytest.mark.parametrize(("what", "seed"), [("piece", 12), *slow((what, 7) for what in CHECKS)])
 def test_piece__pairs_operations_as_the_whole_trace(what, seed, tmp_path):
     CHECKS[what](seed, tmp_path)
 

@@ -40,7 +40,6 @@ COMMANDS = {
     **{f"compare as {e}": ("compare {cube} {cube} -o", e) for e in (".severity", ".cubex", ".html", ".csv", ".json")},
     "export a store as .otf2": ("export {store}", ".otf2"),
 }
-ALL = pytest.mark.parametrize("command", COMMANDS)
 SOME = (
     "convert", "what-if", "analyze", "report", "export a cube as .cubex", "export a store as .csv",
     "export a store as .otf2",
@@ -95,7 +94,7 @@ def put(kind: str, path: Path) -> None:
         (path / "thesis.tex").write_text("...")
 
 
-@ALL
+@EACH
 def test_output__replaces_what_the_same_command_made(command, made, tmp_path):
     output = tmp_path / f"x{COMMANDS[command][1]}"
     assert run(command, made, output).exit_code == 0
@@ -126,7 +125,7 @@ def test_output__never_replaces_what_is_no_regular_file(kind, command, made, tmp
         assert [p.name for p in tmp_path.iterdir()] == [output.name]
 
 
-@ALL
+@EACH
 def test_output__replaces_a_file_of_unknown_origin_only_with_force(command, made, tmp_path, monkeypatch):
     output = tmp_path / f"x{COMMANDS[command][1]}"
     output.write_text("name,what\nnotes,mine\n")

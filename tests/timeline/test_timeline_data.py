@@ -364,6 +364,7 @@ def test_rows__are_the_system_tree(timeline):
     ]
 
 
+@pytest.mark.slow
 def test_rows__of_many_locations():
     n = 100_000
     axis = SystemAxis(

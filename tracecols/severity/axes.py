@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,9 +141,9 @@ class PropertyAxis:
         properties : iterable of Property
             In depth-first order.
         """
-        declared = list(properties)
         columns = [c for c in cls.__dataclass_fields__ if c not in ("aggregation", "formula")]
-        return cls(**{c: [getattr(p, c) for p in declared] for c in columns})
+        rows = list(map(attrgetter(*columns), properties))
+        return cls(**{c: [row[i] for row in rows] for i, c in enumerate(columns)})
 
     @cached_property
     def number(self) -> dict[str, int]:

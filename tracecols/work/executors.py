@@ -103,8 +103,13 @@ class Threads:
     ) -> Iterator[Result]:
         """Yield the results of a task for each item, in the order of the items.
 
-        If one fails the others end when they report.
+        If one fails the others end when they report. A single task is executed by the thread that asks for it.
         """
+        chosen = list(items)
+        if len(chosen) < 2:
+            for item in chosen:
+                yield function(item, report)
+            return
         stop, lock = Event(), Lock()
         failed: list[BaseException] = []
 
@@ -126,7 +131,7 @@ class Threads:
 
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
-                yield from pool.map(run, items)
+                yield from pool.map(run, chosen)
             except Stopped:
                 raise failed[0] from None
             finally:
