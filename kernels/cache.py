@@ -163,7 +163,7 @@ def _path(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Path | None:
     folder = _folder(source.parent)
     if folder is None:
         return None
-    stamp = _stamp(source.parent)
+    stamp = stamp_of(source.parent)
     machine = _digest((_machine(), kinds))
     return folder / f"{source.stem}.{function.__qualname__}-{stamp}-{machine}.kernel"
 
@@ -179,7 +179,7 @@ def _machine() -> tuple[object, ...]:
 
 
 @cache
-def _stamp(folder: Path) -> str:
+def stamp_of(folder: Path) -> str:
     """Return a digest of what kernels of a folder are compiled from: all modules in it, and of this package."""
     return _digest([_files(f, "*.py") for f in sorted({folder, _HERE})])
 

@@ -31,7 +31,7 @@ def pytest_configure(config):
     is_first = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     folder = Path(cache.__file__).parent
     # a command that ran before has compiled some of them, or for another version of Python
-    done = folder / "__pycache__" / f"{sys.implementation.cache_tag}-{cache._stamp(folder)}.compiled"
+    done = folder / "__pycache__" / f"{sys.implementation.cache_tag}-{cache.stamp_of(folder)}.compiled"
     if not is_first or done.exists():
         return
     script = Path(__file__).with_name("compile_kernels.py")

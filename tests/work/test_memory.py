@@ -149,7 +149,7 @@ def test_budget__decides_windows_partitions_and_what_is_held():
 
 def test_spill__writes_what_exceeds_the_budget_where_it_is_told(tmp_path):
     columns = Columns(1 << 20, {"a": np.arange(1 << 20) << 33})
-    for budget, n_files in ((Budget(LEAST, tmp_path), 1), (Budget(LEAST + 4 * (16 << 20), tmp_path), 0)):
+    for budget, n_files in ((Budget(LEAST, tmp_path), 3), (Budget(LEAST + 8 * (24 << 20), tmp_path), 0)):
         with spill.Spill(budget=budget) as kept:
             held = [kept.keep(columns) for _ in range(5)]
             assert all(np.array_equal(of.column("a"), columns.a) for of in held)

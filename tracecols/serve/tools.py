@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tracecols.frames.bounded import Bounds
 from tracecols.frames.catalog import Catalog
 from tracecols.report import comparison, diagnosis, info, prediction, values
 from tracecols.serve.files import Files
-from tracecols.serve.pages import Listing, page
+from tracecols.serve.pages import SHORTER, Listing, page
 from tracecols.severity.comparison import Comparison
 from tracecols.severity.diagnosis import Finding, finding_with_cells
 
@@ -166,7 +167,9 @@ class Tools:
         rows = _records(found)
         facts: dict[str, Any] = {"ticks_per_second": int(trace.manifest["clock"]["resolution"])}
         if re.match(r"\s*show\b", query, re.IGNORECASE):
-            facts["made_when_named"] = " ".join(n for n in trace.catalog.names if {"name": n} not in rows)
+            others = " ".join(n for n in trace.catalog.names if {"name": n} not in rows)
+            # texts that are too long are shortened
+            facts["made_when_named"] = wrap(others, SHORTER[0][0])
         facts |= {} if rows else {"columns_of_no_rows": [str(c) for c in found.columns]}
         total = before + len(rows) if rows and len(rows) < ROWS else None
         units = _units_of(trace.catalog, query, [str(c) for c in found.columns])
