@@ -10,6 +10,7 @@ from conftest import slow
 from support.late_senders import INIT, RECV, SEND, A, B, late_twice
 from support.periods import analyze, assert_same, by_period, loop
 
+from tracecols.causes import periods
 from tracecols.causes.delays import Intervals
 from tracecols.causes.periods import divide_cells, period_times
 from tracecols.causes.quirks import NONE
@@ -206,7 +207,7 @@ def test_bins__are_each_filled_by_the_critical_path(converted, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("divided", [{"bins": 37}, {"phases": "h_*"}, {"phases": "from:h_latesender"}])
-def test_intervals__have_the_time_of_all_periods(converted, divided):
+def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch):
     """Between any two points the times of periods add up to that of the whole; edges change no segment."""
     import tracecols
 
@@ -236,6 +237,17 @@ def test_intervals__have_the_time_of_all_periods(converted, divided):
     many = ~found.is_single
     assert many.any() and (found.period[~many] >= -1).all()
     np.testing.assert_array_equal(sums[many], expected[many])
+    # of some intervals the segments near them are read only, each run of neighbours by itself
+    monkeypatch.setattr(periods, "NEAR", 0)
+    some = np.random.default_rng(7).permutation(np.flatnonzero(index.start[1:][location] - since < 12))
+    first, stop = intervals.first(since, until)[some], intervals.stop(until)[some]
+    assert first.min() > 0 and len(periods._runs(first, stop)) > 1
+    of_some = period_times(model.facts, NONE, points, index, spent, location[some], first, stop)
+    again = np.zeros((some.size, n), np.int64)
+    np.add.at(again, (of_some.key // n, of_some.key % n), of_some.ticks)
+    np.testing.assert_array_equal(again, sums[some])
+    np.testing.assert_array_equal(of_some.period, found.period[some])
+    np.testing.assert_array_equal(of_some.is_single, found.is_single[some])
 
 
 def test_divide_cells__parts_add_up_to_the_last_bit_in_any_order():

@@ -593,7 +593,10 @@ def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
     monkeypatch.setattr(segments_of, "TOGETHER", 1)
     monkeypatch.setattr(segments_of, "ROOM", 1)
     monkeypatch.setattr(Budget, "large", 0)
+    pieces = []
+    monkeypatch.setattr(segments_of, "pieced", lambda of: pieces.append(len(of)) or pieced(of))
     spilled = trace.analyze(conventions, properties=["delay", "performance_impact"])
+    assert max(pieces) > 1
     for name in held.properties.id:
         assert np.array_equal(held.cells[name].key, spilled.cells[name].key), name
         assert np.array_equal(held.cells[name].value, spilled.cells[name].value), name

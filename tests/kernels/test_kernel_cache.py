@@ -190,7 +190,7 @@ def test_cache__follows_its_sources_and_survives_damage(tmp_path):
     for damaged in (b"", b"abc", file.read_bytes()[:-1], b"x" + file.read_bytes()):
         file.write_bytes(damaged)
         assert call(tmp_path, result=8)
-    assert not call(tmp_path, result=8)
+        assert not call(tmp_path, result=8)
 
 
 def test_cache__of_a_disk_that_is_full_is_told_of(tmp_path, monkeypatch):

@@ -26,10 +26,7 @@ from tracecols.severity.diagnosis import factors
 from tracecols.severity.efficiencies import REPLAY, metrics, times_of
 
 QUICK = [DATA / "hybrid_2x3"]
-OTHERS = [p for p in recordings() if p.parent.name not in {q.name for q in QUICK}]
-EVERY = [*QUICK, *slow(OTHERS)]
-# every command is run for each of them
-SOME = [*QUICK, *slow(OTHERS[::3])]
+EVERY = [*QUICK, *slow(p for p in recordings() if p.parent.name not in {q.name for q in QUICK})]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +111,7 @@ def check_rules(cube: SeverityCube, folder: Path, store: Path) -> None:
         assert said["severity"] == pytest.approx(focused.total(titles[said["name"]]), rel=1e-12)
 
 
-@pytest.mark.parametrize("source", SOME, ids=name_of)
+@pytest.mark.parametrize("source", EVERY, ids=name_of)
 def test_factors__are_equal_wherever_they_are_told(source, converted):
     store, folder = converted(source)
     cube, other = folder / "x.severity", folder / "y.severity"

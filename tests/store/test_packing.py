@@ -100,7 +100,7 @@ def test_outgoing_rows__finds_rows_wherever_they_are(spilling, name):
     given = columns()
     values = getattr(given, name)
     outgoing = OutgoingRows(_table(given, ["row", "wide"]), ["row", "wide"], spilling)
-    assert isinstance(outgoing._kept, spill.SpilledColumns)
+    assert isinstance(outgoing.kept, spill.SpilledColumns)
     low, high = int(values[100]), int(values[900])
     end = np.iinfo(np.int64).max
     assert outgoing.between(name, low, high) == (100, 900)

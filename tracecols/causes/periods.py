@@ -8,7 +8,7 @@ last bit of float64 (`divide_cells`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,7 @@ from tracecols.kernels import causes as charging
 from tracecols.kernels import edges as kernels
 from tracecols.kernels import segments as collecting
 from tracecols.schema.causes import CHARGED, POINTS
-from tracecols.work.large import blocks
+from tracecols.work.large import LargeArrays, blocks
 
 BITS = 53
 """Of the whole numbers in float64."""
@@ -443,6 +443,68 @@ class Arising:
         return times.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
 
+def _of_delays(
+    facts: Facts,
+    quirks: Quirks,
+    points: CompoundTable,
+    pairs: CompoundTable,
+    index: PointIndex,
+    spent: Segments,
+    delays: Delays,
+    intervals: Intervals,
+    period_of: Callable[[NDArray[np.int64]], NDArray[np.int32]],
+    large: LargeArrays,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], PeriodTimes]:
+    """Find in which periods the causing sides of the pairs of a partition spent their time, `BLOCK` pairs at a time.
+
+    Parameters
+    ----------
+    period_of : callable
+        Returns the periods in which the calls of points begin.
+
+    Returns
+    -------
+    interval, comes : (n_pairs,) int64, int32
+        As `Arising` has them.
+    times : PeriodTimes
+        Of the intervals.
+    """
+    n = len(delays.pairs)
+    interval, comes = large.empty(n, np.int64), large.full(n, -1, np.int32)
+    found: list[PeriodTimes] = []
+    n_intervals = 0
+    for rows in blocks(n):
+        pair = delays.pairs.rows("pair", rows.start, rows.stop)
+        # one interval for neighbours of the same cause and beginning
+        cause, own, since = numbers_of(pairs, pair, "cause", "own_since", "cause_since")
+        begins = np.where(own >= 0, own, since)
+        is_first = np.append(True, (cause[1:] != cause[:-1]) | (begins[1:] != begins[:-1]))
+        of, head = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
+        until, since, is_idle = cause[head], begins[head], pairs.kind[pair[head]] == IDLE
+        # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
+        first = np.where(is_idle, intervals.behind_joins(since, until), intervals.first(since, until)).astype(np.int64)
+        after = np.where(since >= 0, since + 1, index.start[points.location[until]])
+        times = period_times(
+            facts,
+            quirks,
+            points,
+            index,
+            spent,
+            points.location[until],
+            first,
+            intervals.stop(until),
+            (index.n_waits_before(after), index.n_waits_before(until)),
+            *_before_interval(facts, quirks, points, since, (since >= 0) & ~is_idle),
+        )
+        # not needed of intervals that lie in one period
+        divided = np.flatnonzero(~times.is_single[of])
+        comes[rows][divided] = period_of(cause[divided])
+        interval[rows] = of + n_intervals
+        found.append(times)
+        n_intervals += head.size
+    return interval, comes, PeriodTimes.joined(found, len(facts.call_paths.whole))
+
+
 @step(CHARGES, "arising")
 def find_arising(
     facts: Facts,
@@ -474,39 +536,9 @@ def find_arising(
         period[is_end] = pick(edges.period, last)[is_end]
         return period
 
-    n = len(delays.pairs)
-    interval, comes = large.empty(n, np.int64), large.full(n, -1, np.int32)
-    found: list[PeriodTimes] = []
-    n_intervals = 0
-    for rows in blocks(n):
-        pair = delays.pairs.rows("pair", rows.start, rows.stop)
-        # one interval for neighbours of the same cause and beginning
-        cause, own, since = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since")
-        begins = np.where(own >= 0, own, since)
-        is_first = np.append(True, (cause[1:] != cause[:-1]) | (begins[1:] != begins[:-1]))
-        of, head = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
-        until, since, is_idle = cause[head], begins[head], delay_pairs.kind[pair[head]] == IDLE
-        # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
-        first = np.where(is_idle, intervals.behind_joins(since, until), intervals.first(since, until)).astype(np.int64)
-        after = np.where(since >= 0, since + 1, point_index.start[sync_points.location[until]])
-        times = period_times(
-            facts,
-            quirks,
-            sync_points,
-            point_index,
-            segments,
-            sync_points.location[until],
-            first,
-            intervals.stop(until),
-            (point_index.n_waits_before(after), point_index.n_waits_before(until)),
-            *_before_interval(facts, quirks, sync_points, since, (since >= 0) & ~is_idle),
-        )
-        # not needed of intervals that lie in one period
-        divided = np.flatnonzero(~times.is_single[of])
-        comes[rows][divided] = period_of(cause[divided])
-        interval[rows] = of + n_intervals
-        found.append(times)
-        n_intervals += head.size
+    interval, comes, of_delays = _of_delays(
+        facts, quirks, sync_points, delay_pairs, point_index, segments, delays, intervals, period_of, large
+    )
 
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
@@ -539,7 +571,6 @@ def find_arising(
         less,
         more,
     )
-    of_delays = PeriodTimes.joined(found, len(facts.call_paths.whole))
     return Arising(facts, quirks, comes, interval, of_delays, period_of(until), stretches)
 
 

@@ -290,13 +290,7 @@ def segments(
     collector = _Collector(dtype, len(tree), limit, n_joins, sum(scans[i].n for i in mine.tolist()), spill)
     others = _others(facts, quirks, scans, mine[~is_worker], sync_points, point_index, parallel_regions, large)
     n_points = np.diff(point_index.start)[mine]
-    # a thread that a process forks or creates is not there from the start of the run on, nor is a process that is
-    # created
-    is_created = np.zeros(mine.size, bool)
-    is_created[n_points > 0] = sync_points.kind[point_index.start[mine[n_points > 0]]] == CREATED
-    late = (is_worker | is_created) & (not quirks.counts_unexecuted)
-    first_times = times(np.array([scans[i].first_time for i in mine.tolist()], np.int64))
-    since = np.where(late, first_times, 0)
+    since = _since(facts, quirks, scans, mine, sync_points, point_index)
     flush_stops = flush_stops_of(facts.store, mine)
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
     last = np.zeros(mine.size, dtype)
@@ -352,6 +346,27 @@ def segments(
         collector.joins.cut[:n_found],
         None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
     )
+
+
+def _since(
+    facts: Facts,
+    quirks: Quirks,
+    scans: Sequence[LocationScan],
+    locations: NDArray[np.int64],
+    points: CompoundTable,
+    index: PointIndex,
+) -> Times:
+    """Return from when on the time of locations counts; (n,) `points.time_type`.
+
+    A thread that a process forks or creates is not there from the start of the run on, nor is a process that is
+    created.
+    """
+    start = index.start[locations]
+    has_points = index.start[locations + 1] > start
+    late = facts.locations.master[locations] != locations
+    late[has_points] |= points.kind[start[has_points]] == CREATED
+    first_times = clock(facts, quirks)(np.array([scans[i].first_time for i in locations.tolist()], np.int64))
+    return np.where(late & (not quirks.counts_unexecuted), first_times, 0)
 
 
 @dataclass(frozen=True, eq=False)

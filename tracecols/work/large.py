@@ -26,9 +26,9 @@ BLOCK = 1 << 18
 SMALL = 1 << 20
 """Bytes of an array, at most, that is never worth a file."""
 
-FEW = 64
-"""Arrays that are as large as all in memory may be together: one that is smaller than each of these is not worth a
-file, which takes longer to make than such an array is needed as a rule."""
+SHARE = 64
+"""An array that takes no more than this part of the memory of all arrays is held in memory: most of such arrays are
+needed for a short time, in which a file is only just made."""
 
 MOST_FILES = 256
 """Files at a time, each of which keeps a descriptor; further arrays are in memory."""
@@ -138,7 +138,7 @@ class LargeArrays:
     def _made(self, n: int, dtype: DTypeLike, make: Callable[..., NDArray[Any]]) -> NDArray[Any]:
         """Make an array; what is in a file is 0."""
         size = n * np.dtype(dtype).itemsize
-        if self._memory is None or size <= max(SMALL, self._memory // FEW) or len(_pages) >= MOST_FILES:
+        if self._memory is None or size <= max(SMALL, self._memory // SHARE) or len(_pages) >= MOST_FILES:
             return make(n, dtype)
         if not self._held.take(size, self._memory):
             return self._mapped(size).view(dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, joined
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource
 from tracecols.enhance.dataflow.spill import Spill
 
 
@@ -20,39 +20,26 @@ class OutgoingRows:
         Keeps them; without it they are computed when they are asked for.
     relative : mapping, optional
         Columns that are close to another one (see `Spill.keep`).
+
+    Attributes
+    ----------
+    kept : ColumnSource
+        The rows.
     """
 
     def __init__(
         self, columns: Columns, names: Sequence[str], spill: Spill | None, relative: Mapping[str, str] | None = None
     ) -> None:
         self.n = len(columns)
-        self._kept: ColumnSource = columns
+        self.kept: ColumnSource = columns
         if spill is not None:
-            self._kept = spill.keep(Columns(self.n, {name: columns[name] for name in names}), relative)
+            self.kept = spill.keep(Columns(self.n, {name: columns[name] for name in names}), relative)
 
     def rows(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Return the rows of a column with start <= row < stop."""
-        return self._kept.rows(name, start, self.n if stop is None else stop)
+        return self.kept.rows(name, start, self.n if stop is None else stop)
 
     def between(self, name: str, low: int, high: int) -> tuple[int, int]:
         """Find the rows of an ascending column with low <= value < high; the first, and one past the last."""
-        start, stop = self._kept.search(name, [low, high])
+        start, stop = self.kept.search(name, [low, high])
         return int(start), int(stop)
-
-
-class JoinedRows:
-    """The rows of several windows, one after the other.
-
-    Parameters
-    ----------
-    parts : sequence of OutgoingRows
-        At least one.
-    """
-
-    def __init__(self, parts: Sequence[OutgoingRows]) -> None:
-        self._parts = parts
-        self.n = sum(part.n for part in parts)
-
-    def rows(self, name: str) -> NDArray[Any]:
-        """Return a column of all of them; (n,)."""
-        return joined([part.rows(name) for part in self._parts])

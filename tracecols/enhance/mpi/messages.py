@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick
+from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick, pieced
 from tracecols.enhance.dataflow.grouping import (
     Segments,
     combine,
@@ -25,7 +25,7 @@ from tracecols.enhance.dataflow.grouping import (
     occurrence,
     pair_with_previous,
 )
-from tracecols.enhance.dataflow.outgoing import JoinedRows, OutgoingRows
+from tracecols.enhance.dataflow.outgoing import OutgoingRows
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import RECEIVE, SEND, WITHIN, step
@@ -329,10 +329,10 @@ class MatchResult:
     """
 
     def __init__(
-        self, receives: JoinedRows, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None
+        self, receives: ColumnSource, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill | None
     ) -> None:
         def column(name: str) -> NDArray[Any]:
-            return pick(receives.rows(name), matched)
+            return pick(receives.column(name), matched)
 
         self._start = start
         columns = Columns(matched.size, {name: partial(column, name) for name in RECV_HALF})
@@ -402,19 +402,19 @@ def match_messages(
     """Build the tables of the messages a partition receives and of all its receives, and find what every send
     matched."""
     own = [every_outgoing_messages[k] for k in division.windows_of(partition)]
-    receives = JoinedRows([o.receives for o in own])
+    receives = pieced([o.receives.kept for o in own])
     spans = [(int(o.start[partition]), int(o.start[partition + 1])) for o in every_outgoing_messages]
 
     def sent(name: str) -> NDArray[Any]:
         return joined([o.sends.rows(name, *span) for o, span in zip(every_outgoing_messages, spans, strict=True)])
 
     n = sum(stop - start for start, stop in spans)
-    columns = [np.concatenate([sent(name), receives.rows(name)]) for name in KEY]
+    columns = [np.concatenate([sent(name), receives.column(name)]) for name in KEY]
     key = combine(*columns)
     if facts.numbering:
         key = combine(key, _numbers(facts, key, columns, n))
     match = join_occurrences(key[:n], key[n:])
-    recv = receives.rows("recv")
+    recv = receives.column("recv")
     r = np.flatnonzero(match >= 0)
     r = r[np.argsort(recv[r], kind="stable")]
     s = match[r]
@@ -425,7 +425,7 @@ def match_messages(
         return sent(name)[s]
 
     def received(name: str) -> NDArray[Any]:
-        return receives.rows(name)[r]
+        return receives.column(name)[r]
 
     def unreceived_before() -> NDArray[np.bool_]:
         return _one_before_is_lacking(facts, sent("destination_process"), sent("send"), sent("send_time"), matched < 0)[
@@ -440,7 +440,7 @@ def match_messages(
     table = CompoundTable(MESSAGES, r.size, made)
     table.counts = {
         "sends without receive": n - r.size + sum(o.n_nowhere for o in own),
-        "receives without send": int(receives.n - r.size),
+        "receives without send": len(receives) - r.size,
         "cancelled requests": sum(o.n_cancelled for o in own),
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
@@ -466,7 +466,7 @@ def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any
 
 
 def all_receives(
-    facts: Facts, messages: CompoundTable, receives: JoinedRows, unmatched: NDArray[np.int64]
+    facts: Facts, messages: CompoundTable, receives: ColumnSource, unmatched: NDArray[np.int64]
 ) -> CompoundTable:
     """Build the table of the receives of a partition: those of its messages, and those that found no send.
 
@@ -475,7 +475,7 @@ def all_receives(
     unmatched : (n,) int64
         Which of them found no send.
     """
-    recv = np.concatenate([messages.recv, receives.rows("recv")[unmatched]])
+    recv = np.concatenate([messages.recv, receives.column("recv")[unmatched]])
     # where all found their sends the columns of the messages serve
     order = np.argsort(recv, kind="stable") if unmatched.size else None
 
@@ -484,12 +484,12 @@ def all_receives(
         return own if order is None else np.concatenate([own, of_unmatched()]).astype(own.dtype, copy=False)[order]
 
     def column(name: str) -> NDArray[Any]:
-        return both(name, lambda: receives.rows(name)[unmatched])
+        return both(name, lambda: receives.column(name)[unmatched])
 
     def recorded_length() -> NDArray[np.int64]:
         """Look up what the receives themselves say; O(n) in the location's receives, but only where some found no
         send."""
-        rows, location = receives.rows("recv")[unmatched], receives.rows("recv_location")[unmatched]
+        rows, location = receives.column("recv")[unmatched], receives.column("recv_location")[unmatched]
         length = np.empty(rows.size, np.int64)
         for of in np.unique(location).tolist():
             side, mine = facts.store.read("p2p", of, ["row", "length"]), location == of

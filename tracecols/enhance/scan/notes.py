@@ -120,10 +120,9 @@ def location_markers(
     """
     markers = facts.store.definitions["markers"]
     time, duration = (to_numpy(markers.column(name)) for name in ("time", "duration"))
-    concerned = _concerned(facts)
 
-    def of_location(location: int) -> Rows:
-        mine = np.flatnonzero(concerned[:, location])
+    def of_location(location: int, about: list[int]) -> Rows:
+        mine = np.array(about, np.int64)
         mine = mine[np.argsort(time[mine], kind="stable")]
         at_events = scan_location(facts, scans, team_instances, location)
         # the next event is in the region instance that the time is in
@@ -131,24 +130,25 @@ def location_markers(
         here = _instances(at_events, event, location, scans[location].first_row)
         return {**here, "marker": mine, "time": time[mine], "duration": duration[mine]}
 
-    chosen = [i for i in np.asarray(members).tolist() if concerned[:, i].any()]
-    return _together(LOCATION_MARKERS, map(of_location, chosen))
+    markers_of = _markers_about(facts, np.asarray(members).tolist())
+    return _together(LOCATION_MARKERS, (of_location(i, about) for i, about in markers_of.items() if about))
 
 
-def _concerned(facts: Facts) -> NDArray[np.bool_]:
-    """Return which locations each marker is about; (n_markers, n_locations) bool."""
-    store, n = facts.store, facts.n_locations
-    markers = store.definitions["markers"].to_pylist()
-    of_scope = {scope: _locations_by_id(store, scope, facts) for scope in {m["scope"] for m in markers}}
-    result = np.zeros((len(markers), n), bool)
-    for row, marker in zip(result, markers, strict=True):
+def _markers_about(facts: Facts, locations: Sequence[int]) -> dict[int, list[int]]:
+    """Return the markers, ascending, that are about each of some locations."""
+    markers = facts.store.definitions["markers"].to_pylist()
+    of_scope = {scope: _locations_by_id(facts.store, scope, facts) for scope in {m["scope"] for m in markers}}
+    found: dict[int, list[int]] = {i: [] for i in locations}
+    for number, marker in enumerate(markers):
         if marker["scope"] == "global":
-            row[:] = True
+            concerned = locations
         elif marker["scope"] == "location":
-            row[marker["location"] : marker["location"] + 1] = marker["location"] >= 0
+            concerned = [marker["location"]]
         else:
-            row[of_scope[marker["scope"]].get(marker["scope_id"], [])] = True
-    return result
+            concerned = of_scope[marker["scope"]].get(marker["scope_id"], [])
+        for i in set(concerned) & found.keys():
+            found[i].append(number)
+    return found
 
 
 def _locations_by_id(store: Store, scope: str, facts: Facts) -> dict[int, list[int]]:
