@@ -109,6 +109,8 @@ def test_start__makes_processes_that_can_be_ended(tmp_path, monkeypatch):
     for folder in (other, other.parent):
         (folder / "__init__.py").touch()
     monkeypatch.chdir(tmp_path)
+    # no kernel is there yet, so that it takes long
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
     [process] = ahead.start(1)
     time.sleep(0.3)
     process.terminate()
