@@ -7,6 +7,7 @@ from support.otf2_writer import Archive
 from support.severities import cells
 
 from tracecols.errors import AnalysisError
+from tracecols.patterns import counters
 from tracecols.patterns.base import Family
 from tracecols.patterns.found_by import InRegions, SumOf
 from tracecols.patterns.registry import properties
@@ -199,6 +200,25 @@ def test_counters__that_are_relative_are_such_differences(archive, analyze):
     # the first value stands in front of f, outside of everything
     counted(archive, counter(archive, "relative_last"), "int64", [100, 5, 20, 3])
     assert cells(analyze(archive), "misses") == {("f", 0): 8, ("g", 0): 20}
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 20])
+def test_counters__of_long_locations_are_added_up_piece_by_piece(piece, archive, analyze, monkeypatch):
+    """Two counters by turns, on two locations and with values of a source without class in between."""
+    first, second = counter(archive, "accumulated_start"), counter(archive, "accumulated_start")
+    unclassed = archive.define("MetricInstance", self=99, metric_class=None, recorder=0, metric_scope=0, scope=0)
+    of = enums.VALUE_TYPES.index("int64")
+    for scale in (1, 10):
+        x = archive.location().enter(0, "f")
+        for t, (source, value) in enumerate(
+            [(first, 3), (second, 50), (first, 5), (unclassed, 0), (second, 60), (first, 9), (second, 61)], 1
+        ):
+            x.record(t, "Metric", source=source, values=[] if source == unclassed else [(of, scale * value)])
+        x.leave(9, "f")
+    monkeypatch.setattr(counters, "PIECE", piece)
+    cube = analyze(archive)
+    assert cells(cube, "misses") == {("f", 0): 6, ("f", 0, 1): 60}
+    assert cells(cube, "misses (2)") == {("f", 0): 11, ("f", 0, 1): 110}
 
 
 def test_counters__that_are_absolute_cannot_be_added(archive, analyze):

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.columns import ColumnSlice, joined, joined_column, merged, pick
+from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.enhance.scan.instances import outermost_call_paths
-from tracecols.errors import SeverityError
+from tracecols.errors import SeverityError, StoreError
 from tracecols.model.model import Model
 from tracecols.patterns.base import Findings, Property
 from tracecols.patterns.found_by import Computed
 from tracecols.patterns.registry import FAMILIES
 from tracecols.schema import EventKind
 from tracecols.severity.cells import Cells
+
+PIECE = 1 << 20
+"""Attributed events, at most, whose counters are added up together: several locations, or a part of a single one."""
 
 
 def counter_properties(model: Model, conventions: str) -> list[Property]:
@@ -69,42 +75,30 @@ def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Ce
 
     What streams of devices and locations of mere counters record outside of all regions belongs to the outermost call
     path of their process.
+
+    Parameters
+    ----------
+    columns : list of (int, int)
+        Metric classes that have the counter, and its place among the members of each.
+    mode : str
+        How its values are to be read, as OTF2 says it.
     """
-    found: list[Cells] = []
     without = np.flatnonzero(~model.locations.is_cpu)
     outermost = outermost_call_paths(model.facts, model.scans, without)
-    for location, scan in enumerate(model.scans):
-        is_metric = scan.events.column("kind") == EventKind.METRIC
-        node = scan.events.column("node")[is_metric]
-        if not node.size:
-            continue
-        time = scan.events.column("time")[is_metric]
-        rows = metric_rows(model, location)
-        if rows.size != node.size:
-            # a METRIC whose source has no class has no values
-            kind = model.store.read("events", location, ["kind"])["kind"]
-            own = scan.first_row + np.flatnonzero(kind == EventKind.METRIC)
-            if own.size != node.size or not np.isin(rows, own).all():
-                raise model.store.damaged(
-                    f"location {location}: its METRIC events are not those in the tables of metrics"
-                )
-            rows = own
-        for number, position in columns:
-            side = model.store.read(f"metrics_{number}", location, ["row", "source", f"value_{position}"])
-            if not side["row"].size:
-                continue
-            event = np.searchsorted(rows, side["row"])
-            at = node[event]
-            value = side[f"value_{position}"]
-            value = value.astype(np.float64) if value.dtype.kind == "f" else value.view(np.int64)
-            if mode.startswith("accumulated"):
-                value = np.concatenate([np.zeros_like(value[:1]), np.diff(value)])
-            call_path = np.where(at >= 0, pick(model.call_paths.numbers[location], at), outermost[location])
-            inside = call_path >= 0
-            at = np.full(call_path.size, location)
-            call_path[inside] = model.call_paths.at(call_path[inside], time[event[inside]], at[inside])
-            call_path = call_path[inside]
-            found.append(_sum(call_path, np.full(call_path.size, location), value[inside]))
+    found: list[Cells] = []
+    for some in bounded(np.array([len(scan.events) for scan in model.scans], np.int64), PIECE):
+        of_locations = model.call_paths.numbers[some]
+        shift = np.cumsum([0, *map(len, of_locations)])
+        for metrics in _metric_events(model, np.arange(some.start, some.stop)):
+            for number, position in columns:
+                event, value = metrics.values(model, f"metrics_{number}", f"value_{position}", mode)
+                location, node = metrics.location[event], metrics.node[event].astype(np.int64)
+                own = pick(joined(of_locations), np.where(node >= 0, node + shift[location - some.start], -1))
+                call_path = np.where(node >= 0, own, outermost[location])
+                inside = np.flatnonzero(call_path >= 0)
+                call_path, location = call_path[inside], location[inside]
+                call_path = model.call_paths.at(call_path, metrics.time[event[inside]], location)
+                found.append(_sum(call_path, location, value[inside]))
     if not found:
         return Cells.empty()
     key, value = np.concatenate([c.key for c in found]), np.concatenate([c.value for c in found])
@@ -119,7 +113,120 @@ def _sum(call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any]) -
         return Cells.sum(call_path, location, value.astype(np.float64))
 
 
-def metric_rows(model: Model, location: int) -> NDArray[np.int64]:
-    """Return the rows of all METRIC events of a location, in order."""
-    tables = [t for t in model.store.tables if t.startswith("metrics_")]
-    return np.sort(np.concatenate([model.store.read(t, location, ["row"])["row"] for t in tables]))
+@dataclass(frozen=True, eq=False)
+class _MetricEvents:
+    """METRIC events of some locations, or consecutive ones of a single location.
+
+    Attributes
+    ----------
+    locations : (n_locations,) int64
+        Rows of the locations.
+    row, time, location : (n,) int64
+        Row, time and location of each event.
+    node : (n,) int32
+        Its call path, as the location numbers them; -1 none.
+    rows : dict of str to slice
+        Which rows of each table of metrics are those of these events, of a single location.
+    """
+
+    locations: NDArray[np.int64]
+    row: NDArray[np.int64]
+    time: NDArray[np.int64]
+    location: NDArray[np.int64]
+    node: NDArray[np.int32]
+    rows: dict[str, slice]
+
+    def values(self, model: Model, table: str, name: str, mode: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return which of the events have values in a column of a table, and by how much the counter has grown with
+        each; (n_values,) each.
+
+        With the first value that a location has of one that accumulates it has not grown.
+        """
+        accumulates, rows = mode.startswith("accumulated"), self.rows[table]
+        is_continued = accumulates and rows.start > 0
+        here = slice(rows.start - is_continued, rows.stop)
+        side = _read(model, table, self.locations, ["row", "source", name], here)
+        value = side[name].astype(np.float64) if side[name].dtype.kind == "f" else side[name].view(np.int64)
+        event = np.searchsorted(self.row, side["row"][int(is_continued) :])
+        if accumulates and value.size:
+            grown = np.diff(value) if is_continued else np.concatenate([np.zeros_like(value[:1]), np.diff(value)])
+            location = self.location[event]
+            grown[np.flatnonzero(location[1:] != location[:-1]) + 1] = 0
+            return event, grown
+        return event, value
+
+
+def _metric_events(model: Model, locations: NDArray[np.int64]) -> Iterator[_MetricEvents]:
+    """Go through the METRIC events of some neighbouring locations, all at once, or of a single one piece by piece.
+
+    Raises
+    ------
+    StoreError
+        If they are not those in the tables of metrics.
+    """
+    events = [model.scans[i].events for i in locations.tolist()]
+    # pieces of one that has more than fit together
+    pieces = [merged(events)] if len(events) > 1 else [[piece] for piece in _divided(events[0])]
+    of_events = np.repeat(locations, [len(of) for of in events])
+    tables = [table for table in model.store.tables if table.startswith("metrics_")]
+    n_rows = {table: int(model.store.counts(table)[locations].sum()) for table in tables}
+    n_events = sum(int(_is_metric(piece).sum()) for piece in pieces)
+    # a METRIC whose source has no class has no values
+    every_row = None if n_events == sum(n_rows.values()) else _rows_of_metrics(model, locations)
+    n_done, done = 0, dict.fromkeys(tables, 0)
+    if every_row is not None and every_row.size != n_events:
+        raise _other_metrics(model, locations)
+    for piece in pieces:
+        chosen = np.flatnonzero(_is_metric(piece))
+        if not chosen.size:
+            continue
+        here = slice(n_done, n_done + chosen.size)
+        side = {
+            table: _read(model, table, locations, ["row"], slice(before, before + chosen.size))["row"]
+            for table, before in done.items()
+        }
+        row = np.sort(np.concatenate(list(side.values())))[: chosen.size] if every_row is None else every_row[here]
+        if row.size < chosen.size:
+            raise _other_metrics(model, locations)
+        rows = {t: slice(done[t], done[t] + int(np.searchsorted(of, row[-1], "right"))) for t, of in side.items()}
+        n_done, done = here.stop, {table: of.stop for table, of in rows.items()}
+        if every_row is not None and not all(np.isin(of[of <= row[-1]], row).all() for of in side.values()):
+            raise _other_metrics(model, locations)
+        time, node = joined_column(piece, "time", np.int64)[chosen], joined_column(piece, "node", np.int32)[chosen]
+        location = of_events[chosen] if len(events) > 1 else of_events[: chosen.size]
+        yield _MetricEvents(locations, row, time, location, node, rows)
+    if done != n_rows:
+        raise _other_metrics(model, locations)
+
+
+def _divided(events: ColumnSlice) -> list[ColumnSlice]:
+    """Divide the attributed events of a location into pieces of at most `PIECE`."""
+    starts = range(events.start, events.stop, PIECE)
+    return [ColumnSlice(events.source, start, min(start + PIECE, events.stop)) for start in starts]
+
+
+def _is_metric(piece: Sequence[ColumnSlice]) -> NDArray[np.bool_]:
+    """Say which attributed events are METRICs."""
+    return joined_column(piece, "kind", np.uint8) == EventKind.METRIC
+
+
+def _read(
+    model: Model, table: str, locations: NDArray[np.int64], columns: list[str], rows: slice
+) -> dict[str, NDArray[Any]]:
+    """Read a table of metrics: some rows of a single location, or all of several."""
+    if locations.size == 1:
+        return model.store.read(table, int(locations[0]), columns, rows.start, rows.stop)
+    return model.store.read_together(table, locations, columns)[0]
+
+
+def _rows_of_metrics(model: Model, locations: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows of all METRIC events of some neighbouring locations, in order."""
+    kind = model.store.read_together("events", locations, ["kind"])[0]["kind"]
+    return model.facts.first_rows[locations[0]] + np.flatnonzero(kind == EventKind.METRIC)
+
+
+def _other_metrics(model: Model, locations: NDArray[np.int64]) -> StoreError:
+    """Make the error about METRIC events that contradict their tables."""
+    first, last = locations[0], locations[-1]
+    which = f"location {first}" if first == last else f"locations {first} to {last}"
+    return model.store.damaged(f"{which}: the METRIC events are not those in the tables of metrics")
