@@ -7,6 +7,7 @@ from conftest import slow
 
 from benchmarks import kinds
 from benchmarks.bottlenecks import BOTTLENECKS
+from benchmarks.mixed import MIXED
 from benchmarks.rare import RARE
 from benchmarks.world import Timed
 from tracecols.findings.evidence import trend_of
@@ -431,8 +432,9 @@ def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["late_for_file", "ordered", "slow_node", "threads_again_and_again",
-     *slow(["late_for_probe", "single", "two_slow_ranks", "coupled_models", "late_post", *sorted(BOTTLENECKS | RARE)])],
+    ["late_for_file", "ordered", "slow_node", "threads_again_and_again", "computing_in_numbered_steps",
+     "one_of_numbered_functions", "collectives_in_numbered_steps",
+     *slow(["numbered_steps", "late_for_probe", "single", "two_slow_ranks", "coupled_models", "late_post", *sorted(BOTTLENECKS | RARE | MIXED)])],
 )  # fmt: skip
 def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_without_it(kind):
     outcome = kinds.try_program(kind, 0)

@@ -4,13 +4,14 @@ that only they make."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
-from tracecols.findings.cause import PREFERRED, Cause, tried
+from tracecols.findings.cause import PHASES, PREFERRED, STEPS, Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
@@ -120,8 +121,9 @@ def _partners(s: Scenarios) -> NDArray[np.int64]:
 
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
     mine = np.flatnonzero(s.in_window & np.isin(s.graph.nodes.kind, [int(c) for c in classes]))
-    for where, of in largest(s, mine, s.weight[mine]):
-        yield Cause(kind, where, _outstanding(s, of) if kind != "regions" else NOBODY, s.without_weight(of))
+    for where, of, named in largest(s, mine, s.weight[mine]):
+        who = _outstanding(s, of) if kind != "regions" else NOBODY
+        yield Cause(kind, where, who, s.without_weight(of), evidence=named)
 
 
 def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -151,14 +153,16 @@ def of_threads(s: Scenarios) -> list[Cause]:
     known = begin >= 0
     creator[begin[known]] = pick(s.user_call_path, s.model.call_paths.path_of(created.create_call_path))[known]
     found = largest(s, nodes, s.weight[nodes], creator[nodes])
-    return tried(s, [Cause("threads", where, NOBODY, s.without_weight(of)) for where, of in found])
+    return tried(
+        s, [Cause("threads", where, NOBODY, s.without_weight(of), evidence=named) for where, of, named in found]
+    )
 
 
 def largest(
     s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64], user: NDArray[np.int64] | None = None
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the regions of the program in which some nodes take most, with these nodes, and for each the call path with
-    most of it.
+) -> Iterator[tuple[int, NDArray[np.int64], dict[str, Any]]]:
+    """Yield the regions of the program, and the families of steps, in which some nodes take most: the call path with
+    most of it, the nodes, and what a family is called as evidence.
 
     Parameters
     ----------
@@ -169,12 +173,15 @@ def largest(
     user = s.user_of_node[nodes] if user is None else user
     known = user >= 0
     by_path = np.bincount(user[known], ticks[known], len(s.call_paths))
-    region = s.call_paths.region.astype(np.int64)
-    by_region = np.bincount(region, by_path, len(s.model.regions))
-    of = pick(region, user)
-    for where in np.argsort(-by_region, kind="stable")[:N_TRIED].tolist():
-        if by_region[where] > 0:
-            yield int(np.where(region == where, by_path, -1.0).argmax()), nodes[of == where]
+    region, merged = s.call_paths.region.astype(np.int64), s.merged
+    of_family = merged.counts_as[region]
+    n_steps = np.bincount(merged.counts_as[np.unique(region[by_path > 0])], minlength=2 * len(s.model.regions))
+    for group, least in ((region, 0), (of_family, STEPS)):
+        by_group = np.bincount(group, by_path, n_steps.size)
+        of, taking = pick(group, user), np.flatnonzero((by_group > 0) & (n_steps >= least))
+        for g in taking[np.argsort(-by_group[taking], kind="stable")][:N_TRIED].tolist():
+            where = int(np.where(group == g, by_path, -1.0).argmax())
+            yield where, nodes[of == g], {PHASES: str(merged.names[region[where]])} if least else {}
 
 
 def of_locks(s: Scenarios) -> list[Cause]:
@@ -189,8 +196,8 @@ def of_locks(s: Scenarios) -> list[Cause]:
         return []
     heads = g.edges.head[edge]
     waits = np.maximum(s.recorded_losses[heads], 0)
-    cuts = ((where, edge[np.isin(heads, of)]) for where, of in largest(s, heads, waits))
-    return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut)) for where, cut in cuts])
+    cuts = ((where, edge[np.isin(heads, of)], named) for where, of, named in largest(s, heads, waits))
+    return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut), evidence=named) for where, cut, named in cuts])
 
 
 def of_barriers(s: Scenarios) -> list[Cause]:
@@ -227,8 +234,9 @@ def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Seq
     heads = heads[s.in_window[heads]]
     lost = s.losses(mended) if mended else s.recorded_losses
     of_edge = s.graph.edges.head[edge]
-    cuts = ((where, edge[np.isin(of_edge, of)]) for where, of in largest(s, heads, lost[heads]))
-    return tried(s, [Cause(kind, where, NOBODY, Change(cut=cut)) for where, cut in cuts], mended)
+    cuts = ((where, edge[np.isin(of_edge, of)], named) for where, of, named in largest(s, heads, lost[heads]))
+    found = [Cause(kind, where, NOBODY, Change(cut=cut), evidence=named) for where, cut, named in cuts]
+    return tried(s, found, mended)
 
 
 AT_ONCE = 0.2
@@ -257,14 +265,14 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     found = []
     edges = message_edges(s)
     heads = s.distinct(head)
-    for where, of in largest(s, heads, losses[heads]):
+    for where, of, named in largest(s, heads, losses[heads]):
         mine = np.isin(head, of)
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
             continue
         less = s.without_weight(of)
         change = Change(less.node, less.less, edges[np.isin(s.graph.edges.head[edges], of)])
-        found.append(Cause("overlap", where, NOBODY, change))
+        found.append(Cause("overlap", where, NOBODY, change, evidence=named))
     return tried(s, found)
 
 

@@ -21,6 +21,7 @@ from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGUN, CUT
 from tracecols.kernels.replay import IS_CALL
 from tracecols.once import once
+from tracecols.patterns.candidates import Merged
 from tracecols.replay.events import Computation, regions_of_calls
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import NodeClass
@@ -103,6 +104,11 @@ class Scenarios:
     def computation(self) -> Computation:
         """The computation before each node, by call path."""
         return self.replay.computation
+
+    @once
+    def merged(self) -> Merged:
+        """The call paths without running numbers of steps."""
+        return Merged(self.model, np.unique(self.model.locations.master[self.model.locations.is_cpu]))
 
     @once
     def user_call_path(self) -> Rows:
@@ -221,6 +227,12 @@ class Scenarios:
             nodes.location_start, time, weight, nodes.kind, self.in_window, self.begins_in_team, begin, lost, idle
         )
         return lost, idle
+
+    def beyond_waiting(self, changes: Sequence[Change] = ()) -> Rows:
+        """Return the part of the losses before each node after some changes that is no waiting; (n_nodes,) int64."""
+        nodes, (weight, _) = self.graph.nodes, self._changed(changes)
+        in_calls = self.in_window & (nodes.kind != NodeClass.COMPUTATION)
+        return np.where(in_calls, np.maximum(weight[: len(nodes)], 0), 0)
 
     @once
     def locations(self) -> Rows:

@@ -145,19 +145,21 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
     """Say of each cause what time that is not computation ends with it: one after the other, so that nothing is
     explained twice. Idle threads are on no call path."""
     done: list[Change] = []
-    before = s.lost_and_idle()
+    before = *s.lost_and_idle(), s.beyond_waiting()
     nodes = s.graph.nodes
     for c in causes:
         done.append(c.change if c.frees is None else c.frees)
-        after = s.lost_and_idle(done)
-        lost, idle = (b - a for b, a in zip(before, after, strict=True))
+        after = *s.lost_and_idle(done), s.beyond_waiting(done)
+        lost, idle, beyond = (b - a for b, a in zip(before, after, strict=True))
         at, still = np.flatnonzero(lost), np.flatnonzero(idle)
         call_path = np.concatenate([s.call_path[at], np.full(still.size, -1, np.int64)])
         location = nodes.location[np.concatenate([at, still])].astype(np.int64)
         group, first = number(combine(call_path + 1, location)) if location.size else (at, at)
-        ticks = Segments(group, first.size).sum(np.concatenate([lost[at], idle[still]]))
+        cells = Segments(group, first.size)
+        ticks = cells.sum(np.concatenate([lost[at], idle[still]]))
+        in_calls = np.clip(cells.sum(np.concatenate([beyond[at], np.zeros_like(still)])), 0, ticks)
         kept = ticks > 0
-        c.cells = (call_path[first][kept], location[first][kept], ticks[kept])
+        c.cells = (call_path[first][kept], location[first][kept], ticks[kept], in_calls[kept])
         before = after
 
 
@@ -166,7 +168,7 @@ def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
     conditions."""
     if cause.kind != "computation" or cause.cells is None or ALONE not in cause.evidence:
         return
-    call_path, _, ticks = cause.cells
+    call_path, _, ticks, _ = cause.cells
     model = scenarios.model
     waits = np.append(CONDITION(model.regions)[scenarios.call_paths.region], False)[call_path]
     if ticks[waits].sum() > 0.4 * ticks.sum():

@@ -189,12 +189,13 @@ CAUSES = Fact(
                     Fact(
                         "explains",
                         "list",
-                        "call paths, or -1 of idle threads, locations, and ticks",
+                        "call paths, or -1 of idle threads, locations, ticks, and what of these is no waiting",
                         required=True,
                         entries=(
                             Fact("call paths", "list", each=Fact("a call path", "integer", low=-1)),
                             Fact("locations", "list", each=Fact("a location", "integer", low=0)),
                             Fact("ticks", "list", each=Fact("a time", "integer")),
+                            Fact("ticks in calls", "list", each=Fact("a time", "integer", low=0)),
                         ),
                     ),
                 ),

@@ -104,9 +104,10 @@ def in_wrong_order(s: Subject) -> bool:
 
 
 def has_large_share(f: Facts) -> bool:
-    """Say whether few long calls have most of the time of all."""
-    e = f["evidence"]
-    return e.get("in_long", 0) > LONG and 0 < e.get("n_long", 0) < 0.25 * e.get("n_calls", 0)
+    """Say whether few long calls have most of the time of all; of collective ones less than half, as a function sends
+    messages of different sizes rather than to call different operations."""
+    e, few = f["evidence"], 0.5 if f.get("kind") == "collectives" else 0.25
+    return e.get("in_long", 0) > LONG and 0 < e.get("n_long", 0) < few * e.get("n_calls", 0)
 
 
 def has_tiny_messages(f: Facts) -> bool:
@@ -177,10 +178,10 @@ def _computation(f: Facts, s: Subject) -> str:
     if in_wrong_order(s):
         return f"{s.where} receives messages in another order than they are sent; {s.who} in {s.region} sends late"
     if others is None:
-        one = not _are_several(f, s)
-        return (
-            f"only {s.who} {'executes' if one else 'execute'} {s.region}, and others wait for {'it' if one else 'them'}"
-        )
+        executes, it = ("execute", "them") if _are_several(f, s) else ("executes", "it")
+        # others may execute the region, too, where it is called by something else
+        caller = f" in {short(e['caller'])}" if e.get("caller") else ""
+        return f"only {s.who} {executes} {s.region}{caller}, and others wait for {it}"
     ratio = e["mine"] / others if others else 0
     trend = e.get("trend", "steady")
     longer = seconds(e["mine"] - others)
@@ -316,9 +317,10 @@ def _messages(f: Facts, s: Subject) -> str:
 
 def _collectives(f: Facts, s: Subject) -> str:
     e = f["evidence"]
+    named = f", most of all {e['call']}," if "call" in e else ""
     if has_large_share(f):
         return (
-            f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region} take "
+            f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region}{named} take "
             f"{e['in_long']:.0%} of their time"
         )
     n = e.get("n_calls", 0)
@@ -425,8 +427,16 @@ def _idle(f: Facts, s: Subject) -> str:
     one = e["n_processes"] == 1
     of = f" of {s.who}" if s.who else ""
     devices = f"the device{of} has" if one else f"devices{of} have"
-    meanwhile = f"while {'its host is' if one else 'hosts are'} in {s.region}"
+    if is_offloading(s):
+        meanwhile = f"while {'its host prepares' if one else 'hosts prepare'} what is offloaded ({s.region})"
+    else:
+        meanwhile = f"while {'its host is' if one else 'hosts are'} in {s.region}"
     return f"{devices} nothing to do {e['idle_share']:.0%} of the time, {meanwhile}"
+
+
+def is_offloading(s: Subject) -> bool:
+    """Say whether hosts are in what the run-time system of a target construct does beside the kernel."""
+    return s.region.lower().startswith(("!$omp offload", "!$omp target", "!$acc"))
 
 
 def launches_seldom(f: Facts) -> bool:
@@ -513,22 +523,11 @@ def advice(f: Facts, s: Subject) -> str:
         return "Send less, send earlier without blocking, and compute while messages are on their way."
     if kind == "straggler":
         return _advice_for_stragglers(f, s)
-    if kind == "idle" and e["in_memory"] > 0.5:
-        return "Allocate memory of the device once, before kernels are launched, or take it from a pool."
-    if kind == "idle" and launches_seldom(f):
-        return (
-            "Launch several operations at once, as a graph, or join them: each takes the host longer than the device."
-        )
     if kind == "idle":
-        return (
-            f"Launch the next operations before {s.region}, do it in another thread, or on the device, or make "
-            "it shorter."
-        )
-    if kind == "collectives" and has_large_share(f):
-        return "Look whether more processes or threads run than there are cores; otherwise look at the network."
+        return _advice_for_idle_devices(f, s)
     if kind == "lock" and _is_ordered(f):
         return "Do less in the ordered section, or collect results and use them in order after the loop."
-    if kind == "collectives" and "barrier" in e.get("call", "").lower():
+    if kind == "collectives" and "barrier" in e.get("call", "").lower() and not has_large_share(f):
         return ADVICE["barrier"]
     if kind == "pipeline" and not is_passed_on(f):
         return "Send earlier, or compute first what does not depend on the messages."
@@ -542,11 +541,34 @@ def advice(f: Facts, s: Subject) -> str:
             f"{e['filling_with_parts']:.0%} of a sweep then, {e['filling']:.0%} now; let sweeps from neighbouring "
             "corners follow each other."
         )
-    if kind == "calls":
-        return next(
-            (text for begin, text in CALLS.items() if e.get("call", "").lower().startswith(begin)), ADVICE[kind]
-        )
+    if kind in ("calls", "collectives"):
+        of_calls = [text for begin, text in CALLS.items() if e.get("call", "").lower().startswith(begin)]
+        return (*of_calls, SELDOM_LONG if kind == "collectives" and has_large_share(f) else ADVICE[kind])[0]
     return ADVICE[kind]
+
+
+def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
+    """Say what to do about devices that have nothing to do."""
+    e = f["evidence"]
+    if e["in_memory"] > 0.5:
+        return "Allocate memory once, before kernels are launched, or take it from a pool."
+    if is_offloading(s):
+        return (
+            "Offload fewer and larger pieces: keep data on the device from one target region to the next (target "
+            "data), and join small regions."
+        )
+    if launches_seldom(f):
+        return (
+            "Launch several operations at once, as a graph, or join them: each takes the host longer than the device."
+        )
+    if not e["n_gaps"]:
+        return (
+            f"Launch the next operations before {s.region}, do it in another thread, or on the device, or make "
+            "it shorter."
+        )
+    longest = short(e["regions"][0]) if e["regions"] else s.region
+    most = f", most of all {longest}" if longest != s.region else ""
+    return f"Shorten what hosts do between launches in {s.region}{most}, or launch the next operations earlier."
 
 
 def _advice_for_stragglers(f: Facts, s: Subject) -> str:
@@ -584,6 +606,12 @@ CALLS = {
     "mpi_file_open": "Open files once and seldom, by as few processes as need them.",
     "mpi_file_close": "Open and close files once, by as few processes as need them.",
     "mpi_file": "Read and write larger pieces, collectively; let several processes take part.",
+    "mpi_win_create": "Creating windows synchronises their members; do it once and reuse them.",
+    "mpi_win_allocate": "Creating windows synchronises their members; do it once and reuse them.",
+    "mpi_win_free": "Freeing windows synchronises their members; create them once and reuse them.",
+    "mpi_win_fence": (
+        "Use fewer fences, with more between them, or synchronise with partners only (MPI_Win_post, MPI_Win_start)."
+    ),
     "mpi_win_lock": "Hold locks of windows shorter, or access different targets at a time.",
     "mpi_win": "Synchronise windows less often, and balance the work before.",
     "mpi_comm": "Creating communicators synchronises their members; do it once and reuse them.",
@@ -591,6 +619,12 @@ CALLS = {
     "mpi_probe": "Let the sender send earlier, or do something else until the message comes.",
 }
 """What to do about other calls, by what their names begin with."""
+
+SELDOM_LONG = (
+    "Look whether more processes or threads run than there are cores; otherwise at what these calls transfer, and at "
+    "the network."
+)
+"""What to do about collective calls of which few have most of the time."""
 
 NO_MESSAGES = (
     "These calls complete no messages but other operations that do not block: compute longer between starting "

@@ -469,6 +469,8 @@ def fitted(path: str, width: int) -> str:
     if len(path) <= width:
         return path
     text = shortened(path, width)
+    if len(text) > width:
+        text = text.removeprefix(".../")
     if len(text) <= width:
         return text
     tail = (width - 3) // 2
