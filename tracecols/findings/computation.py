@@ -191,6 +191,14 @@ def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
     return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
 
 
+def _together(changes: Sequence[Change]) -> Change:
+    """Return the change that takes off nodes what several do."""
+    node, of = np.unique(np.concatenate([c.node for c in changes]), return_inverse=True)
+    less = np.zeros(node.size, np.int64)
+    np.add.at(less, of, np.concatenate([c.less for c in changes]))
+    return Change(node, less)
+
+
 class Computing:
     """The computation of a run by call path, and the causes in it."""
 
@@ -399,13 +407,12 @@ class Computing:
         for several in alike.values():
             first = several[0]
             if len(several) > 1:
-                node = np.concatenate([c.change.node for c in several])
-                less = np.bincount(node, np.concatenate([c.change.less for c in several]))
-                change = Change(np.unique(node), np.rint(less[np.unique(node)]).astype(np.int64))
+                change = _together([c.change for c in several])
+                frees = None if first.frees is None else _together([c.frees or c.change for c in several])
                 evidence = first.evidence | {"n_call_paths": len(several)}
                 spans = tuple(sorted(span for c in several for span in c.spans))
                 gain = self.scenarios.gain(change)
-                first = replace(first, change=change, gain=gain, evidence=evidence, spans=spans)
+                first = replace(first, change=change, gain=gain, evidence=evidence, spans=spans, frees=frees)
             result.append(first)
         return result
 
@@ -415,13 +422,13 @@ class Computing:
 
     def _best(self, sizes: Sizes, includes_calls: bool) -> list[Cause]:
         """Return the causes in those of some call paths that have most to gain."""
-        # the own time of a program's root is its start and its end
+        # what a program's root does alone in the only process is its start and its end, unless threads idle meanwhile
         inside = self.scenarios.call_paths.parent[sizes.head] >= 0
         alone = sizes.n_locations == 1
         several = ~alone & ~sizes.in_single
         uneven = sizes.first(several, np.maximum(sizes.excess, sizes.changing))
         single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
-        serial = sizes.first(inside & sizes.is_serial & ~sizes.in_single, sizes.most)
+        serial = sizes.first(sizes.is_serial & ~sizes.in_single, sizes.most)
         few = 2 * sizes.n_locations <= self._n_computing
         some = [i for i in sizes.first(inside & several & few, sizes.most) if not sizes.is_serial[i]]
         in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
@@ -511,11 +518,12 @@ class Computing:
             who, _ = self._outliers(w)
             others = w.total[~np.isin(w.who, who)].mean()
             who = who if who.size and w.total[np.isin(w.who, who)].mean() > CLEARLY * others else who[:0]
-        return w.cause("serial", who, self._shared(w))
+        return w.cause("serial", who, self._shared(w), frees=self._shorter(w, 1.0))
 
     def _in_single(self, w: Work) -> Cause:
         """Return the cause that one thread at a time computes, perhaps always the same."""
-        return w.cause("single", w.who if w.who.size == 1 else NOBODY, self._shared(w))
+        who = w.who if w.who.size == 1 else NOBODY
+        return w.cause("single", who, self._shared(w), frees=self._shorter(w, 1.0))
 
     def _shared(self, w: Work) -> Change:
         """Return the change in which all threads of each process share its work."""

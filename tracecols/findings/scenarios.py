@@ -249,7 +249,11 @@ class Scenarios:
     def begins_in_team(self) -> NDArray[np.bool_]:
         """Select the nodes at which threads other than the forking one begin in a team; (n_nodes,) bool."""
         nodes = self.graph.nodes
-        result = (nodes.mark & BEGUN > 0) & (nodes.kind == NodeClass.OPENMP)
+        # some recorders record an event of the thread before that of the team
+        of_team = (nodes.kind == NodeClass.OPENMP) | (
+            nodes.is_first[: len(nodes)] & (nodes.kind == NodeClass.COMPUTATION)
+        )
+        result = (nodes.mark & BEGUN > 0) & of_team
         master = self.model.locations.master
         return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
 
