@@ -19,8 +19,11 @@ from tracecols.severity.queries import Severities
 CAUSES = "causes"
 """Where the facts of a cube keep the causes of lost time."""
 
-NARROWED = frozenset(("properties", "within", "locations", "start", "stop", "parameters"))
-"""What a cube may be narrowed to so that causes of the whole run are not its own."""
+NARROWED = frozenset(("properties", "parameters"))
+"""What a cube may be narrowed to so that no causes are looked for: it has not all of the time that is lost."""
+
+PARTS = frozenset(("within", "locations"))
+"""What a cube may be narrowed to so that causes are those of the whole run, and explain a part of it."""
 
 MOST = 0.5
 """Part of a property on a call path from which on a cause has all of it."""
@@ -46,8 +49,7 @@ class Explained:
 
 
 def _of_cube(cube: Severities) -> Mapping[str, Any]:
-    """Return what a cube keeps of a replay (`CAUSES`); nothing of one that was narrowed or made of several, whose times
-    are others."""
+    """Return what a cube keeps of a replay (`CAUSES`); nothing of one of some properties only, or made of several."""
     found = cube.facts.get(CAUSES)
     narrowed = NARROWED & set(cube.facts.get("narrowed") or {})
     if not isinstance(found, dict) or narrowed or cube.facts.get("operation"):
@@ -57,8 +59,18 @@ def _of_cube(cube: Severities) -> Mapping[str, Any]:
     return found
 
 
+def is_part(cube: Severities) -> bool:
+    """Say whether a cube has some call paths or locations of a run only."""
+    return bool(PARTS & set(cube.facts.get("narrowed") or {}))
+
+
+def runtime_of(cube: Severities) -> int:
+    """Return the ticks of the run that causes make shorter."""
+    return int(_of_cube(cube).get("runtime") or 0)
+
+
 def causes_of(cube: Severities) -> list[dict[str, Any]]:
-    """Return the causes that a cube keeps; none of one that was narrowed or made of several."""
+    """Return the causes that a cube keeps; none of one of some properties only, or made of several."""
     return list(_of_cube(cube).get("found") or [])
 
 
@@ -123,7 +135,8 @@ def explain(
     for cause, mine, rest_of_idle in zip(causes, taken, idling, strict=True):
         call_path, location, _, _ = _explained_of(cause)
         location = location[call_path < 0]
-        if idle in left:
+        # of a part of the run it is not known how much of this lies in it
+        if idle in left and not is_part(cube):
             more, rest_of_idle = _take_idle(cube, -1, parts[idle], left[idle], location, rest_of_idle)
             mine[idle] += more
         # what a thread waits for in a fork is no idleness of its own

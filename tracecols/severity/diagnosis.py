@@ -37,7 +37,7 @@ from tracecols.schema.properties import (
 )
 from tracecols.schema.properties import MPI as MPI_TIME
 from tracecols.severity import accelerators, focus, wording
-from tracecols.severity.causes import Explained, causes_of, explain
+from tracecols.severity.causes import NARROWED, Explained, causes_of, explain, is_part, runtime_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
     APPROXIMATION,
@@ -228,6 +228,8 @@ class Diagnosis:
     has_losses : bool
         Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root
         causes.
+    about_causes : str
+        What a narrowed cube does not know of causes; empty if nothing.
     """
 
     name: str
@@ -250,6 +252,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     counts: dict[str, int] = field(default_factory=dict)
     has_losses: bool = True
+    about_causes: str = ""
 
     def text(self, source: str = "CUBE") -> str:
         """Return the diagnosis as plain text.
@@ -387,8 +390,18 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         device_efficiencies=devices,
         findings=tuple(findings(looked_at, seconds, runtime))[:n_findings],
         has_losses="properties" not in narrowed or any(True for _ in _candidates(looked_at)),
+        about_causes=_about_causes(cube),
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
     )
+
+
+def _about_causes(cube: Severities) -> str:
+    """Say what a narrowed cube does not know of causes; empty if nothing."""
+    if NARROWED & set(cube.facts.get("narrowed") or {}):
+        return "no causes: they are looked for in analyses of all properties with their usual parameters"
+    if is_part(cube) and causes_of(cube):
+        return "causes, and what mending them gains, are those of the whole run; shares are of what is looked at"
+    return ""
 
 
 def _runtime(cube: Severities, with_startup: bool, otherwise: float) -> float:
@@ -552,7 +565,12 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     """
     parts = divided(cube)
     explained, parts = explain(cube, parts, IDLE, causes_of(cube))
+    if is_part(cube):
+        # what mending a cause gains is a part of the whole run
+        runtime = runtime_of(cube) / cube.resolution
     of_causes = [(_of_cause(cube, cause, seconds, runtime), cause.cells) for cause in explained]
+    if is_part(cube):
+        of_causes = [(f, cells) for f, cells in of_causes if f.seconds >= LEAST * seconds]
     # what hosts do meanwhile is known better where the trace was replayed
     found = list(_busy_devices(cube))
     found += [] if any(cause.facts["kind"] == IDLE_CAUSE for cause in explained) else list(_idle_devices(cube))
@@ -895,7 +913,10 @@ def advice_of(cube: Severities, name: str) -> str:
 
 
 def _causes(cube: Severities, name: str) -> Cells | None:
-    """Return the costs that say who causes a wait state; None if the cube has none."""
+    """Return the costs that say who causes a wait state; None if the cube has none, or of a part of the run, which has
+    those of other waits."""
+    if is_part(cube):
+        return None
     axis = cube.properties
     # what is below a wait waits for the same
     of = [name, *(at for at in axis.above(name) if axis.is_wait[axis.number[at]])]
@@ -1090,7 +1111,7 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
         title = f"{cube.properties.title[cube.properties.number[IDLE]]} {words}"
         # who lets masters wait for messages; of all else they are the cause themselves
         causes = _causes(cube, IDLE) if kind == "mpi" else None
-        if causes is None or not len(causes):
+        if (causes is None or not len(causes)) and not (kind == "mpi" and is_part(cube)):
             causes = Cells.sum(own.call_path, masters(cube)[own.location], own.value)
         yield from _finding(
             cube,
