@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 
 from benchmarks.bottlenecks import Made, Make
-from benchmarks.world import ANY, Truth, World, processes
+from benchmarks.world import ANY, PTHREADS, Truth, World, processes
 
 
 def after_heavy_start(rng: random.Random, late: bool) -> Made:
@@ -310,12 +310,102 @@ def partly_hidden(rng: random.Random, late: bool) -> Made:
     return w, Truth(("pack_edges",), slow)
 
 
+def locks_without_contention(rng: random.Random, late: bool) -> Made:
+    """Threads take a lock of their own for each of many small pieces of work, which takes longer than these."""
+    w = World(rng, 1, 4, noise=0.05)
+    w.create_threads()
+    for i in range(1, 4):
+        for _ in range(120):
+            w.work(0, "add_entry", 20, i)
+            for name, order in (("lock", "acquire"), ("unlock", "release")):
+                t, cost = w.now[0][i], 15 if late else 1
+                w.orders += order == "acquire"
+                one = w.at(0, i).enter(t, f"pthread_mutex_{name}")
+                getattr(one, order)(t + cost, i, w.orders, PTHREADS).leave(t + cost)
+                w.now[0][i] = t + cost + 1
+    w.join_threads()
+    return w, Truth(("worker", "add_entry"), ANY)
+
+
+def small_writes(rng: random.Random, late: bool) -> Made:
+    """All processes write many small pieces to files."""
+    w = World(rng, processes(rng, 2), noise=0.03)
+    for _ in range(20):
+        for r in range(w.ranks):
+            w.work(r, "advance", 2500)
+        w.open("write_particles")
+        for r in range(w.ranks):
+            for _ in range(60 if late else 1):
+                w.call(r, "MPI_File_write", 25)
+        w.close()
+        w.allreduce()
+    return w, Truth(("write_particles",))
+
+
+def receives_one_by_one(rng: random.Random, late: bool) -> Made:
+    """Receives are completed one by one in the order of ranks, and one sender is late."""
+    w = World(rng, processes(rng, 4), noise=0.04)
+    slow = rng.randrange(1, w.ranks)
+    for _ in range(30):
+        for r in range(w.ranks):
+            w.work(r, "integrate", 1200 + 700 * late * (r == slow))
+        w.open("gather_parts")
+        for r in range(1, w.ranks):
+            w.message(r, 0, 4096)
+        w.close()
+        for r in range(1, w.ranks):
+            w.message(0, r, 64, tag=1)
+    return w, Truth(("integrate",), slow)
+
+
+def uneven_threads_of_uneven_ranks(rng: random.Random, late: bool) -> Made:
+    """A process has more to do on all its threads, in another function threads of all processes are a little uneven."""
+    w = World(rng, rng.choice([2, 3, 4]), 3, noise=0.03)
+    slow = rng.randrange(w.ranks)
+    for _ in range(20):
+        for r in range(w.ranks):
+            w.open("time_step", [r])
+            w.divided(r, 60, "collide", [1200 + 700 * late * (r == slow)] * 3)
+            w.divided(r, 70, "stream", [800, 850, 900])
+            w.close([r])
+        w.halo()
+        w.allreduce()
+    return w, Truth(("collide",), slow, ANY)
+
+
+def barrier_in_front_of_reduction(rng: random.Random, late: bool) -> Made:
+    """A barrier is called right before a reduction, for which a process is late anyway."""
+    w = World(rng, processes(rng, 3), noise=0.03)
+    slow = rng.randrange(w.ranks)
+    for _ in range(30):
+        for r in range(w.ranks):
+            w.work(r, "local_sum", 1500 + 500 * late * (r == slow))
+        w.open("global_sum")
+        w.barrier()
+        w.allreduce()
+        w.close()
+    return w, Truth(("local_sum",), slow)
+
+
+def alternating_slow_rank(rng: random.Random, late: bool) -> Made:
+    """Every fifth time step one process has more to do, and another one every seventh."""
+    w = World(rng, processes(rng, 4), noise=0.03)
+    often, seldom = rng.sample(range(w.ranks), 2)
+    for k in range(70):
+        for r in range(w.ranks):
+            more = 2500 * late * (r == often and k % 5 == 4) + 700 * (r == seldom and k % 7 == 6)
+            w.work(r, "sort_particles", 800 + more)
+        w.allreduce()
+    return w, Truth(("sort_particles",), often)
+
+
 MIXED: dict[str, Make] = {
     make.__name__: make
     for make in (
         after_heavy_start, serial_start, slow_thread_of_hybrid, moving_hot_spot, late_in_columns, numbered_steps,
         computing_in_numbered_steps, one_of_numbered_functions, collectives_in_numbered_steps, messages_in_numbered_steps, on_two_call_paths, two_faults, ramp, slow_link, lock_on_all_ranks, slow_at_the_end,
-        serial_part_of_all, compensating, large_reduction, partly_hidden,
+        serial_part_of_all, compensating, large_reduction, partly_hidden, locks_without_contention, small_writes,
+        receives_one_by_one, uneven_threads_of_uneven_ranks, barrier_in_front_of_reduction, alternating_slow_rank,
     )
 }  # fmt: skip
 """By name what makes a program of the kind."""

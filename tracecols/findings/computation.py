@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, with_descendants
 from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, Spans, steps_or_families, tried
-from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.groups import count_in_groups
 from tracecols.once import once
 
@@ -189,14 +189,6 @@ def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
     """Say whether two groups differ by more than twice what each differs within."""
     high, low = total[is_high], total[~is_high]
     return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
-
-
-def _together(changes: Sequence[Change]) -> Change:
-    """Return the change that takes off nodes what several do."""
-    node, of = np.unique(np.concatenate([c.node for c in changes]), return_inverse=True)
-    less = np.zeros(node.size, np.int64)
-    np.add.at(less, of, np.concatenate([c.less for c in changes]))
-    return Change(node, less)
 
 
 class Computing:
@@ -407,8 +399,8 @@ class Computing:
         for several in alike.values():
             first = several[0]
             if len(several) > 1:
-                change = _together([c.change for c in several])
-                frees = None if first.frees is None else _together([c.frees or c.change for c in several])
+                change = together([c.change for c in several])
+                frees = None if first.frees is None else together([c.frees or c.change for c in several])
                 evidence = first.evidence | {"n_call_paths": len(several)}
                 spans = tuple(sorted(span for c in several for span in c.spans))
                 gain = self.scenarios.gain(change)

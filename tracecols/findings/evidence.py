@@ -62,6 +62,7 @@ class Evidence:
             "threads": self._threads,
             "tasks": self._tasks,
             "measurement": lambda c: {},
+            "locking": lambda c: {},
             "slow": lambda c: {},
             "straggler": lambda c: {},
             "idle": lambda c: {},

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
+from tracecols.enhance.scan.region_rules import either, in_role, named
 from tracecols.findings.cause import PHASES, PREFERRED, STEPS, Cause, tried
-from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
 
@@ -26,6 +27,13 @@ LAST = 0.1
 """Part of what processes wait in the mean up to which one of them comes last each time."""
 
 NOBODY = np.zeros(0, np.int64)
+
+LOCKING = either(
+    named("pthread_mutex_(lock|trylock|unlock)", "pthread"),
+    named("omp_(set|unset|test)_(nest_)?lock", "openmp"),
+    in_role(("critical",), "openmp"),
+)
+"""Regions that take and release locks."""
 
 BEYOND_WAITING = {
     "regions": (NodeClass.OPENMP,),
@@ -58,6 +66,25 @@ def of_tasks(s: Scenarios) -> list[Cause]:
         if mine.size:
             at = int(np.where(region == where, by_path, -1.0).argmax())
             found.append(Cause("tasks", at, NOBODY, s.less_computation(mine, c.ticks[mine].astype(np.float64))))
+    return tried(s, found)
+
+
+def of_locking(s: Scenarios) -> list[Cause]:
+    """Return what would be gained if it took no time to take and to release locks, beyond waiting: by where."""
+    c, locks = s.computation, np.flatnonzero(s.in_window & (s.graph.nodes.kind == NodeClass.LOCK))
+    # what follows an acquisition, and a release, lies in the calls
+    row = np.flatnonzero(LOCKING(s.model.regions)[s.call_paths.region][c.call_path] & s.in_window[c.node])
+    ticks = np.concatenate([np.maximum(s.weight[locks], 0), c.ticks[row]])
+    user = np.concatenate([s.user_of_node[locks], s.user_call_path[c.call_path[row]]])
+    found = []
+    for where, of, family in largest(s, np.arange(ticks.size), ticks, user):
+        nodes, rows = locks[of[of < locks.size]], row[of[of >= locks.size] - locks.size]
+        change = together([s.without_weight(nodes), s.less_computation(rows, c.ticks[rows].astype(np.float64))])
+        evidence = {
+            "n_taken": int(nodes.size),
+            "lost_each": int(ticks[of].sum()) / max(nodes.size, 1) / s.model.resolution,
+        }
+        found.append(Cause("locking", where, NOBODY, change, evidence=evidence | family))
     return tried(s, found)
 
 
@@ -121,9 +148,9 @@ def _partners(s: Scenarios) -> NDArray[np.int64]:
 
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
     mine = np.flatnonzero(s.in_window & np.isin(s.graph.nodes.kind, [int(c) for c in classes]))
-    for where, of, named in largest(s, mine, s.weight[mine]):
+    for where, of, family in largest(s, mine, s.weight[mine]):
         who = _outstanding(s, of) if kind != "regions" else NOBODY
-        yield Cause(kind, where, who, s.without_weight(of), evidence=named)
+        yield Cause(kind, where, who, s.without_weight(of), evidence=family)
 
 
 def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -154,7 +181,7 @@ def of_threads(s: Scenarios) -> list[Cause]:
     creator[begin[known]] = pick(s.user_call_path, s.model.call_paths.path_of(created.create_call_path))[known]
     found = largest(s, nodes, s.weight[nodes], creator[nodes])
     return tried(
-        s, [Cause("threads", where, NOBODY, s.without_weight(of), evidence=named) for where, of, named in found]
+        s, [Cause("threads", where, NOBODY, s.without_weight(of), evidence=family) for where, of, family in found]
     )
 
 
@@ -196,8 +223,8 @@ def of_locks(s: Scenarios) -> list[Cause]:
         return []
     heads = g.edges.head[edge]
     waits = np.maximum(s.recorded_losses[heads], 0)
-    cuts = ((where, edge[np.isin(heads, of)], named) for where, of, named in largest(s, heads, waits))
-    return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut), evidence=named) for where, cut, named in cuts])
+    cuts = ((where, edge[np.isin(heads, of)], family) for where, of, family in largest(s, heads, waits))
+    return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts])
 
 
 def of_barriers(s: Scenarios) -> list[Cause]:
@@ -234,8 +261,8 @@ def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Seq
     heads = heads[s.in_window[heads]]
     lost = s.losses(mended) if mended else s.recorded_losses
     of_edge = s.graph.edges.head[edge]
-    cuts = ((where, edge[np.isin(of_edge, of)], named) for where, of, named in largest(s, heads, lost[heads]))
-    found = [Cause(kind, where, NOBODY, Change(cut=cut), evidence=named) for where, cut, named in cuts]
+    cuts = ((where, edge[np.isin(of_edge, of)], family) for where, of, family in largest(s, heads, lost[heads]))
+    found = [Cause(kind, where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts]
     return tried(s, found, mended)
 
 
@@ -265,14 +292,14 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     found = []
     edges = message_edges(s)
     heads = s.distinct(head)
-    for where, of, named in largest(s, heads, losses[heads]):
+    for where, of, family in largest(s, heads, losses[heads]):
         mine = np.isin(head, of)
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
             continue
         less = s.without_weight(of)
         change = Change(less.node, less.less, edges[np.isin(s.graph.edges.head[edges], of)])
-        found.append(Cause("overlap", where, NOBODY, change, evidence=named))
+        found.append(Cause("overlap", where, NOBODY, change, evidence=family))
     return tried(s, found)
 
 

@@ -70,6 +70,14 @@ class Change:
     to: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
+def together(changes: Sequence[Change]) -> Change:
+    """Return the change that takes off nodes what several do."""
+    node, of = np.unique(np.concatenate([c.node for c in changes]), return_inverse=True)
+    less = np.zeros(node.size, np.int64)
+    np.add.at(less, of, np.concatenate([c.less for c in changes]))
+    return Change(node, less)
+
+
 class Scenarios:
     """A replay, prepared for many small changes.
 

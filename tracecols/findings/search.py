@@ -20,6 +20,7 @@ from tracecols.findings.measurement import of_measurement
 from tracecols.findings.order import of_order
 from tracecols.findings.overheads import (
     of_barriers,
+    of_locking,
     of_locks,
     of_messages,
     of_overheads,
@@ -40,7 +41,15 @@ N_CAUSES = 8
 LEAST = 0.01
 """Part of the runtime that a cause must gain to be one."""
 
-VAGUE = {"measurement": 0.05, "changing": 0.02, "imbalance": 0.02, "pipeline": 0.03, "barrier": 0.02, "overlap": 0.02}
+VAGUE = {
+    "measurement": 0.05,
+    "locking": 0.02,
+    "changing": 0.02,
+    "imbalance": 0.02,
+    "pipeline": 0.03,
+    "barrier": 0.02,
+    "overlap": 0.02,
+}
 """The same of kinds that differences without a reason bring about as well."""
 
 DISCOUNT = {"changing": 0.6, "order": 2.0}
@@ -109,6 +118,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
         *of_threads(s),
         *of_tasks(s),
         *of_locks(s),
+        *of_locking(s),
         *of_barriers(s),
         *of_overlap(s),
         *of_order(s),

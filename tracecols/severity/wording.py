@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.scan.paths import function_name
 from tracecols.given.quantities import in_words
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_KERNELS
+from tracecols.severity.narrowed import ranges
 
 Facts = Mapping[str, Any]
 
@@ -27,7 +28,8 @@ SMALL = 1e-3
 """Seconds of work up to which a parallel region may be too small."""
 
 HUNDRED = 100.0
-"""Latencies that a message may take beyond waiting, so that fewer messages would help; longer ones are stalled."""
+"""Latencies that a message may take beyond waiting, so that fewer messages would help; longer ones are stalled. Of
+computation how many times as long as others one computes who does nearly all of it."""
 
 LATENCY, BANDWIDTH = 1e-5, 1e9
 """Seconds and bytes a second that a network has at worst."""
@@ -162,8 +164,10 @@ def culprits(
         return ""
     if is_process:
         return f"rank {rank[locations[0]]}"
-    if len(locations) == np.unique(rank).size > 1 and np.unique(thread[locations]).size == 1:
-        return f"thread {thread[locations[0]]} of every rank"
+    threads, n_ranks = np.unique(thread[locations]), np.unique(rank).size
+    if n_ranks > 1 and len(locations) == n_ranks * threads.size:
+        among = f"{threads[0]}" if threads.size == 1 else ranges(threads.tolist())
+        return f"thread{'s' * (threads.size > 1)} {among} of every rank"
     named = list(map(name, locations[:3]))
     more = len(locations) - len(named)
     return f"{', '.join(named)} and {more:,} more" if more else listed(named)
@@ -201,15 +205,16 @@ def _computation(f: Facts, s: Subject) -> str:
             f"{who} {verb} ever {'longer' if trend == 'growing' else 'shorter'} in {s.region}: {longer} more "
             "than the others"
         )
+    if ratio > HUNDRED:
+        return f"{who} {verb} {s.region} nearly alone: {seconds(e['mine'])}, the others {seconds(others)}"
     if ratio >= 1.2:
-        times = f"{ratio:.1f}" if ratio < 100 else f"{ratio:,.0f}"
-        return f"{who} {verb} {times} times as long as the others in {s.region}"
+        return f"{who} {verb} {ratio:.1f} times as long as the others in {s.region}"
     return f"{who} {verb} {longer} longer than the others in {s.region}"
 
 
 def _are_several(f: Facts, s: Subject) -> bool:
     """Say whether those that are the cause are named in the plural."""
-    return bool(f.get("is_process")) or (len(f.get("locations", ())) > 1 and not s.who.startswith("thread"))
+    return bool(f.get("is_process")) or (len(f.get("locations", ())) > 1 and not s.who.startswith("thread "))
 
 
 def _who(f: Facts, s: Subject) -> str:
@@ -346,6 +351,14 @@ def _lock(f: Facts, s: Subject) -> str:
     return f"{who} wait for each other at the lock in {s.region}{where}{held}"
 
 
+def _locking(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    return (
+        f"taking and releasing locks in {s.region} takes {seconds(e['lost_each'])} each time beyond waiting, "
+        f"{number_of(e['n_taken'], 'time')}"
+    )
+
+
 def _is_ordered(f: Facts) -> bool:
     """Say whether threads wait for their turn in place of a lock."""
     return str(f["evidence"].get("construct", "")).lower().startswith("!$omp ordered")
@@ -460,6 +473,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "collectives": _collectives,
     "calls": _calls,
     "lock": _lock,
+    "locking": _locking,
     "barrier": _barrier,
     "overlap": _overlap,
     "pipeline": _pipeline,
@@ -612,6 +626,7 @@ CALLS = {
     "mpi_win_fence": (
         "Use fewer fences, with more between them, or synchronise with partners only (MPI_Win_post, MPI_Win_start)."
     ),
+    "mpi_win_unlock": "Hold locks of windows shorter, or access different targets at a time.",
     "mpi_win_lock": "Hold locks of windows shorter, or access different targets at a time.",
     "mpi_win": "Synchronise windows less often, and balance the work before.",
     "mpi_comm": "Creating communicators synchronises their members; do it once and reuse them.",
@@ -648,6 +663,10 @@ ADVICE = {
     ),
     "calls": "Call it less often, with more to do each time.",
     "lock": "Hold the lock shorter, divide what it protects, or use reductions and atomic operations.",
+    "locking": (
+        "Take locks less often, for several pieces of work at once; let each thread collect its results and join them "
+        "in the end, or use atomic operations."
+    ),
     "barrier": "Leave out barriers that no data depends on.",
     "overlap": "Compute what does not depend on the messages between posting and completing them.",
     "pipeline": "Divide the work into smaller blocks, so that the next rank can begin sooner; reorder sweeps.",
