@@ -107,7 +107,8 @@ class Cause:
             "is_process": bool(self.is_process),
             "gain": int(self.gain),
             "evidence": self.evidence,
-            "explains": [part.tolist() for part in self.cells],
+            "explains": [part.tolist() for part in self.cells[:3]],
+            "in_calls": self.cells[3].tolist(),
         }
 
 

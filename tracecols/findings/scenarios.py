@@ -14,7 +14,6 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.findings.polling import collapsed
-from tracecols.findings.queues import queue_locks
 from tracecols.findings.windows import window_edges
 from tracecols.kernels import maxplus
 from tracecols.kernels import replay as kernels
@@ -99,7 +98,7 @@ class Scenarios:
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model, self.call_paths = replay, replay.model, replay.call_paths
         self.call_path = _call_paths(replay)
-        self.graph = _with_edges(replay.graph, *window_edges(replay), queue_locks(replay))
+        self.graph = _with_edges(replay.graph, *window_edges(replay))
         self.lag = self.graph.lags
         self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
         nodes = self.graph.nodes
@@ -302,13 +301,13 @@ def _starts(parts: Sequence[Rows], n: int) -> tuple[NDArray[np.int32], int]:
     return stop - count.astype(np.int32), int(stop[-1]) if stop.size else 0
 
 
-def _with_edges(graph: Graph, tail: Rows, head: Rows, without: NDArray[np.bool_]) -> Graph:
-    """Return a graph with further edges and without some others; unchanged if the further ones contradict others."""
-    if not tail.size and not without.any():
+def _with_edges(graph: Graph, tail: Rows, head: Rows) -> Graph:
+    """Return a graph with further edges; unchanged if these contradict others."""
+    if not tail.size:
         return graph
     found = EdgeCollector(len(graph.nodes))
     found.hubs(graph.n_hubs)
-    found.add_edges(graph.edges.where(~without))
+    found.add_edges(graph.edges)
     found.add(tail, head, is_inferred=True)
     result = Graph(graph.nodes, found.edges(), graph.n_hubs, graph.time, graph.counts)
     return graph if result.stuck.any() else result

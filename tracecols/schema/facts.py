@@ -189,14 +189,19 @@ CAUSES = Fact(
                     Fact(
                         "explains",
                         "list",
-                        "call paths, or -1 of idle threads, locations, ticks, and what of these is no waiting",
+                        "call paths, or -1 of idle threads, locations, and ticks",
                         required=True,
                         entries=(
                             Fact("call paths", "list", each=Fact("a call path", "integer", low=-1)),
                             Fact("locations", "list", each=Fact("a location", "integer", low=0)),
                             Fact("ticks", "list", each=Fact("a time", "integer")),
-                            Fact("ticks in calls", "list", each=Fact("a time", "integer", low=0)),
                         ),
+                    ),
+                    Fact(
+                        "in_calls",
+                        "list",
+                        "how much of these ticks calls take beyond waiting; absent in cubes of earlier versions",
+                        each=Fact("a time", "integer", low=0),
                     ),
                 ),
             ),

@@ -157,7 +157,7 @@ def _explained_of(cause: Mapping[str, Any]) -> list[NDArray[np.int64]]:
     """Return the call paths, -1 of idle threads, locations and ticks that a cause explains, and how much of these is no
     waiting, of which cubes of earlier versions know nothing."""
     found = [np.asarray(part, np.int64) for part in cause["explains"]]
-    return found if len(found) > 3 else [*found, np.zeros_like(found[2])]
+    return [*found, np.asarray(cause.get("in_calls", [0] * found[2].size), np.int64)]
 
 
 def _not_negative(value: NDArray[np.float64]) -> NDArray[np.float64]:
