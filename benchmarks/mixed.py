@@ -218,7 +218,11 @@ def lock_on_all_ranks(rng: random.Random, late: bool) -> Made:
             w.open_team(r, 40)
             for i in range(w.threads):
                 w.work(r, "weights", 1500, i)
-            w.locked(r, {i: w.now[r][i] for i in range(w.threads)}, "add_to_grid", 10 + 400 * late, 44)
+            if late:
+                w.locked(r, {i: w.now[r][i] for i in range(w.threads)}, "add_to_grid", 400, 44)
+            else:
+                for i in range(w.threads):
+                    w.work(r, "add_to_grid", 400, i)
             w.close_team(r, 40)
             w.close([r])
         w.allreduce()
