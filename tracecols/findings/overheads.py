@@ -147,7 +147,10 @@ def _partners(s: Scenarios) -> NDArray[np.int64]:
 
 
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
-    mine = np.flatnonzero(s.in_window & np.isin(s.graph.nodes.kind, [int(c) for c in classes]))
+    nodes = s.graph.nodes
+    # a thread that has done nothing yet is being created, which happens once
+    is_new = s.begins_in_team & nodes.is_first[: len(nodes)]
+    mine = np.flatnonzero(s.in_window & np.isin(nodes.kind, [int(c) for c in classes]) & ~is_new)
     for where, of, family in largest(s, mine, s.weight[mine]):
         who = _outstanding(s, of) if kind != "regions" else NOBODY
         yield Cause(kind, where, who, s.without_weight(of), evidence=family)
