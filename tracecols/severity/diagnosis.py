@@ -309,7 +309,11 @@ def name_of_source(path: str) -> str:
     source = Path(path)
     if source.name in ("traces.otf2", "epik.elg", "epik.esd"):
         return source.parent.name
-    return source.stem.removesuffix(".prv")
+    name = source.stem
+    # endings of two parts
+    for ending in (".prv", ".json", ".pt.trace", ".pt"):
+        name = name.removesuffix(ending)
+    return name
 
 
 def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bool = False) -> Diagnosis:

@@ -401,6 +401,8 @@ def _pipeline(f: Facts, s: Subject) -> str:
     if is_too_short(f):
         blocks = number_of(e["n_blocks"], "block")
         return f"a pipeline of {blocks} in {s.region} is too short for {e['n_ranks']:,} ranks in turn"
+    if "n_blocks" not in e:
+        return f"ranks wait for messages in {s.region} of others that wait for messages themselves"
     return f"ranks wait in turn for messages in {s.region}: a pipeline that is filled and drained"
 
 
@@ -545,6 +547,11 @@ def advice(f: Facts, s: Subject) -> str:
         return ADVICE["barrier"]
     if kind == "pipeline" and not is_passed_on(f):
         return "Send earlier, or compute first what does not depend on the messages."
+    if kind == "pipeline" and "n_blocks" not in e:
+        return (
+            "Send earlier, or compute first what does not depend on the messages; where ranks work in turn, divide the "
+            "work into smaller blocks."
+        )
     if kind == "pipeline" and is_token(f):
         return (
             "Let all ranks do it at the same time where the order does not matter, as with collective calls for files."
