@@ -76,3 +76,19 @@ def test_steps__count_as_one_also_where_they_are_asked_for():
         first = trace.analyze().diagnosis().findings[0]
     assert (first.rank, first.cause_region) == (truth.rank, "forces")
     assert first.evidence["n_pieces"] == 20
+
+
+def test_steps__of_findings_that_are_properties_count_as_one():
+    w = World(random.Random(2), 3, noise=0.0)
+    for k in range(8):
+        for r in range(3):
+            w.at(r).enter(w.now[r][0], f"step_{k}")
+            w.now[r][0] += 2000 if r == 1 else 1000
+        w.allreduce()
+        w.close()
+    with w.finish().trace() as trace:
+        cube = trace.analyze()
+    cube.facts.pop("causes")
+    first = cube.diagnosis().findings[0]
+    assert first.property == "mpi_wait_nxn"
+    assert (first.cause.location, first.cause.call_path, first.cause.n_call_paths) == ("rank 1", "step", 8)

@@ -996,7 +996,7 @@ def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place,
     by_path = np.bincount(cells.call_path, cells.value, len(cube.call_paths)) * scale
     whole = float(by_path.sum())
     best = int(by_path.argmax())
-    names, of = cube.call_paths.numbered_names
+    names, of = cube.names_of_steps
     by_name = np.bincount(of, by_path, len(names))
     most = int(by_name.argmax())
     path = Place("", cube.call_paths.paths_of([best])[0], float(by_path[best]), float(by_path[best]) / whole)
@@ -1024,7 +1024,7 @@ def _cause(cube: Severities, causes: Cells | None) -> Place | None:
     found = region if is_spread else path
     of, wanted = np.arange(len(cube.call_paths)), best
     if is_spread:
-        names, of = cube.call_paths.numbered_names
+        names, of = cube.names_of_steps
         wanted = names.index(region.call_path)
     here = causes.on(of == wanted)
     by_location = np.bincount(here.location, here.value, cube.system.n_locations)
