@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from conftest import slow
 
@@ -461,3 +463,12 @@ def test_messages__that_take_far_longer_than_any_network_are_stalled():
     assert "cores" in wording.advice(facts, one)
     facts = {"kind": "messages", "evidence": slow_ones | {"transfer": 2e-5}}
     assert wording.what(facts, one).startswith("the transfer of 100 messages")
+
+
+@pytest.mark.parametrize("kind", ["slow_created_thread", *slow(["tasks_of_one", "barrier_of_conditions"])])
+def test_first_finding__is_a_small_bottleneck_rather_than_what_no_cause_explains(kind):
+    """The main thread waits for the others all the time, and the bottleneck is a tenth to a twentieth of the run."""
+    w, truth = (BOTTLENECKS | RARE)[kind](Random(f"{kind} 0"), 0.15)
+    with w.finish().trace() as trace:
+        first = trace.analyze().diagnosis().findings[0]
+    assert first.cause_region in truth.regions and 0.02 < first.gain_share < 0.2

@@ -597,10 +597,11 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
             title = title_of(cube, name) + rest
             found += _finding(cube, name, title, own, seconds, advice, _causes(cube, name), shows=shows)
     n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
+    part = (UNEXPLAINED if _is_searched(cube) else UNKNOWN) / n_locations
     no_cells: Mapping[str, Cells] = {}
     return sorted(
         [*of_causes, *((f, no_cells) for f in found)],
-        key=lambda pair: (*_order(pair[0], n_locations), pair[0].property, pair[0].title, pair[0].what),
+        key=lambda pair: (*_order(pair[0], part), pair[0].property, pair[0].title, pair[0].what),
     )
 
 
@@ -654,14 +655,24 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
     return number(MESSAGES, SYNCHRONISATIONS), number(MESSAGE_BYTES)
 
 
-def _order(finding: Finding, n_locations: int) -> tuple[int, float]:
+UNKNOWN, UNEXPLAINED = 1 / 2, 1 / 8
+"""Part of what a finding costs each location that it counts with in their order where no replay says what it gains:
+where no causes were looked for, and where all were that may be, and none explains it."""
+
+
+def _is_searched(cube: Severities) -> bool:
+    """Say whether all causes of what threads lose were looked for; in programs with devices only some are."""
+    return runtime_of(cube) > 0 and not (np.asarray(cube.system.location_type, object) == "gpu").any()
+
+
+def _order(finding: Finding, part: float) -> tuple[int, float]:
     """Return where a finding stands, the smallest first: ranks that are late and idle devices, others by what mending
-    them gains, or, where no replay says it, half of what they cost each location."""
+    them gains, or, where no replay says it, by a part of what they cost."""
     if finding.kind in (STRAGGLER, DEVICE):
         return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:
         return 3, -finding.seconds
-    return 2, -(finding.seconds / n_locations / 2 if finding.gain is None else finding.gain)
+    return 2, -(finding.seconds * part if finding.gain is None else finding.gain)
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
