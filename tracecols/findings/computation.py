@@ -19,6 +19,7 @@ from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, S
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.groups import count_in_groups
 from tracecols.once import once
+from tracecols.severity.causes import BY_CHANCE, CHANGING
 
 N_TRIED = 10
 """How many call paths are tried in each way, those with most to gain."""
@@ -435,7 +436,8 @@ class Computing:
         ]
         best: dict[int, Cause] = {}
         for c in found:
-            if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
+            counts = BY_CHANCE if c.kind == CHANGING else 1.0
+            if c.call_path not in best or counts * c.gain > PREFERRED * best[c.call_path].gain:
                 best[c.call_path] = c
         return list(best.values())
 

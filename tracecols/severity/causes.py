@@ -25,6 +25,13 @@ NARROWED = frozenset(("properties", "parameters"))
 PARTS = frozenset(("within", "locations"))
 """What a cube may be narrowed to so that causes are those of the whole run, and explain a part of it."""
 
+CHANGING = "changing"
+"""The kind of causes that each time others are late."""
+
+BY_CHANCE = 0.6
+"""Part of its gain that such a cause counts with in the order: noise makes some, and no distribution of work mends all
+of it."""
+
 MOST = 0.5
 """Part of a property on a call path from which on a cause has all of it."""
 

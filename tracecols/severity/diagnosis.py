@@ -37,7 +37,7 @@ from tracecols.schema.properties import (
 )
 from tracecols.schema.properties import MPI as MPI_TIME
 from tracecols.severity import accelerators, focus, wording
-from tracecols.severity.causes import NARROWED, Explained, causes_of, explain, is_part, runtime_of
+from tracecols.severity.causes import BY_CHANCE, CHANGING, NARROWED, Explained, causes_of, explain, is_part, runtime_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
     APPROXIMATION,
@@ -672,7 +672,9 @@ def _order(finding: Finding, part: float) -> tuple[int, float]:
         return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:
         return 3, -finding.seconds
-    return 2, -(finding.seconds * part if finding.gain is None else finding.gain)
+    if finding.gain is None:
+        return 2, -finding.seconds * part
+    return 2, -finding.gain * (BY_CHANCE if finding.kind == CHANGING else 1.0)
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
