@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 from conftest import slow
 
@@ -353,7 +354,6 @@ def test_lock__names_where_it_is_held():
     ],
 )
 def test_trend__over_the_run(excess, trend):
-    import numpy as np
 
     at = np.arange(len(excess), dtype=float)
     assert trend_of(np.array(excess, float), at)["trend"] == trend
@@ -472,3 +472,60 @@ def test_first_finding__is_a_small_bottleneck_rather_than_what_no_cause_explains
     with w.finish().trace() as trace:
         first = trace.analyze().diagnosis().findings[0]
     assert first.cause_region in truth.regions and 0.02 < first.gain_share < 0.2
+
+
+@pytest.mark.parametrize(
+    ("locations", "said"),
+    [
+        ([0, 2], "thread 0 of every rank"),
+        ([0, 1, 3, 4], "threads 0-1 of every rank"),
+        ([0, 1, 3], "0, 1 and 3"),
+        ([0, 1, 2, 3], "0, 1, 2 and 1 more"),
+        ([], ""),
+    ],
+)
+def test_culprits__are_threads_of_every_rank_where_they_are_the_same(locations, said):
+    n_threads = 2 if said == "thread 0 of every rank" else 3
+    rank, thread = np.repeat(np.arange(2), n_threads), np.tile(np.arange(n_threads), 2)
+    assert wording.culprits(locations, False, rank, thread, str) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("_Z5sleepd", "sleep"),
+        ("_ZN4pool3runEv", "pool::run"),
+        ("_ZN4poolC2Ei", "pool::pool"),
+        ("_ZN4poolD1Ev", "pool::~pool"),
+        ("_ZNSt6threadC1Ev", "std::thread::thread"),
+        ("_ZNK3foo3barEv", "foo::bar"),
+        ("_ZL4helpi", "help"),
+        ("_Zabc", "_Zabc"),
+        ("_ZN99foo", "foo"),
+    ],
+)
+def test_short__names_functions_as_they_are_called_in_object_files(name, function):
+    assert wording.short(name) == function
+
+
+def test_computation__of_one_who_does_nearly_all_of_it_has_no_ratio():
+    facts = {"kind": "computation", "locations": [0], "evidence": {"mine": 0.0802, "others": 7.01e-7}}
+    one = wording.Subject("late_sender", "rank 0", "MPI, Late Sender", "MPI_Recv", "rank")
+    assert wording.what(facts, one) == "rank 0 computes late_sender nearly alone: 80.2 ms, the others 701 ns"
+
+
+@pytest.mark.parametrize(
+    ("call", "n_long", "advice"),
+    [
+        ("MPI_Win_create", 0, "Creating windows"),
+        ("MPI_Win_fence", 0, "Use fewer fences"),
+        ("MPI_Allreduce", 0, "Join several operations"),
+        ("MPI_Allreduce", 21, "Look whether more processes"),
+        ("MPI_Barrier", 21, "Look whether more processes"),
+        ("MPI_Barrier", 0, "Leave out barriers"),
+    ],
+)
+def test_collectives__have_the_advice_of_their_call(call, n_long, advice):
+    evidence = {"call": call, "n_calls": 80, "n_long": n_long, "in_long": 0.99 if n_long else 0.0}
+    one = wording.Subject("solve", "", "MPI, Collective", call, "rank")
+    assert wording.advice({"kind": "collectives", "evidence": evidence}, one).startswith(advice)
