@@ -19,7 +19,7 @@ from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, S
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.groups import count_in_groups
 from tracecols.once import once
-from tracecols.severity.causes import BY_CHANCE, CHANGING
+from tracecols.severity.causes import CHANGING
 
 N_TRIED = 10
 """How many call paths are tried in each way, those with most to gain."""
@@ -323,14 +323,12 @@ class Computing:
         for c in families:
             c.evidence[PHASES] = str(self.scenarios.merged.names[self.scenarios.call_paths.region[c.call_path]])
         alone = steps_or_families(self.scenarios, [*alone, *families])
-        found = {c.call_path: c for c in alone}
+        found = list(alone)
         for nest in self._best(self.nests, True):
             below = [c for c in alone if self._is_below(c.call_path, nest)]
             if all(c.gain < DEEPER * nest.gain for c in below):
-                for c in below:
-                    found.pop(c.call_path, None)
-                found[nest.call_path] = nest
-        return self._with_slowest(self._joined(list(found.values())))
+                found = [c for c in found if c not in below] + [nest]
+        return self._with_slowest(self._joined(found))
 
     def _with_slowest(self, causes: list[Cause]) -> list[Cause]:
         """Return causes in which processes or threads that are slow in most of what they do are one, where that gains
@@ -434,11 +432,12 @@ class Computing:
             *tried(self.scenarios, [self._serial(w) for w in works[2]]),
             *tried(self.scenarios, [self._in_single(w) for w in works[3]]),
         ]
-        best: dict[int, Cause] = {}
+        best: dict[tuple[int, bool], Cause] = {}
         for c in found:
-            counts = BY_CHANCE if c.kind == CHANGING else 1.0
-            if c.call_path not in best or counts * c.gain > PREFERRED * best[c.call_path].gain:
-                best[c.call_path] = c
+            # who is late each time elsewhere may be so besides those that are late always
+            key = c.call_path, c.kind == CHANGING
+            if key not in best or c.gain > PREFERRED * best[key].gain:
+                best[key] = c
         return list(best.values())
 
     def _uneven(self, w: Work) -> Iterator[Cause]:
