@@ -34,7 +34,7 @@ from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 from tracecols.schema.enums import NCCL
-from tracecols.severity.causes import BY_CHANCE, CHANGING
+from tracecols.severity.causes import BY_CHANCE
 
 N_CAUSES = 8
 """How many causes are kept, at most."""
@@ -53,7 +53,7 @@ VAGUE = {
 }
 """The same of kinds that differences without a reason bring about as well."""
 
-DISCOUNT = {CHANGING: BY_CHANCE, "order": 2.0}
+DISCOUNT = BY_CHANCE | {"order": 2.0}
 """By kind the part of its gain that a cause counts with in the order of trying: others are preferred to it, or it to
 others, as another order of receives needs no other work."""
 
@@ -91,7 +91,7 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
         return [], starts
     evidence = Evidence(s, Computing(s))
     chosen = _of_devices(s, starts) if s.model.has_device_work else _of_hosts(s, evidence)
-    chosen.sort(key=lambda c: (-c.gain * (BY_CHANCE if c.kind == CHANGING else 1), c.kind, c.call_path))
+    chosen.sort(key=lambda c: (-c.gain * BY_CHANCE.get(c.kind, 1.0), c.kind, c.call_path))
     _explain(s, chosen)
     for c in chosen:
         _name_producer(s, c)

@@ -28,9 +28,9 @@ PARTS = frozenset(("within", "locations"))
 CHANGING = "changing"
 """The kind of causes that each time others are late."""
 
-BY_CHANCE = 0.6
-"""Part of its gain that such a cause counts with in the order: noise makes some, and no distribution of work mends all
-of it."""
+BY_CHANCE = {CHANGING: 0.6, "barrier": 0.6}
+"""By kind the part of its gain that a cause counts with in the order: noise makes some who wait for each other, each
+time for another one, and no distribution of work mends all of it."""
 
 MOST = 0.5
 """Part of a property on a call path from which on a cause has all of it."""

@@ -37,7 +37,7 @@ from tracecols.schema.properties import (
 )
 from tracecols.schema.properties import MPI as MPI_TIME
 from tracecols.severity import accelerators, focus, wording
-from tracecols.severity.causes import BY_CHANCE, CHANGING, NARROWED, Explained, causes_of, explain, is_part, runtime_of
+from tracecols.severity.causes import BY_CHANCE, NARROWED, Explained, causes_of, explain, is_part, runtime_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
     APPROXIMATION,
@@ -674,7 +674,7 @@ def _order(finding: Finding, part: float) -> tuple[int, float]:
         return 3, -finding.seconds
     if finding.gain is None:
         return 2, -finding.seconds * part
-    return 2, -finding.gain * (BY_CHANCE if finding.kind == CHANGING else 1.0)
+    return 2, -finding.gain * BY_CHANCE.get(finding.kind, 1.0)
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
