@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks.bottlenecks import BOTTLENECKS, Make, built
+from benchmarks.mixed import MIXED
 from benchmarks.rare import RARE
 from benchmarks.world import ANY, PTHREADS, Built, Truth, World, processes
 from tracecols.schema import EventKind as K
@@ -445,7 +446,7 @@ KINDS: dict[str, Callable[[random.Random], Built]] = {
 }  # fmt: skip
 """By name what makes a program of the kind."""
 
-MADE_TWICE: dict[str, Make] = BOTTLENECKS | RARE
+MADE_TWICE: dict[str, Make] = BOTTLENECKS | RARE | MIXED
 """The same of programs that are made with and without their bottleneck."""
 
 

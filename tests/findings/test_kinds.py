@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import numpy as np
 import pytest
 from conftest import slow
 
 from benchmarks import kinds
 from benchmarks.bottlenecks import BOTTLENECKS
+from benchmarks.mixed import MIXED
 from benchmarks.rare import RARE
 from benchmarks.world import Timed
 from tracecols.findings.evidence import trend_of
@@ -350,7 +354,6 @@ def test_lock__names_where_it_is_held():
     ],
 )
 def test_trend__over_the_run(excess, trend):
-    import numpy as np
 
     at = np.arange(len(excess), dtype=float)
     assert trend_of(np.array(excess, float), at)["trend"] == trend
@@ -431,8 +434,9 @@ def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["late_for_file", "ordered", "slow_node", "threads_again_and_again",
-     *slow(["late_for_probe", "single", "two_slow_ranks", "coupled_models", "late_post", *sorted(BOTTLENECKS | RARE)])],
+    ["late_for_file", "ordered", "slow_node", "threads_again_and_again", "computing_in_numbered_steps",
+     "one_of_numbered_functions", "collectives_in_numbered_steps",
+     *slow(["numbered_steps", "late_for_probe", "single", "two_slow_ranks", "coupled_models", "late_post", *sorted(BOTTLENECKS | RARE | MIXED)])],
 )  # fmt: skip
 def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_without_it(kind):
     outcome = kinds.try_program(kind, 0)
@@ -459,3 +463,69 @@ def test_messages__that_take_far_longer_than_any_network_are_stalled():
     assert "cores" in wording.advice(facts, one)
     facts = {"kind": "messages", "evidence": slow_ones | {"transfer": 2e-5}}
     assert wording.what(facts, one).startswith("the transfer of 100 messages")
+
+
+@pytest.mark.parametrize("kind", ["slow_created_thread", *slow(["tasks_of_one", "barrier_of_conditions"])])
+def test_first_finding__is_a_small_bottleneck_rather_than_what_no_cause_explains(kind):
+    """The main thread waits for the others all the time, and the bottleneck is a tenth to a twentieth of the run."""
+    w, truth = (BOTTLENECKS | RARE)[kind](Random(f"{kind} 0"), 0.15)
+    with w.finish().trace() as trace:
+        first = trace.analyze().diagnosis().findings[0]
+    assert first.cause_region in truth.regions and 0.02 < first.gain_share < 0.2
+
+
+@pytest.mark.parametrize(
+    ("locations", "said"),
+    [
+        ([0, 2], "thread 0 of every rank"),
+        ([0, 1, 3, 4], "threads 0-1 of every rank"),
+        ([0, 1, 3], "0, 1 and 3"),
+        ([0, 1, 2, 3], "0, 1, 2 and 1 more"),
+        ([], ""),
+    ],
+)
+def test_culprits__are_threads_of_every_rank_where_they_are_the_same(locations, said):
+    n_threads = 2 if said == "thread 0 of every rank" else 3
+    rank, thread = np.repeat(np.arange(2), n_threads), np.tile(np.arange(n_threads), 2)
+    assert wording.culprits(locations, False, rank, thread, str) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("_Z5sleepd", "sleep"),
+        ("_ZN4pool3runEv", "pool::run"),
+        ("_ZN4poolC2Ei", "pool::pool"),
+        ("_ZN4poolD1Ev", "pool::~pool"),
+        ("_ZNSt6threadC1Ev", "std::thread::thread"),
+        ("_ZNK3foo3barEv", "foo::bar"),
+        ("_ZL4helpi", "help"),
+        ("_Zabc", "_Zabc"),
+        ("_ZN99foo", "foo"),
+    ],
+)
+def test_short__names_functions_as_they_are_called_in_object_files(name, function):
+    assert wording.short(name) == function
+
+
+def test_computation__of_one_who_does_nearly_all_of_it_has_no_ratio():
+    facts = {"kind": "computation", "locations": [0], "evidence": {"mine": 0.0802, "others": 7.01e-7}}
+    one = wording.Subject("late_sender", "rank 0", "MPI, Late Sender", "MPI_Recv", "rank")
+    assert wording.what(facts, one) == "rank 0 computes late_sender nearly alone: 80.2 ms, the others 701 ns"
+
+
+@pytest.mark.parametrize(
+    ("call", "n_long", "advice"),
+    [
+        ("MPI_Win_create", 0, "Creating windows"),
+        ("MPI_Win_fence", 0, "Use fewer fences"),
+        ("MPI_Allreduce", 0, "Join several operations"),
+        ("MPI_Allreduce", 21, "Look whether more processes"),
+        ("MPI_Barrier", 21, "Look whether more processes"),
+        ("MPI_Barrier", 0, "Leave out barriers"),
+    ],
+)
+def test_collectives__have_the_advice_of_their_call(call, n_long, advice):
+    evidence = {"call": call, "n_calls": 80, "n_long": n_long, "in_long": 0.99 if n_long else 0.0}
+    one = wording.Subject("solve", "", "MPI, Collective", call, "rank")
+    assert wording.advice({"kind": "collectives", "evidence": evidence}, one).startswith(advice)

@@ -823,6 +823,37 @@ def test_conditions__end_with_a_signal(is_recorded):
     assert times(replay, replay.times(Changes(scale={"produce": 0.5})))[0, 120] == 80
 
 
+def test_conditions__who_has_the_mutex_first_is_no_order_of_a_queue():
+    """The producer hands out its second item after the consumer has asked for it: a faster one does not wait for that.
+    With the order of the mutex it would have to."""
+    program = Program(1, 2)
+    for region in ("pthread_cond_wait", "pthread_cond_signal", "pthread_mutex_lock"):
+        program.region(region, "pthread", "wrapper")
+    consumer, producer = program.locations
+    consumer.enter(0, "consumer")
+    order = 0
+    for begin, signal in ((0, 100), (600, 700)):
+        # the lock is had before the wait, and after it
+        consumer.enter(begin, "pthread_mutex_lock").acquire(begin, 1, order + 1).leave(begin)
+        consumer.enter(begin + 1, "pthread_cond_wait").release(begin + 1, 1, order + 1)
+        producer.enter(signal - 100, "produce").leave(signal)
+        producer.enter(signal, "pthread_mutex_lock").acquire(signal, 1, order + 2).leave(signal)
+        producer.enter(signal, "pthread_cond_signal").leave(signal + 1).release(signal + 1, 1, order + 2)
+        consumer.acquire(signal + 2, 1, order + 3).leave(signal + 2).release(signal + 3, 1, order + 3)
+        consumer.enter(signal + 3, "consume").leave(signal + 500)
+        order += 3
+        if begin == 0:
+            producer.enter(101, "produce").leave(600)
+    producer.enter(701, "finish").leave(1200)
+    consumer.leave(1200)
+    replay = replayed(program)
+    check_laws(replay)
+    faster = times(replay, replay.times(Changes(scale={"produce": 0.1})))
+    # 69.9 s of production and 2 s of calls, and then 499 s
+    assert faster[1, 1200] == pytest.approx(570, abs=2)
+    assert faster[0, 1200] > 510 + 499
+
+
 def test_threads__that_nothing_creates_follow_the_master():
     """A thread of which only the events are recorded begins 5 s after the return of MPI_Init, however long that
     takes."""

@@ -597,6 +597,8 @@ def test_diagnosis__of_many_call_paths_and_a_long_name_is_small():
         ("main/!$omp parallel @x.c:5", 40, "main/!$omp parallel @x.c:5"),
         ("a" * 50, 21, "a" * 9 + "..." + "a" * 9),
         ("int main(int, char**)/f", 80, "main/f"),
+        ("a" * 30 + "/" + "b" * 30 + "/step_12", 9, "step_12"),
+        ("main/_ZN4pool3runEv", 80, "main/pool::run"),
     ],
 )
 def test_fitted__shortens_in_the_middle(path, width, expected):

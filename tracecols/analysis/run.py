@@ -156,6 +156,6 @@ def _with_focus(cube: SeverityCube, request: Request, trace: OpenedTrace, worker
 
 
 def _wants_causes(request: Request) -> bool:
-    """Say whether the causes of lost time are looked for by replay: of whole analyses, not by rules that have no root
-    causes."""
+    """Say whether the causes of lost time are looked for by replay: of analyses of all properties, not by rules that
+    have no root causes."""
     return not NARROWED & set(request.choice.facts()) and request.conventions != "expert"

@@ -69,7 +69,7 @@ def rules(
       tracecols rules run.trace --set big_messages.threshold=1MB --set slow_slaves.master=3
     """
     from tracecols.errors import RuleError
-    from tracecols.report.screen import Screen
+    from tracecols.report.screen import Screen, text_width
     from tracecols.rules.display import render
     from tracecols.rules.evaluate import RULES, evaluate, find_rule, plain, read_settings
     from tracecols.severity.cube import SeverityCube
@@ -98,5 +98,5 @@ def rules(
     console = Screen(soft_wrap=True)
     if within is None and not with_startup and (not isinstance(opened, SeverityCube) or set_apart(opened).any()):
         console.print("focus: MPI_Init to MPI_Finalize; --with-startup counts the rest\n", style="yellow")
-    for part in render(found, rows):
+    for part in render(found, rows, text_width()):
         console.print(part)

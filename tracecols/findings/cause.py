@@ -27,6 +27,7 @@ KINDS = {
     "threads": "creating and joining threads takes long",
     "tasks": "creating tasks takes long",
     "lock": "threads wait for each other at a lock",
+    "locking": "taking and releasing locks takes long beyond waiting",
     "barrier": "processes wait at barriers for each other, each time for another one",
     "overlap": "non-blocking communication is completed before there is something to overlap it with",
     "pipeline": "processes wait for messages of each other in turn",
@@ -43,6 +44,15 @@ CLEARLY = 1.2
 
 PREFERRED = 1.25
 """By how much more a less specific change must gain to be preferred."""
+
+
+PHASES = "phases"
+"""In the evidence of a cause that lies in steps with running numbers: the name of their family."""
+
+STEPS = 3
+"""Steps of a family from which on they are tried as one."""
+
+Spans = tuple[tuple[int, int], ...]
 
 
 @dataclass(eq=False)
@@ -65,10 +75,10 @@ class Cause:
         Ticks by which the run is shorter then, as soon as that was tried.
     evidence : dict
         Quantities that prove it: numbers and lists of numbers by name.
-    cells : tuple of (call paths, locations, ticks)
-        What it explains of the time that is not computation.
-    includes_calls : bool
-        Whether it is the computation of the call path with all that it calls, not of the call path alone.
+    cells : tuple of (call paths, locations, ticks, ticks)
+        What it explains of the time that is not computation, and how much of this calls take beyond waiting.
+    spans : tuple of (int, int)
+        The call paths whose computation it is: in each span from one up to another, which does not belong to it.
     partners : tuple of int
         Call paths of other functions that take part in it: the other sides of messages.
     frees : Change, optional
@@ -82,8 +92,8 @@ class Cause:
     gain: int = 0
     is_process: bool = False
     evidence: dict[str, Any] = field(default_factory=dict)
-    cells: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
-    includes_calls: bool = False
+    cells: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
+    spans: Spans = ()
     partners: tuple[int, ...] = ()
     frees: Change | None = None
 
@@ -97,7 +107,8 @@ class Cause:
             "is_process": bool(self.is_process),
             "gain": int(self.gain),
             "evidence": self.evidence,
-            "explains": [part.tolist() for part in self.cells],
+            "explains": [part.tolist() for part in self.cells[:3]],
+            "in_calls": self.cells[3].tolist(),
         }
 
 
@@ -105,4 +116,18 @@ def tried(scenarios: Scenarios, causes: Sequence[Cause], mended: Sequence[Change
     """Return the causes that gain something if they are mended, perhaps after other changes."""
     for cause, gain in zip(causes, scenarios.gains([c.change for c in causes], mended), strict=True):
         cause.gain = gain
-    return [c for c in causes if c.gain > 0]
+    return steps_or_families(scenarios, [c for c in causes if c.gain > 0])
+
+
+def steps_or_families(scenarios: Scenarios, causes: Sequence[Cause]) -> list[Cause]:
+    """Return causes without those of single steps with running numbers where the family of them gains clearly more,
+    and without the families where a single step gains nearly as much."""
+    of = scenarios.merged.counts_as[scenarios.call_paths.region]
+    result = list(causes)
+    for family in (c for c in causes if PHASES in c.evidence):
+        steps = [
+            c for c in result if c.kind == family.kind and c is not family and of[c.call_path] == of[family.call_path]
+        ]
+        gone = steps if family.gain > PREFERRED * max((c.gain for c in steps), default=0) else [family]
+        result = [c for c in result if c not in gone]
+    return result

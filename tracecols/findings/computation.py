@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.grouping import Segments, combine, number
+from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, with_descendants
-from tracecols.findings.cause import CLEARLY, PREFERRED, Cause, tried
-from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, Spans, steps_or_families, tried
+from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.groups import count_in_groups
 from tracecols.once import once
+from tracecols.severity.causes import CHANGING
 
 N_TRIED = 10
 """How many call paths are tried in each way, those with most to gain."""
@@ -41,8 +42,8 @@ class Work:
 
     Attributes
     ----------
-    call_path : int
-        The call path, or the one above all.
+    spans : tuple of (int, int)
+        The call paths: in each span from one up to another, which does not belong to it. The first is named.
     row : (n,) int64
         Rows, location by location in the order of time.
     location : (n,) int64
@@ -53,12 +54,16 @@ class Work:
         Ticks of each.
     """
 
-    call_path: int
+    spans: Spans
     row: NDArray[np.int64]
     location: NDArray[np.int64]
     ticks: NDArray[np.int64]
     who: NDArray[np.int64]
     total: NDArray[np.int64]
+
+    def cause(self, kind: str, locations: NDArray[np.int64], change: Change, **more: Any) -> Cause:
+        """Return a cause that lies in it; further arguments are those of `Cause`."""
+        return Cause(kind, self.spans[0][0], locations, change, spans=self.spans, **more)
 
     @once
     def table(self) -> NDArray[np.int64] | None:
@@ -94,6 +99,8 @@ class Sizes(NamedTuple):
         Only masters of several threads compute.
     in_single : (n,) bool
         It is in a single construct, which one thread at a time executes.
+    same : (n_call_paths,) int64
+        Which call paths count as one: the first of these.
     """
 
     head: NDArray[np.int64]
@@ -103,6 +110,7 @@ class Sizes(NamedTuple):
     changing: NDArray[np.float64]
     is_serial: NDArray[np.bool_]
     in_single: NDArray[np.bool_]
+    same: NDArray[np.int64]
 
     def first(self, which: NDArray[np.bool_], by: NDArray[Any]) -> list[int]:
         """Return which of some have the largest values, that with the largest first."""
@@ -198,6 +206,7 @@ class Computing:
         self.n_threads = np.bincount(self.process[s.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
         self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
+        self.same = s.merged.below_steps
 
     @once
     def _n_computing(self) -> int:
@@ -222,26 +231,36 @@ class Computing:
         head = (regions.role == "single_sblock") & (regions.paradigm == "openmp")
         return with_descendants(head[paths.region], paths.end)
 
-    def work(self, head: int, includes_calls: bool) -> Work:
-        """Return the computation of a call path, alone or with all that it calls."""
+    def _spans(self, head: int, includes_calls: bool, same: NDArray[np.int64]) -> Spans:
+        """Return a call path and those that count as the same, alone or with all that they call."""
+        heads = np.flatnonzero(same == head)
+        end = self.scenarios.call_paths.end[heads] if includes_calls else heads + 1
+        return tuple(zip(heads.tolist(), end.tolist(), strict=True))
+
+    def work(self, spans: Spans) -> Work:
+        """Return the computation of some call paths."""
         c = self.scenarios.computation
-        end = int(self.scenarios.call_paths.end[head]) if includes_calls else head + 1
-        row = np.sort(self._row[slice(*np.searchsorted(self._call_path, [head, end]))])
+        low, high = np.searchsorted(self._call_path, np.array(spans, np.int64).reshape(-1, 2)).T
+        row = np.sort(self._row[ranges(low, high - low)])
         location, ticks = c.location[row].astype(np.int64), c.ticks[row]
         who, group = np.unique(location, return_inverse=True)
-        return Work(head, row, location, ticks, who, Segments(group, who.size).sum(ticks))
+        return Work(spans, row, location, ticks, who, Segments(group, who.size).sum(ticks))
 
-    def _sizes(self, row: NDArray[np.int64], head: NDArray[np.int64]) -> Sizes:
+    def _sizes(self, row: NDArray[np.int64], head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
         """Measure computation by call path.
 
         Parameters
         ----------
         row : (n,) int64
-            Rows of the computation, in their order within each call path.
+            Rows of the computation.
         head : (n,) int64
             The call path that each counts for.
+        same : (n_call_paths,) int64
+            Which call paths count as one.
         """
-        c = self.scenarios.computation
+        c, head = self.scenarios.computation, same[head]
+        order = np.lexsort((row, head))
+        row, head = row[order], head[order]
         location, ticks = c.location[row], c.ticks[row]
         who, first_of_who = number(combine(head, location))
         of_who, first = number(head[first_of_who])
@@ -263,27 +282,36 @@ class Computing:
             changing += np.bincount(of_piece, above, first.size)
         masters = self.is_master & (self.n_threads[self.process] > 1) & self.has_teams
         is_serial = one.min(masters[location[first_of_who]].astype(np.int64)) > 0
-        return Sizes(found, n_locations, most, most - others, changing, is_serial, self.in_single[found])
+        return Sizes(found, n_locations, most, most - others, changing, is_serial, self.in_single[found], same)
 
     @once
     def single(self) -> Sizes:
         """The computation of single call paths."""
-        return self._sizes(self._row, self._call_path)
+        return self._sizes(self._row, self._call_path, self.same)
+
+    @once
+    def steps(self) -> Sizes:
+        """The computation of steps with running numbers, each family as one."""
+        same = self.scenarios.merged.of
+        several = np.bincount(same[np.unique(self._call_path)], minlength=same.size) >= STEPS
+        mine = several[same[self._call_path]] & (self.same[self._call_path] != same[self._call_path])
+        mine = np.isin(same[self._call_path], same[self._call_path[mine]])
+        return self._sizes(self._row[mine], self._call_path[mine], same)
 
     @once
     def nests(self) -> Sizes:
         """The computation of call paths with all that they call."""
         paths = self.scenarios.call_paths
         heads = np.flatnonzero(self.is_nest)
-        found = [self._sizes(self._row[:0], self._call_path[:0])]
+        found = [self._sizes(self._row[:0], self._call_path[:0], self.same)]
         # those of one depth do not overlap
         for depth in np.unique(paths.depth[heads]).tolist():
             mine = heads[paths.depth[heads] == depth]
             above = np.searchsorted(mine, self._call_path, "right") - 1
             inside = np.flatnonzero((above >= 0) & (self._call_path < paths.end[mine[above]]))
-            order = inside[np.lexsort((self._row[inside], above[inside]))]
-            found.append(self._sizes(self._row[order], mine[above[order]]))
-        return Sizes(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+            found.append(self._sizes(self._row[inside], mine[above[inside]], self.same))
+        *columns, _ = zip(*found, strict=True)
+        return Sizes(*map(np.concatenate, columns), self.same)  # type: ignore[call-arg]
 
     def causes(self) -> list[Cause]:
         """Return what computation lets others wait, with what mending it would gain."""
@@ -291,15 +319,16 @@ class Computing:
             # nobody waits
             return []
         alone = self._best(self.single, False)
-        found = {c.call_path: c for c in alone}
+        families = self._best(self.steps, False)
+        for c in families:
+            c.evidence[PHASES] = str(self.scenarios.merged.names[self.scenarios.call_paths.region[c.call_path]])
+        alone = steps_or_families(self.scenarios, [*alone, *families])
+        found = list(alone)
         for nest in self._best(self.nests, True):
-            nest.includes_calls = True
-            below = [c for c in alone if self._is_below(c.call_path, nest.call_path)]
+            below = [c for c in alone if self._is_below(c.call_path, nest)]
             if all(c.gain < DEEPER * nest.gain for c in below):
-                for c in below:
-                    found.pop(c.call_path, None)
-                found[nest.call_path] = nest
-        return self._with_slowest(self._joined(list(found.values())))
+                found = [c for c in found if c not in below] + [nest]
+        return self._with_slowest(self._joined(found))
 
     def _with_slowest(self, causes: list[Cause]) -> list[Cause]:
         """Return causes in which processes or threads that are slow in most of what they do are one, where that gains
@@ -369,41 +398,46 @@ class Computing:
         for several in alike.values():
             first = several[0]
             if len(several) > 1:
-                node = np.concatenate([c.change.node for c in several])
-                less = np.bincount(node, np.concatenate([c.change.less for c in several]))
-                change = Change(np.unique(node), np.rint(less[np.unique(node)]).astype(np.int64))
+                change = together([c.change for c in several])
+                frees = None if first.frees is None else together([c.frees or c.change for c in several])
                 evidence = first.evidence | {"n_call_paths": len(several)}
-                first = replace(first, change=change, gain=self.scenarios.gain(change), evidence=evidence)
+                spans = tuple(sorted(span for c in several for span in c.spans))
+                gain = self.scenarios.gain(change)
+                first = replace(first, change=change, gain=gain, evidence=evidence, spans=spans, frees=frees)
             result.append(first)
         return result
 
-    def _is_below(self, call_path: int, head: int) -> bool:
-        return head <= call_path < int(self.scenarios.call_paths.end[head])
+    @staticmethod
+    def _is_below(call_path: int, nest: Cause) -> bool:
+        return any(begin <= call_path < end for begin, end in nest.spans)
 
     def _best(self, sizes: Sizes, includes_calls: bool) -> list[Cause]:
         """Return the causes in those of some call paths that have most to gain."""
-        # the own time of a program's root is its start and its end
+        # what a program's root does alone in the only process is its start and its end, unless threads idle meanwhile
         inside = self.scenarios.call_paths.parent[sizes.head] >= 0
         alone = sizes.n_locations == 1
         several = ~alone & ~sizes.in_single
         uneven = sizes.first(several, np.maximum(sizes.excess, sizes.changing))
         single = [i for i in sizes.first(inside & alone, sizes.excess) if not sizes.is_serial[i]]
-        serial = sizes.first(inside & sizes.is_serial & ~sizes.in_single, sizes.most)
+        serial = sizes.first(sizes.is_serial & ~sizes.in_single, sizes.most)
         few = 2 * sizes.n_locations <= self._n_computing
         some = [i for i in sizes.first(inside & several & few, sizes.most) if not sizes.is_serial[i]]
         in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
         of_kind = (uneven, single, serial, in_turn, some)
-        works = [[self.work(int(sizes.head[i]), includes_calls) for i in of] for of in of_kind]
+        spans = [[self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in of] for of in of_kind]
+        works = [list(map(self.work, of)) for of in spans]
         found = [
             *tried(self.scenarios, [c for w in works[0] for c in self._uneven(w)]),
             *self._alone(works[1] + [w for w in works[4] if w.total.max() < CLEARLY * w.total.mean()]),
             *tried(self.scenarios, [self._serial(w) for w in works[2]]),
             *tried(self.scenarios, [self._in_single(w) for w in works[3]]),
         ]
-        best: dict[int, Cause] = {}
+        best: dict[tuple[int, bool], Cause] = {}
         for c in found:
-            if c.call_path not in best or c.gain > PREFERRED * best[c.call_path].gain:
-                best[c.call_path] = c
+            # who is late each time elsewhere may be so besides those that are late always
+            key = c.call_path, c.kind == CHANGING
+            if key not in best or c.gain > PREFERRED * best[key].gain:
+                best[key] = c
         return list(best.values())
 
     def _uneven(self, w: Work) -> Iterator[Cause]:
@@ -413,15 +447,15 @@ class Computing:
         if outliers.size:
             mine = np.isin(w.location, outliers)
             change = self.scenarios.less_computation(w.row[mine], self._excess(w, outliers)[mine])
-            yield Cause("computation", w.call_path, outliers, change, is_process=is_process)
+            yield w.cause("computation", outliers, change, is_process=is_process)
         mean = w.total.mean()
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         less = (1 - mean / np.maximum(w.total, 1))[np.searchsorted(w.who, w.location)] * w.ticks
         if above.size and not np.array_equal(above, outliers):
-            yield Cause("imbalance", w.call_path, above, self.scenarios.less_computation(w.row, less))
+            yield w.cause("imbalance", above, self.scenarios.less_computation(w.row, less))
         if w.table is not None and w.changing_excess > PREFERRED * (w.total.max() - mean):
             less = (w.table - w.table.mean(0)).ravel()
-            yield Cause("changing", w.call_path, NOBODY, self.scenarios.less_computation(w.row, less))
+            yield w.cause("changing", NOBODY, self.scenarios.less_computation(w.row, less))
 
     def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
         """Return the one location, or the threads of the one process, that take longer than all others, and whether it
@@ -464,10 +498,7 @@ class Computing:
             enough = np.array(self.scenarios.gains(list(map(self._shorter, works, middle)))) >= 0.99 * gain
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         shorter = zip(works, high.tolist(), strict=True)
-        causes = [
-            Cause("computation", w.call_path, w.who, self._shorter(w, part), evidence={ALONE: part})
-            for w, part in shorter
-        ]
+        causes = [w.cause("computation", w.who, self._shorter(w, part), evidence={ALONE: part}) for w, part in shorter]
         return tried(self.scenarios, causes)
 
     def _shorter(self, w: Work, part: float) -> Change:
@@ -480,11 +511,12 @@ class Computing:
             who, _ = self._outliers(w)
             others = w.total[~np.isin(w.who, who)].mean()
             who = who if who.size and w.total[np.isin(w.who, who)].mean() > CLEARLY * others else who[:0]
-        return Cause("serial", w.call_path, who, self._shared(w))
+        return w.cause("serial", who, self._shared(w), frees=self._shorter(w, 1.0))
 
     def _in_single(self, w: Work) -> Cause:
         """Return the cause that one thread at a time computes, perhaps always the same."""
-        return Cause("single", w.call_path, w.who if w.who.size == 1 else NOBODY, self._shared(w))
+        who = w.who if w.who.size == 1 else NOBODY
+        return w.cause("single", who, self._shared(w), frees=self._shorter(w, 1.0))
 
     def _shared(self, w: Work) -> Change:
         """Return the change in which all threads of each process share its work."""

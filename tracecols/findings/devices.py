@@ -18,7 +18,6 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, numbe
 from tracecols.enhance.dataflow.steps import SWEEP
 from tracecols.findings.cause import Cause
 from tracecols.findings.scenarios import Change, Scenarios
-from tracecols.patterns.candidates import Merged
 
 N_TRIED = 7
 """Processes that are tried, at most: those for which others wait longest."""
@@ -44,8 +43,7 @@ def of_devices(s: Scenarios) -> list[Cause]:
     least = LEAST * s.runtime * np.unique(process[s.model.locations.is_device]).size
     chosen = np.argsort(-waits, kind="stable")[:N_TRIED]
     parts = [blame.take(np.flatnonzero(of == p)) for p in chosen[waits[chosen] >= max(least, 1)].tolist()]
-    same = Merged(s.model, np.unique(s.model.locations.master[s.model.locations.is_cpu])).below_steps
-    found = [c for c in (_late(s, part, int(waits.sum()), same) for part in parts) if c is not None]
+    found = [c for c in (_late(s, part, int(waits.sum()), s.merged.below_steps) for part in parts) if c is not None]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = max(gain, 0)
     return found

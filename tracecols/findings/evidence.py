@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import with_descendants
-from tracecols.findings.cause import Cause
+from tracecols.findings.cause import PHASES, Cause
 from tracecols.findings.computation import Computing, Work
 from tracecols.findings.scenarios import Scenarios
 from tracecols.findings.sweeps import shape_of_sweeps
@@ -31,6 +31,14 @@ MANY_TIMES = 4
 
 SOME = 0.1
 """Part of the work that has to be too long for its change over the run to mean something."""
+
+
+def _ancestors(parent: NDArray[np.integer[Any]], call_path: int) -> list[int]:
+    """Return the call paths above one, the nearest first."""
+    found = []
+    while (call_path := int(parent[call_path])) >= 0:
+        found.append(call_path)
+    return found
 
 
 class Evidence:
@@ -54,6 +62,7 @@ class Evidence:
             "threads": self._threads,
             "tasks": self._tasks,
             "measurement": lambda c: {},
+            "locking": lambda c: {},
             "slow": lambda c: {},
             "straggler": lambda c: {},
             "idle": lambda c: {},
@@ -62,9 +71,7 @@ class Evidence:
         c.evidence = make(c) | c.evidence
 
     def _work(self, c: Cause) -> dict[str, Any]:
-        w = self.computing.work(c.call_path, c.includes_calls)
-        if not w.who.size and self.computing.is_nest[c.call_path]:
-            w = self.computing.work(c.call_path, True)
+        w = self.computing.work(c.spans)
         if not w.who.size:
             return {}
         share = w.total / w.total.sum()
@@ -80,8 +87,24 @@ class Evidence:
         if mine.any():
             found["mine"] = float(w.total[mine].mean() / self.resolution)
             found["others"] = float(w.total[~mine].mean() / self.resolution) if not mine.all() else None
+            if mine.all() and (caller := self._caller(c)):
+                found["caller"] = caller
             found |= self._trend(w, int(c.locations[np.isin(c.locations, w.who)][0]))
         return found
+
+    def _caller(self, c: Cause) -> str:
+        """Name what calls the region of a cause where nobody else does what it is about, if others execute the region
+        elsewhere: the nearest region above in which they do not; empty otherwise."""
+        comp, paths, names = self.s.computation, self.s.call_paths, self.s.model.regions.name
+        region = paths.region[c.call_path]
+        others = np.unique(
+            comp.call_path[(paths.region[comp.call_path] == region) & ~np.isin(comp.location, c.locations)]
+        )
+        above: set[int] = set()
+        for at in others.tolist():
+            above.update(paths.region[_ancestors(paths.parent, at)].tolist())
+        callers = paths.region[_ancestors(paths.parent, c.call_path)].tolist() if others.size else []
+        return next((str(names[r]) for r in callers if r not in above), "")
 
     def _trend(self, w: Work, location: int) -> dict[str, Any]:
         """Say how many pieces the work of a location has, and how they change over the run: one for each time that its
@@ -94,7 +117,9 @@ class Evidence:
             excess -= np.delete(w.table, int(np.searchsorted(w.who, location)), 0).mean(0)
         else:
             excess -= np.median(excess)
-        visits = self._visits(w.call_path, location)
+        heads = np.isin(self._profiled, [head for head, _ in w.spans])
+        profile = self.s.model.profile
+        visits = int(profile.visits[heads & (profile.location == location)].sum())
         parts = at.size // visits if visits >= MANY_TIMES and at.size % visits == 0 else 1
         ticks, excess = (of.reshape(-1, parts).sum(1) for of in (w.ticks[mine], excess))
         found: dict[str, Any] = {"n_pieces": int(ticks.size), "piece": float(ticks.mean() / self.resolution)}
@@ -104,7 +129,7 @@ class Evidence:
     def _messages(self, c: Cause) -> dict[str, Any]:
         """Count the messages that are sent or received where the program does the communication."""
         m = self.s.model.sent_messages
-        here = np.append(self._in_region(c.call_path, *c.partners), False)
+        here = np.append(self._in_regions(c), False)
         path_of = self.s.model.call_paths.path_of
         mine = here[path_of(m.send_call_path)] | here[path_of(m.recv_call_path)]
         if not mine.any():
@@ -125,7 +150,7 @@ class Evidence:
     def _pipeline(self, c: Cause) -> dict[str, Any]:
         """Add to the messages the sweeps they belong to."""
         model = with_topologies(self.s.model, ())
-        shape = shape_of_sweeps(model, np.append(self._in_region(c.call_path, *c.partners), False))
+        shape = shape_of_sweeps(model, np.append(self._in_regions(c), False))
         return self._messages(c) | (shape.evidence(self.resolution) if shape else {})
 
     def _calls(self, c: Cause) -> dict[str, Any]:
@@ -140,7 +165,7 @@ class Evidence:
             return {}
         ticks = np.sort(self.s.recorded_losses[of])
         ticks = ticks[ticks > 0]
-        found: dict[str, Any] = {"n_calls": int(of.size), "visits": self._visits(c.call_path)} | self._called(of)
+        found: dict[str, Any] = {"n_calls": int(of.size), "visits": self._visits(c)} | self._called(of)
         if ticks.size:
             median = float(np.median(ticks))
             found |= {
@@ -174,18 +199,21 @@ class Evidence:
         result[self.s.calls[np.append(names, False).astype(bool)[self.s.call_region]]] = True
         return result
 
-    def _in_region(self, *call_path: int) -> NDArray[np.bool_]:
-        """Select the call paths of MPI and OpenMP that the regions of call paths make, wherever they are called, and
+    def _in_regions(self, c: Cause) -> NDArray[np.bool_]:
+        """Select the call paths of MPI and OpenMP that the regions of a cause make, wherever they are called, and
         themselves; (n_call_paths,) bool."""
-        region = self.s.call_paths.region
-        return np.isin(region[self.s.user_call_path], region[list(call_path)])
+        return self._of_cause(c, *c.partners)[self.s.user_call_path]
 
-    def _visits(self, call_path: int, location: int = -1) -> int:
-        """Return how often the region of a call path is entered, by all locations; or the call path by one."""
-        p, region = self.s.model.profile, self.s.call_paths.region
-        if location >= 0:
-            return int(p.visits[(self._profiled == call_path) & (p.location == location)].sum())
-        return int(p.visits[region[self._profiled] == region[call_path]].sum())
+    def _of_cause(self, c: Cause, *more: int) -> NDArray[np.bool_]:
+        """Select the call paths of the region of a cause, of all steps of a family, and of the regions of more call
+        paths; (n_call_paths,) bool."""
+        region = self.s.call_paths.region
+        same = self.s.merged.counts_as[region] if PHASES in c.evidence else region
+        return np.isin(same, same[[c.call_path, *more]])
+
+    def _visits(self, c: Cause) -> int:
+        """Return how often the region of a cause is entered, by all locations."""
+        return int(self.s.model.profile.visits[self._of_cause(c)[self._profiled]].sum())
 
     @once
     def _profiled(self) -> NDArray[np.int64]:
@@ -197,7 +225,7 @@ class Evidence:
         """Count the parallel regions, and compare what they compute with what they take."""
         s, model = self.s, self.s.model
         parallel = (model.regions.role == "parallel") & (model.regions.paradigm == "openmp")
-        heads = parallel[s.call_paths.region] & self._in_region(c.call_path)
+        heads = parallel[s.call_paths.region] & self._in_regions(c)
         p, comp = model.profile, s.computation
         inside = with_descendants(heads, s.call_paths.end)
         is_head, on_master = heads[self._profiled], self.computing.is_master[p.location]
@@ -214,7 +242,7 @@ class Evidence:
     def _threads(self, c: Cause) -> dict[str, Any]:
         """Count the threads that are created, and compare what they compute with what that takes."""
         s, created = self.s, self.s.model.created_threads
-        mine = np.append(self._in_region(c.call_path), False)[s.model.call_paths.path_of(created.create_call_path)]
+        mine = np.append(self._in_regions(c), False)[s.model.call_paths.path_of(created.create_call_path)]
         n = int(mine.sum())
         lost = int(np.maximum(s.weight[c.change.node], 0).sum())
         comp = s.computation
@@ -231,9 +259,7 @@ class Evidence:
         role = s.model.regions.role[s.call_paths.region]
         creates = role == "task_create"
         visits = s.model.profile.visits
-        n, n_all = (
-            int(visits[some[self._profiled]].sum()) for some in (creates & self._in_region(c.call_path), creates)
-        )
+        n, n_all = (int(visits[some[self._profiled]].sum()) for some in (creates & self._in_regions(c), creates))
         work = with_descendants(role == "task", s.call_paths.end) & ~creates
         return {
             "n_tasks": n,

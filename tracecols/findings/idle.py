@@ -19,7 +19,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, latest_before
 from tracecols.enhance.dataflow.steps import SPENT
 from tracecols.enhance.definitions.regions import MEMORY
 from tracecols.enhance.devices.spans import Coverage, running_max
-from tracecols.findings.cause import CLEARLY, PREFERRED, Cause
+from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import Merged
@@ -69,8 +69,7 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
     spent = spent.take(np.flatnonzero(~s.replay.contexts[spent.call_path]))
     if not len(spent):
         return []
-    masters = np.unique(s.model.locations.master[spent.location])
-    tree = Tree(s, Merged(s.model, masters))
+    tree = Tree(s, s.merged)
     found = [c for head in tree.heads(spent) for c in _causes(s, tree, head, spent)]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = gain
@@ -273,7 +272,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
         "region_shares": [float(by_name[i] / total) for i in order],
     }
     if (tree.of == head).sum() > 1 and tree.names[head] != regions.name[s.call_paths.region[head]]:
-        evidence["phases"] = str(tree.names[head])
+        evidence[PHASES] = str(tree.names[head])
     return Cause(
         IDLE,
         head,

@@ -29,12 +29,12 @@ def of_order(s: Scenarios) -> list[Cause]:
     edge = edge[np.bincount(heads, minlength=n)[heads] == 1]
     heads = s.distinct(heads)
     found = []
-    for where, of in largest(s, heads, s.recorded_losses[heads]):
+    for where, of, family in largest(s, heads, s.recorded_losses[heads]):
         mine = edge[np.isin(s.graph.edges.head[edge], of)]
         moved, to = _in_order_of_sending(s, mine)
         if moved.size:
             who = np.unique(nodes.location[to]).astype(np.int64)
-            evidence = {"n_moved": int(moved.size), "n_received": int(mine.size)}
+            evidence = family | {"n_moved": int(moved.size), "n_received": int(mine.size)}
             found.append(
                 Cause("order", where, who if who.size == 1 else who[:0], Change(moved=moved, to=to), evidence=evidence)
             )

@@ -4,14 +4,16 @@ that only they make."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
-from tracecols.findings.cause import PREFERRED, Cause, tried
-from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.enhance.scan.region_rules import either, in_role, named
+from tracecols.findings.cause import PHASES, PREFERRED, STEPS, Cause, tried
+from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
 
@@ -25,6 +27,13 @@ LAST = 0.1
 """Part of what processes wait in the mean up to which one of them comes last each time."""
 
 NOBODY = np.zeros(0, np.int64)
+
+LOCKING = either(
+    named("pthread_mutex_(lock|trylock|unlock)", "pthread"),
+    named("omp_(set|unset|test)_(nest_)?lock", "openmp"),
+    in_role(("critical",), "openmp"),
+)
+"""Regions that take and release locks."""
 
 BEYOND_WAITING = {
     "regions": (NodeClass.OPENMP,),
@@ -57,6 +66,25 @@ def of_tasks(s: Scenarios) -> list[Cause]:
         if mine.size:
             at = int(np.where(region == where, by_path, -1.0).argmax())
             found.append(Cause("tasks", at, NOBODY, s.less_computation(mine, c.ticks[mine].astype(np.float64))))
+    return tried(s, found)
+
+
+def of_locking(s: Scenarios) -> list[Cause]:
+    """Return what would be gained if it took no time to take and to release locks, beyond waiting: by where."""
+    c, locks = s.computation, np.flatnonzero(s.in_window & (s.graph.nodes.kind == NodeClass.LOCK))
+    # what follows an acquisition, and a release, lies in the calls
+    row = np.flatnonzero(LOCKING(s.model.regions)[s.call_paths.region][c.call_path] & s.in_window[c.node])
+    ticks = np.concatenate([np.maximum(s.weight[locks], 0), c.ticks[row]])
+    user = np.concatenate([s.user_of_node[locks], s.user_call_path[c.call_path[row]]])
+    found = []
+    for where, of, family in largest(s, np.arange(ticks.size), ticks, user):
+        nodes, rows = locks[of[of < locks.size]], row[of[of >= locks.size] - locks.size]
+        change = together([s.without_weight(nodes), s.less_computation(rows, c.ticks[rows].astype(np.float64))])
+        evidence = {
+            "n_taken": int(nodes.size),
+            "lost_each": int(ticks[of].sum()) / max(nodes.size, 1) / s.model.resolution,
+        }
+        found.append(Cause("locking", where, NOBODY, change, evidence=evidence | family))
     return tried(s, found)
 
 
@@ -119,9 +147,13 @@ def _partners(s: Scenarios) -> NDArray[np.int64]:
 
 
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
-    mine = np.flatnonzero(s.in_window & np.isin(s.graph.nodes.kind, [int(c) for c in classes]))
-    for where, of in largest(s, mine, s.weight[mine]):
-        yield Cause(kind, where, _outstanding(s, of) if kind != "regions" else NOBODY, s.without_weight(of))
+    nodes = s.graph.nodes
+    # a thread that has done nothing yet is being created, which happens once
+    is_new = s.begins_in_team & nodes.is_first[: len(nodes)]
+    mine = np.flatnonzero(s.in_window & np.isin(nodes.kind, [int(c) for c in classes]) & ~is_new)
+    for where, of, family in largest(s, mine, s.weight[mine]):
+        who = _outstanding(s, of) if kind != "regions" else NOBODY
+        yield Cause(kind, where, who, s.without_weight(of), evidence=family)
 
 
 def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -151,14 +183,16 @@ def of_threads(s: Scenarios) -> list[Cause]:
     known = begin >= 0
     creator[begin[known]] = pick(s.user_call_path, s.model.call_paths.path_of(created.create_call_path))[known]
     found = largest(s, nodes, s.weight[nodes], creator[nodes])
-    return tried(s, [Cause("threads", where, NOBODY, s.without_weight(of)) for where, of in found])
+    return tried(
+        s, [Cause("threads", where, NOBODY, s.without_weight(of), evidence=family) for where, of, family in found]
+    )
 
 
 def largest(
     s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64], user: NDArray[np.int64] | None = None
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the regions of the program in which some nodes take most, with these nodes, and for each the call path with
-    most of it.
+) -> Iterator[tuple[int, NDArray[np.int64], dict[str, Any]]]:
+    """Yield the regions of the program, and the families of steps, in which some nodes take most: the call path with
+    most of it, the nodes, and what a family is called as evidence.
 
     Parameters
     ----------
@@ -169,12 +203,15 @@ def largest(
     user = s.user_of_node[nodes] if user is None else user
     known = user >= 0
     by_path = np.bincount(user[known], ticks[known], len(s.call_paths))
-    region = s.call_paths.region.astype(np.int64)
-    by_region = np.bincount(region, by_path, len(s.model.regions))
-    of = pick(region, user)
-    for where in np.argsort(-by_region, kind="stable")[:N_TRIED].tolist():
-        if by_region[where] > 0:
-            yield int(np.where(region == where, by_path, -1.0).argmax()), nodes[of == where]
+    region, merged = s.call_paths.region.astype(np.int64), s.merged
+    of_family = merged.counts_as[region]
+    n_steps = np.bincount(merged.counts_as[np.unique(region[by_path > 0])], minlength=2 * len(s.model.regions))
+    for group, least in ((region, 0), (of_family, STEPS)):
+        by_group = np.bincount(group, by_path, n_steps.size)
+        of, taking = pick(group, user), np.flatnonzero((by_group > 0) & (n_steps >= least))
+        for g in taking[np.argsort(-by_group[taking], kind="stable")][:N_TRIED].tolist():
+            where = int(np.where(group == g, by_path, -1.0).argmax())
+            yield where, nodes[of == g], {PHASES: str(merged.names[region[where]])} if least else {}
 
 
 def of_locks(s: Scenarios) -> list[Cause]:
@@ -189,8 +226,8 @@ def of_locks(s: Scenarios) -> list[Cause]:
         return []
     heads = g.edges.head[edge]
     waits = np.maximum(s.recorded_losses[heads], 0)
-    cuts = ((where, edge[np.isin(heads, of)]) for where, of in largest(s, heads, waits))
-    return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut)) for where, cut in cuts])
+    cuts = ((where, edge[np.isin(heads, of)], family) for where, of, family in largest(s, heads, waits))
+    return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts])
 
 
 def of_barriers(s: Scenarios) -> list[Cause]:
@@ -227,8 +264,9 @@ def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Seq
     heads = heads[s.in_window[heads]]
     lost = s.losses(mended) if mended else s.recorded_losses
     of_edge = s.graph.edges.head[edge]
-    cuts = ((where, edge[np.isin(of_edge, of)]) for where, of in largest(s, heads, lost[heads]))
-    return tried(s, [Cause(kind, where, NOBODY, Change(cut=cut)) for where, cut in cuts], mended)
+    cuts = ((where, edge[np.isin(of_edge, of)], family) for where, of, family in largest(s, heads, lost[heads]))
+    found = [Cause(kind, where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts]
+    return tried(s, found, mended)
 
 
 AT_ONCE = 0.2
@@ -257,14 +295,14 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     found = []
     edges = message_edges(s)
     heads = s.distinct(head)
-    for where, of in largest(s, heads, losses[heads]):
+    for where, of, family in largest(s, heads, losses[heads]):
         mine = np.isin(head, of)
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
             continue
         less = s.without_weight(of)
         change = Change(less.node, less.less, edges[np.isin(s.graph.edges.head[edges], of)])
-        found.append(Cause("overlap", where, NOBODY, change))
+        found.append(Cause("overlap", where, NOBODY, change, evidence=family))
     return tried(s, found)
 
 

@@ -14,13 +14,13 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.findings.polling import collapsed
-from tracecols.findings.queues import queue_locks
 from tracecols.findings.windows import window_edges
 from tracecols.kernels import maxplus
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGUN, CUT
 from tracecols.kernels.replay import IS_CALL
 from tracecols.once import once
+from tracecols.patterns.candidates import Merged
 from tracecols.replay.events import Computation, regions_of_calls
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import NodeClass
@@ -69,6 +69,14 @@ class Change:
     to: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
+def together(changes: Sequence[Change]) -> Change:
+    """Return the change that takes off nodes what several do."""
+    node, of = np.unique(np.concatenate([c.node for c in changes]), return_inverse=True)
+    less = np.zeros(node.size, np.int64)
+    np.add.at(less, of, np.concatenate([c.less for c in changes]))
+    return Change(node, less)
+
+
 class Scenarios:
     """A replay, prepared for many small changes.
 
@@ -90,7 +98,7 @@ class Scenarios:
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model, self.call_paths = replay, replay.model, replay.call_paths
         self.call_path = _call_paths(replay)
-        self.graph = _with_edges(replay.graph, *window_edges(replay), queue_locks(replay))
+        self.graph = _with_edges(replay.graph, *window_edges(replay))
         self.lag = self.graph.lags
         self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
         nodes = self.graph.nodes
@@ -103,6 +111,11 @@ class Scenarios:
     def computation(self) -> Computation:
         """The computation before each node, by call path."""
         return self.replay.computation
+
+    @once
+    def merged(self) -> Merged:
+        """The call paths without running numbers of steps."""
+        return Merged(self.model, np.unique(self.model.locations.master[self.model.locations.is_cpu]))
 
     @once
     def user_call_path(self) -> Rows:
@@ -222,6 +235,12 @@ class Scenarios:
         )
         return lost, idle
 
+    def beyond_waiting(self, changes: Sequence[Change] = ()) -> Rows:
+        """Return the part of the losses before each node after some changes that is no waiting; (n_nodes,) int64."""
+        nodes, (weight, _) = self.graph.nodes, self._changed(changes)
+        in_calls = self.in_window & (nodes.kind != NodeClass.COMPUTATION)
+        return np.where(in_calls, np.maximum(weight[: len(nodes)], 0), 0)
+
     @once
     def locations(self) -> Rows:
         """The locations that have nodes; (n,) int64."""
@@ -237,7 +256,11 @@ class Scenarios:
     def begins_in_team(self) -> NDArray[np.bool_]:
         """Select the nodes at which threads other than the forking one begin in a team; (n_nodes,) bool."""
         nodes = self.graph.nodes
-        result = (nodes.mark & BEGUN > 0) & (nodes.kind == NodeClass.OPENMP)
+        # some recorders record an event of the thread before that of the team
+        of_team = (nodes.kind == NodeClass.OPENMP) | (
+            nodes.is_first[: len(nodes)] & (nodes.kind == NodeClass.COMPUTATION)
+        )
+        result = (nodes.mark & BEGUN > 0) & of_team
         master = self.model.locations.master
         return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
 
@@ -278,13 +301,13 @@ def _starts(parts: Sequence[Rows], n: int) -> tuple[NDArray[np.int32], int]:
     return stop - count.astype(np.int32), int(stop[-1]) if stop.size else 0
 
 
-def _with_edges(graph: Graph, tail: Rows, head: Rows, without: NDArray[np.bool_]) -> Graph:
-    """Return a graph with further edges and without some others; unchanged if the further ones contradict others."""
-    if not tail.size and not without.any():
+def _with_edges(graph: Graph, tail: Rows, head: Rows) -> Graph:
+    """Return a graph with further edges; unchanged if these contradict others."""
+    if not tail.size:
         return graph
     found = EdgeCollector(len(graph.nodes))
     found.hubs(graph.n_hubs)
-    found.add_edges(graph.edges.where(~without))
+    found.add_edges(graph.edges)
     found.add(tail, head, is_inferred=True)
     result = Graph(graph.nodes, found.edges(), graph.n_hubs, graph.time, graph.counts)
     return graph if result.stuck.any() else result

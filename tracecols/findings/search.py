@@ -20,6 +20,7 @@ from tracecols.findings.measurement import of_measurement
 from tracecols.findings.order import of_order
 from tracecols.findings.overheads import (
     of_barriers,
+    of_locking,
     of_locks,
     of_messages,
     of_overheads,
@@ -33,6 +34,7 @@ from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 from tracecols.schema.enums import NCCL
+from tracecols.severity.causes import BY_CHANCE
 
 N_CAUSES = 8
 """How many causes are kept, at most."""
@@ -40,10 +42,18 @@ N_CAUSES = 8
 LEAST = 0.01
 """Part of the runtime that a cause must gain to be one."""
 
-VAGUE = {"measurement": 0.05, "changing": 0.02, "imbalance": 0.02, "pipeline": 0.03, "barrier": 0.02, "overlap": 0.02}
+VAGUE = {
+    "measurement": 0.05,
+    "locking": 0.02,
+    "changing": 0.02,
+    "imbalance": 0.02,
+    "pipeline": 0.03,
+    "barrier": 0.02,
+    "overlap": 0.02,
+}
 """The same of kinds that differences without a reason bring about as well."""
 
-DISCOUNT = {"changing": 0.6, "order": 2.0}
+DISCOUNT = BY_CHANCE | {"order": 2.0}
 """By kind the part of its gain that a cause counts with in the order of trying: others are preferred to it, or it to
 others, as another order of receives needs no other work."""
 
@@ -81,7 +91,7 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
         return [], starts
     evidence = Evidence(s, Computing(s))
     chosen = _of_devices(s, starts) if s.model.has_device_work else _of_hosts(s, evidence)
-    chosen.sort(key=lambda c: (-c.gain, c.kind, c.call_path))
+    chosen.sort(key=lambda c: (-c.gain * BY_CHANCE.get(c.kind, 1.0), c.kind, c.call_path))
     _explain(s, chosen)
     for c in chosen:
         _name_producer(s, c)
@@ -109,6 +119,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence) -> list[Cause]:
         *of_threads(s),
         *of_tasks(s),
         *of_locks(s),
+        *of_locking(s),
         *of_barriers(s),
         *of_overlap(s),
         *of_order(s),
@@ -145,19 +156,21 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
     """Say of each cause what time that is not computation ends with it: one after the other, so that nothing is
     explained twice. Idle threads are on no call path."""
     done: list[Change] = []
-    before = s.lost_and_idle()
+    before = *s.lost_and_idle(), s.beyond_waiting()
     nodes = s.graph.nodes
     for c in causes:
         done.append(c.change if c.frees is None else c.frees)
-        after = s.lost_and_idle(done)
-        lost, idle = (b - a for b, a in zip(before, after, strict=True))
+        after = *s.lost_and_idle(done), s.beyond_waiting(done)
+        lost, idle, beyond = (b - a for b, a in zip(before, after, strict=True))
         at, still = np.flatnonzero(lost), np.flatnonzero(idle)
         call_path = np.concatenate([s.call_path[at], np.full(still.size, -1, np.int64)])
         location = nodes.location[np.concatenate([at, still])].astype(np.int64)
         group, first = number(combine(call_path + 1, location)) if location.size else (at, at)
-        ticks = Segments(group, first.size).sum(np.concatenate([lost[at], idle[still]]))
+        cells = Segments(group, first.size)
+        ticks = cells.sum(np.concatenate([lost[at], idle[still]]))
+        in_calls = np.clip(cells.sum(np.concatenate([beyond[at], np.zeros_like(still)])), 0, ticks)
         kept = ticks > 0
-        c.cells = (call_path[first][kept], location[first][kept], ticks[kept])
+        c.cells = (call_path[first][kept], location[first][kept], ticks[kept], in_calls[kept])
         before = after
 
 
@@ -166,7 +179,7 @@ def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
     conditions."""
     if cause.kind != "computation" or cause.cells is None or ALONE not in cause.evidence:
         return
-    call_path, _, ticks = cause.cells
+    call_path, _, ticks, _ = cause.cells
     model = scenarios.model
     waits = np.append(CONDITION(model.regions)[scenarios.call_paths.region], False)[call_path]
     if ticks[waits].sum() > 0.4 * ticks.sum():

@@ -27,37 +27,43 @@ Ints = NDArray[np.int64]
 
 
 def starts_of_devices(s: Scenarios) -> Columns:
-    """Return the calls in which devices start (`CALL`): the first call of a region in a process, or the first launch of
-    a kernel, if it takes long, and much longer than such calls usually do."""
+    """Return the calls in which devices start (`CALL`): the first calls of a region in a process, as many as it has
+    devices, or the first launch of a kernel, if it takes long, and much longer than such calls usually do."""
     if not s.model.has_device_work:
         return Columns(0, {name: np.zeros(0, np.int64) for name in CALL})
     with s.model.divided() as run:
         calls = joined_columns(list(run.stages(lambda model, _stage: calls_of_hosts(model), [WITHIN])))
     calls = calls.take(np.lexsort((calls.enter_time, calls.process)))
     is_launch = calls.kernel >= 0
-    is_first = occurrence(combine(calls.process, calls.region)) == 0
+    is_first = occurrence(combine(calls.process, calls.region)) < _number_of_devices(s.model)[calls.process]
     of_kernel = occurrence(combine(calls.process, np.where(is_launch, calls.kernel, -1)))
     is_first |= is_launch & (of_kernel == 0)
     ticks = calls.exit_time - calls.enter_time
-    is_long = (ticks >= LEAST * s.model.resolution) & (ticks >= TIMES * usual(calls.process, calls.region, ticks))
+    is_long = (ticks >= LEAST * s.model.resolution) & (
+        ticks >= TIMES * usual(calls.process, calls.region, ticks, is_first)
+    )
     return calls.take(np.flatnonzero(is_first & is_long))
 
 
-def usual(process: Ints, region: Ints, ticks: Ints) -> NDArray[np.float64]:
-    """Return the median of the ticks of the other calls of the same region in the process of each call; where there are
-    none, of all other calls of the process, and infinity where there are none, either. (n,) float64."""
+def _number_of_devices(model: Model) -> Ints:
+    """Return how many devices each process gives work to; (n_processes,) int64."""
+    process, at = np.asarray(model.facts.process, np.int64), np.flatnonzero(model.locations.is_device)
+    device = np.unique(np.stack([process[at], model.locations.device[at].astype(np.int64)]), axis=1)
+    return np.bincount(device[0], minlength=int(process.max(initial=-1)) + 1)
+
+
+def usual(process: Ints, region: Ints, ticks: Ints, is_first: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the median of the ticks of other calls than first ones of the same region in the process of each call;
+    where there are none, of all such calls of the process, and infinity where there are none, either. (n,) float64."""
     result = np.full(ticks.size, np.inf)
     for key in (process, combine(process, region)):
         group, first = number(key)
-        order = np.lexsort((ticks, group))
-        start = np.searchsorted(group[order], np.arange(first.size))
-        n = np.bincount(group, minlength=first.size)
-        at = np.empty(ticks.size, np.int64)
-        at[order] = np.arange(ticks.size)
-        # without the call itself the lower middle of the others
-        middle = start[group] + (n[group] - 2) // 2
-        others = ticks[order][np.clip(middle + (at <= middle), 0, max(ticks.size - 1, 0))]
-        result = np.where(n[group] > 1, others, result)
+        later = np.flatnonzero(~is_first)
+        order = later[np.lexsort((ticks[later], group[later]))]
+        n = np.bincount(group[later], minlength=first.size)
+        middle = np.searchsorted(group[order], np.arange(first.size)) + (n - 1) // 2
+        known = n[group] > 0
+        result[known] = ticks[order][middle[group[known]]]
     return result
 
 

@@ -52,6 +52,8 @@ class Merged:
     ----------
     names : (n_regions,) object
         Names of regions; of steps those of their families.
+    counts_as : (n_regions,) int64
+        The region; the same number for all steps of a family.
     of : (n_call_paths,) int64
         The first of the call paths that are the same without numbers.
     below_steps : (n_call_paths,) int64
@@ -62,9 +64,10 @@ class Merged:
 
     def __init__(self, model: Model, masters: NDArray[np.int64]) -> None:
         tree, regions = model.call_paths.whole, model.regions
-        self.names, counts_as = without_numbers(regions.name, _most_visits(model, masters), regions.is_phase)
-        self.of = merged_paths(tree.parent, tree.depth, counts_as[tree.region])
-        self.below_steps = merged_below_steps(tree.parent, tree.depth, tree.region, counts_as, regions.is_phase)
+        visits = _most_visits(model, masters)
+        self.names, self.counts_as = without_numbers(regions.name, visits, regions.is_phase)
+        self.of = merged_paths(tree.parent, tree.depth, self.counts_as[tree.region])
+        self.below_steps = merged_below_steps(tree.parent, tree.depth, tree.region, self.counts_as, regions.is_phase)
         self.is_declared = regions.is_phase[tree.region]
 
 

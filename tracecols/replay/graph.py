@@ -746,10 +746,22 @@ def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, i
     return {CONDITIONS: int((~is_known).sum())}
 
 
+def _of_queues(model: Model) -> NDArray[np.bool_]:
+    """Select the acquisitions of locks of queues of work, which are used together with conditions: who gets work first
+    is no order that a faster run would keep. Waits for conditions that nobody signals end with the lock; (n,) bool."""
+    locks = model.lock_acquisitions
+    waits = is_in(model.facts, locks.call_path, CONDITION) if len(locks) else np.zeros(0, bool)
+    which, group = np.unique(np.stack([locks.process, locks.lock], 1), axis=0, return_inverse=True)
+    signalled = np.zeros(len(which), bool)
+    signalled[group.ravel()[waits & (locks.signal >= 0)]] = True
+    return np.asarray(signalled[group.ravel()] & ~(waits & (locks.signal < 0)), np.bool_)
+
+
 def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     locks = model.lock_acquisitions
     release, _ = lock_order(locks)
-    found.add_in_order(nodes.at(release), nodes.at(locks.acquire), nodes.time)
+    kept = np.flatnonzero(~_of_queues(model))
+    found.add_in_order(nodes.at(release[kept]), nodes.at(locks.acquire[kept]), nodes.time)
     # sections wait for their turn as for a lock
     ordered = model.ordered_sections
     found.add_in_order(nodes.at(ordered.previous), nodes.at(ordered.enter), nodes.time)

@@ -66,6 +66,8 @@ def heading(d: Diagnosis) -> Iterator[str]:
     yield f"{name}{', '.join(parts)}"
     if d.narrowed:
         yield d.narrowed
+    if d.about_causes and d.findings:
+        yield d.about_causes
     if d.apart:
         yield f"{d.focus}; --with-startup shows all"
     if d.apart and math.isfinite(d.beside) and d.beside > NOTICEABLE * d.seconds > 0:

@@ -8,24 +8,29 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.enhance.scan.paths import shortened
+from tracecols.enhance.scan.paths import fitted
 from tracecols.given.quantities import in_words
 from tracecols.rules.base import Verdict
 from tracecols.rules.evaluate import RULES
 
+WIDE, LEAST = 200, 20
+"""Columns of a line if nothing else is said, and of a call path in it, at least."""
 
-def render(verdicts: Iterable[Verdict], n_statements: int = 3) -> Iterator[RenderableType]:
+
+def render(verdicts: Iterable[Verdict], n_statements: int = 3, width: int = WIDE) -> Iterator[RenderableType]:
     """Yield lines of text: what was found, ranked; then what was not, and what could not be evaluated.
 
     Parameters
     ----------
     n_statements : int, optional
         How many statements to name per rule.
+    width : int, optional
+        Columns that a line may take; rules that are named with their parameters may take more.
     """
     ranked = sorted(verdicts, key=lambda f: -np.nan_to_num(f.severity))
     found = [f for f in ranked if f.severity > 0]
     for f in found:
-        yield from _lines(f, n_statements)
+        yield from _lines(f, n_statements, width)
     nothing = [f for f in ranked if f.severity == 0]
     if nothing:
         yield Text(("\n" if found else "") + "nothing found: " + ", ".join(f.rule for f in nothing), "dim")
@@ -34,7 +39,7 @@ def render(verdicts: Iterable[Verdict], n_statements: int = 3) -> Iterator[Rende
             yield Text(f"{f.rule}: {f.note}", "yellow" if np.isnan(f.severity) else "dim")
 
 
-def _lines(f: Verdict, n_statements: int) -> Iterator[Text]:
+def _lines(f: Verdict, n_statements: int, width: int) -> Iterator[Text]:
     """Yield a rule, its statements and its note."""
     rule = RULES[f.rule]
     line = Text(f"{f.share:8.2%}{f.severity:14.6f} s  ").append(f.title, "bold").append(f"  {f.rule}", "dim")
@@ -46,9 +51,9 @@ def _lines(f: Verdict, n_statements: int) -> Iterator[Text]:
         line.append(f"  confidence {f.confidence:g}", "dim")
     yield line
     for s in f.statements[:n_statements]:
-        yield Text(f"{s.severity:22.6f} s    {shortened(s.name)}  ").append(
-            f"{in_words(s.value, s.unit)} {rule.measures}", "dim"
-        )
+        front, measured = f"{s.severity:22.6f} s    ", f"  {in_words(s.value, s.unit)} {rule.measures}"
+        name = fitted(s.name, max(width - len(front) - len(measured), LEAST))
+        yield Text(front + name).append(measured, "dim")
     if len(f.statements) > n_statements:
         yield Text(f"{'':26}  and {len(f.statements) - n_statements} more; --rows shows them", "dim")
     if f.note:

@@ -197,6 +197,12 @@ CAUSES = Fact(
                             Fact("ticks", "list", each=Fact("a time", "integer")),
                         ),
                     ),
+                    Fact(
+                        "in_calls",
+                        "list",
+                        "how much of these ticks calls take beyond waiting; absent in cubes of earlier versions",
+                        each=Fact("a time", "integer", low=0),
+                    ),
                 ),
             ),
         ),

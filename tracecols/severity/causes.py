@@ -19,8 +19,18 @@ from tracecols.severity.queries import Severities
 CAUSES = "causes"
 """Where the facts of a cube keep the causes of lost time."""
 
-NARROWED = frozenset(("properties", "within", "locations", "start", "stop", "parameters"))
-"""What a cube may be narrowed to so that causes of the whole run are not its own."""
+NARROWED = frozenset(("properties", "parameters"))
+"""What a cube may be narrowed to so that no causes are looked for: it has not all of the time that is lost."""
+
+PARTS = frozenset(("within", "locations"))
+"""What a cube may be narrowed to so that causes are those of the whole run, and explain a part of it."""
+
+CHANGING = "changing"
+"""The kind of causes that each time others are late."""
+
+BY_CHANCE = {CHANGING: 0.6, "barrier": 0.6}
+"""By kind the part of its gain that a cause counts with in the order: noise makes some who wait for each other, each
+time for another one, and no distribution of work mends all of it."""
 
 MOST = 0.5
 """Part of a property on a call path from which on a cause has all of it."""
@@ -46,8 +56,7 @@ class Explained:
 
 
 def _of_cube(cube: Severities) -> Mapping[str, Any]:
-    """Return what a cube keeps of a replay (`CAUSES`); nothing of one that was narrowed or made of several, whose times
-    are others."""
+    """Return what a cube keeps of a replay (`CAUSES`); nothing of one of some properties only, or made of several."""
     found = cube.facts.get(CAUSES)
     narrowed = NARROWED & set(cube.facts.get("narrowed") or {})
     if not isinstance(found, dict) or narrowed or cube.facts.get("operation"):
@@ -57,8 +66,18 @@ def _of_cube(cube: Severities) -> Mapping[str, Any]:
     return found
 
 
+def is_part(cube: Severities) -> bool:
+    """Say whether a cube has some call paths or locations of a run only."""
+    return bool(PARTS & set(cube.facts.get("narrowed") or {}))
+
+
+def runtime_of(cube: Severities) -> int:
+    """Return the ticks of the run that causes make shorter."""
+    return int(_of_cube(cube).get("runtime") or 0)
+
+
 def causes_of(cube: Severities) -> list[dict[str, Any]]:
-    """Return the causes that a cube keeps; none of one that was narrowed or made of several."""
+    """Return the causes that a cube keeps; none of one of some properties only, or made of several."""
     return list(_of_cube(cube).get("found") or [])
 
 
@@ -96,27 +115,40 @@ def explain(
         (p for p in parts if len(parts[p])),
         key=lambda p: (-is_wait[axis.number[p]], -_depth(axis.parent, axis.number, p)),
     )
+    # what calls take beyond waiting is looked for where nothing waits first
+    calls_first = sorted(names, key=lambda p: is_wait[axis.number[p]])
     value = {p: _not_negative(np.asarray(parts[p].value, np.float64)) for p in names}
     left = {p: v.copy() for p, v in value.items()}
     taken: list[dict[str, NDArray[np.float64]]] = []
+    idling: list[NDArray[np.float64]] = []
     for cause in causes:
-        call_path, location, ticks = (np.asarray(part, np.int64) for part in cause["explains"])
+        call_path, location, ticks, in_calls = _explained_of(cause)
         of_idle = call_path < 0
         key = (call_path[~of_idle] << 32) | location[~of_idle]
-        wanted = ticks[~of_idle].astype(np.float64)
-        mine: dict[str, NDArray[np.float64]] = {}
-        for p in names:
-            if p != idle:
-                mine[p] = _take(parts[p].key, left[p], key, wanted)
+        mine = {p: np.zeros(left[p].size) for p in names if p != idle}
+        beyond, wanted = in_calls[~of_idle].astype(np.float64), (ticks - in_calls)[~of_idle].astype(np.float64)
+        for p in (p for p in calls_first if p in mine):
+            mine[p] += _take(parts[p].key, left[p], key, beyond)
+        wanted += beyond
+        for p in mine:
+            mine[p] += _take(parts[p].key, left[p], key, wanted)
         _take_below(cube, parts, left, mine, key, wanted)
-        idling = ticks[of_idle].astype(np.float64)
+        idling.append(ticks[of_idle].astype(np.float64))
         if idle in left:
-            at = int(cause["call_path"])
-            mine[idle], idling = _take_idle(cube, at, parts[idle], left[idle], location[of_idle], idling)
-        # what a thread waits for in a fork is no idleness of its own
-        where = (np.int64(cause["call_path"]) << 32) | location[of_idle]
-        _take_below(cube, parts, left, mine, where, np.maximum(idling, 0))
+            at, own = int(cause["call_path"]), (location[of_idle], idling[-1])
+            mine[idle], idling[-1] = _take_idle(cube, at, parts[idle], left[idle], *own)
         taken.append(mine)
+    # threads idle for a cause on its own call paths first, whatever other causes have to do with it
+    for cause, mine, rest_of_idle in zip(causes, taken, idling, strict=True):
+        call_path, location, _, _ = _explained_of(cause)
+        location = location[call_path < 0]
+        # of a part of the run it is not known how much of this lies in it
+        if idle in left and not is_part(cube):
+            more, rest_of_idle = _take_idle(cube, -1, parts[idle], left[idle], location, rest_of_idle)
+            mine[idle] += more
+        # what a thread waits for in a fork is no idleness of its own
+        where = (np.int64(cause["call_path"]) << 32) | location
+        _take_below(cube, parts, left, mine, where, np.maximum(rest_of_idle, 0))
     certain = [sum(float(v.sum()) for v in mine.values()) for mine in taken]
     _complete(parts, value, left, taken)
     result = []
@@ -126,6 +158,13 @@ def explain(
         result.append(Explained(cause, cells, sure / total if total else 0.0))
     rest = {p: parts[p] if p not in left else _remaining(parts[p], left[p], value[p]) for p in parts}
     return result, rest
+
+
+def _explained_of(cause: Mapping[str, Any]) -> list[NDArray[np.int64]]:
+    """Return the call paths, -1 of idle threads, locations and ticks that a cause explains, and how much of these is no
+    waiting, of which cubes of earlier versions know nothing."""
+    found = [np.asarray(part, np.int64) for part in cause["explains"]]
+    return [*found, np.asarray(cause.get("in_calls", [0] * found[2].size), np.int64)]
 
 
 def _not_negative(value: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -204,9 +243,12 @@ def _take_idle(
     ticks: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Take from the idle time of locations, in place: first what lies on the call path of the cause, then on others of
-    its region, then on any. Return what is taken of each cell, and what is still wanted of each location."""
+    its region; on any if the call path is -1. Return what is taken of each cell, and what is still wanted of each
+    location."""
     name, taken = cube.call_paths.name, np.zeros(left.size)
-    for chosen in (cells.call_path == call_path, name[cells.call_path] == name[call_path], np.ones(left.size, bool)):
+    everywhere = (np.ones(left.size, bool),)
+    here = (cells.call_path == call_path, name[cells.call_path] == name[call_path])
+    for chosen in here if call_path >= 0 else everywhere:
         rows = np.flatnonzero(chosen)
         there = left[rows]
         mine = _take_by_location(cells.location[rows], there, location, ticks)

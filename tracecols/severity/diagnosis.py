@@ -37,7 +37,7 @@ from tracecols.schema.properties import (
 )
 from tracecols.schema.properties import MPI as MPI_TIME
 from tracecols.severity import accelerators, focus, wording
-from tracecols.severity.causes import Explained, causes_of, explain
+from tracecols.severity.causes import BY_CHANCE, NARROWED, Explained, causes_of, explain, is_part, runtime_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
     APPROXIMATION,
@@ -228,6 +228,8 @@ class Diagnosis:
     has_losses : bool
         Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root
         causes.
+    about_causes : str
+        What a narrowed cube does not know of causes; empty if nothing.
     """
 
     name: str
@@ -250,6 +252,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     counts: dict[str, int] = field(default_factory=dict)
     has_losses: bool = True
+    about_causes: str = ""
 
     def text(self, source: str = "CUBE") -> str:
         """Return the diagnosis as plain text.
@@ -306,7 +309,11 @@ def name_of_source(path: str) -> str:
     source = Path(path)
     if source.name in ("traces.otf2", "epik.elg", "epik.esd"):
         return source.parent.name
-    return source.stem.removesuffix(".prv")
+    name = source.stem
+    # endings of two parts
+    for ending in (".prv", ".json", ".pt.trace", ".pt"):
+        name = name.removesuffix(ending)
+    return name
 
 
 def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bool = False) -> Diagnosis:
@@ -387,8 +394,18 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         device_efficiencies=devices,
         findings=tuple(findings(looked_at, seconds, runtime))[:n_findings],
         has_losses="properties" not in narrowed or any(True for _ in _candidates(looked_at)),
+        about_causes=_about_causes(cube),
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
     )
+
+
+def _about_causes(cube: Severities) -> str:
+    """Say what a narrowed cube does not know of causes; empty if nothing."""
+    if NARROWED & set(cube.facts.get("narrowed") or {}):
+        return "no causes: they are looked for in analyses of all properties with their usual parameters"
+    if is_part(cube) and causes_of(cube):
+        return "causes, and what mending them gains, are those of the whole run; shares are of what is looked at"
+    return ""
 
 
 def _runtime(cube: Severities, with_startup: bool, otherwise: float) -> float:
@@ -552,7 +569,12 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     """
     parts = divided(cube)
     explained, parts = explain(cube, parts, IDLE, causes_of(cube))
+    if is_part(cube):
+        # what mending a cause gains is a part of the whole run
+        runtime = runtime_of(cube) / cube.resolution
     of_causes = [(_of_cause(cube, cause, seconds, runtime), cause.cells) for cause in explained]
+    if is_part(cube):
+        of_causes = [(f, cells) for f, cells in of_causes if f.seconds >= LEAST * seconds]
     # what hosts do meanwhile is known better where the trace was replayed
     found = list(_busy_devices(cube))
     found += [] if any(cause.facts["kind"] == IDLE_CAUSE for cause in explained) else list(_idle_devices(cube))
@@ -575,10 +597,11 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
             title = title_of(cube, name) + rest
             found += _finding(cube, name, title, own, seconds, advice, _causes(cube, name), shows=shows)
     n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
+    part = (UNEXPLAINED if _is_searched(cube) else UNKNOWN) / n_locations
     no_cells: Mapping[str, Cells] = {}
     return sorted(
         [*of_causes, *((f, no_cells) for f in found)],
-        key=lambda pair: (*_order(pair[0], n_locations), pair[0].property, pair[0].title, pair[0].what),
+        key=lambda pair: (*_order(pair[0], part), pair[0].property, pair[0].title, pair[0].what),
     )
 
 
@@ -632,14 +655,26 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
     return number(MESSAGES, SYNCHRONISATIONS), number(MESSAGE_BYTES)
 
 
-def _order(finding: Finding, n_locations: int) -> tuple[int, float]:
+UNKNOWN, UNEXPLAINED = 1 / 2, 1 / 8
+"""Part of what a finding costs each location that it counts with in their order where no replay says what it gains:
+where no causes were looked for, and where all were that may be, and none explains it."""
+
+
+def _is_searched(cube: Severities) -> bool:
+    """Say whether all causes of what threads lose were looked for; in programs with devices only some are."""
+    return runtime_of(cube) > 0 and not (np.asarray(cube.system.location_type, object) == "gpu").any()
+
+
+def _order(finding: Finding, part: float) -> tuple[int, float]:
     """Return where a finding stands, the smallest first: ranks that are late and idle devices, others by what mending
-    them gains, or, where no replay says it, half of what they cost each location."""
+    them gains, or, where no replay says it, by a part of what they cost."""
     if finding.kind in (STRAGGLER, DEVICE):
         return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:
         return 3, -finding.seconds
-    return 2, -(finding.seconds / n_locations / 2 if finding.gain is None else finding.gain)
+    if finding.gain is None:
+        return 2, -finding.seconds * part
+    return 2, -finding.gain * BY_CHANCE.get(finding.kind, 1.0)
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
@@ -895,7 +930,10 @@ def advice_of(cube: Severities, name: str) -> str:
 
 
 def _causes(cube: Severities, name: str) -> Cells | None:
-    """Return the costs that say who causes a wait state; None if the cube has none."""
+    """Return the costs that say who causes a wait state; None if the cube has none, or of a part of the run, which has
+    those of other waits."""
+    if is_part(cube):
+        return None
     axis = cube.properties
     # what is below a wait waits for the same
     of = [name, *(at for at in axis.above(name) if axis.is_wait[axis.number[at]])]
@@ -971,7 +1009,7 @@ def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place,
     by_path = np.bincount(cells.call_path, cells.value, len(cube.call_paths)) * scale
     whole = float(by_path.sum())
     best = int(by_path.argmax())
-    names, of = cube.call_paths.numbered_names
+    names, of = cube.names_of_steps
     by_name = np.bincount(of, by_path, len(names))
     most = int(by_name.argmax())
     path = Place("", cube.call_paths.paths_of([best])[0], float(by_path[best]), float(by_path[best]) / whole)
@@ -999,7 +1037,7 @@ def _cause(cube: Severities, causes: Cells | None) -> Place | None:
     found = region if is_spread else path
     of, wanted = np.arange(len(cube.call_paths)), best
     if is_spread:
-        names, of = cube.call_paths.numbered_names
+        names, of = cube.names_of_steps
         wanted = names.index(region.call_path)
     here = causes.on(of == wanted)
     by_location = np.bincount(here.location, here.value, cube.system.n_locations)
@@ -1090,7 +1128,7 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
         title = f"{cube.properties.title[cube.properties.number[IDLE]]} {words}"
         # who lets masters wait for messages; of all else they are the cause themselves
         causes = _causes(cube, IDLE) if kind == "mpi" else None
-        if causes is None or not len(causes):
+        if (causes is None or not len(causes)) and not (kind == "mpi" and is_part(cube)):
             causes = Cells.sum(own.call_path, masters(cube)[own.location], own.value)
         yield from _finding(
             cube,

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.topologies import Topology
-from tracecols.enhance.scan.paths import find_paths
+from tracecols.enhance.scan.paths import find_paths, without_numbers
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import as_texts, did_you_mean, show
+from tracecols.once import once
+from tracecols.schema.properties import VISITS
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells, inclusive
 from tracecols.severity.formulas import Formula, definition, parse
@@ -135,6 +137,22 @@ class Severities:
                 in_shell="analyze the trace with --phases, --bins or --bin-width",
             )
         return self.periods
+
+    @once
+    def names_of_steps(self) -> tuple[list[str], NDArray[np.int64]]:
+        """The different names of regions, and the number of each call path's among them, as of
+        `CallAxis.numbered_names`; steps with running numbers have the name of their family."""
+        names, of = self.call_paths.numbered_names
+        if VISITS not in self.cells:
+            return names, of
+        visits = self.cells_of(VISITS)
+        by_name = Cells.sum(of[visits.call_path], visits.location, visits.value)
+        most = np.zeros(len(names), np.int64)
+        np.maximum.at(most, by_name.call_path, by_name.value.astype(np.int64))
+        families, _ = without_numbers(np.array([*names, ""], object)[:-1], most, np.zeros(len(names), bool))
+        numbers: dict[str, int] = {}
+        of_family = np.array([numbers.setdefault(name, len(numbers)) for name in families], np.int64)
+        return list(numbers), of_family[of]
 
     def find_property(self, name: str) -> str:
         """Return the id of a property given by id or title.

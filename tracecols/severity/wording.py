@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.scan.paths import function_name
 from tracecols.given.quantities import in_words
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_KERNELS
+from tracecols.severity.narrowed import ranges
 
 Facts = Mapping[str, Any]
 
@@ -27,7 +28,8 @@ SMALL = 1e-3
 """Seconds of work up to which a parallel region may be too small."""
 
 HUNDRED = 100.0
-"""Latencies that a message may take beyond waiting, so that fewer messages would help; longer ones are stalled."""
+"""Latencies that a message may take beyond waiting, so that fewer messages would help; longer ones are stalled. Of
+computation how many times as long as others one computes who does nearly all of it."""
 
 LATENCY, BANDWIDTH = 1e-5, 1e9
 """Seconds and bytes a second that a network has at worst."""
@@ -104,9 +106,10 @@ def in_wrong_order(s: Subject) -> bool:
 
 
 def has_large_share(f: Facts) -> bool:
-    """Say whether few long calls have most of the time of all."""
-    e = f["evidence"]
-    return e.get("in_long", 0) > LONG and 0 < e.get("n_long", 0) < 0.25 * e.get("n_calls", 0)
+    """Say whether few long calls have most of the time of all; of collective ones less than half, as a function sends
+    messages of different sizes rather than to call different operations."""
+    e, few = f["evidence"], 0.5 if f.get("kind") == "collectives" else 0.25
+    return e.get("in_long", 0) > LONG and 0 < e.get("n_long", 0) < few * e.get("n_calls", 0)
 
 
 def has_tiny_messages(f: Facts) -> bool:
@@ -161,8 +164,10 @@ def culprits(
         return ""
     if is_process:
         return f"rank {rank[locations[0]]}"
-    if len(locations) == np.unique(rank).size > 1 and np.unique(thread[locations]).size == 1:
-        return f"thread {thread[locations[0]]} of every rank"
+    threads, n_ranks = np.unique(thread[locations]), np.unique(rank).size
+    if n_ranks > 1 and len(locations) == n_ranks * threads.size:
+        among = f"{threads[0]}" if threads.size == 1 else ranges(threads.tolist())
+        return f"thread{'s' * (threads.size > 1)} {among} of every rank"
     named = list(map(name, locations[:3]))
     more = len(locations) - len(named)
     return f"{', '.join(named)} and {more:,} more" if more else listed(named)
@@ -177,10 +182,10 @@ def _computation(f: Facts, s: Subject) -> str:
     if in_wrong_order(s):
         return f"{s.where} receives messages in another order than they are sent; {s.who} in {s.region} sends late"
     if others is None:
-        one = not _are_several(f, s)
-        return (
-            f"only {s.who} {'executes' if one else 'execute'} {s.region}, and others wait for {'it' if one else 'them'}"
-        )
+        executes, it = ("execute", "them") if _are_several(f, s) else ("executes", "it")
+        # others may execute the region, too, where it is called by something else
+        caller = f" in {short(e['caller'])}" if e.get("caller") else ""
+        return f"only {s.who} {executes} {s.region}{caller}, and others wait for {it}"
     ratio = e["mine"] / others if others else 0
     trend = e.get("trend", "steady")
     longer = seconds(e["mine"] - others)
@@ -200,15 +205,16 @@ def _computation(f: Facts, s: Subject) -> str:
             f"{who} {verb} ever {'longer' if trend == 'growing' else 'shorter'} in {s.region}: {longer} more "
             "than the others"
         )
+    if ratio > HUNDRED:
+        return f"{who} {verb} {s.region} nearly alone: {seconds(e['mine'])}, the others {seconds(others)}"
     if ratio >= 1.2:
-        times = f"{ratio:.1f}" if ratio < 100 else f"{ratio:,.0f}"
-        return f"{who} {verb} {times} times as long as the others in {s.region}"
+        return f"{who} {verb} {ratio:.1f} times as long as the others in {s.region}"
     return f"{who} {verb} {longer} longer than the others in {s.region}"
 
 
 def _are_several(f: Facts, s: Subject) -> bool:
     """Say whether those that are the cause are named in the plural."""
-    return bool(f.get("is_process")) or (len(f.get("locations", ())) > 1 and not s.who.startswith("thread"))
+    return bool(f.get("is_process")) or (len(f.get("locations", ())) > 1 and not s.who.startswith("thread "))
 
 
 def _who(f: Facts, s: Subject) -> str:
@@ -316,9 +322,10 @@ def _messages(f: Facts, s: Subject) -> str:
 
 def _collectives(f: Facts, s: Subject) -> str:
     e = f["evidence"]
+    named = f", most of all {e['call']}," if "call" in e else ""
     if has_large_share(f):
         return (
-            f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region} take "
+            f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region}{named} take "
             f"{e['in_long']:.0%} of their time"
         )
     n = e.get("n_calls", 0)
@@ -342,6 +349,14 @@ def _lock(f: Facts, s: Subject) -> str:
     who = "processes" if construct.lower().startswith(("mpi_", "shmem_")) else "threads"
     where = f" ({short(construct)})" if construct not in ("", s.region) else ""
     return f"{who} wait for each other at the lock in {s.region}{where}{held}"
+
+
+def _locking(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    return (
+        f"taking and releasing locks in {s.region} takes {seconds(e['lost_each'])} each time beyond waiting, "
+        f"{number_of(e['n_taken'], 'time')}"
+    )
 
 
 def _is_ordered(f: Facts) -> bool:
@@ -386,6 +401,8 @@ def _pipeline(f: Facts, s: Subject) -> str:
     if is_too_short(f):
         blocks = number_of(e["n_blocks"], "block")
         return f"a pipeline of {blocks} in {s.region} is too short for {e['n_ranks']:,} ranks in turn"
+    if "n_blocks" not in e:
+        return f"ranks wait for messages in {s.region} of others that wait for messages themselves"
     return f"ranks wait in turn for messages in {s.region}: a pipeline that is filled and drained"
 
 
@@ -425,8 +442,16 @@ def _idle(f: Facts, s: Subject) -> str:
     one = e["n_processes"] == 1
     of = f" of {s.who}" if s.who else ""
     devices = f"the device{of} has" if one else f"devices{of} have"
-    meanwhile = f"while {'its host is' if one else 'hosts are'} in {s.region}"
+    if is_offloading(s):
+        meanwhile = f"while {'its host prepares' if one else 'hosts prepare'} what is offloaded ({s.region})"
+    else:
+        meanwhile = f"while {'its host is' if one else 'hosts are'} in {s.region}"
     return f"{devices} nothing to do {e['idle_share']:.0%} of the time, {meanwhile}"
+
+
+def is_offloading(s: Subject) -> bool:
+    """Say whether hosts are in what the run-time system of a target construct does beside the kernel."""
+    return s.region.lower().startswith(("!$omp offload", "!$omp target", "!$acc"))
 
 
 def launches_seldom(f: Facts) -> bool:
@@ -450,6 +475,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "collectives": _collectives,
     "calls": _calls,
     "lock": _lock,
+    "locking": _locking,
     "barrier": _barrier,
     "overlap": _overlap,
     "pipeline": _pipeline,
@@ -513,25 +539,19 @@ def advice(f: Facts, s: Subject) -> str:
         return "Send less, send earlier without blocking, and compute while messages are on their way."
     if kind == "straggler":
         return _advice_for_stragglers(f, s)
-    if kind == "idle" and e["in_memory"] > 0.5:
-        return "Allocate memory of the device once, before kernels are launched, or take it from a pool."
-    if kind == "idle" and launches_seldom(f):
-        return (
-            "Launch several operations at once, as a graph, or join them: each takes the host longer than the device."
-        )
     if kind == "idle":
-        return (
-            f"Launch the next operations before {s.region}, do it in another thread, or on the device, or make "
-            "it shorter."
-        )
-    if kind == "collectives" and has_large_share(f):
-        return "Look whether more processes or threads run than there are cores; otherwise look at the network."
+        return _advice_for_idle_devices(f, s)
     if kind == "lock" and _is_ordered(f):
         return "Do less in the ordered section, or collect results and use them in order after the loop."
-    if kind == "collectives" and "barrier" in e.get("call", "").lower():
+    if kind == "collectives" and "barrier" in e.get("call", "").lower() and not has_large_share(f):
         return ADVICE["barrier"]
     if kind == "pipeline" and not is_passed_on(f):
         return "Send earlier, or compute first what does not depend on the messages."
+    if kind == "pipeline" and "n_blocks" not in e:
+        return (
+            "Send earlier, or compute first what does not depend on the messages; where ranks work in turn, divide the "
+            "work into smaller blocks."
+        )
     if kind == "pipeline" and is_token(f):
         return (
             "Let all ranks do it at the same time where the order does not matter, as with collective calls for files."
@@ -542,11 +562,34 @@ def advice(f: Facts, s: Subject) -> str:
             f"{e['filling_with_parts']:.0%} of a sweep then, {e['filling']:.0%} now; let sweeps from neighbouring "
             "corners follow each other."
         )
-    if kind == "calls":
-        return next(
-            (text for begin, text in CALLS.items() if e.get("call", "").lower().startswith(begin)), ADVICE[kind]
-        )
+    if kind in ("calls", "collectives"):
+        of_calls = [text for begin, text in CALLS.items() if e.get("call", "").lower().startswith(begin)]
+        return (*of_calls, SELDOM_LONG if kind == "collectives" and has_large_share(f) else ADVICE[kind])[0]
     return ADVICE[kind]
+
+
+def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
+    """Say what to do about devices that have nothing to do."""
+    e = f["evidence"]
+    if e["in_memory"] > 0.5:
+        return "Allocate memory once, before kernels are launched, or take it from a pool."
+    if is_offloading(s):
+        return (
+            "Offload fewer and larger pieces: keep data on the device from one target region to the next (target "
+            "data), and join small regions."
+        )
+    if launches_seldom(f):
+        return (
+            "Launch several operations at once, as a graph, or join them: each takes the host longer than the device."
+        )
+    if not e["n_gaps"]:
+        return (
+            f"Launch the next operations before {s.region}, do it in another thread, or on the device, or make "
+            "it shorter."
+        )
+    longest = short(e["regions"][0]) if e["regions"] else s.region
+    most = f", most of all {longest}" if longest != s.region else ""
+    return f"Shorten what hosts do between launches in {s.region}{most}, or launch the next operations earlier."
 
 
 def _advice_for_stragglers(f: Facts, s: Subject) -> str:
@@ -584,6 +627,13 @@ CALLS = {
     "mpi_file_open": "Open files once and seldom, by as few processes as need them.",
     "mpi_file_close": "Open and close files once, by as few processes as need them.",
     "mpi_file": "Read and write larger pieces, collectively; let several processes take part.",
+    "mpi_win_create": "Creating windows synchronises their members; do it once and reuse them.",
+    "mpi_win_allocate": "Creating windows synchronises their members; do it once and reuse them.",
+    "mpi_win_free": "Freeing windows synchronises their members; create them once and reuse them.",
+    "mpi_win_fence": (
+        "Use fewer fences, with more between them, or synchronise with partners only (MPI_Win_post, MPI_Win_start)."
+    ),
+    "mpi_win_unlock": "Hold locks of windows shorter, or access different targets at a time.",
     "mpi_win_lock": "Hold locks of windows shorter, or access different targets at a time.",
     "mpi_win": "Synchronise windows less often, and balance the work before.",
     "mpi_comm": "Creating communicators synchronises their members; do it once and reuse them.",
@@ -591,6 +641,12 @@ CALLS = {
     "mpi_probe": "Let the sender send earlier, or do something else until the message comes.",
 }
 """What to do about other calls, by what their names begin with."""
+
+SELDOM_LONG = (
+    "Look whether more processes or threads run than there are cores; otherwise at what these calls transfer, and at "
+    "the network."
+)
+"""What to do about collective calls of which few have most of the time."""
 
 NO_MESSAGES = (
     "These calls complete no messages but other operations that do not block: compute longer between starting "
@@ -614,6 +670,10 @@ ADVICE = {
     ),
     "calls": "Call it less often, with more to do each time.",
     "lock": "Hold the lock shorter, divide what it protects, or use reductions and atomic operations.",
+    "locking": (
+        "Take locks less often, for several pieces of work at once; let each thread collect its results and join them "
+        "in the end, or use atomic operations."
+    ),
     "barrier": "Leave out barriers that no data depends on.",
     "overlap": "Compute what does not depend on the messages between posting and completing them.",
     "pipeline": "Divide the work into smaller blocks, so that the next rank can begin sooner; reorder sweeps.",

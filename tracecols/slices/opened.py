@@ -49,6 +49,8 @@ def open_slice(
         folder = parent / "piece.trace"
         folder.mkdir()
         source = StoreSource(store, None, *time_range, jobs=jobs, keeps_unmatched=True)
+        # a piece is called as what it is a piece of
+        source.path = Path(store.manifest["source"].get("path", store.path))
         write_store(source, folder, jobs=jobs, salvage=False, progress=progress)
         opened = Store(folder)
         if not opened.manifest["n_events"]:

@@ -438,7 +438,9 @@ def shortened(path: str, width: int = 400) -> str:
 
 def function_name(name: str) -> str:
     """Return the name of a function without its type, its arguments and those of templates: `main` for `int main(int,
-    char**)`; other names of regions stay as they are."""
+    char**)`, `pool::run` for `_ZN4pool3runEv`; other names of regions stay as they are."""
+    if name.startswith("_Z"):
+        return _demangled(name)
     if "(" not in name or name.startswith(("!$", "<")):
         return name
     text = name.replace("(anonymous namespace)", "{anonymous}")
@@ -457,9 +459,28 @@ def function_name(name: str) -> str:
     return found[-1].lstrip("*&").replace("{anonymous}", "(anonymous)") or name if found else name
 
 
+def _demangled(name: str) -> str:
+    """Return the name of a function by its name in an object file (Itanium C++ ABI), without templates and arguments;
+    unchanged if it is none of those made of names only."""
+    begin = re.match(r"_ZN?[rVK]*L?", name)
+    at, parts = begin.end() if begin else 0, list[str]()
+    while found := re.match(r"\d+|St|[CD]\d", name[at:]):
+        at += found.end()
+        if found[0].isdigit():
+            parts.append(name[at : at + int(found[0])])
+            at += int(found[0])
+        else:
+            # constructors and destructors are called as their class
+            last = parts[-1] if parts else ""
+            parts.append("std" if found[0] == "St" else last if found[0][0] == "C" else f"~{last}")
+        if not name.startswith("_ZN"):
+            break
+    return "::".join(parts) or name
+
+
 def without_arguments(path: str) -> str:
     """Return a call path whose functions have their names only."""
-    return "/".join(map(function_name, path.split("/"))) if "(" in path else path
+    return "/".join(map(function_name, path.split("/"))) if "(" in path or "_Z" in path else path
 
 
 def fitted(path: str, width: int) -> str:
@@ -469,6 +490,8 @@ def fitted(path: str, width: int) -> str:
     if len(path) <= width:
         return path
     text = shortened(path, width)
+    if len(text) > width:
+        text = text.removeprefix(".../")
     if len(text) <= width:
         return text
     tail = (width - 3) // 2

@@ -1,0 +1,415 @@
+"""Programs whose bottleneck is small, or beside something larger that is harmless (`benchmarks.kinds`): heavy starts,
+hybrid programs, several communicators, numbered steps, faults on several call paths."""
+
+from __future__ import annotations
+
+import random
+
+from benchmarks.bottlenecks import Made, Make
+from benchmarks.world import ANY, PTHREADS, Truth, World, processes
+
+
+def after_heavy_start(rng: random.Random, late: bool) -> Made:
+    """A long start, which is the same for all, and then a process that is a little late each time."""
+    w = World(rng, processes(rng, 3), noise=0.03)
+    slow, n = rng.randrange(w.ranks), 30
+    for r in range(w.ranks):
+        w.work(r, "build_mesh", 60_000)
+    w.barrier()
+    for _ in range(n):
+        for r in range(w.ranks):
+            w.work(r, "assemble", 1500 + 350 * late * (r == slow))
+            w.work(r, "precondition", 700)
+        w.allreduce()
+    return w, Truth(("assemble",), slow)
+
+
+def serial_start(rng: random.Random, late: bool) -> Made:
+    """One process reads the input while the others wait for it, once; after that all is even."""
+    w = World(rng, processes(rng, 3), noise=0.03)
+    if late:
+        w.work(0, "read_mesh", 12_000)
+    w.from_root("MPI_Bcast", "bcast", 0)
+    for _ in range(40):
+        for r in range(w.ranks):
+            w.work(r, "iterate", 2000)
+        w.allreduce()
+    return w, Truth(("read_mesh",), 0)
+
+
+def slow_thread_of_hybrid(rng: random.Random, late: bool) -> Made:
+    """One thread of one process takes a little longer; all processes wait for it."""
+    w = World(rng, rng.choice([2, 3, 4]), rng.choice([2, 3, 4]), noise=0.03)
+    rank, thread = rng.randrange(w.ranks), rng.randrange(w.threads)
+    for _ in range(25):
+        for r in range(w.ranks):
+            w.open("solve", [r])
+            w.divided(r, 10, "line_sweep", [2000 + 500 * late * ((r, i) == (rank, thread)) for i in range(w.threads)])
+            w.divided(r, 20, "update", [1500] * w.threads)
+            w.close([r])
+        w.allreduce()
+    return w, Truth(("line_sweep",), rank, thread)
+
+
+def moving_hot_spot(rng: random.Random, late: bool) -> Made:
+    """The threads of another process have more to do in each time step."""
+    w = World(rng, rng.choice([3, 4]), rng.choice([2, 3]), noise=0.03)
+    for k in range(24):
+        for r in range(w.ranks):
+            more = 900 * late * (k % w.ranks == r)
+            w.open("chemistry", [r])
+            w.divided(r, 30, "react_cells", [1200 + more] * w.threads)
+            w.close([r])
+        w.allreduce()
+    return w, Truth(("react_cells", "chemistry"))
+
+
+def late_in_columns(rng: random.Random, late: bool) -> Made:
+    """A process is late for the broadcast in its column, in which another process is the root each time."""
+    w = World(rng, 6, noise=0.04)
+    columns = [list(range(i, 6, 3)) for i in range(3)]
+    numbers = [w.program.communicator(f"column {i}", of) for i, of in enumerate(columns)]
+    slow = rng.randrange(6)
+    for k in range(36):
+        for r in range(6):
+            w.work(r, "factor_panel", 1000 + 500 * late * (r == slow))
+            w.work(r, "update_trailing", 1500)
+        w.open("exchange_column")
+        for number, ranks in zip(numbers, columns, strict=True):
+            w.among(ranks, number, "MPI_Allgather", "allgather")
+        w.close()
+        if k % 6 == 5:
+            w.allreduce()
+    return w, Truth(("factor_panel",), slow)
+
+
+def numbered_steps(rng: random.Random, late: bool) -> Made:
+    """Each time step is a region of its own; a process is late in all of them."""
+    w = World(rng, processes(rng, 3), noise=0.04)
+    slow = rng.randrange(w.ranks)
+    name = rng.choice(["step_%d", "iteration %d", "Step#%d"])
+    for k in range(20):
+        w.open(name % k)
+        for r in range(w.ranks):
+            w.work(r, "forces", 1500 + 900 * late * (r == slow))
+            w.work(r, "integrate", 700)
+        w.allreduce()
+        w.close()
+    return w, Truth(("forces",), slow)
+
+
+def computing_in_numbered_steps(rng: random.Random, late: bool) -> Made:
+    """Each time step is a region of its own, which computes by itself; a process is late in all of them."""
+    w = World(rng, processes(rng, 3), noise=0.04)
+    slow = rng.randrange(w.ranks)
+    for k in range(24):
+        w.open(f"iteration_{k}")
+        for r in range(w.ranks):
+            w.now[r][0] += w.noisy(1500 + 700 * late * (r == slow))
+        w.allreduce()
+        w.close()
+    return w, Truth(("iteration",), slow)
+
+
+def one_of_numbered_functions(rng: random.Random, late: bool) -> Made:
+    """Stages of a program that are called alike but for a number are no steps: one of them is uneven."""
+    w = World(rng, processes(rng, 3), noise=0.04)
+    slow, bad = rng.randrange(w.ranks), rng.choice([1, 2, 3])
+    for k in (1, 2, 3, 4):
+        for r in range(w.ranks):
+            w.work(r, f"stage_{k}", 20_000 + 15_000 * late * (r == slow and k == bad))
+        w.allreduce()
+    return w, Truth((f"stage_{bad}",), slow)
+
+
+def collectives_in_numbered_steps(rng: random.Random, late: bool) -> Made:
+    """Each time step is a region of its own, which calls many collective operations."""
+    w = World(rng, processes(rng, 3), noise=0.02)
+    for k in range(15):
+        w.open(f"step {k}")
+        for r in range(w.ranks):
+            w.work(r, "kernel", 3000)
+        for _ in range(40 if late else 1):
+            w.collective("MPI_Allreduce", "allreduce", 8, 25)
+        w.close()
+    return w, Truth(("step",))
+
+
+def messages_in_numbered_steps(rng: random.Random, late: bool) -> Made:
+    """Each time step is a region of its own, and sends many small messages."""
+    w = World(rng, rng.choice([2, 4]), noise=0.03)
+    for k in range(12):
+        w.open(f"cycle_{k}")
+        for r in range(w.ranks):
+            w.work(r, "push_particles", 3000)
+        w.open("send_particles")
+        for _ in range(60 if late else 1):
+            for r in range(0, w.ranks, 2):
+                w.message(r, r + 1, 32, cost=12)
+        w.close()
+        w.allreduce()
+        w.close()
+    return w, Truth(("send_particles",))
+
+
+def on_two_call_paths(rng: random.Random, late: bool) -> Made:
+    """A function is slow on one process, and is called by two others."""
+    w = World(rng, processes(rng, 3), noise=0.04)
+    slow = rng.randrange(w.ranks)
+    for _ in range(25):
+        for caller in ("predictor", "corrector"):
+            w.open(caller)
+            for r in range(w.ranks):
+                w.work(r, "right_hand_side", 900 + 400 * late * (r == slow))
+            w.halo()
+            w.close()
+        for r in range(w.ranks):
+            w.work(r, "filter", 1000)
+        w.allreduce()
+    return w, Truth(("right_hand_side",), slow)
+
+
+def two_faults(rng: random.Random, late: bool) -> Made:
+    """A large bottleneck on one process, and a smaller one on another in another function."""
+    w = World(rng, processes(rng, 3), noise=0.04)
+    large, small = rng.sample(range(w.ranks), 2)
+    for _ in range(30):
+        for r in range(w.ranks):
+            w.work(r, "radiation", 1500 + 1500 * late * (r == large))
+        w.allreduce()
+        for r in range(w.ranks):
+            w.work(r, "convection", 1500 + 400 * (r == small))
+        w.allreduce()
+    return w, Truth(("radiation",), large)
+
+
+def ramp(rng: random.Random, late: bool) -> Made:
+    """Each process has a little more to do than the one before it."""
+    w = World(rng, processes(rng, 4), noise=0.03)
+    for _ in range(30):
+        for r in range(w.ranks):
+            w.work(r, "columns", 1500 + 600 * late * r / (w.ranks - 1) - 300 * late)
+            w.work(r, "rows", 900)
+        w.allreduce()
+    return w, Truth(("columns",), ANY)
+
+
+def slow_link(rng: random.Random, late: bool) -> Made:
+    """Messages between two neighbours take long; all others wait for them at the next reduction."""
+    w = World(rng, processes(rng, 4), noise=0.03)
+    a = rng.randrange(w.ranks - 1)
+    for _ in range(30):
+        for r in range(w.ranks):
+            w.work(r, "stencil", 1500)
+        w.open("exchange_faces")
+        for r in range(w.ranks - 1):
+            w.message(r, r + 1, 4096, cost=400 if late and r == a else 8)
+        w.close()
+        w.allreduce()
+    return w, Truth(("exchange_faces",), ANY)
+
+
+def lock_on_all_ranks(rng: random.Random, late: bool) -> Made:
+    """Threads of all processes wait for each other at a critical section."""
+    w = World(rng, rng.choice([2, 3]), rng.choice([3, 4]), noise=0.04)
+    for _ in range(20):
+        for r in range(w.ranks):
+            w.open("deposit", [r])
+            w.open_team(r, 40)
+            for i in range(w.threads):
+                w.work(r, "weights", 1500, i)
+            if late:
+                w.locked(r, {i: w.now[r][i] for i in range(w.threads)}, "add_to_grid", 400, 44)
+            else:
+                for i in range(w.threads):
+                    w.work(r, "add_to_grid", 400, i)
+            w.close_team(r, 40)
+            w.close([r])
+        w.allreduce()
+    return w, Truth(("add_to_grid", "deposit"), ANY)
+
+
+def slow_at_the_end(rng: random.Random, late: bool) -> Made:
+    """Work is handed out evenly, but the last piece of one process is large."""
+    w = World(rng, processes(rng, 3), noise=0.1)
+    slow = rng.randrange(w.ranks)
+    for k in range(30):
+        for r in range(w.ranks):
+            w.work(r, "trace_ray_packet", 1000 + 6000 * late * (r == slow and k == 29))
+    w.allreduce()
+    return w, Truth(("trace_ray_packet",), slow)
+
+
+def serial_part_of_all(rng: random.Random, late: bool) -> Made:
+    """Masters of all processes do something small alone, beside long and even parallel regions."""
+    w = World(rng, rng.choice([1, 2, 3]), 4, noise=0.03)
+    for _ in range(25):
+        for r in range(w.ranks):
+            w.open("time_step", [r])
+            w.divided(r, 50, "advect", [3000] * 4)
+            if late:
+                w.work(r, "sort_list", 450)
+            w.close([r])
+        if w.ranks > 1:
+            w.allreduce()
+    return w, Truth(("sort_list",), ANY)
+
+
+def compensating(rng: random.Random, late: bool) -> Made:
+    """One process is late in one function, and another in the next one; a barrier between adds both up."""
+    w = World(rng, processes(rng, 3), noise=0.03)
+    one, other = rng.sample(range(w.ranks), 2)
+    for _ in range(30):
+        for r in range(w.ranks):
+            w.work(r, "particles", 1500 + 800 * (r == one))
+        if late:
+            w.open("checkpoint_time")
+            w.barrier()
+            w.close()
+        for r in range(w.ranks):
+            w.work(r, "fields", 1500 + 800 * (r == other))
+        w.allreduce()
+    return w, Truth(("checkpoint_time", "particles", "fields"), ANY)
+
+
+def large_reduction(rng: random.Random, late: bool) -> Made:
+    """A reduction of much data takes long on all; processes wait little for each other."""
+    w = World(rng, processes(rng, 3), noise=0.05)
+    for _ in range(25):
+        for r in range(w.ranks):
+            w.work(r, "gradients", 2500)
+        w.open("sum_gradients")
+        w.collective("MPI_Allreduce", "allreduce", 1 << 22 if late else 8, 900 if late else 10)
+        w.close()
+    return w, Truth(("sum_gradients",))
+
+
+def partly_hidden(rng: random.Random, late: bool) -> Made:
+    """Messages are sent early and computation hides them, but one process is later than that."""
+    w = World(rng, processes(rng, 3), noise=0.03)
+    slow = rng.randrange(w.ranks)
+    for _ in range(30):
+        sent = {}
+        for r in range(w.ranks):
+            w.work(r, "pack_edges", 200 + 1100 * late * (r == slow))
+            peers = [p for p in (r - 1, r + 1) if 0 <= p < w.ranks]
+            sent[r] = w._post(r, peers, 2048)
+            w.work(r, "interior", 900)
+        w.open("finish_exchange")
+        for r in range(w.ranks):
+            t = w.now[r][0]
+            peers = list(sent[r])
+            end = max([t, *(sent[p][r] for p in peers)]) + 8
+            one = w.at(r).enter(t, "MPI_Waitall")
+            for k, p in enumerate(peers):
+                one.complete_receive(end, p, request=10 + k, length=2048)
+            for k in range(len(peers)):
+                one.complete_send(end, 20 + k)
+            one.leave(end)
+            w.now[r][0] = end
+        w.close()
+        for r in range(w.ranks):
+            w.work(r, "edges", 600)
+    w.allreduce()
+    return w, Truth(("pack_edges",), slow)
+
+
+def locks_without_contention(rng: random.Random, late: bool) -> Made:
+    """Threads take a lock of their own for each of many small pieces of work, which takes longer than these."""
+    w = World(rng, 1, 4, noise=0.05)
+    w.create_threads()
+    for i in range(1, 4):
+        for _ in range(120):
+            w.work(0, "add_entry", 20, i)
+            for name, order in (("lock", "acquire"), ("unlock", "release")):
+                t, cost = w.now[0][i], 15 if late else 1
+                w.orders += order == "acquire"
+                one = w.at(0, i).enter(t, f"pthread_mutex_{name}")
+                getattr(one, order)(t + cost, i, w.orders, PTHREADS).leave(t + cost)
+                w.now[0][i] = t + cost + 1
+    w.join_threads()
+    return w, Truth(("worker", "add_entry"), ANY)
+
+
+def small_writes(rng: random.Random, late: bool) -> Made:
+    """All processes write many small pieces to files."""
+    w = World(rng, processes(rng, 2), noise=0.03)
+    for _ in range(20):
+        for r in range(w.ranks):
+            w.work(r, "advance", 2500)
+        w.open("write_particles")
+        for r in range(w.ranks):
+            for _ in range(60 if late else 1):
+                w.call(r, "MPI_File_write", 25)
+        w.close()
+        w.allreduce()
+    return w, Truth(("write_particles",))
+
+
+def receives_one_by_one(rng: random.Random, late: bool) -> Made:
+    """Receives are completed one by one in the order of ranks, and one sender is late."""
+    w = World(rng, processes(rng, 4), noise=0.04)
+    slow = rng.randrange(1, w.ranks)
+    for _ in range(30):
+        for r in range(w.ranks):
+            w.work(r, "integrate", 1200 + 700 * late * (r == slow))
+        w.open("gather_parts")
+        for r in range(1, w.ranks):
+            w.message(r, 0, 4096)
+        w.close()
+        for r in range(1, w.ranks):
+            w.message(0, r, 64, tag=1)
+    return w, Truth(("integrate",), slow)
+
+
+def uneven_threads_of_uneven_ranks(rng: random.Random, late: bool) -> Made:
+    """A process has more to do on all its threads, in another function threads of all processes are a little uneven."""
+    w = World(rng, rng.choice([2, 3, 4]), 3, noise=0.03)
+    slow = rng.randrange(w.ranks)
+    for _ in range(20):
+        for r in range(w.ranks):
+            w.open("time_step", [r])
+            w.divided(r, 60, "collide", [1200 + 700 * late * (r == slow)] * 3)
+            w.divided(r, 70, "stream", [800, 850, 900])
+            w.close([r])
+        w.halo()
+        w.allreduce()
+    return w, Truth(("collide",), slow, ANY)
+
+
+def barrier_in_front_of_reduction(rng: random.Random, late: bool) -> Made:
+    """A barrier is called right before a reduction, for which a process is late anyway."""
+    w = World(rng, processes(rng, 3), noise=0.03)
+    slow = rng.randrange(w.ranks)
+    for _ in range(30):
+        for r in range(w.ranks):
+            w.work(r, "local_sum", 1500 + 500 * late * (r == slow))
+        w.open("global_sum")
+        w.barrier()
+        w.allreduce()
+        w.close()
+    return w, Truth(("local_sum",), slow)
+
+
+def alternating_slow_rank(rng: random.Random, late: bool) -> Made:
+    """Every fifth time step one process has more to do, and another one every seventh."""
+    w = World(rng, processes(rng, 4), noise=0.03)
+    often, seldom = rng.sample(range(w.ranks), 2)
+    for k in range(70):
+        for r in range(w.ranks):
+            more = 2500 * late * (r == often and k % 5 == 4) + 700 * (r == seldom and k % 7 == 6)
+            w.work(r, "sort_particles", 800 + more)
+        w.allreduce()
+    return w, Truth(("sort_particles",), often)
+
+
+MIXED: dict[str, Make] = {
+    make.__name__: make
+    for make in (
+        after_heavy_start, serial_start, slow_thread_of_hybrid, moving_hot_spot, late_in_columns, numbered_steps,
+        computing_in_numbered_steps, one_of_numbered_functions, collectives_in_numbered_steps, messages_in_numbered_steps, on_two_call_paths, two_faults, ramp, slow_link, lock_on_all_ranks, slow_at_the_end,
+        serial_part_of_all, compensating, large_reduction, partly_hidden, locks_without_contention, small_writes,
+        receives_one_by_one, uneven_threads_of_uneven_ranks, barrier_in_front_of_reduction, alternating_slow_rank,
+    )
+}  # fmt: skip
+"""By name what makes a program of the kind."""
