@@ -29,7 +29,7 @@ from tracecols.timeline.answers import QuestionError, Timeline
 from tracecols.timeline.folded import Folds
 from tracecols.timeline.instances import of_finding, worst_of
 from tracecols.timeline.intervals import Intervals, IntervalsWriter
-from tracecols.timeline.prepare import find_prepared, prepare
+from tracecols.timeline.prepare import Prepared, find_prepared, prepare
 from tracecols.timeline.rows import rows_of
 from tracecols.timeline.trees import Selection, Trees, nodes_of, shown_property
 
@@ -701,7 +701,7 @@ def samples_of(store):
 
 
 def held(samples, start, stop, columns):
-    """The slow twin of `reduced`: (time, low, high, last)."""
+    """The slow twin of `reduced`: begin, time, low, high, last, total, count of each point."""
     inside = [sample for sample in samples if start <= sample[0] < stop]
     before = [sample for sample in samples if sample[0] < start][-1:]
     groups = [[sample] for sample in inside]
@@ -711,18 +711,23 @@ def held(samples, start, stop, columns):
         for t, v in inside:
             by.setdefault((t - start) // width, []).append((t, v))
         groups = [by[k] for k in sorted(by)]
-    groups = [[sample] for sample in before] + groups
-    return [(g[-1][0], min(v for _, v in g), max(v for _, v in g), g[-1][1]) for g in groups]
+    return [point(group) for group in [[sample] for sample in before] + groups]
+
+
+def point(group):
+    values = [v for _, v in group]
+    return (group[0][0], group[-1][0], min(values), max(values), values[-1], pytest.approx(sum(values)), len(values))
 
 
 def drawn_counters(timeline, start, stop, columns):
     """By location and name what is drawn, and its least and largest value."""
     answer = timeline.counters_of(start - timeline.first, stop - timeline.first, every_row(timeline), columns)
     a = answer.arrays
-    points = list(zip(*(a[f"counter.{c}"].tolist() for c in ("time", "low", "high", "last")), strict=True))
+    names = ("begin", "time", "low", "high", "last", "total", "count")
+    points = list(zip(*(a[f"counter.{c}"].tolist() for c in names), strict=True))
     return {
         (c["location"], c["name"]): (
-            [(t + timeline.first, *rest) for t, *rest in points[begin:end]],
+            [(b + timeline.first, t + timeline.first, *rest) for b, t, *rest in points[begin:end]],
             (c["min"], c["max"]),
         )
         for c, (begin, end) in zip(answer.says["counters"], pairwise(a["counter.start"].tolist()), strict=True)
@@ -736,7 +741,7 @@ def check_counters(timeline, start, stop, columns):
     for key, (points, ends) in found.items():
         expected = held(every[key], start, stop, columns)
         assert points == expected, key
-        values = [v for _, low, high, _ in expected for v in (low, high)]
+        values = [v for _, _, low, high, *_ in expected for v in (low, high)]
         assert ends == ((min(values), max(values)) if values else (None, None))
         assert len(points) <= columns + 1
 
@@ -751,7 +756,7 @@ def test_counters__that_are_drawn_are_those_of_the_tables(counted):
     assert counted.counters_of(0, 9_000, every_row(counted), 50).says["n_left_out"] > 0
 
 
-def test_counters__that_are_too_many_are_not_drawn(counted, timeline, monkeypatch):
+def test_counters__have_at_most_so_many_points_and_are_kept_for_a_while(counted, timeline, monkeypatch):
     from tracecols.timeline import counters
 
     rows = every_row(counted)
@@ -762,11 +767,49 @@ def test_counters__that_are_too_many_are_not_drawn(counted, timeline, monkeypatc
     # the first value of what is kept goes
     monkeypatch.setattr(counters, "KEPT", 10)
     check_counters(counted, counted.first + 5, counted.last, 20)
-    monkeypatch.setattr(counters, "MOST_VALUES", 1000)
-    answer = counted.counters_of(0, 9_000, rows, 4096)
-    assert answer.says["is_left_out"] and answer.arrays["counter.time"].size == 0
     with pytest.raises(QuestionError):
         counted.counters_of(0, 9_000, [99], 50)
+
+
+@pytest.fixture
+def grouped(counted, monkeypatch):
+    """The same trace, whose samples are in groups of seven, of blocks of a hundred rows."""
+    from tracecols.timeline import counters
+
+    for name, value in (("LONG", 1), ("EVERY", 7), ("BLOCK", 100), ("MOST_READ", 60)):
+        monkeypatch.setattr(counters, name, value)
+    store = Store(counted.store.path)
+    folder = counted.prepared.folder.parent / "grouped"
+    shutil.copytree(counted.prepared.folder, folder, dirs_exist_ok=True)
+    counters.write_counters(store, folder / counters.COUNTERS, OpenedTrace(store).model.executor)
+    return Timeline(store, Prepared(folder, counted.prepared.content))
+
+
+def test_counters__of_groups_are_those_of_the_tables_where_they_can_be_told_apart(grouped):
+    for start in (3_000, 8_990):
+        check_counters(grouped, grouped.first + start, grouped.first + start + 250, 200)
+
+
+def test_counters__of_groups_have_the_samples_of_the_range_and_no_others(grouped):
+    """Points are of groups of samples that follow each other: all of the range, and the one before."""
+    rng = np.random.default_rng(2)
+    every = samples_of(grouped.store)
+    merged = 0
+    for columns in (5, 60, 1000) * 4:
+        start, stop = (grouped.first + np.sort(rng.integers(0, 9_999, 2))).tolist()
+        for key, (points, _) in drawn_counters(grouped, start, stop + 1, columns).items():
+            inside = [sample for sample in every[key] if start <= sample[0] <= stop]
+            before = [sample for sample in every[key] if sample[0] < start][-1:]
+            left = before + inside
+            shown = [p for p in points if p[1] >= start]
+            assert sum(p[-1] for p in shown) == len(inside)
+            assert len(points) <= columns + 1
+            for begin, time, low, high, last, total, count in points:
+                mine, left = left[:count], left[count:]
+                assert (begin, time, low, high, last, pytest.approx(total), count) == point(mine)
+                merged += count > 1
+            assert not left
+    assert merged > 100
 
 
 @pytest.mark.slow

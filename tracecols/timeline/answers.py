@@ -24,7 +24,7 @@ from tracecols.slices.source import time_range_ticks
 from tracecols.store import Store
 from tracecols.timeline.causes import Causes
 from tracecols.timeline.collected import COLLECTIVES, COPIES, KINDS, LAUNCHES, LOCATIONS, MESSAGES, PAIRS, PATH, WAITS
-from tracecols.timeline.counters import Counters
+from tracecols.timeline.counters import COUNTERS, Counters
 from tracecols.timeline.intervals import Intervals
 from tracecols.timeline.marks import Marks
 from tracecols.timeline.overview import Overview, narrow
@@ -106,7 +106,7 @@ class Timeline:
         self.slices = SliceReader(store, Marks(prepared.folder / "marks.arrow"), len(regions.name) + 1, regions.tasks)
         paths = np.load(prepared.folder / "call-paths.npy")
         self._parent, self._region = paths[0], paths[1]
-        self.counters = Counters(store)
+        self.counters = Counters(store, prepared.folder / COUNTERS)
         self.causes = Causes(self.tables[WAITS], self.tables[PAIRS], self.slices, self._region)
 
     def seconds(self, ticks: int) -> float | None:
@@ -347,7 +347,8 @@ class Timeline:
         self.check(start, stop, rows, columns)
         locations = [self.rows[i].location for i in rows if self.rows[i].location >= 0]
         says, arrays = self.counters.view(locations, start + self.first, stop + self.first, columns)
-        arrays["counter.time"] = arrays["counter.time"] - self.first
+        for name in ("counter.begin", "counter.time"):
+            arrays[name] = arrays[name] - self.first
         return Answer(says, arrays)
 
     # -- instances and causes ----------------------------------------------------------------------------------------
