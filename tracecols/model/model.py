@@ -351,7 +351,11 @@ class Run:
         return found
 
     def stages(
-        self, visit: Callable[[Model, str], Result], wanted: Iterable[str], progress: Progress | None = None
+        self,
+        visit: Callable[[Model, str], Result],
+        wanted: Iterable[str],
+        progress: Progress | None = None,
+        ahead: int | None = None,
     ) -> Iterator[Result]:
         """Go through the stages of an analysis: in each visit all slices of the trace, side by side.
 
@@ -362,6 +366,8 @@ class Run:
             it is pickled.
         progress : callable, optional
             Called with what is done and what is to be done, in thousandths of stages.
+        ahead : int, optional
+            How many results may wait in memory for who asks for them, where they are large; by default all.
 
         Yields
         ------
@@ -376,7 +382,7 @@ class Run:
             began = monotonic()
             numbers = self._numbers(stage)
             task = SliceTask(self, stage, tuple(keeps[stage]), visit if stage in chosen else None)
-            for k, found in enumerate(self.executor.map(task, numbers), 1):
+            for k, found in enumerate(self.executor.map(task, numbers, ahead=ahead), 1):
                 if progress is not None:
                     progress(1000 * i + 1000 * k // len(numbers), 1000 * len(needed))
                 yield from found

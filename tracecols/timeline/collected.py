@@ -265,7 +265,7 @@ def collect(model: Model, folder: Path, progress: Progress | None = None) -> Col
             kind: stack.enter_context(IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind])) for kind in KINDS
         }
         with model.divided() as run:
-            for found in run.stages(collector, collector.stages, progress):
+            for found in run.stages(collector, collector.stages, progress, ahead=1):
                 for kind, columns in found:
                     writers[kind].add(columns)
     return Collection({kind: w.n for kind, w in writers.items()}, waits, [] if with_causes else [NO_CAUSES])

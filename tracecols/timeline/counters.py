@@ -169,7 +169,7 @@ def write_counters(store: Store, path: Path, executor: Executor) -> None:
     """Write the groups of samples of locations with many values."""
     long = [i for i in range(int(store.manifest["n_locations"])) if n_values(store, i) > LONG]
     with open_file(path, "wb") as file, pa.ipc.new_file(file, GROUPS) as writer:
-        for batches in executor.map(lambda location, *_: list(_groups(store, location)), long):
+        for batches in executor.map(lambda location, *_: list(_groups(store, location)), long, ahead=1):
             for batch in batches:
                 writer.write_batch(batch)
 

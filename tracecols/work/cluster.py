@@ -408,9 +408,14 @@ class Cluster:
                 )
 
     def map(
-        self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
+        self,
+        function: Task[Item, Result],
+        items: Iterable[Item],
+        report: Report = not_reported,
+        ahead: int | None = None,
     ) -> Iterator[Result]:
-        """Yield what a function makes of items, in their order; what tasks report arrives with their results.
+        """Yield what a function makes of items, in their order; what tasks report arrives with their results, which
+        wait in files however many they are.
 
         Raises
         ------
