@@ -21,6 +21,7 @@ from tracecols.work.jobs import n_jobs
 from tracecols.work.memory import Budget
 
 if TYPE_CHECKING:
+    from tracecols.given.subdomains import Given
     from tracecols.model.readable import Readable
 
 
@@ -34,6 +35,8 @@ class OpenedTrace:
         Threads; by default one per core.
     budget : Budget, optional
         The memory that analyses may take, and where files go; by default half of what is free when a scan begins.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to (`given.subdomains.find_subdomains`).
 
     Attributes
     ----------
@@ -42,8 +45,10 @@ class OpenedTrace:
     budget : Budget or None
     """
 
-    def __init__(self, store: Store, jobs: int | None = None, budget: Budget | None = None) -> None:
-        self.store, self.jobs, self.budget = store, n_jobs(jobs), budget
+    def __init__(
+        self, store: Store, jobs: int | None = None, budget: Budget | None = None, subdomains: Given | None = None
+    ) -> None:
+        self.store, self.jobs, self.budget, self._subdomains = store, n_jobs(jobs), budget, subdomains
         self._models: dict[bool, Model] = {}
         self._scans = Lock()
 
@@ -93,7 +98,7 @@ class OpenedTrace:
         # imports pandas, which analyses do without
         from tracecols.model.readable import Readable
 
-        return Readable(self.store, lambda: self.model.facts)
+        return Readable(self.store, lambda: self.model.facts, self._subdomains)
 
     @once
     def replay(self) -> Replay:

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.errors import AnalysisError, TracecolsError
 from tracecols.given.printable import printable
+from tracecols.given.subdomains import Given, find_subdomains
 from tracecols.patterns.registry import properties
 from tracecols.schema.causes import POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.axes import PropertyAxis, SystemAxis
 from tracecols.severity.resolve import find_property
+from tracecols.severity.subdomains import grouped
 from tracecols.slices.source import time_range_ticks
 from tracecols.store import Store
 from tracecols.timeline.causes import Causes
@@ -91,15 +93,27 @@ class Timeline:
     store : Store
     prepared : Prepared
         What `prepare` returned for it.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to: rows are below these in the place of machines and
+        nodes.
+
+    Raises
+    ------
+    AnalysisError
+        If the subdomains are none, or of other ranks and threads.
     """
 
-    def __init__(self, store: Store, prepared: Prepared) -> None:
+    def __init__(self, store: Store, prepared: Prepared, subdomains: Given | None = None) -> None:
         self.store, self.prepared, content = store, prepared, prepared.content
+        self.subdomains = subdomains
         manifest = store.manifest
         self.first, self.last = int(manifest["first_time"]), int(manifest["last_time"])
         self.overview = Overview(prepared.folder, content["overview"])
         self.tables = {kind: Intervals(prepared.folder / f"{kind}.arrow") for kind in KINDS}
-        self.rows = rows_of(SystemAxis.of(store))
+        axis = SystemAxis.of(store)
+        if subdomains is not None:
+            axis = grouped(axis, find_subdomains(axis.rank, axis.thread, subdomains, AnalysisError, "this trace"))
+        self.rows = rows_of(axis)
         regions = Regions(store)
         self.region_names = [printable(name) for name in regions.name]
         self._paradigm = list(regions.paradigm)

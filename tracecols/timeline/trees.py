@@ -147,7 +147,7 @@ class Trees:
             selection.address,
         )
         # start and end of the run are a part of the range that was selected
-        packed = pack(cube, with_startup=True, opened=opened)
+        packed = pack(cube, with_startup=True, opened=opened, subdomains=self._timeline.subdomains)
         return "".join(page_of(packed, title_of(cube) or self._timeline.store.path.stem)).encode(errors="replace")
 
     def check(self, selection: Selection) -> None:
