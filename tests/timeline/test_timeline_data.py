@@ -11,11 +11,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracecols
+from benchmarks.generate import make
 from tracecols.analysis.opened import OpenedTrace
+from tracecols.conversion import write_store
 from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels
@@ -26,6 +29,7 @@ from tracecols.store import Store
 from tracecols.timeline import folded, intervals, marks, slices
 from tracecols.timeline import overview as overviews
 from tracecols.timeline.answers import QuestionError, Timeline
+from tracecols.timeline.collected import KINDS, collect
 from tracecols.timeline.folded import Folds
 from tracecols.timeline.instances import of_finding, worst_of
 from tracecols.timeline.intervals import Intervals, IntervalsWriter
@@ -206,6 +210,37 @@ def test_waits__sums_are_the_cells(timeline, trace):
     for name in ("mpi_latesender", "mpi_wait_nxn", "omp_ibarrier_wait"):
         below = [i for i, other in enumerate(names) if name in (other, *cube.properties.above(other))]
         assert int(length[np.isin(rows["property"], below)].sum()) == int(cube.cells[name].value.sum()) > 0
+
+
+def collected(store, folder):
+    """What is collected of a trace with two threads, by kind in the order of all columns; and how many windows there
+    were in addition to one for each process."""
+    folder.mkdir()
+    model = OpenedTrace(store, 2).model
+    with model.divided(in_windows=True) as run:
+        n = len(run.division.windows) - len(run.division)
+    collect(model, folder)
+    found = {}
+    for kind in KINDS:
+        _, columns = Intervals(folder / f"{kind}.arrow").overlapping(0, 1 << 62)
+        # collective operations of different slices have numbers of their own
+        found[kind] = sorted(zip(*(v.tolist() for c, v in columns.items() if c != "collective"), strict=True))
+    return found, n
+
+
+@pytest.mark.parametrize("kind", ["multizone", *slow(["sweep", "irregular", "fft"])])
+def test_collected__is_the_same_of_windows_of_long_processes(kind, tmp_path, monkeypatch):
+    path = tmp_path / "t.trace"
+    path.mkdir()
+    write_store(make(kind, 2, 2 if kind == "multizone" else 1, 4_000), path, jobs=1, salvage=False, progress=None)
+    store = Store(path)
+    whole, n_windows = collected(store, tmp_path / "whole")
+    assert n_windows == 0
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 300)
+    divided, n_windows = collected(store, tmp_path / "windows")
+    assert n_windows > 3 and len(whole["waits"]) > 50
+    assert divided == whole
 
 
 def test_messages__are_those_of_the_table(timeline, trace):

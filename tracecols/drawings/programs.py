@@ -54,6 +54,39 @@ class WindowProgram(Program):
         return one.enter(unlock, "MPI_Win_unlock").record(release, K.RMA_RELEASE_LOCK, rma=side).leave(release)
 
 
+class ShmemProgram(Program):
+    """Processes that use SHMEM.
+
+    Parameters
+    ----------
+    processes : int
+        Processes, of one thread.
+    """
+
+    def __init__(self, processes: int) -> None:
+        super().__init__(processes)
+        members = list(range(processes))
+        world = self.define("communicators", kind="group", paradigm="shmem", flags=0, members=members)
+        self.define("windows", name="SHMEM", communicator=world, flags=0)
+
+    def together(self, rank: int, name: str, op: str, enter: int, leave: int, root: int = -1) -> Location:
+        """Write down an operation of all processes; what the root sends, the others receive."""
+        self.region(name, "shmem", "barrier" if op == "barrier" else "function")
+        sent, received = (0, 0) if op == "barrier" else (8 * (root in (-1, rank)), 8)
+        side = {"window": 0, "op": COLLECTIVE_OPS.index(op), "level": CLOSES, "sent": sent, "received": received}
+        one = self.masters[rank].enter(enter, name).record(enter, K.RMA_COLLECTIVE_BEGIN)
+        return one.record(leave, K.RMA_COLLECTIVE_END, rma={**side, "root": root}).leave(leave)
+
+    def lock(self, rank: int, enter: int, taken: int, clear: int, release: int) -> Location:
+        """Write down that a process sets a lock, and clears it."""
+        self.region("shmem_set_lock", "shmem", "function")
+        self.region("shmem_clear_lock", "shmem", "function")
+        side = {"window": 0, "remote": -1, "lock": 1}
+        one = self.masters[rank].enter(enter, "shmem_set_lock")
+        one.record(taken, K.RMA_ACQUIRE_LOCK, rma={**side, "lock_type": 0}).leave(taken)
+        return one.enter(clear, "shmem_clear_lock").record(release, K.RMA_RELEASE_LOCK, rma=side).leave(release)
+
+
 class OffloadProgram(Program):
     """A process with a device that has one stream.
 
@@ -84,8 +117,20 @@ class OffloadProgram(Program):
 
     def copy_to_host(self, begin: int, end: int) -> OffloadProgram:
         """Write down a copy of 64 bytes from the device to the host."""
-        side = {"window": 0, "remote": 0, "matching": 1}
-        self.device.record(begin, K.RMA_PUT, rma={**side, "sent": 64, "received": 0})
+        return self._copy(begin, end, K.RMA_PUT, self.host)
+
+    def copy_to_device(self, begin: int, end: int) -> OffloadProgram:
+        """Write down a copy of 64 bytes from the host to the device."""
+        return self._copy(begin, end, K.RMA_GET, self.host)
+
+    def copy_within(self, begin: int, end: int) -> OffloadProgram:
+        """Write down a copy of 64 bytes within the device."""
+        return self._copy(begin, end, K.RMA_PUT, self.device)
+
+    def _copy(self, begin: int, end: int, kind: K, other: Location) -> OffloadProgram:
+        n = {"sent": 64 * (kind == K.RMA_PUT), "received": 64 * (kind == K.RMA_GET)}
+        side = {"window": 0, "remote": self.locations.index(other), "matching": 1}
+        self.device.record(begin, kind, rma={**side, **n})
         self.device.record(end, K.RMA_OP_COMPLETE_BLOCKING, rma={"window": 0, "matching": 1})
         return self
 

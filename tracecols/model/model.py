@@ -214,7 +214,7 @@ class Model:
         ----------
         in_windows : bool, optional
             Let the steps within processes look at windows of long ones; values of their tables that concern whole
-            processes are then not complete, and those of the stages of root causes and clocks are not made.
+            processes are then not complete, and those of the stage of clocks are not made.
         """
         return Run(self, in_windows)
 

@@ -267,7 +267,8 @@ def collect(model: Model, folder: Path, progress: Progress | None = None) -> Col
         writers = {
             kind: stack.enter_context(IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind])) for kind in KINDS
         }
-        with within(model.executor.budget.memory), model.divided() as run:
+        # no table of these is made location by location: windows of long processes are enough
+        with within(model.executor.budget.memory), model.divided(in_windows=True) as run:
             for found in run.stages(collector, collector.stages, progress, ahead=1):
                 for kind, columns in found:
                     writers[kind].add(columns)

@@ -1,8 +1,8 @@
 """Counters of locations over time, brought down to the columns of the screen.
 
 What a location with few values records is read at once and kept in memory. Of one with many, groups of samples that
-follow each other are added up when the timeline is prepared; single samples are read where they can be distinguished, and
-at the ends of the range of time, so that what is drawn is of no other samples.
+follow each other are added up when the timeline is prepared. Single samples are read where they can be distinguished,
+and at the ends of the range of time, so that what is drawn is of no other samples.
 """
 
 from __future__ import annotations
