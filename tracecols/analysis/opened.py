@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from tracecols.model.model import Model, Progress, enhance
 from tracecols.once import once
 from tracecols.replay.replay import Replay
 from tracecols.store import Store
-from tracecols.work.executors import Executor, Threads
+from tracecols.work.executors import Executor, Threads, not_asked
 from tracecols.work.jobs import n_jobs
 from tracecols.work.memory import Budget
 
@@ -37,6 +38,8 @@ class OpenedTrace:
         The memory that analyses may take, and where files go; by default half of what is free when a scan begins.
     subdomains : mapping, callable, str or Path, optional
         Which subdomains of the application locations belong to (`given.subdomains.find_subdomains`).
+    ask : callable, optional
+        Called before each step of an analysis; it may raise an error, to end it.
 
     Attributes
     ----------
@@ -46,9 +49,15 @@ class OpenedTrace:
     """
 
     def __init__(
-        self, store: Store, jobs: int | None = None, budget: Budget | None = None, subdomains: Given | None = None
+        self,
+        store: Store,
+        jobs: int | None = None,
+        budget: Budget | None = None,
+        subdomains: Given | None = None,
+        ask: Callable[[], None] = not_asked,
     ) -> None:
         self.store, self.jobs, self.budget, self._subdomains = store, n_jobs(jobs), budget, subdomains
+        self.ask = ask
         self._models: dict[bool, Model] = {}
         self._scans = Lock()
 
@@ -78,7 +87,7 @@ class OpenedTrace:
             Distinguish the focus of the run from its start and its end.
         """
         focus = self.focus if with_focus and periods.phases is None else None
-        executor = Threads(self.jobs, self.budget or Budget.default()) if workers is None else workers
+        executor = Threads(self.jobs, self.budget or Budget.default(), ask=self.ask) if workers is None else workers
         if workers is not None or periods.facts():
             return enhance(self.store, self.jobs, progress, periods, executor, focus)
         with self._scans:

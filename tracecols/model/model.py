@@ -117,6 +117,7 @@ class Model:
                     return self._shared.get(name)
                 if self._run is not None and name in step.keeps and step.stage != self.stage:
                     return self._run.value(name, -1 if step.stage in ONCE else self._values["partition"])
+                (self.executor if self._run is None else self._run.executor).go_on()
                 made = step.function(*(self._read(what) for what in step.reads))
                 self._values.update(zip(step.makes, made if len(step.makes) > 1 else (made,), strict=True))
             return self._values[name]

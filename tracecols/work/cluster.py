@@ -407,6 +407,9 @@ class Cluster:
                     in_shell=hint.format("--scratch FOLDER"),
                 )
 
+    def go_on(self) -> None:
+        """Let all work go on: a cluster ends its tasks when nobody wants more."""
+
     def map(
         self,
         function: Task[Item, Result],

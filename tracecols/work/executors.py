@@ -29,6 +29,10 @@ def not_reported(_n: int) -> None:
     """Report nothing to anybody."""
 
 
+def not_asked() -> None:
+    """Let all work go on."""
+
+
 class Executor(Protocol):
     """Who does the work.
 
@@ -66,6 +70,9 @@ class Executor(Protocol):
     @property
     def capacity(self) -> int | None: ...
 
+    def go_on(self) -> None:
+        """Raise an error if the work is to end; asked now and then by each who works."""
+
     def map(
         self,
         function: Task[Item, Result],
@@ -88,6 +95,11 @@ class Threads:
     jobs: int
     budget: Budget = field(default_factory=Budget)
     folder: Path | None = None
+    ask: Callable[[], None] = not_asked
+
+    def go_on(self) -> None:
+        """Raise the error that `ask` raises if the work is to end."""
+        self.ask()
 
     @property
     def slots(self) -> int:
