@@ -292,10 +292,10 @@ def test_rows_of_the_timeline__are_below_subdomains(folder):
     timeline = Timeline(store, prepare(OpenedTrace(store)), folder / "parts.csv")
     above = [row for row in timeline.rows if row.parent == 0]
     assert [row.label for row in above] == [
-        "subdomain ocean, MPI Rank 0",
-        "subdomain ice, MPI Rank 1, Master thread",
-        "subdomain output, MPI Rank 1, OMP thread 2",
-        "subdomain (none), MPI Rank 1, OMP thread 1",
+        "ocean, MPI Rank 0",
+        "ice, MPI Rank 1, Master thread",
+        "output, MPI Rank 1, OMP thread 2",
+        "(none), MPI Rank 1, OMP thread 1",
     ]
     assert above[0].locations.tolist() == [0, 1, 2]
     assert timeline.rows[1] is above[0]

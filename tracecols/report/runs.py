@@ -54,7 +54,7 @@ def amount(value: float, unit: str) -> str:
         return sign + in_words(abs(value), COUNTS[unit])
     if unit == "occ":
         return f"{value:,.15g}"
-    return f"{value:.6g} {printable(unit)}".rstrip() if math.isfinite(value) else "-"
+    return f"{value:.4g} {printable(unit)}".rstrip() if math.isfinite(value) else "-"
 
 
 def severities_table(table: pd.DataFrame, series: Series, rows: int, width: int) -> TextTable:
