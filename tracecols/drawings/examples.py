@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from tracecols.drawings.programs import PTHREAD, OffloadProgram, PosixProgram, ShmemProgram, WindowProgram
 from tracecols.testing import Location, Program
@@ -218,6 +219,61 @@ def late_receiver_wrong_order() -> Example:
     receiver.enter(0, "main").enter(40, "MPI_Recv").receive(49, source=0, tag=2).leave(50)
     receiver.enter(52, "MPI_Recv").receive(60, source=0, tag=1).leave(61).leave(70)
     return Example(program, (Interval(sender, 18, 40),), Cause(receiver, 40, "rank 1 enters MPI_Recv for tag 2"))
+
+
+# -- wavefronts --------------------------------------------------------------------------------------------------------
+
+FROM = {"nw": 0, "sw": 1, "ne": 2, "se": 3}
+"""The rank at each corner of a grid of two by two processes."""
+
+
+def sweep(corner: int) -> Example:
+    """A sweep in two blocks of 10 s through a grid of two by two processes, from the rank at a corner of it.
+
+    Ranks are given as seen from the corner: 2 is the neighbour along the first dimension, 1 along the second, and 3 is
+    opposite.
+    """
+    program = Program(processes=4)
+
+    def at(rank: int) -> Location:
+        return program.masters[rank ^ corner]
+
+    def receive(rank: int, source: int, block: int, begin: int, end: int) -> None:
+        at(rank).enter(begin, "MPI_Recv").receive(end, source=source ^ corner, tag=block).leave(end)
+
+    def work_and_send(rank: int, begin: int, *to: int, block: int) -> None:
+        at(rank).enter(begin, "sweep").leave(begin + 10)
+        for time, other in enumerate(to, begin + 10):
+            at(rank).enter(time, "MPI_Send").send(time, to=other ^ corner, tag=block).leave(time + 1)
+
+    for master in program.masters:
+        master.enter(0, "main")
+    work_and_send(0, 0, 2, 1, block=1)
+    work_and_send(0, 12, 2, 1, block=2)
+    for rank, first in ((2, 12), (1, 13)):
+        receive(rank, 0, 1, 2, first)
+        work_and_send(rank, first, 3, block=1)
+        receive(rank, 0, 2, first + 11, first + 12)
+        work_and_send(rank, first + 12, 3, block=2)
+    receive(3, 1, 1, 2, 24)
+    receive(3, 2, 1, 24, 25)
+    work_and_send(3, 25, block=1)
+    receive(3, 1, 2, 35, 36)
+    receive(3, 2, 2, 36, 37)
+    work_and_send(3, 37, block=2)
+    for master in program.masters:
+        master.leave(50)
+    waits = (Interval(at(2), 2, 10), Interval(at(1), 2, 11), Interval(at(3), 2, 23))
+    return Example(program, waits, Cause(at(0), 10, f"rank {corner} sends its first block"))
+
+
+for _corner, _rank in FROM.items():
+    shows(
+        f"mpi_latesender_wavefront_{_corner}",
+        caption=f"A sweep begins at rank {_rank}, at a corner of a grid of two by two processes. The others wait for "
+        "their first block, longest at the opposite corner.",
+        conventions="exact",
+    )(partial(sweep, _rank))
 
 
 # -- collective operations ---------------------------------------------------------------------------------------------
