@@ -191,9 +191,7 @@ WITHOUT = {
     **{
         f"mpi_latesender_wavefront_{corner}": "needs eight processes; as the corners of a plane, which have a picture"
         for corner in wavefront.SPACE
-    },
-    "mpi_mgmt_file_wait": "as mpi_mgmt_comm_wait, which has a picture, when a file is opened or closed",
-    "mpi_io_collective_wait": "as mpi_wait_nxn, which has a picture",
+    }
 }
 """Wait states without a picture, and why."""
 

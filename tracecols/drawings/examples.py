@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from tracecols.drawings.programs import PTHREAD, OffloadProgram, PosixProgram, ShmemProgram, WindowProgram
+from tracecols.drawings.programs import PTHREAD, FileProgram, OffloadProgram, PosixProgram, ShmemProgram, WindowProgram
 from tracecols.testing import Location, Program
 
 PARALLEL = "!$omp parallel @a.c:1"
@@ -858,6 +858,35 @@ def window_lock() -> Example:
     program.lock(0, 3, 13, unlock=30, release=40).leave(65)
     program.lock(1, 15, 44, unlock=48, release=60).leave(65)
     return Example(program, (Interval(waiting, 15, 40),), Cause(owner, 40, "rank 0 releases the lock"))
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def file_calls(call: Callable[[FileProgram, int, int, int], Location], name: str) -> Example:
+    """Two processes reach a call for a file at different times."""
+    program = FileProgram(2)
+    for rank, begin in enumerate((10, 40)):
+        program.masters[rank].enter(0, "main")
+        call(program, rank, begin, 50).leave(60)
+    first, last = program.masters
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, f"rank 1 enters {name}"))
+
+
+@shows("mpi_mgmt_file_wait", caption="Rank 0 enters MPI_File_open at 10 s and waits until rank 1 enters it at 40 s.")
+def file_opened() -> Example:
+    """Processes open a file."""
+    return file_calls(FileProgram.open, "MPI_File_open")
+
+
+@shows(
+    "mpi_io_collective_wait",
+    caption="Rank 0 enters MPI_File_write_all at 10 s and waits until rank 1 enters it at 40 s.",
+    conventions="exact",
+)
+def file_written() -> Example:
+    """Processes write to a file together."""
+    return file_calls(FileProgram.write_all, "MPI_File_write_all")
 
 
 # -- SHMEM -------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from tracecols.testing import Location, Program
 PTHREAD = PARADIGMS.index("pthread")
 ANY, CLOSES = 1, 3
 """Levels of synchronisation: of the process, and of its memory as well."""
+WRITE, COLLECTIVE_IO = 1, 2
+"""The mode of an I/O operation, and the flag of collective ones."""
 
 
 class WindowProgram(Program):
@@ -52,6 +54,35 @@ class WindowProgram(Program):
         one = self.masters[rank].enter(enter, "MPI_Win_lock")
         one.record(enter, K.RMA_REQUEST_LOCK, rma={**side, "lock_type": 0}).leave(leave)
         return one.enter(unlock, "MPI_Win_unlock").record(release, K.RMA_RELEASE_LOCK, rma=side).leave(release)
+
+
+class FileProgram(Program):
+    """Processes with one file that all of them use.
+
+    Parameters
+    ----------
+    processes : int
+        Processes, of one thread.
+    """
+
+    def __init__(self, processes: int) -> None:
+        super().__init__(processes)
+        file = self.define("io_files", name="data", type="regular", scope=-1)
+        self._handle = self.define("io_handles", name="", file=file, paradigm=0, flags=0, communicator=0, parent=-1)
+        self.region("MPI_File_open", "mpi", "file_io_metadata")
+        self.region("MPI_File_write_all", "mpi", "file_io")
+
+    def open(self, rank: int, enter: int, leave: int) -> Location:
+        """Write down that a process opens the file."""
+        one = self.masters[rank].enter(enter, "MPI_File_open")
+        return one.record(leave, K.IO_CREATE_HANDLE, io={"handle": self._handle}).leave(leave)
+
+    def write_all(self, rank: int, enter: int, leave: int) -> Location:
+        """Write down that a process takes part in writing 64 bytes."""
+        side = {"handle": self._handle, "matching": 1}
+        begin = {**side, "mode": WRITE, "operation_flags": COLLECTIVE_IO, "requested": 64}
+        one = self.masters[rank].enter(enter, "MPI_File_write_all").record(enter, K.IO_OPERATION_BEGIN, io=begin)
+        return one.record(leave, K.IO_OPERATION_COMPLETE, io={**side, "result": 64}).leave(leave)
 
 
 class ShmemProgram(Program):
