@@ -160,6 +160,12 @@ def test_n_bins__keeps_the_overview_small(n_locations, n_events, length, n_call_
     assert n * n_locations <= max(overviews.MOST_CELLS, n_locations)
 
 
+def test_n_bins__are_fewer_with_less_memory():
+    manifest = {"n_locations": 32, "n_events": 10**8, "first_time": 0, "last_time": 10**12}
+    found = [overviews.n_bins(manifest, 38, memory) for memory in (None, 64 * 10**9, 15 * 10**8, 10**9, 10**8)]
+    assert found == [8192, 8192, 4096, 2048, 256]
+
+
 # -- intervals ---------------------------------------------------------------------------------------------------------
 
 some_intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 3)), max_size=40)

@@ -1066,7 +1066,7 @@ def copies() -> Example:
 
 @shows(
     "device_copies_hidden",
-    caption="Of the copy from 44 to 54 s, the part until 50 s is hidden behind a kernel on another stream.",
+    caption="Of the copy from 44 to 54 s, the part until 50 s is covered by a kernel on another stream.",
 )
 def hidden_copy() -> Example:
     """A copy while a kernel of another stream runs."""
@@ -1241,7 +1241,7 @@ def nccl_transfers() -> Example:
 
 @shows(
     "nccl_overlapped",
-    caption="Of the kernel of rank 0 that communicates from 10 to 50 s, the part until 25 s is hidden behind a "
+    caption="Of the kernel of rank 0 that communicates from 10 to 50 s, the part until 25 s is covered by a "
     "kernel on another stream.",
     conventions="exact",
 )

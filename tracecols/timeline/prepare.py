@@ -158,7 +158,7 @@ def _of_whole(
         "findings": _findings(whole, diagnosis_of(whole), axis, properties, waits),
         "notes": collection.notes,
     }
-    bins = n_bins(store.manifest, len(model.call_paths))
+    bins = n_bins(store.manifest, len(model.call_paths), model.executor.budget.memory)
     return content, Request.of(defined(store), properties=asked_properties(axis), bins=bins)
 
 
