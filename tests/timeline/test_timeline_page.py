@@ -503,11 +503,11 @@ def test_trees__are_of_exactly_the_selected_range(page, path):
 def test_trees__of_a_long_range_say_how_far_they_are_and_can_be_cancelled(browser, server, monkeypatch, scheme):
     analyse, goes_on, ended = server.run.trees.analyse, Event(), []
 
-    def slowly(selection, report):
+    def slowly(selection, report, ask):
         try:
             while not goes_on.wait(0.05):
                 report("analyzing", 37, 100)
-            analyse(selection, report)
+            analyse(selection, report, ask)
         except Exception as error:
             ended.append(type(error).__name__)
             raise
