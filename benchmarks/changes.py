@@ -57,8 +57,20 @@ def pair(kind: Kind, seed: int) -> tuple[Series, int]:
     paths = [f"main/f{i}" for i in range(n)]
     runs = [Run(f"run-{i}", {}, "", Path(f"run-{i}.severity")) for i in range(n_runs)]
     titles = np.where(waits, "Wait", "Computation").tolist()
+    threads = np.ones(n_runs)
     series = Series(
-        runs, "commit", ["before", "after"], position, titles, titles, paths, cells, cells.sum(axis=1), np.ones(n_runs)
+        runs,
+        "commit",
+        ["before", "after"],
+        position,
+        titles,
+        titles,
+        paths,
+        cells,
+        cells.sum(axis=1),
+        threads,
+        "sec",
+        adds_up=True,
     )
     return series, slow
 

@@ -29,6 +29,7 @@ from tracecols.given.arguments import as_seconds, as_texts, clock_reading, did_y
 from tracecols.given.memory import as_memory
 from tracecols.given.providers import provider
 from tracecols.given.quantities import counted
+from tracecols.given.subdomains import Given
 from tracecols.model.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
 from tracecols.model.model import Model
 from tracecols.model.readable import n_readable
@@ -140,11 +141,17 @@ class Trace(OpenedTrace):
     frame_limit : int, optional
         Bytes a data frame of events or of a compound table may take; larger ones are refused. By default half of the
         machine's memory. `frame_bytes` says what a frame takes, `scan` reads tables of any size.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to: names by rank, or by (rank, thread), which comes first;
+        a function of rank and thread that returns a name or None; or a .csv file with the columns `rank`, `subdomain`
+        and, where threads differ, `thread`. They are columns of tables and answers, and some group by them.
 
     Raises
     ------
     StoreError
         If the store cannot be read, or `frame_limit` is not a number of bytes.
+    AnalysisError
+        If the subdomains are none, or of other ranks and threads.
 
     Attributes
     ----------
@@ -166,10 +173,14 @@ class Trace(OpenedTrace):
         jobs: int | None = None,
         progress: Progress | None = None,
         frame_limit: int | None = None,
+        subdomains: Given | None = None,
     ) -> None:
         if frame_limit is not None and (not is_whole_number(frame_limit) or frame_limit < 0):
             raise StoreError(f"{show(frame_limit)} is not a number of bytes (frame_limit)\n  give a whole number")
-        super().__init__(Store(path), jobs)
+        super().__init__(Store(path), jobs, subdomains=subdomains)
+        if subdomains is not None:
+            # what is wrong with them is said when the trace is opened
+            _ = self.readable.subdomains
         self._given_limit = frame_limit
         self.frame_limit = default_frame_limit() if frame_limit is None else int(frame_limit)
         self._given_jobs, self._progress = jobs, progress
@@ -179,10 +190,20 @@ class Trace(OpenedTrace):
         self._makes_tables = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path.absolute(), "jobs": self._given_jobs, "frame_limit": self._given_limit}
+        given = {"path": self.path.absolute(), "jobs": self._given_jobs, "frame_limit": self._given_limit}
+        return {**given, "subdomains": self._by_place()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["path"], jobs=state["jobs"], frame_limit=state["frame_limit"])  # type: ignore[misc]
+        path, others = state["path"], {key: value for key, value in state.items() if key != "path"}
+        self.__init__(path, **others)  # type: ignore[misc]
+
+    def _by_place(self) -> dict[tuple[int, int], str] | None:
+        """Return the subdomains by rank and thread, which can be pickled."""
+        readable, found = self.readable, self.readable.subdomains
+        if found is None:
+            return None
+        places = zip(readable.rank.tolist(), readable.thread.tolist(), found.of.tolist(), strict=True)
+        return {(rank, thread): found.names[of] for rank, thread, of in places if of >= 0}
 
     @property
     def path(self) -> Path:
@@ -933,7 +954,7 @@ class Trace(OpenedTrace):
             If nothing can lie between them.
         """
         with open_slice(self.store, start, stop, self.jobs) as store:
-            yield Trace(store.path, jobs=self.jobs)
+            yield Trace(store.path, jobs=self.jobs, subdomains=self._by_place())
 
     def matches(
         self,
@@ -1261,7 +1282,9 @@ class CorrectedTrace(_Analyzed, Correction):
     """A trace with corrected clocks that can be analysed like a trace."""
 
 
-def open_trace(path: str | Path, *, jobs: int | None = None, frame_limit: int | None = None) -> Trace:
+def open_trace(
+    path: str | Path, *, jobs: int | None = None, frame_limit: int | None = None, subdomains: Given | None = None
+) -> Trace:
     """Open a store.
 
     Parameters
@@ -1272,10 +1295,19 @@ def open_trace(path: str | Path, *, jobs: int | None = None, frame_limit: int | 
         Threads; by default one per core.
     frame_limit : int, optional
         Bytes a data frame may take (see `Trace`); by default half of the machine's memory.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to (see `Trace`): a dimension beside the machine.
 
     Raises
     ------
     StoreError
         If it is not a store, damaged, or of another version.
+    AnalysisError
+        If the subdomains are none, or of other ranks and threads.
+
+    Examples
+    --------
+    >>> trace = tracecols.open("run.trace", subdomains={0: "ocean", 1: "ocean", 2: "ice"})  # doctest: +SKIP
+    >>> trace.comm_matrix(by="subdomain")  # doctest: +SKIP
     """
-    return Trace(path, jobs=jobs, frame_limit=frame_limit)
+    return Trace(path, jobs=jobs, frame_limit=frame_limit, subdomains=subdomains)

@@ -189,33 +189,9 @@ for _name, _shown in EXAMPLES.items():
 
 WITHOUT = {
     **{
-        f"mpi_latesender_wavefront_{corner}": "needs a grid of processes and several blocks of a sweep: too much for a small picture"
-        for corner in wavefront.CORNERS
-    },
-    "device_copies_to_device": "as device_copies_to_host, in the other direction",
-    "device_copies_within": "as device_copies_to_host, in another direction",
-    "mpi_init_wait": "as mpi_finalize_wait, which has a picture",
-    "mpi_mgmt_file_wait": "as mpi_rma_wait_at_create, which has a picture",
-    "mpi_io_collective_wait": "as mpi_wait_nxn, which has a picture",
-    "shmem_barrier_wait": "as mpi_barrier_wait, which has a picture",
-    "shmem_wait_nxn": "as mpi_wait_nxn, which has a picture",
-    "shmem_latebroadcast": "as mpi_latebroadcast, which has a picture",
-    "shmem_lock_competition": "as mpi_rma_sync_lock_competition, which has a picture",
-    "nccl_communication": "as device_kernels, which has a picture",
-    "nccl_overlapped": "needs two streams; as device_copies_exposed, which has a picture, for what is hidden",
-    "nccl_exposed": "as device_copies_exposed, which has a picture",
-    "nccl_wait_nxn": "as mpi_wait_nxn, which has a picture",
-    "nccl_barrier_wait": "as mpi_barrier_wait, which has a picture",
-    "nccl_latebroadcast": "as mpi_latebroadcast, which has a picture",
-    "nccl_earlyreduce": "as mpi_earlyreduce, which has a picture",
-    "nccl_nxn_completion": "as mpi_nxn_completion, which has a picture",
-    "nccl_barrier_completion": "as mpi_barrier_completion, which has a picture",
-    "nccl_latesender": "as mpi_latesender, which has a picture",
-    "nccl_latereceiver": "as mpi_latereceiver, which has a picture",
-    "nccl_transfer": "is the remainder of its parent",
-    "device_sync_wait": "as device_early_wait, which has a picture, from the begin of the call on",
-    "device_copy_sync_wait": "as device_copy_wait, which has a picture, from the begin of the call on",
-    "device_copies_hidden": "needs two streams; its counterpart device_copies_exposed has a picture",
+        f"mpi_latesender_wavefront_{corner}": "needs eight processes; as the corners of a plane, which have a picture"
+        for corner in wavefront.SPACE
+    }
 }
 """Wait states without a picture, and why."""
 

@@ -255,9 +255,57 @@ def test_names__stay_text(tmp_path):
     assert "<b>|" not in (tmp_path / "t.html").read_text()
 
 
-def test_series__refuses_what_is_computed_from_others(tmp_path):
+def with_metric(folder, **slower):
+    """An experiment of two sets of five runs whose second one has changed, with the share of MPI in the time."""
+    rng = np.random.default_rng(6)
+    experiment = tracecols.Experiment(folder)
+    for i in range(10):
+        one = cube(rng, **(slower if i > 4 else {})).with_metrics("share = mpi / time")
+        experiment.add(one, parameters={"commit": "old" if i < 5 else "new"})
+    return experiment
+
+
+def test_series__of_a_computed_metric_is_its_formula_for_the_sums_of_each_run(tmp_path):
+    series = with_metric(tmp_path / "e").series("share")
+    assert (series.unit, series.adds_up) == ("", False)
+    assert series.call_paths == ["main/solve/exchange"]
+    assert series.cells == pytest.approx(1), "all of the call path itself is MPI"
+    totals = [cube.total("mpi") / cube.total("time") for cube in (tracecols.read_cube(r.path) for r in series.runs)]
+    assert series.totals == pytest.approx(totals, abs=1e-15)
+
+
+def test_changes__of_a_computed_metric(tmp_path):
+    experiment = with_metric(tmp_path / "e", solve=1.5)
+    table = experiment.changes(experiment.series("share"))
+    # 90 of 550 ms, and then 90 of 750 ms; at its only call path nothing changes
+    assert table[["since", "property"]].values.tolist() == [["new", ""]]
+    assert table.before[0] == pytest.approx(90 / 550, rel=0.01)
+    assert table.after[0] == pytest.approx(90 / 750, rel=0.01)
+    shown = run("runs", "trend", experiment.folder, "-p", "share", "--require", "growth<=1%")
+    assert (shown.exit_code, "less since new: 0.16" in shown.output) == (0, True), shown.output
+    assert re.search(
+        r"share +main/solve/exchange +1 +1\b", run("runs", "show", experiment.folder, "-p", "share").output
+    )
+
+
+def test_growth__of_a_computed_metric_is_not_divided_by_threads(tmp_path):
     experiment = tracecols.Experiment(tmp_path / "e")
+    for ranks in (2, 4, 8, 16, 32):
+        one = cube(ranks=ranks, exchange=ranks).with_metrics("each = mpi / 2")
+        experiment.add(one, parameters={"size": ranks})
+    table = experiment.growth(experiment.series("each", along="size"))
+    # 90 ms a rank, times the number of ranks for both reasons
+    assert table[["power", "coefficient"]].values.tolist() == [[2.0, pytest.approx(0.045)]]
+
+
+def test_series__refuses_what_does_not_add_up(tmp_path):
+    experiment = with_metric(tmp_path / "e")
+    with pytest.raises(SeverityError, match=r"share, time do not add up: share is computed"):
+        experiment.series(("share", "time"))
+    other = tracecols.Experiment(tmp_path / "other")
     for size in (1, 2):
-        experiment.add(cube().with_metrics("each = time / 2"), parameters={"size": size})
-    with pytest.raises(SeverityError, match=r"each is computed from others: .*\n.* computed from: time / 2"):
-        experiment.series(properties=("each",))
+        one = small_cube({"time": {("main", 0, 0): 5}, "visits": {("main", 0, 0): 1}}, units={"visits": "occ"})
+        other.add(one, parameters={"size": size})
+    with pytest.raises(SeverityError, match="different units do not add up: time in sec, visits in occ"):
+        other.series(("time", "visits"))
+    assert re.search(r"main +1 +1\b", run("runs", "show", other.folder, "-p", "visits").output), "no seconds"

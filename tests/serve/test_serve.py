@@ -168,6 +168,21 @@ def test_archive__that_was_replaced_is_converted_again(given, tmp_path):
         assert files.trace(given).manifest["n_events"] == 6708
 
 
+@pytest.mark.parametrize("given", ["run", "run/traces.otf2"])
+def test_archive__beside_which_something_is_written_is_not_converted_again(given, tmp_path, folder):
+    archive = tmp_path / "run"
+    shutil.copytree(DATA / "omp_basic", archive)
+    with Files([tmp_path], jobs=1) as files:
+        before = files.trace(given)
+        for name in ("traces.html", "traces.cubex", "traces.json"):
+            (archive / name).write_text("anything")
+        shutil.copytree(folder / "hybrid.severity", archive / "traces.severity")
+        shutil.copytree(before.path, archive / "traces.trace")
+        assert files.trace(given) is before
+        shutil.copy(archive / "traces" / "0.def", archive / "traces" / "5.def")
+        assert files.trace(given) is not before
+
+
 def test_files__leave_nothing(tmp_path, monkeypatch, folder):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = sorted(p.name for p in folder.rglob("*"))

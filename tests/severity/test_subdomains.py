@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import tracecols
+from tracecols.analysis.opened import OpenedTrace
 from tracecols.cli import group
-from tracecols.errors import SeverityError
+from tracecols.errors import AnalysisError, SeverityError
 from tracecols.export.cube_read import read_cube
 from tracecols.severity import SeverityCube
 from tracecols.severity.axes import SystemAxis
+from tracecols.store import Store
+from tracecols.timeline.answers import Timeline
+from tracecols.timeline.prepare import prepare
+from tracecols.timeline.trees import Selection, Trees
 
 FILE = "rank, thread, subdomain\n0,,ocean\n1,0,ice\n1,2,output\n"
 """Of a trace of two processes with three threads each: thread 1 of rank 1 belongs to none."""
@@ -197,3 +203,107 @@ def test_show__prints_subdomains(folder):
     assert [row["subdomain"] for row in values["subdomains"]] == table.index.tolist()
     np.testing.assert_allclose([row["value"] for row in values["subdomains"]], table.value, rtol=1e-9)
     assert run(group, [*asked, "--topology", "0"]).exit_code == 2
+
+
+# -- traces ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def parted(folder):
+    return tracecols.open(folder / "h.trace", subdomains=folder / "parts.csv")
+
+
+PLACES = {(0, 0): "ocean", (0, 1): "ocean", (0, 2): "ocean", (1, 0): "ice", (1, 2): "output"}
+
+
+def names_of(frame, about=""):
+    """The subdomains that ranks and threads of a table should have."""
+    places = zip(frame[f"{about}rank"], frame[f"{about}thread"], strict=True)
+    return [PLACES.get(place) for place in places]
+
+
+@pytest.mark.parametrize(
+    ("ask", "sides"),
+    [
+        (lambda t: t.waits, ("", "cause_")),
+        (lambda t: t.messages, ("send_", "recv_")),
+        (lambda t: t.profile, ("",)),
+        (lambda t: t.frame("waits"), ("", "cause_")),
+        (lambda t: t.idle_time(), ("",)),
+        (lambda t: t.iterations("main"), ("",)),
+        (lambda t: t.waits_by_cause(), ("", "cause_")),
+        (lambda t: t.top_instances("omp_ibarrier_wait"), ("", "cause_")),
+        (lambda t: t.comm_matrix(by="thread"), ("send_", "recv_")),
+        (lambda t: t.late_senders(by="thread"), ("victim_", "culprit_")),
+    ],
+)
+def test_tables_of_traces__say_the_subdomain_of_every_location(parted, folder, ask, sides):
+    found, without = ask(parted), ask(tracecols.open(folder / "h.trace"))
+    assert len(found)
+    for about in sides:
+        named = found[f"{about}subdomain"].astype(object)
+        assert [None if x != x else x for x in named] == names_of(found, about)
+    added = [f"{about}subdomain" for about in sides]
+    assert found.drop(columns=added).equals(without), "nothing else is different"
+
+
+def test_answers__by_subdomain_are_sums_over_their_locations(parted):
+    sent = parted.comm_matrix(by="subdomain")
+    whole = parted.messages.groupby(["send_subdomain", "recv_subdomain"], observed=True).length.agg(["size", "sum"])
+    assert sent.set_index(["send_subdomain", "recv_subdomain"])[["n_messages", "bytes"]].to_numpy().tolist() == (
+        whole.loc[[("ocean", "ice"), ("ice", "ocean")]].to_numpy().tolist()
+    )
+    late = parted.late_senders(by="subdomain")
+    each = parted.late_senders(by="thread")
+    expected = each.groupby(["victim_subdomain", "culprit_subdomain"], observed=True).n_waits.sum()
+    assert late.set_index(["victim_subdomain", "culprit_subdomain"]).n_waits.to_dict() == expected.to_dict()
+    over_time = parted.time_profile(bins=3, by="subdomain")
+    whole = parted.time_profile(bins=3, by="rank")
+    of_ocean = over_time[over_time.subdomain == "ocean"]
+    assert of_ocean.seconds.tolist() == whole[whole["rank"] == 0].seconds.tolist()
+    # thread 1 of rank 1 belongs to none
+    of_none = over_time[over_time.subdomain.isna()]
+    assert over_time.seconds.sum() == pytest.approx(whole.seconds.sum()) and of_none.seconds.sum() > 0
+
+
+def test_answers__by_subdomain_are_drawn(parted):
+    pytest.importorskip("matplotlib")
+    for ask in (parted.comm_matrix, parted.late_senders, parted.time_profile):
+        texts = [text.get_text() for text in ask(by="subdomain").plot().figure.findobj() if hasattr(text, "get_text")]
+        assert "ocean" in texts
+
+
+def test_traces__that_are_opened_with_subdomains_can_be_pickled_and_cut(parted):
+    again = pickle.loads(pickle.dumps(parted))
+    assert again.comm_matrix(by="subdomain").equals(parted.comm_matrix(by="subdomain"))
+    with parted.piece(stop=0.3) as piece:
+        assert set(piece.profile.subdomain.dropna()) == {"ocean", "ice", "output"}
+
+
+def test_traces__that_are_given_wrong_subdomains_or_none_are_refused(folder):
+    with pytest.raises(AnalysisError, match="ranks or threads that this trace does not have, such as 7"):
+        tracecols.open(folder / "h.trace", subdomains={7: "land"})
+    with pytest.raises(AnalysisError, match=r"nothing is known of subdomains .*\n.*tracecols.open\(path, subdomains="):
+        tracecols.open(folder / "h.trace").comm_matrix(by="subdomain")
+
+
+def test_rows_of_the_timeline__are_below_subdomains(folder):
+    store = Store(folder / "h.trace")
+    timeline = Timeline(store, prepare(OpenedTrace(store)), folder / "parts.csv")
+    above = [row for row in timeline.rows if row.parent == 0]
+    assert [row.label for row in above] == [
+        "ocean, MPI Rank 0",
+        "ice, MPI Rank 1, Master thread",
+        "output, MPI Rank 1, OMP thread 2",
+        "(none), MPI Rank 1, OMP thread 1",
+    ]
+    assert above[0].locations.tolist() == [0, 1, 2]
+    assert timeline.rows[1] is above[0]
+    ticks = timeline.view(0, timeline.last - timeline.first + 1, [0, 1], 10).arrays["ticks"]
+    every = timeline.view(0, timeline.last - timeline.first + 1, range(len(timeline.rows)), 10)
+    of = [timeline.rows.index(row) for row in timeline.rows if row.location in (0, 1, 2)]
+    assert np.array_equal(ticks[:, 1], every.arrays["ticks"][:, of].sum(axis=1))
+    page = Trees(timeline).page(Selection(0, timeline.last - timeline.first + 1))
+    assert b"Subdomains" in page
+    with pytest.raises(AnalysisError, match="this trace does not have"):
+        Timeline(store, prepare(OpenedTrace(store)), {9: "x"})

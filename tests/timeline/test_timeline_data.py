@@ -11,11 +11,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import slow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracecols
+from benchmarks.generate import make
 from tracecols.analysis.opened import OpenedTrace
+from tracecols.conversion import write_store
 from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels
@@ -26,10 +29,11 @@ from tracecols.store import Store
 from tracecols.timeline import folded, intervals, marks, slices
 from tracecols.timeline import overview as overviews
 from tracecols.timeline.answers import QuestionError, Timeline
+from tracecols.timeline.collected import KINDS, collect
 from tracecols.timeline.folded import Folds
 from tracecols.timeline.instances import of_finding, worst_of
 from tracecols.timeline.intervals import Intervals, IntervalsWriter
-from tracecols.timeline.prepare import find_prepared, prepare
+from tracecols.timeline.prepare import Prepared, find_prepared, prepare
 from tracecols.timeline.rows import rows_of
 from tracecols.timeline.trees import Selection, Trees, nodes_of, shown_property
 
@@ -156,6 +160,12 @@ def test_n_bins__keeps_the_overview_small(n_locations, n_events, length, n_call_
     assert n * n_locations <= max(overviews.MOST_CELLS, n_locations)
 
 
+def test_n_bins__are_fewer_with_less_memory():
+    manifest = {"n_locations": 32, "n_events": 10**8, "first_time": 0, "last_time": 10**12}
+    found = [overviews.n_bins(manifest, 38, memory) for memory in (None, 64 * 10**9, 15 * 10**8, 10**9, 10**8)]
+    assert found == [8192, 8192, 4096, 2048, 256]
+
+
 # -- intervals ---------------------------------------------------------------------------------------------------------
 
 some_intervals = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.integers(0, 3)), max_size=40)
@@ -206,6 +216,37 @@ def test_waits__sums_are_the_cells(timeline, trace):
     for name in ("mpi_latesender", "mpi_wait_nxn", "omp_ibarrier_wait"):
         below = [i for i, other in enumerate(names) if name in (other, *cube.properties.above(other))]
         assert int(length[np.isin(rows["property"], below)].sum()) == int(cube.cells[name].value.sum()) > 0
+
+
+def collected(store, folder):
+    """What is collected of a trace with two threads, by kind in the order of all columns; and how many windows there
+    were in addition to one for each process."""
+    folder.mkdir()
+    model = OpenedTrace(store, 2).model
+    with model.divided(in_windows=True) as run:
+        n = len(run.division.windows) - len(run.division)
+    collect(model, folder)
+    found = {}
+    for kind in KINDS:
+        _, columns = Intervals(folder / f"{kind}.arrow").overlapping(0, 1 << 62)
+        # collective operations of different slices have numbers of their own
+        found[kind] = sorted(zip(*(v.tolist() for c, v in columns.items() if c != "collective"), strict=True))
+    return found, n
+
+
+@pytest.mark.parametrize("kind", ["multizone", *slow(["sweep", "irregular", "fft"])])
+def test_collected__is_the_same_of_windows_of_long_processes(kind, tmp_path, monkeypatch):
+    path = tmp_path / "t.trace"
+    path.mkdir()
+    write_store(make(kind, 2, 2 if kind == "multizone" else 1, 4_000), path, jobs=1, salvage=False, progress=None)
+    store = Store(path)
+    whole, n_windows = collected(store, tmp_path / "whole")
+    assert n_windows == 0
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 300)
+    divided, n_windows = collected(store, tmp_path / "windows")
+    assert n_windows > 3 and len(whole["waits"]) > 50
+    assert divided == whole
 
 
 def test_messages__are_those_of_the_table(timeline, trace):
@@ -701,7 +742,7 @@ def samples_of(store):
 
 
 def held(samples, start, stop, columns):
-    """The slow twin of `reduced`: (time, low, high, last)."""
+    """The slow twin of `reduced`: begin, time, low, high, last, total, count of each point."""
     inside = [sample for sample in samples if start <= sample[0] < stop]
     before = [sample for sample in samples if sample[0] < start][-1:]
     groups = [[sample] for sample in inside]
@@ -711,18 +752,23 @@ def held(samples, start, stop, columns):
         for t, v in inside:
             by.setdefault((t - start) // width, []).append((t, v))
         groups = [by[k] for k in sorted(by)]
-    groups = [[sample] for sample in before] + groups
-    return [(g[-1][0], min(v for _, v in g), max(v for _, v in g), g[-1][1]) for g in groups]
+    return [point(group) for group in [[sample] for sample in before] + groups]
+
+
+def point(group):
+    values = [v for _, v in group]
+    return (group[0][0], group[-1][0], min(values), max(values), values[-1], pytest.approx(sum(values)), len(values))
 
 
 def drawn_counters(timeline, start, stop, columns):
     """By location and name what is drawn, and its least and largest value."""
     answer = timeline.counters_of(start - timeline.first, stop - timeline.first, every_row(timeline), columns)
     a = answer.arrays
-    points = list(zip(*(a[f"counter.{c}"].tolist() for c in ("time", "low", "high", "last")), strict=True))
+    names = ("begin", "time", "low", "high", "last", "total", "count")
+    points = list(zip(*(a[f"counter.{c}"].tolist() for c in names), strict=True))
     return {
         (c["location"], c["name"]): (
-            [(t + timeline.first, *rest) for t, *rest in points[begin:end]],
+            [(b + timeline.first, t + timeline.first, *rest) for b, t, *rest in points[begin:end]],
             (c["min"], c["max"]),
         )
         for c, (begin, end) in zip(answer.says["counters"], pairwise(a["counter.start"].tolist()), strict=True)
@@ -736,7 +782,7 @@ def check_counters(timeline, start, stop, columns):
     for key, (points, ends) in found.items():
         expected = held(every[key], start, stop, columns)
         assert points == expected, key
-        values = [v for _, low, high, _ in expected for v in (low, high)]
+        values = [v for _, _, low, high, *_ in expected for v in (low, high)]
         assert ends == ((min(values), max(values)) if values else (None, None))
         assert len(points) <= columns + 1
 
@@ -751,7 +797,7 @@ def test_counters__that_are_drawn_are_those_of_the_tables(counted):
     assert counted.counters_of(0, 9_000, every_row(counted), 50).says["n_left_out"] > 0
 
 
-def test_counters__that_are_too_many_are_not_drawn(counted, timeline, monkeypatch):
+def test_counters__have_at_most_so_many_points_and_are_kept_for_a_while(counted, timeline, monkeypatch):
     from tracecols.timeline import counters
 
     rows = every_row(counted)
@@ -762,11 +808,49 @@ def test_counters__that_are_too_many_are_not_drawn(counted, timeline, monkeypatc
     # the first value of what is kept goes
     monkeypatch.setattr(counters, "KEPT", 10)
     check_counters(counted, counted.first + 5, counted.last, 20)
-    monkeypatch.setattr(counters, "MOST_VALUES", 1000)
-    answer = counted.counters_of(0, 9_000, rows, 4096)
-    assert answer.says["is_left_out"] and answer.arrays["counter.time"].size == 0
     with pytest.raises(QuestionError):
         counted.counters_of(0, 9_000, [99], 50)
+
+
+@pytest.fixture
+def grouped(counted, monkeypatch):
+    """The same trace, whose samples are in groups of seven, of blocks of a hundred rows."""
+    from tracecols.timeline import counters
+
+    for name, value in (("LONG", 1), ("EVERY", 7), ("BLOCK", 100), ("MOST_READ", 60)):
+        monkeypatch.setattr(counters, name, value)
+    store = Store(counted.store.path)
+    folder = counted.prepared.folder.parent / "grouped"
+    shutil.copytree(counted.prepared.folder, folder, dirs_exist_ok=True)
+    counters.write_counters(store, folder / counters.COUNTERS, OpenedTrace(store).model.executor)
+    return Timeline(store, Prepared(folder, counted.prepared.content))
+
+
+def test_counters__of_groups_are_those_of_the_tables_where_they_can_be_told_apart(grouped):
+    for start in (3_000, 8_990):
+        check_counters(grouped, grouped.first + start, grouped.first + start + 250, 200)
+
+
+def test_counters__of_groups_have_the_samples_of_the_range_and_no_others(grouped):
+    """Points are of groups of samples that follow each other: all of the range, and the one before."""
+    rng = np.random.default_rng(2)
+    every = samples_of(grouped.store)
+    merged = 0
+    for columns in (5, 60, 1000) * 4:
+        start, stop = (grouped.first + np.sort(rng.integers(0, 9_999, 2))).tolist()
+        for key, (points, _) in drawn_counters(grouped, start, stop + 1, columns).items():
+            inside = [sample for sample in every[key] if start <= sample[0] <= stop]
+            before = [sample for sample in every[key] if sample[0] < start][-1:]
+            left = before + inside
+            shown = [p for p in points if p[1] >= start]
+            assert sum(p[-1] for p in shown) == len(inside)
+            assert len(points) <= columns + 1
+            for begin, time, low, high, last, total, count in points:
+                mine, left = left[:count], left[count:]
+                assert (begin, time, low, high, last, pytest.approx(total), count) == point(mine)
+                merged += count > 1
+            assert not left
+    assert merged > 100
 
 
 @pytest.mark.slow

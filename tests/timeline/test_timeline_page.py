@@ -503,11 +503,11 @@ def test_trees__are_of_exactly_the_selected_range(page, path):
 def test_trees__of_a_long_range_say_how_far_they_are_and_can_be_cancelled(browser, server, monkeypatch, scheme):
     analyse, goes_on, ended = server.run.trees.analyse, Event(), []
 
-    def slowly(selection, report):
+    def slowly(selection, report, ask):
         try:
             while not goes_on.wait(0.05):
                 report("analyzing", 37, 100)
-            analyse(selection, report)
+            analyse(selection, report, ask)
         except Exception as error:
             ended.append(type(error).__name__)
             raise
@@ -833,6 +833,17 @@ def test_counters__are_lines_below_their_rows(browser, server, archive, tmp_path
         picture = ElementTree.parse(saved(found, "v", tmp_path))
         texts = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
         assert any(text.startswith("counter 5: 0 to 6") for text in texts)
+        for key in ("0", "w"):
+            found.press(key)
+            table = [row for row in rows_of(saved(found, "b", tmp_path)) if row["counter"]]
+            *_, last = [row for row in table if row["counter"] == "power"]
+            assert float(last["last"]) == float(last["max"]) >= float(last["mean"]) >= float(last["min"])
+            start, stop = found.view("[view.state.from, view.state.to]")
+            inside = sum(start <= t < stop for t in range(10, 3_000, 10))
+            # each sample of the range once, and the one that holds at its begin
+            assert sum(int(row["samples"]) for row in table) == 8 * (inside + (start > 10)), key
+            assert {row["counter"] for row in table} == {"power", "cycles", *(f"counter {i}" for i in range(6))}
+        found.press("0")
         found.page.reload()
         found.settle()
         assert found.view("view.state.counters") and found.view("view.counters.says.counters.length") == 8

@@ -284,13 +284,41 @@ def test_folded_phases__are_answered(server):
         assert status in (400, 500) and json.loads(body)["error"], query
 
 
+def test_analysis__ends_between_reports_as_well(server, monkeypatch):
+    """Before the next step of a stage, whoever works on it and however long it does not report."""
+    trees, reached, ended = server.run.trees, Event(), Event()
+    analyse = trees.analyse
+
+    def quietly(selection, report, ask):
+        def asked():
+            reached.set()
+            sleep(0.01)
+            ask()
+
+        try:
+            # nothing is written that would fail
+            analyse(selection, lambda *_: None, asked)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(trees, "analyse", quietly)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection.request("GET", f"/{server.token}/data/trees?from=7&to=90000001")
+    answer = connection.getresponse()
+    assert reached.wait(20)
+    answer.close()
+    connection.close()
+    assert ended.wait(5)
+    assert not trees.is_ready(Selection(7, 90_000_001))
+
+
 @pytest.mark.parametrize("stage", ["waiting", "cutting", "analyzing"])
 def test_analysis__ends_when_the_page_does_not_wait_any_more(server, stage, monkeypatch):
     """In each stage, and the next range is analysed."""
     trees, reached, ended = server.run.trees, Event(), Event()
     analyse = trees.analyse
 
-    def slowly(selection, report):
+    def slowly(selection, report, ask):
         def told(what, done, total):
             if what == stage:
                 # until the connection is closed, a line is written at each turn
@@ -301,7 +329,7 @@ def test_analysis__ends_when_the_page_does_not_wait_any_more(server, stage, monk
             report(what, done, total)
 
         try:
-            analyse(selection, told)
+            analyse(selection, told, ask)
         finally:
             ended.set()
 

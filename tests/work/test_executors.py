@@ -21,6 +21,22 @@ def test_map__yields_results_in_the_order_of_the_items_and_reports_all():
     assert sorted(done) == [*range(20)]
 
 
+def test_map__does_not_go_far_ahead_of_who_takes_large_results():
+    begun = []
+
+    def task(item, _report):
+        begun.append(item)
+        return item
+
+    found = Threads(2).map(task, range(50), ahead=1)
+    taken = []
+    for item in found:
+        taken.append(item)
+        time.sleep(0.002)
+        assert max(begun) <= item + 3
+    assert taken == [*range(50)]
+
+
 def test_map__ends_other_tasks_when_one_fails():
     began, reported = Event(), []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,12 @@ from tracecols.model.model import Model, Progress, enhance
 from tracecols.once import once
 from tracecols.replay.replay import Replay
 from tracecols.store import Store
-from tracecols.work.executors import Executor, Threads
+from tracecols.work.executors import Executor, Threads, not_asked
 from tracecols.work.jobs import n_jobs
 from tracecols.work.memory import Budget
 
 if TYPE_CHECKING:
+    from tracecols.given.subdomains import Given
     from tracecols.model.readable import Readable
 
 
@@ -34,6 +36,10 @@ class OpenedTrace:
         Threads; by default one per core.
     budget : Budget, optional
         The memory that analyses may take, and where files go; by default half of what is free when a scan begins.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to (`given.subdomains.find_subdomains`).
+    ask : callable, optional
+        Called before each step of an analysis; it may raise an error, to end it.
 
     Attributes
     ----------
@@ -42,8 +48,16 @@ class OpenedTrace:
     budget : Budget or None
     """
 
-    def __init__(self, store: Store, jobs: int | None = None, budget: Budget | None = None) -> None:
-        self.store, self.jobs, self.budget = store, n_jobs(jobs), budget
+    def __init__(
+        self,
+        store: Store,
+        jobs: int | None = None,
+        budget: Budget | None = None,
+        subdomains: Given | None = None,
+        ask: Callable[[], None] = not_asked,
+    ) -> None:
+        self.store, self.jobs, self.budget, self._subdomains = store, n_jobs(jobs), budget, subdomains
+        self.ask = ask
         self._models: dict[bool, Model] = {}
         self._scans = Lock()
 
@@ -73,7 +87,7 @@ class OpenedTrace:
             Distinguish the focus of the run from its start and its end.
         """
         focus = self.focus if with_focus and periods.phases is None else None
-        executor = Threads(self.jobs, self.budget or Budget.default()) if workers is None else workers
+        executor = Threads(self.jobs, self.budget or Budget.default(), ask=self.ask) if workers is None else workers
         if workers is not None or periods.facts():
             return enhance(self.store, self.jobs, progress, periods, executor, focus)
         with self._scans:
@@ -93,7 +107,7 @@ class OpenedTrace:
         # imports pandas, which analyses do without
         from tracecols.model.readable import Readable
 
-        return Readable(self.store, lambda: self.model.facts)
+        return Readable(self.store, lambda: self.model.facts, self._subdomains)
 
     @once
     def replay(self) -> Replay:

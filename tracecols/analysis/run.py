@@ -65,7 +65,7 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
                 store = stack.enter_context(
                     open_slice(trace.store, choice.start, choice.stop, trace.jobs, report, folder)
                 )
-            trace = OpenedTrace(store, trace.jobs, trace.budget)
+            trace = OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask)
         with watch("analyzing") as report:
             scanning, searching = shares_of(report, trace.store.manifest["n_events"], SCAN, 1 - SCAN)
             is_divided = divides_with_focus(request)

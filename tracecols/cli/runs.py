@@ -60,7 +60,10 @@ def series_options(command: Any) -> Any:
     """Add the options of `Asked`; use as a decorator."""
     for name in ("with_startup", "last", "where", "along"):
         command = option(name)(command)
-    return option("properties", "By id or title: these and what is below them.  [default: time]")(command)
+    return option(
+        "properties",
+        "By id or title: these and what is below them, all of one unit; or a computed metric.  [default: time]",
+    )(command)
 
 
 @click.group()
@@ -233,7 +236,8 @@ def trend(
         failed = totals[totals.ratio - 1 > looked.required]
         for row in failed.itertuples():
             echo(
-                f"since {row.since} it takes {row.ratio - 1:.1%} more, required is {looked.required:.1%} at most",
+                f"since {row.since} it {'takes' if series.unit == 'sec' and series.adds_up else 'is'} "
+                f"{row.ratio - 1:.1%} more, required is {looked.required:.1%} at most",
                 err=True,
             )
         if len(failed):

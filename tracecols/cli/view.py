@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     "Show all instances of a phase, one above the other: a region, the end of a call path, or from:CALL. Two runs are "
     "aligned at the first one.",
 )
+@option(
+    "subdomains",
+    "Rows are below the subdomains of the application, not below machines and nodes: a file with the columns rank, "
+    "perhaps thread, and subdomain.",
+)
 @option("no_browser")
 @option("memory")
 @option("jobs", "Threads to analyse a trace, and to answer the page.  [default: one per core]")
@@ -40,6 +45,7 @@ def view(
     stop: float | None,
     severity: str | None,
     phases: str | None,
+    subdomains: Path | None,
     no_browser: bool,
     memory: int | None,
     jobs: int | None,
@@ -72,7 +78,7 @@ def view(
         budget, runs = Budget.default(memory), list[Run]()
         for path, cube in sources:
             store = kept.enter_context(opened(path, jobs))
-            timeline = Timeline(store, prepare(OpenedTrace(store, jobs, budget), cube, progress))
+            timeline = Timeline(store, prepare(OpenedTrace(store, jobs, budget), cube, progress), subdomains)
             runs.append(Run(timeline, Trees(timeline, jobs, budget, cube), Folds(timeline, jobs, budget)))
         first = runs[0]
         shown = first.timeline.address(start, stop, severity)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from tracecols.drawings.programs import PTHREAD, OffloadProgram, PosixProgram, WindowProgram
+from tracecols.drawings.programs import PTHREAD, FileProgram, OffloadProgram, PosixProgram, ShmemProgram, WindowProgram
 from tracecols.testing import Location, Program
 
 PARALLEL = "!$omp parallel @a.c:1"
@@ -220,6 +221,61 @@ def late_receiver_wrong_order() -> Example:
     return Example(program, (Interval(sender, 18, 40),), Cause(receiver, 40, "rank 1 enters MPI_Recv for tag 2"))
 
 
+# -- wavefronts --------------------------------------------------------------------------------------------------------
+
+FROM = {"nw": 0, "sw": 1, "ne": 2, "se": 3}
+"""The rank at each corner of a grid of two by two processes."""
+
+
+def sweep(corner: int) -> Example:
+    """A sweep in two blocks of 10 s through a grid of two by two processes, from the rank at a corner of it.
+
+    Ranks are given as seen from the corner: 2 is the neighbour along the first dimension, 1 along the second, and 3 is
+    opposite.
+    """
+    program = Program(processes=4)
+
+    def at(rank: int) -> Location:
+        return program.masters[rank ^ corner]
+
+    def receive(rank: int, source: int, block: int, begin: int, end: int) -> None:
+        at(rank).enter(begin, "MPI_Recv").receive(end, source=source ^ corner, tag=block).leave(end)
+
+    def work_and_send(rank: int, begin: int, *to: int, block: int) -> None:
+        at(rank).enter(begin, "sweep").leave(begin + 10)
+        for time, other in enumerate(to, begin + 10):
+            at(rank).enter(time, "MPI_Send").send(time, to=other ^ corner, tag=block).leave(time + 1)
+
+    for master in program.masters:
+        master.enter(0, "main")
+    work_and_send(0, 0, 2, 1, block=1)
+    work_and_send(0, 12, 2, 1, block=2)
+    for rank, first in ((2, 12), (1, 13)):
+        receive(rank, 0, 1, 2, first)
+        work_and_send(rank, first, 3, block=1)
+        receive(rank, 0, 2, first + 11, first + 12)
+        work_and_send(rank, first + 12, 3, block=2)
+    receive(3, 1, 1, 2, 24)
+    receive(3, 2, 1, 24, 25)
+    work_and_send(3, 25, block=1)
+    receive(3, 1, 2, 35, 36)
+    receive(3, 2, 2, 36, 37)
+    work_and_send(3, 37, block=2)
+    for master in program.masters:
+        master.leave(50)
+    waits = (Interval(at(2), 2, 10), Interval(at(1), 2, 11), Interval(at(3), 2, 23))
+    return Example(program, waits, Cause(at(0), 10, f"rank {corner} sends its first block"))
+
+
+for _corner, _rank in FROM.items():
+    shows(
+        f"mpi_latesender_wavefront_{_corner}",
+        caption=f"A sweep begins at rank {_rank}, at a corner of a grid of two by two processes. The others wait for "
+        "their first block, longest at the opposite corner.",
+        conventions="exact",
+    )(partial(sweep, _rank))
+
+
 # -- collective operations ---------------------------------------------------------------------------------------------
 
 
@@ -343,6 +399,20 @@ def init_completion() -> Example:
     for one, end in ((first, 20), (second, 40)):
         one.enter(0, "main").enter(5, "MPI_Init").leave(end).leave(60)
     return Example(program, (Interval(second, 20, 40),), Cause(first, 20, "rank 0 leaves MPI_Init first"))
+
+
+@shows(
+    "mpi_init_wait",
+    caption="Rank 0 enters MPI_Init at 10 s and waits until rank 1 enters it at 40 s.",
+    conventions="exact",
+)
+def init_wait() -> Example:
+    """Processes reach MPI_Init at different times."""
+    program = Program(processes=2)
+    first, last = program.masters
+    for one, begin in ((first, 10), (last, 40)):
+        one.enter(0, "main").enter(begin, "MPI_Init").leave(55).leave(60)
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, "rank 1 enters MPI_Init"))
 
 
 @shows("mpi_finalize_wait", caption="Rank 0 enters MPI_Finalize at 10 s and waits until rank 1 enters it at 40 s.")
@@ -790,6 +860,93 @@ def window_lock() -> Example:
     return Example(program, (Interval(waiting, 15, 40),), Cause(owner, 40, "rank 0 releases the lock"))
 
 
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def file_calls(call: Callable[[FileProgram, int, int, int], Location], name: str) -> Example:
+    """Two processes reach a call for a file at different times."""
+    program = FileProgram(2)
+    for rank, begin in enumerate((10, 40)):
+        program.masters[rank].enter(0, "main")
+        call(program, rank, begin, 50).leave(60)
+    first, last = program.masters
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, f"rank 1 enters {name}"))
+
+
+@shows("mpi_mgmt_file_wait", caption="Rank 0 enters MPI_File_open at 10 s and waits until rank 1 enters it at 40 s.")
+def file_opened() -> Example:
+    """Processes open a file."""
+    return file_calls(FileProgram.open, "MPI_File_open")
+
+
+@shows(
+    "mpi_io_collective_wait",
+    caption="Rank 0 enters MPI_File_write_all at 10 s and waits until rank 1 enters it at 40 s.",
+    conventions="exact",
+)
+def file_written() -> Example:
+    """Processes write to a file together."""
+    return file_calls(FileProgram.write_all, "MPI_File_write_all")
+
+
+# -- SHMEM -------------------------------------------------------------------------------------------------------------
+
+
+def shmem(name: str, op: str, begins: tuple[int, int], root: int = -1) -> ShmemProgram:
+    """Write down two processes that reach an operation at different times."""
+    program = ShmemProgram(2)
+    for rank, begin in enumerate(begins):
+        program.masters[rank].enter(0, "main")
+        program.together(rank, name, op, begin, 50, root).leave(60)
+    return program
+
+
+@shows(
+    "shmem_barrier_wait",
+    caption="Process 0 enters shmem_barrier_all at 10 s and waits until process 1 enters it at 40 s.",
+)
+def shmem_barrier() -> Example:
+    """Processes reach a barrier of SHMEM at different times."""
+    program = shmem("shmem_barrier_all", "barrier", (10, 40))
+    first, last = program.masters
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, "process 1 enters shmem_barrier_all"))
+
+
+@shows(
+    "shmem_wait_nxn",
+    caption="Process 0 enters shmem_int_sum_to_all at 10 s and waits until process 1 enters it at 40 s.",
+)
+def shmem_n_to_n() -> Example:
+    """Processes reach an operation of all with all of SHMEM at different times."""
+    program = shmem("shmem_int_sum_to_all", "allreduce", (10, 40))
+    first, last = program.masters
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, "process 1 enters shmem_int_sum_to_all"))
+
+
+@shows(
+    "shmem_latebroadcast", caption="Process 1 waits in shmem_broadcast64 until its root, process 0, enters it at 40 s."
+)
+def shmem_broadcast() -> Example:
+    """The root of a broadcast of SHMEM comes last."""
+    program = shmem("shmem_broadcast64", "bcast", (40, 10), root=0)
+    root, waiting = program.masters
+    return Example(program, (Interval(waiting, 10, 40),), Cause(root, 40, "the root enters shmem_broadcast64"))
+
+
+@shows(
+    "shmem_lock_competition",
+    caption="Process 1 enters shmem_set_lock at 15 s and waits until process 0 has cleared the lock at 40 s.",
+)
+def shmem_lock() -> Example:
+    """A lock of SHMEM is held by another process."""
+    program = ShmemProgram(2)
+    owner, waiting = program.masters
+    owner.enter(0, "main"), waiting.enter(0, "main")
+    program.lock(0, 3, 8, clear=30, release=40).leave(65)
+    program.lock(1, 15, 42, clear=50, release=60).leave(65)
+    return Example(program, (Interval(waiting, 15, 40),), Cause(owner, 40, "process 0 clears the lock"))
+
+
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
@@ -825,6 +982,17 @@ def copy_wait() -> Example:
     return Example(program, (Interval(program.host, 26, 40),), Cause(program.device, 40, "the kernel ends"))
 
 
+@shows(
+    "device_copy_sync_wait",
+    caption="The host enters the copying call at 26 s. It waits for the kernel, and then for the copy, until 54 s.",
+    conventions="exact",
+)
+def copy_sync_wait() -> Example:
+    """A copy that returns only when it is done, after a kernel."""
+    program = offload()
+    return Example(program, (Interval(program.host, 26, 54),), Cause(program.device, 54, "the copy ends"))
+
+
 @shows("device_blocking_copy", caption="From 44 to 54 s the host waits in the call for the transfer itself.")
 def blocking_copy() -> Example:
     """A copy that returns only when it is done."""
@@ -842,7 +1010,11 @@ def useless_sync() -> Example:
     return Example(program, (Interval(program.host, 64, 78),), None)
 
 
-@shows("device_early_wait", caption="The host enters cuCtxSynchronize at 24 s and waits until the kernel ends at 50 s.")
+@shows(
+    "device_early_wait",
+    "device_sync_wait",
+    caption="The host enters cuCtxSynchronize at 24 s and waits until the kernel ends at 50 s.",
+)
 def early_blocking_wait() -> Example:
     """A synchronisation long before the kernel ends."""
     program = OffloadProgram()
@@ -850,6 +1022,16 @@ def early_blocking_wait() -> Example:
     program.call(5, 18, "cuLaunchKernel").kernel(15, 50).call(24, 52, "cuCtxSynchronize")
     program.host.leave(60)
     return Example(program, (Interval(program.host, 24, 50),), Cause(program.device, 50, "the kernel ends"))
+
+
+@shows(
+    "device_sync_wait",
+    caption="The host enters cuCtxSynchronize at 24 s and waits until the kernel ends at 50 s.",
+    conventions="exact",
+)
+def sync_wait() -> Example:
+    """A synchronisation long before the kernel ends."""
+    return early_blocking_wait()
 
 
 @shows(
@@ -880,6 +1062,17 @@ def copies() -> Example:
     """When a copy runs."""
     program = offload()
     return Example(program, (Interval(program.device, 44, 54),), None)
+
+
+@shows(
+    "device_copies_hidden",
+    caption="Of the copy from 44 to 54 s, the part until 50 s is covered by a kernel on another stream.",
+)
+def hidden_copy() -> Example:
+    """A copy while a kernel of another stream runs."""
+    program = offload()
+    program.stream(0, "CUDA[0:8]").kernel(42, 50)
+    return Example(program, (Interval(program.device, 44, 50),), None)
 
 
 @shows("device_idle", caption="The stream does nothing before the kernel, between kernel and copy, and after the copy.")
@@ -922,6 +1115,175 @@ def idle_after_launch() -> Example:
         (Interval(stream, 8, 18), Interval(stream, 40, 44)),
         Cause(program.host, 8, "the host enters cuLaunchKernel"),
     )
+
+
+def copying(copy: Callable[[OffloadProgram], OffloadProgram]) -> Example:
+    """A copy in some direction, from 20 to 40 s."""
+    program = OffloadProgram()
+    program.host.enter(0, "main")
+    program.call(10, 46, "cuMemcpy")
+    copy(program)
+    program.host.leave(60)
+    return Example(program, (Interval(program.device, 20, 40),), None)
+
+
+@shows("device_copies_to_device", caption="A copy to the device runs on the stream from 20 to 40 s.")
+def copies_to_device() -> Example:
+    """When a copy to the device runs."""
+    return copying(lambda program: program.copy_to_device(20, 40))
+
+
+@shows("device_copies_within", caption="A copy within the device runs on the stream from 20 to 40 s.")
+def copies_within() -> Example:
+    """When a copy within a device runs."""
+    return copying(lambda program: program.copy_within(20, 40))
+
+
+# -- kernels that communicate ------------------------------------------------------------------------------------------
+
+
+def streams(
+    name: str, op: str, times: list[tuple[int, int]], root: int | None = None, n: int = 8
+) -> tuple[Program, list[Location]]:
+    """Write down streams of several processes that take part in an operation, each from its own begin to its end."""
+    program = Program(processes=len(times))
+    for master in program.masters:
+        master.enter(0, "main").leave(60)
+    found = [program.stream(rank) for rank in range(len(times))]
+    world = program.nccl_communicator("world", found)
+    for rank, (stream, (begin, end)) in enumerate(zip(found, times, strict=True)):
+        # of a broadcast the root sends, of a reduction it receives
+        sent, received = (n, n) if root is None else (n * (rank == root), n * (rank != root))
+        if op == "reduce":
+            sent, received = n, n * (rank == root)
+        stream.collective(begin, end, world, op, root=root, sent=sent, received=received, region=name)
+    return program, found
+
+
+def waiting_stream(name: str, op: str, root: int | None = None, n: int = 8) -> Example:
+    """The kernel of rank 0 begins at 10 s, that of rank 1 at 40 s."""
+    program, (first, last) = streams(name, op, [(10, 50), (40, 50)], root, n)
+    return Example(program, (Interval(first, 10, 40),), Cause(last, 40, "the kernel of rank 1 begins"))
+
+
+WAITING_KERNEL = "The kernel of rank 0 begins at 10 s and waits until that of rank 1 begins at 40 s."
+
+
+@shows("nccl_wait_nxn", caption=WAITING_KERNEL, conventions="exact")
+def nccl_n_to_n() -> Example:
+    """Kernels of an operation of all with all begin at different times."""
+    return waiting_stream("ncclAllReduce", "allreduce")
+
+
+@shows("nccl_barrier_wait", caption=WAITING_KERNEL, conventions="exact")
+def nccl_barrier() -> Example:
+    """Kernels of a barrier begin at different times."""
+    return waiting_stream("ncclBarrier", "barrier", n=0)
+
+
+@shows("nccl_latebroadcast", caption=f"{WAITING_KERNEL} Rank 1 is the root.", conventions="exact")
+def nccl_broadcast() -> Example:
+    """The kernel of the root of a broadcast begins last."""
+    return waiting_stream("ncclBroadcast", "bcast", root=1)
+
+
+@shows("nccl_earlyreduce", caption=f"{WAITING_KERNEL} Rank 0 is the root.", conventions="exact")
+def nccl_reduce() -> Example:
+    """The kernel of the root of a reduction begins first."""
+    return waiting_stream("ncclReduce", "reduce", root=0)
+
+
+COMPLETION = "The kernel of rank 0 ends at 30 s. What that of rank 1 takes after that is completion."
+
+
+def completing(name: str, op: str, n: int) -> Example:
+    """The kernel of rank 0 ends at 30 s, that of rank 1 at 50 s."""
+    program, (first, last) = streams(name, op, [(20, 30), (20, 50)], n=n)
+    return Example(program, (Interval(last, 30, 50),), Cause(first, 30, "the kernel of rank 0 ends first"))
+
+
+@shows("nccl_nxn_completion", caption=COMPLETION, conventions="exact")
+def nccl_n_to_n_completion() -> Example:
+    """Kernels of an operation of all with all end at different times."""
+    return completing("ncclAllReduce", "allreduce", 8)
+
+
+@shows("nccl_barrier_completion", caption=COMPLETION, conventions="exact")
+def nccl_barrier_completion() -> Example:
+    """Kernels of a barrier end at different times."""
+    return completing("ncclBarrier", "barrier", 0)
+
+
+@shows(
+    "nccl_communication",
+    "nccl_exposed",
+    caption="The kernels communicate from 10 and 40 to 50 s. No kernel computes meanwhile: they are exposed.",
+    conventions="exact",
+)
+def nccl_communicates() -> Example:
+    """When kernels communicate."""
+    example = waiting_stream("ncclAllReduce", "allreduce")
+    first, last = example.program.locations[2:]
+    return Example(example.program, (Interval(first, 10, 50), Interval(last, 40, 50)), None)
+
+
+@shows(
+    "nccl_transfer",
+    caption="Both kernels of the operation run from 40 to 50 s. What is no waiting is transfer.",
+    conventions="exact",
+)
+def nccl_transfers() -> Example:
+    """What kernels take once all of them run."""
+    example = waiting_stream("ncclAllReduce", "allreduce")
+    first, last = example.program.locations[2:]
+    return Example(example.program, (Interval(first, 40, 50), Interval(last, 40, 50)), None)
+
+
+@shows(
+    "nccl_overlapped",
+    caption="Of the kernel of rank 0 that communicates from 10 to 50 s, the part until 25 s is covered by a "
+    "kernel on another stream.",
+    conventions="exact",
+)
+def nccl_overlaps() -> Example:
+    """A kernel that communicates while another one computes."""
+    program, (first, _) = streams("ncclAllReduce", "allreduce", [(10, 50), (10, 50)])
+    program.stream(0, "CUDA[0:8]").kernel(5, 25)
+    return Example(program, (Interval(first, 10, 25),), None)
+
+
+def nccl_message(begins: tuple[int, int]) -> tuple[Program, list[Location]]:
+    """Write down a message from rank 0 to rank 1."""
+    program = Program(processes=2)
+    for master in program.masters:
+        master.enter(0, "main").leave(60)
+    found = [program.stream(rank) for rank in range(2)]
+    world = program.nccl_communicator("world", found)
+    found[0].enter(begins[0], "ncclSend").send(begins[0], to=1, communicator=world).leave(50)
+    found[1].enter(begins[1], "ncclRecv").receive(50, source=0, communicator=world).leave(50)
+    return program, found
+
+
+@shows(
+    "nccl_latesender",
+    caption="The kernel of rank 1 receives from 10 s on and waits until that of rank 0 begins to send at 40 s.",
+    conventions="exact",
+)
+def nccl_late_sender() -> Example:
+    """A kernel that sends begins after the one that receives."""
+    program, (sender, receiver) = nccl_message((40, 10))
+    return Example(program, (Interval(receiver, 10, 40),), Cause(sender, 40, "the kernel of rank 0 begins"))
+
+
+@shows(
+    "nccl_latereceiver",
+    caption="The kernel of rank 0 sends from 10 s on and waits until that of rank 1 begins to receive at 40 s.",
+    conventions="exact",
+)
+def nccl_late_receiver() -> Example:
+    """A kernel that receives begins after the one that sends."""
+    program, (sender, receiver) = nccl_message((10, 40))
+    return Example(program, (Interval(sender, 10, 40),), Cause(receiver, 40, "the kernel of rank 1 begins"))
 
 
 # -- root causes -------------------------------------------------------------------------------------------------------

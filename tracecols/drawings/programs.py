@@ -9,6 +9,8 @@ from tracecols.testing import Location, Program
 PTHREAD = PARADIGMS.index("pthread")
 ANY, CLOSES = 1, 3
 """Levels of synchronisation: of the process, and of its memory as well."""
+WRITE, COLLECTIVE_IO = 1, 2
+"""The mode of an I/O operation, and the flag of collective ones."""
 
 
 class WindowProgram(Program):
@@ -54,6 +56,68 @@ class WindowProgram(Program):
         return one.enter(unlock, "MPI_Win_unlock").record(release, K.RMA_RELEASE_LOCK, rma=side).leave(release)
 
 
+class FileProgram(Program):
+    """Processes with one file that all of them use.
+
+    Parameters
+    ----------
+    processes : int
+        Processes, of one thread.
+    """
+
+    def __init__(self, processes: int) -> None:
+        super().__init__(processes)
+        file = self.define("io_files", name="data", type="regular", scope=-1)
+        self._handle = self.define("io_handles", name="", file=file, paradigm=0, flags=0, communicator=0, parent=-1)
+        self.region("MPI_File_open", "mpi", "file_io_metadata")
+        self.region("MPI_File_write_all", "mpi", "file_io")
+
+    def open(self, rank: int, enter: int, leave: int) -> Location:
+        """Write down that a process opens the file."""
+        one = self.masters[rank].enter(enter, "MPI_File_open")
+        return one.record(leave, K.IO_CREATE_HANDLE, io={"handle": self._handle}).leave(leave)
+
+    def write_all(self, rank: int, enter: int, leave: int) -> Location:
+        """Write down that a process takes part in writing 64 bytes."""
+        side = {"handle": self._handle, "matching": 1}
+        begin = {**side, "mode": WRITE, "operation_flags": COLLECTIVE_IO, "requested": 64}
+        one = self.masters[rank].enter(enter, "MPI_File_write_all").record(enter, K.IO_OPERATION_BEGIN, io=begin)
+        return one.record(leave, K.IO_OPERATION_COMPLETE, io={**side, "result": 64}).leave(leave)
+
+
+class ShmemProgram(Program):
+    """Processes that use SHMEM.
+
+    Parameters
+    ----------
+    processes : int
+        Processes, of one thread.
+    """
+
+    def __init__(self, processes: int) -> None:
+        super().__init__(processes)
+        members = list(range(processes))
+        world = self.define("communicators", kind="group", paradigm="shmem", flags=0, members=members)
+        self.define("windows", name="SHMEM", communicator=world, flags=0)
+
+    def together(self, rank: int, name: str, op: str, enter: int, leave: int, root: int = -1) -> Location:
+        """Write down an operation of all processes; what the root sends, the others receive."""
+        self.region(name, "shmem", "barrier" if op == "barrier" else "function")
+        sent, received = (0, 0) if op == "barrier" else (8 * (root in (-1, rank)), 8)
+        side = {"window": 0, "op": COLLECTIVE_OPS.index(op), "level": CLOSES, "sent": sent, "received": received}
+        one = self.masters[rank].enter(enter, name).record(enter, K.RMA_COLLECTIVE_BEGIN)
+        return one.record(leave, K.RMA_COLLECTIVE_END, rma={**side, "root": root}).leave(leave)
+
+    def lock(self, rank: int, enter: int, taken: int, clear: int, release: int) -> Location:
+        """Write down that a process sets a lock, and clears it."""
+        self.region("shmem_set_lock", "shmem", "function")
+        self.region("shmem_clear_lock", "shmem", "function")
+        side = {"window": 0, "remote": -1, "lock": 1}
+        one = self.masters[rank].enter(enter, "shmem_set_lock")
+        one.record(taken, K.RMA_ACQUIRE_LOCK, rma={**side, "lock_type": 0}).leave(taken)
+        return one.enter(clear, "shmem_clear_lock").record(release, K.RMA_RELEASE_LOCK, rma=side).leave(release)
+
+
 class OffloadProgram(Program):
     """A process with a device that has one stream.
 
@@ -84,8 +148,20 @@ class OffloadProgram(Program):
 
     def copy_to_host(self, begin: int, end: int) -> OffloadProgram:
         """Write down a copy of 64 bytes from the device to the host."""
-        side = {"window": 0, "remote": 0, "matching": 1}
-        self.device.record(begin, K.RMA_PUT, rma={**side, "sent": 64, "received": 0})
+        return self._copy(begin, end, K.RMA_PUT, self.host)
+
+    def copy_to_device(self, begin: int, end: int) -> OffloadProgram:
+        """Write down a copy of 64 bytes from the host to the device."""
+        return self._copy(begin, end, K.RMA_GET, self.host)
+
+    def copy_within(self, begin: int, end: int) -> OffloadProgram:
+        """Write down a copy of 64 bytes within the device."""
+        return self._copy(begin, end, K.RMA_PUT, self.device)
+
+    def _copy(self, begin: int, end: int, kind: K, other: Location) -> OffloadProgram:
+        n = {"sent": 64 * (kind == K.RMA_PUT), "received": 64 * (kind == K.RMA_GET)}
+        side = {"window": 0, "remote": self.locations.index(other), "matching": 1}
+        self.device.record(begin, kind, rma={**side, **n})
         self.device.record(end, K.RMA_OP_COMPLETE_BLOCKING, rma={"window": 0, "matching": 1})
         return self
 

@@ -42,7 +42,9 @@ def labels(program: Program) -> list[str]:
     defined = program.definitions["locations"]
     several = len(program.masters) > 1
     if set(defined["type"]) != {"cpu_thread"}:
-        return list(defined["name"])
+        streams = zip(program.locations, defined["name"], defined["type"], strict=True)
+        ranks = [f"rank {one.process}{', stream' * (kind == 'gpu')}" for one, _, kind in streams]
+        return ranks if several else list(defined["name"])
     found = []
     for one in program.locations:
         rank, thread = f"rank {one.process}", f"thread {one.thread}"

@@ -117,6 +117,7 @@ class Model:
                     return self._shared.get(name)
                 if self._run is not None and name in step.keeps and step.stage != self.stage:
                     return self._run.value(name, -1 if step.stage in ONCE else self._values["partition"])
+                (self.executor if self._run is None else self._run.executor).go_on()
                 made = step.function(*(self._read(what) for what in step.reads))
                 self._values.update(zip(step.makes, made if len(step.makes) > 1 else (made,), strict=True))
             return self._values[name]
@@ -214,7 +215,7 @@ class Model:
         ----------
         in_windows : bool, optional
             Let the steps within processes look at windows of long ones; values of their tables that concern whole
-            processes are then not complete, and those of the stages of root causes and clocks are not made.
+            processes are then not complete, and those of the stage of clocks are not made.
         """
         return Run(self, in_windows)
 
@@ -351,7 +352,11 @@ class Run:
         return found
 
     def stages(
-        self, visit: Callable[[Model, str], Result], wanted: Iterable[str], progress: Progress | None = None
+        self,
+        visit: Callable[[Model, str], Result],
+        wanted: Iterable[str],
+        progress: Progress | None = None,
+        ahead: int | None = None,
     ) -> Iterator[Result]:
         """Go through the stages of an analysis: in each visit all slices of the trace, side by side.
 
@@ -362,6 +367,8 @@ class Run:
             it is pickled.
         progress : callable, optional
             Called with what is done and what is to be done, in thousandths of stages.
+        ahead : int, optional
+            How many results may wait in memory for who asks for them, where they are large; by default all.
 
         Yields
         ------
@@ -376,7 +383,7 @@ class Run:
             began = monotonic()
             numbers = self._numbers(stage)
             task = SliceTask(self, stage, tuple(keeps[stage]), visit if stage in chosen else None)
-            for k, found in enumerate(self.executor.map(task, numbers), 1):
+            for k, found in enumerate(self.executor.map(task, numbers, ahead=ahead), 1):
                 if progress is not None:
                     progress(1000 * i + 1000 * k // len(numbers), 1000 * len(needed))
                 yield from found

@@ -3,7 +3,8 @@
 A table of a trace holds integers: rows of other tables, clock readings, numbers of enumerations. What they mean follows
 from its declaration (`tracecols.schema`):
 
-* a column of locations `x_location` (or `x`) becomes `x_rank` and `x_thread`, `location` becomes `rank` and `thread`,
+* a column of locations `x_location` (or `x`) becomes `x_rank` and `x_thread`, `location` becomes `rank` and `thread`;
+  if the caller says which subdomains of the application locations belong to, `x_subdomain` follows,
 * a column of regions, communicators, windows, parameters or counters `x` becomes `x_name`, a category; `x_call_path`
   becomes `x_path`,
 * a column of markers `x` becomes `x_text`, `x_category`, `x_group` and `x_severity`, categories,
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.scan.facts import Facts
 from tracecols.errors import AnalysisError
+from tracecols.given.subdomains import Given, Subdomains, find_subdomains
 from tracecols.once import once
 from tracecols.schema import Column, Table
 from tracecols.store import Store
@@ -121,10 +123,51 @@ class Readable:
     ----------
     facts : callable
         Returns what is known of the whole trace; called when call paths have to be named.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to (`given.subdomains.find_subdomains`).
     """
 
-    def __init__(self, store: Store, facts: Callable[[], Facts]) -> None:
-        self.store, self._facts = store, facts
+    def __init__(self, store: Store, facts: Callable[[], Facts], subdomains: Given | None = None) -> None:
+        self.store, self._facts, self._subdomains = store, facts, subdomains
+
+    @once
+    def subdomains(self) -> Subdomains | None:
+        """The subdomains of the application; None if the caller says nothing of them.
+
+        Raises
+        ------
+        AnalysisError
+            If they are none, or of other ranks and threads.
+        """
+        if self._subdomains is None:
+            return None
+        return find_subdomains(self.rank, self.thread, self._subdomains, AnalysisError, "this trace")
+
+    def subdomain(self, location: NDArray[Any]) -> pd.Categorical:
+        """Return the names of the subdomains of locations, null for those of none, and for -1."""
+        return self.subdomains_named(np.append(self.subdomain_numbers, -1)[location])
+
+    @property
+    def subdomain_numbers(self) -> NDArray[np.int64]:
+        """The subdomain of every location, -1 for null; (n_locations,) int64."""
+        return np.full(self.rank.size, -1) if self.subdomains is None else self.subdomains.of
+
+    def subdomains_named(self, numbers: NDArray[Any]) -> pd.Categorical:
+        """Return the names of subdomains, null for -1."""
+        names = [] if self.subdomains is None else self.subdomains.names
+        return named_rows(np.array([*names, None], object)[:-1], numbers)
+
+    def who(self, location: NDArray[Any], about: str = "") -> dict[str, Any]:
+        """Return the columns that say who locations are, none of them -1.
+
+        Parameters
+        ----------
+        location : (n,) int
+        about : str
+            What their names begin with: `cause_`.
+        """
+        found: dict[str, Any] = {f"{about}rank": self.rank[location], f"{about}thread": self.thread[location]}
+        return found if self.subdomains is None else {**found, f"{about}subdomain": self.subdomain(location)}
 
     @once
     def rank(self) -> NDArray[np.int32]:
@@ -223,6 +266,9 @@ class Readable:
         found: tuple[Any, ...]
         if c.target == "locations":
             found = tuple(self._of_location(c, of, values) for of in (self.rank, self.thread))
+            if self.subdomains is not None:
+                names = (*names, f"{shortened(c.name, 'location')}subdomain")
+                found = (*found, self.subdomain(values))
         elif c.target == "processes":
             ranks = to_numpy(self.store.definitions["processes"].column("rank")).astype(np.int32)
             rank = np.append(ranks, np.int32(-1))[values]

@@ -200,6 +200,7 @@ def runtimes_of(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario],
     """Return the runtimes of scenarios of one graph; (n_scenarios,) int64 ticks, of which each has so many parts."""
     found = np.zeros(len(scenarios), np.int64)
     for at in range(0, len(scenarios), maxplus.LANES):
+        replay.model.executor.go_on()
         some = slice(at, at + maxplus.LANES)
         begin, end, _ = graph.run(changes_of(replay, scenarios[some], fine))
         found[some] = end - begin

@@ -4,6 +4,7 @@ trends."""
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from rich.console import RenderableType
 from rich.text import Text
 
+from tracecols.given.parameters import COUNTS
 from tracecols.given.printable import escaped, printable
 from tracecols.given.quantities import counted, in_words
 from tracecols.report.comparison import percent
@@ -45,20 +47,37 @@ def _is_missing(value: Any) -> bool:
     return value is None or value != value
 
 
+def amount(value: float, unit: str) -> str:
+    """Write a value of a property, or of a computed metric, with its unit."""
+    if COUNTS.get(unit) in ("seconds", "bytes"):
+        sign = "-" if value < 0 else ""
+        return sign + in_words(abs(value), COUNTS[unit])
+    if unit == "occ":
+        return f"{value:,.15g}"
+    return f"{value:.4g} {printable(unit)}".rstrip() if math.isfinite(value) else "-"
+
+
 def severities_table(table: pd.DataFrame, series: Series, rows: int, width: int) -> TextTable:
     """Return the severities of a series as a table: what varies most first."""
     labels = list(series.labels)
     made = TextTable("<property", "<call path", *labels, width=width, spare=tuple(range(2, len(labels))))
     for row in table.head(rows).to_dict("records"):
-        made.add(row["title"], row["call_path"], *(in_words(row[label], "seconds") for label in labels))
+        made.add(row["title"], row["call_path"], *(amount(row[label], series.unit) for label in labels))
     return made
 
 
-def change_in_words(row: Any) -> str:
+def change_in_words(row: Any, unit: str) -> str:
     """Say how much something changed: from, to, by how much."""
     sign = "+" if row.after >= row.before else "-"
-    by = in_words(abs(row.after - row.before), "seconds")
-    return f"{in_words(row.before, 'seconds')} -> {in_words(row.after, 'seconds')}, {sign}{by}, {percent(row.ratio)}"
+    before, after, by = (amount(value, unit) for value in (row.before, row.after, abs(row.after - row.before)))
+    return f"{before} -> {after}, {sign}{by}, {percent(row.ratio)}"
+
+
+def direction(row: Any, series: Series) -> str:
+    """Say which way a change goes: times are slower or faster."""
+    if COUNTS.get(series.unit) == "seconds" and series.adds_up:
+        return "slower" if row.after > row.before else "faster"
+    return "more" if row.after > row.before else "less"
 
 
 def head_of(series: Series) -> str:
@@ -78,14 +97,14 @@ def changes_shown(series: Series, table: pd.DataFrame, rate: float, rows: int, w
         yield f"Nothing changed by more than noise (false alarms in at most {rate:.3g} of such series)."
     for (_, since, chance), part in table.groupby(["position", "since", "chance"], sort=True):
         total, cells = part.iloc[0], part.iloc[1:]
-        slower = total.after > total.before
         yield ""
         yield Text(
-            f"{'slower' if slower else 'faster'} since {since}: {change_in_words(total)} (chance {chance:.3g})", "bold"
+            f"{direction(total, series)} since {since}: {change_in_words(total, series.unit)} (chance {chance:.3g})",
+            "bold",
         )
         made = TextTable("<property", "<call path", "before", "after", "change", width=width)
         for row in cells.head(rows).itertuples():
-            before, after = in_words(row.before, "seconds"), in_words(row.after, "seconds")
+            before, after = amount(row.before, series.unit), amount(row.after, series.unit)
             made.add(row.title, row.call_path, before, after, percent(row.ratio))
         if len(cells):
             yield made
@@ -95,7 +114,7 @@ def changes_shown(series: Series, table: pd.DataFrame, rate: float, rows: int, w
 
 def growth_shown(series: Series, table: pd.DataFrame, at: float, rows: int, width: int) -> Iterator[RenderableType]:
     """Yield how times grow, what will take most more first."""
-    yield Text(f"{head_of(series)}; seconds per thread", "dim")
+    yield Text(f"{head_of(series)}{'; per thread' if series.adds_up else ''}", "dim")
     growing = table[table.coefficient != 0]
     if growing.empty:
         yield "Nothing grows by more than noise."
@@ -103,7 +122,7 @@ def growth_shown(series: Series, table: pd.DataFrame, at: float, rows: int, widt
     largest = series.labels[-1]
     made = TextTable("<property", "<call path", "<model", f"at {largest}", f"at {at:g}", width=width)
     for row in growing.head(rows).itertuples():
-        measured, predicted = in_words(row.measured, "seconds"), in_words(max(row.predicted, 0.0), "seconds")
+        measured, predicted = amount(row.measured, series.unit), amount(max(row.predicted, 0.0), series.unit)
         made.add(row.title, row.call_path, row.model, measured, predicted)
     yield made
     yield (
@@ -114,17 +133,18 @@ def growth_shown(series: Series, table: pd.DataFrame, at: float, rows: int, widt
 
 def markdown(series: Series, table: pd.DataFrame, rate: float, rows: int) -> str:
     """Return what changed as Markdown, for summaries of continuous integration."""
-    lines = [SIGNATURE, "## Trend", "", f"{_cell(head_of(series))}.", ""]
+    lines, unit = [SIGNATURE, "## Trend", "", f"{_cell(head_of(series))}.", ""], _cell(series.unit)
     if table.empty:
         lines.append(f"Nothing changed by more than noise (false alarms in at most {rate:.3g} of such series).")
     for (_, since, chance), part in table.groupby(["position", "since", "chance"], sort=True):
         total, cells = part.iloc[0], part.iloc[1:]
-        word = "Slower" if total.after > total.before else "Faster"
-        lines += [f"**{word} since {_cell(since)}**: {change_in_words(total)} (chance {chance:.3g})", ""]
+        word = direction(total, series).capitalize()
+        change = change_in_words(total, unit)
+        lines += [f"**{word} since {_cell(since)}**: {change} (chance {chance:.3g})", ""]
         if len(cells):
             lines += ["| property | call path | before | after | change |", "|---|---|---:|---:|---:|"]
         for row in cells.head(rows).itertuples():
-            before, after = in_words(row.before, "seconds"), in_words(row.after, "seconds")
+            before, after = amount(row.before, unit), amount(row.after, unit)
             lines.append(f"| {_cell(row.title)} | {_cell(row.call_path)} | {before} | {after} | {percent(row.ratio)} |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
@@ -179,7 +199,8 @@ def _picture(series: Series, values: np.ndarray[Any, Any], title: str) -> str:
     # dollar signs are no mathematics
     ax.set_xticks(list(shown), [series.labels[i][:12].replace("$", r"\$") for i in shown], rotation=30)
     ax.set_xlabel((series.along or "run").replace("$", r"\$"))
-    ax.set_ylabel("seconds of all threads")
+    words = {"sec": "seconds", "occ": "occurrences"}.get(series.unit, series.unit)
+    ax.set_ylabel((f"{words} of all threads" if series.adds_up else words).replace("$", r"\$"))
     ax.set_ylim(bottom=0)
     ax.set_title(title.replace("$", r"\$"), fontsize="small", wrap=True)
     file = io.StringIO()

@@ -99,8 +99,7 @@ def find_changes(series: Series, rate: float = 0.05, min_share: float = 0.001) -
     min_share : float
         Cells with a smaller part of the total in all runs are not looked at.
     """
-    share = series.cells / np.where(series.totals > 0, series.totals, 1)[:, None]
-    looked_at = np.flatnonzero(share.max(axis=0) >= min_share)
+    looked_at = series.looked_at(min_share)
     # the total is a cell, too: many small changes may add up
     values = np.column_stack([series.totals, series.cells[:, looked_at]])
     means = values.mean(axis=0)

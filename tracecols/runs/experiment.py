@@ -134,7 +134,8 @@ class Experiment:
         Parameters
         ----------
         properties : str or sequence of str
-            By id or title: these and what is below them. Only properties of one unit add up.
+            By id or title: these and what is below them, all of one unit; or one that is computed from others, whose
+            values are those of its formula for the sums of each call path itself.
         along : str, optional
             The parameter to go along; by default the only one that varies, or the order in which runs were added.
         where : mapping, optional
@@ -147,7 +148,7 @@ class Experiment:
         Raises
         ------
         SeverityError
-            If there are fewer than two runs, or several parameters vary.
+            If there are fewer than two runs, several parameters vary, or the properties do not add up together.
         """
         names = as_texts(properties, "properties", SeverityError)
         return series_of(self.runs(where), along, tuple(names), last, with_startup=with_startup)
@@ -163,7 +164,7 @@ class Experiment:
         -------
         DataFrame
             property, title, call_path, and a column for each position: seconds, occurrences or bytes of all locations,
-            exclusive in each tree. What varies most comes first.
+            exclusive in each tree, or values of a computed metric. What varies most comes first.
         """
         import pandas as pd
 
@@ -207,7 +208,7 @@ class Experiment:
     def growth(
         self, series: Series, at: float | None = None, rate: float = 0.05, min_share: float = 0.001
     ) -> pd.DataFrame:
-        """Return how the time per thread grows with the parameter of a series (`runs.growth`).
+        """Return how the time per thread, or a computed metric, grows with the parameter of a series (`runs.growth`).
 
         Parameters
         ----------

@@ -119,9 +119,8 @@ def find_growth(series: Series, at: float | None = None, rate: float = 0.05, min
     """
     p = _parameter(series)
     at = 8 * float(p[-1]) if at is None else at
-    per_thread = series.cells / series.threads[:, None]
-    share = series.cells / np.where(series.totals > 0, series.totals, 1)[:, None]
-    looked_at = np.flatnonzero(share.max(axis=0) >= min_share)
+    per_thread = series.per_thread()
+    looked_at = series.looked_at(min_share)
     means = np.stack([per_thread[series.at(i)].mean(axis=0) for i in range(p.size)])[:, looked_at]
     quality, term = best_terms(p, means)
     chance = _chances(p, means, quality)

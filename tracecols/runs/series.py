@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ from numpy.typing import NDArray
 from tracecols.errors import SeverityError
 from tracecols.runs.folder import Run, Value, in_words, read_cubes, varying
 from tracecols.severity.comparison import Comparison
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 
@@ -30,10 +34,15 @@ class Series:
         Of each run. Runs at the same position are repetitions.
     properties, titles, call_paths : (n_cells,) lists of str
     cells : (n_runs, n_cells) float64
-        Seconds, occurrences or bytes of all locations; they add up to the properties that were asked for.
+        Seconds, occurrences or bytes of all locations, which add up to the properties that were asked for; or values of
+        a computed metric, each of the sums of a call path itself.
     totals : (n_runs,) float64
-        Their sums.
+        Their sums; of a computed metric its value for the sums of the run.
     threads : (n_runs,) float64
+    unit : str
+        As of properties.
+    adds_up : bool
+        Whether cells do; values of a computed metric do not.
     """
 
     runs: list[Run]
@@ -46,6 +55,8 @@ class Series:
     cells: Floats
     totals: Floats
     threads: Floats
+    unit: str
+    adds_up: bool
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -59,6 +70,18 @@ class Series:
     def means(self) -> Floats:
         """Return the mean of the repetitions; (n_positions, n_cells) float64."""
         return np.stack([self.cells[self.at(i)].mean(axis=0) for i in range(len(self.labels))])
+
+    def looked_at(self, min_share: float) -> NDArray[np.int64]:
+        """Return the cells that are compared: those with a part of the total, in some run, of `min_share` or more; of a
+        computed metric, whose values are no parts, all."""
+        if not self.adds_up:
+            return np.arange(len(self.properties))
+        share = self.cells / np.where(self.totals > 0, self.totals, 1)[:, None]
+        return np.flatnonzero(share.max(axis=0) >= min_share)
+
+    def per_thread(self) -> Floats:
+        """Return the cells by the threads of their runs; values of a computed metric as they are."""
+        return self.cells / self.threads[:, None] if self.adds_up else self.cells
 
     def cell(self, number: int) -> str:
         """Return the name of a cell: its property and its call path."""
@@ -88,7 +111,7 @@ def series_of(
     Raises
     ------
     SeverityError
-        If there are fewer than two runs, or other parameters vary, too.
+        If there are fewer than two runs, other parameters vary, too, or the properties do not add up together.
     """
     differing = varying(runs)
     along = along or (differing[0] if len(differing) == 1 else "")
@@ -105,14 +128,8 @@ def series_of(
         raise SeverityError("there is only one run to look at\n  add others, or select more of them")
     kept = [runs[i] for i in ranked]
     together = Comparison(read_cubes(kept), [f"run {i}" for i in range(len(kept))], "aggregate", with_startup)
-    axis = together.cubes[0].properties
-    for name in map(together.cubes[0].find_property, properties):
-        if axis.is_computed(name):
-            raise SeverityError(
-                f"{name} is computed from others: its values do not add up, so that no changes of it can be found\n"
-                f"  look at what it is computed from: {axis.formula[axis.number[name]]}"
-            )
-    table = together.changes(*properties)
+    names, unit, is_computed = _together(together, properties)
+    table = _of_metric(together, names[0]) if is_computed else together.changes(*names)
     cells = table[together.names].to_numpy(np.float64).T
     return Series(
         kept,
@@ -123,9 +140,49 @@ def series_of(
         table.title.tolist(),
         table.call_path.tolist(),
         cells,
-        cells.sum(axis=1),
+        np.array([cube.total(names[0]) for cube in together.united]) if is_computed else cells.sum(axis=1),
         np.array([float(together.size(cube)[1]) for cube in together.cubes]),
+        unit,
+        not is_computed,
     )
+
+
+def _together(together: Comparison, properties: tuple[str, ...]) -> tuple[list[str], str, bool]:
+    """Return the ids of properties, their unit, and whether it is one that is computed from others.
+
+    Raises
+    ------
+    SeverityError
+        If there are none, or they do not add up together.
+    """
+    head = together.united[0]
+    axis = head.properties
+    names = list(dict.fromkeys(head.find_properties(properties)))
+    if any(axis.is_computed(name) for name in names):
+        if len(names) > 1:
+            raise SeverityError(
+                f"{', '.join(names)} do not add up: {next(n for n in names if axis.is_computed(n))} is computed from "
+                "others\n  look at one of them at a time"
+            )
+        return names, axis.unit[axis.number[names[0]]], True
+    of_unit = {axis.unit[axis.number[name]]: name for name in together.below(*names)}
+    if len(of_unit) > 1:
+        examples = ", ".join(f"{name} in {unit}" for unit, name in of_unit.items())
+        raise SeverityError(f"properties of different units do not add up: {examples}\n  look at those of one unit")
+    return names, next(iter(of_unit), ""), False
+
+
+def _of_metric(together: Comparison, name: str) -> pd.DataFrame:
+    """Return the values of a computed metric by call path, each for the sums of the call path itself, without what it
+    calls. Call paths where it is 0 in all runs, or not a number in one, are left out."""
+    import pandas as pd
+
+    axis, paths = together.united[0].properties, together.united[0].call_paths
+    values = np.stack([cube.by_call_path(name, "iee") for cube in together.united])
+    at = np.flatnonzero(values.any(axis=0) & np.isfinite(values).all(axis=0))
+    table = pd.DataFrame({"property": name, "title": axis.title[axis.number[name]]}, index=range(at.size))
+    table["call_path"] = paths.paths_of(at.tolist())
+    return table.assign(**{n: v[at] for n, v in zip(together.names, values, strict=True)})
 
 
 def _check_parameters(runs: list[Run], along: str, differing: list[str]) -> None:

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from tracecols.schema.columns import Column, Table
 
+
+def _subdomain(about: str = "") -> Column:
+    return Column(
+        f"{about}subdomain", "category", "subdomain it belongs to; only if the trace was opened with subdomains"
+    )
+
+
 _BINS = (
     Column("begin_seconds", "float64", "when the interval begins", "sec"),
     Column("end_seconds", "float64", "when it ends", "sec"),
@@ -11,6 +18,7 @@ _BINS = (
 _LOCATION = (
     Column("rank", "int32", "rank of the process", "rank"),
     Column("thread", "int32", "number of the thread in its process"),
+    _subdomain(),
 )
 _REGION = (
     Column("region_name", "category", "name of the region"),
@@ -23,8 +31,10 @@ COMM_MATRIX = Table(
     (
         Column("send_rank", "int32", "rank of the sender in MPI_COMM_WORLD", "rank"),
         Column("send_thread", "int32", "its thread; only by thread"),
+        _subdomain("send_"),
         Column("recv_rank", "int32", "rank of the receiver in MPI_COMM_WORLD", "rank"),
         Column("recv_thread", "int32", "its thread; only by thread"),
+        _subdomain("recv_"),
         Column("n_messages", "int64", "number of messages", "occ"),
         Column("bytes", "int64", "their lengths, as the sender states them", "bytes"),
     ),
@@ -95,6 +105,7 @@ TIME_PROFILE = Table(
         Column("paradigm", "category", "paradigm; only by paradigm"),
         Column("path", "category", "call path; only by path"),
         Column("rank", "int32", "rank; only by rank", "rank"),
+        _subdomain(),
         Column("seconds", "float64", "exclusive time", "sec"),
         Column("share", "float64", "of the time of all CPU threads in the interval"),
     ),
@@ -129,9 +140,11 @@ LATE_SENDERS = Table(
     (
         Column("victim_rank", "int32", "rank of the receiver, which waits", "rank"),
         Column("victim_thread", "int32", "its thread; only by thread"),
+        _subdomain("victim_"),
         Column("victim_path", "category", "call path in which it waits; only by path"),
         Column("culprit_rank", "int32", "rank of the sender, which comes late", "rank"),
         Column("culprit_thread", "int32", "its thread; only by thread"),
+        _subdomain("culprit_"),
         Column("culprit_path", "category", "call path in which it sends; only by path"),
         Column("n_waits", "int64", "how often", "occ"),
         Column("seconds", "float64", "how long in all", "sec"),
@@ -148,6 +161,7 @@ WAITS_BY_CAUSE = Table(
         Column("path", "category", "call path that waits"),
         Column("cause_rank", "int32", "rank that is waited for", "rank"),
         Column("cause_thread", "int32", "its thread"),
+        _subdomain("cause_"),
         Column("cause_path", "category", "call path in which it comes; null where that is not known"),
         Column("n_waits", "int64", "how often", "occ"),
         Column("seconds", "float64", "how long in all", "sec"),
@@ -167,6 +181,7 @@ TOP_INSTANCES = Table(
         Column("path", "category", "call path it is charged to"),
         Column("cause_rank", "Int32", "rank of who causes it; null where that is not known", "rank"),
         Column("cause_thread", "Int32", "its thread"),
+        _subdomain("cause_"),
         Column("cause_path", "category", "call path in which it comes"),
         Column("cause_seconds", "float64", "when it comes", "sec"),
     ),

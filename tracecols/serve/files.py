@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from tracecols.conversion import convert
 from tracecols.errors import SourceError
 from tracecols.export.cube_read import read_cube
 from tracecols.given.files import check_path
-from tracecols.store.layout import identity, recognised
+from tracecols.store.layout import ARCHIVES, CUBES, identity, kind_of_folder, recognised
 from tracecols.trace import Trace
 from tracecols.work.scratch import temporary_folder
 
@@ -28,6 +29,9 @@ LISTED = 500
 
 LEVELS = 3
 """Levels of folders in which they are looked for."""
+
+WRITTEN = (*CUBES, ".csv", ".filter", ".html", ".json", ".md", ".parquet", ".pftrace", ".png", ".svg", ".txt")
+"""How files end that people and commands write beside an archive, and that are none of its files."""
 
 CUBE, STORE = "a severity cube", "a store of a trace"
 
@@ -158,17 +162,30 @@ def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
 def _state(path: Path) -> frozenset[tuple[str, int, int, int]]:
     """Return the files of an archive, each with its size and when it was last written and last changed.
 
-    These are the files in a folder, or those beside a file whose names begin like its own up to the first dot. A file
-    that was copied with its times differs in the last of them.
+    These are the files in a folder, or those beside a file whose names begin like its own up to the first dot; stores,
+    cubes, reports and tables there are none of them. A file that was copied with its times differs in the last of them.
     """
-    first = [path] if path.is_dir() else path.parent.glob(f"{glob.escape(path.name.partition('.')[0])}*")
+    beside = f"{glob.escape(path.name.partition('.')[0])}*"
+    files = (
+        _files_of_archive(path) if path.is_dir() else chain([path], *map(_files_of_archive, path.parent.glob(beside)))
+    )
     found = set()
-    for place in first:
-        for file in place.rglob("*") if place.is_dir() else [place]:
-            with suppress(OSError):
-                stat = file.stat()
-                found.add((str(file), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+    for file in files:
+        with suppress(OSError):
+            stat = file.stat()
+            found.add((str(file), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
     return frozenset(found)
+
+
+def _files_of_archive(place: Path) -> Iterator[Path]:
+    """Yield the files of a folder, or a file, that may belong to an archive."""
+    if not place.is_dir():
+        if place.name.endswith(ARCHIVES) or not place.name.endswith(WRITTEN):
+            yield place
+    elif not kind_of_folder(place):
+        with suppress(OSError):
+            for inside in place.iterdir():
+                yield from _files_of_archive(inside)
 
 
 def _recognised(path: Path, levels: int) -> Iterator[tuple[Path, str]]:

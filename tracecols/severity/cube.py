@@ -12,6 +12,7 @@ from tracecols.errors import SeverityError
 from tracecols.given.printable import printable
 from tracecols.given.providers import provider
 from tracecols.given.quantities import counted
+from tracecols.given.subdomains import Given
 from tracecols.severity import (
     algebra,
     diagnosis,
@@ -226,7 +227,7 @@ class SeverityCube(Severities):
         *,
         force: bool = False,
         with_startup: bool = False,
-        subdomains: subdomains.Given | None = None,
+        subdomains: Given | None = None,
     ) -> Path:
         """Write the cube as one HTML file for a browser: three coupled trees, topologies, distributions (thesis 4.5).
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from tracecols.errors import MissingExtraError, SeverityError
 from tracecols.given.arguments import is_whole_number, show
+from tracecols.given.subdomains import Given
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.queries import Severities
 from tracecols.severity.reduction import reduce_at
-from tracecols.severity.subdomains import Given, subdomains_of
+from tracecols.severity.subdomains import subdomains_of
 
 if TYPE_CHECKING:
     import pandas as pd

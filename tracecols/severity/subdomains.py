@@ -3,16 +3,13 @@ machine."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
-from tracecols.given.arguments import show
+from tracecols.given.subdomains import Given, Subdomains, find_subdomains
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.queries import Severities
 from tracecols.severity.reduction import reduce_at
@@ -25,70 +22,16 @@ Cube = TypeVar("Cube", bound=Severities)
 INNERMOST = ("process", "accelerator")
 """Kinds of nodes of system trees below which there are locations of one process."""
 
-Given = Mapping[Any, str] | Callable[[int, int], str | None] | str | Path
-"""By rank, or by rank and thread, the name of a subdomain; a function of rank and thread; or a .csv file of them."""
 
-HINT = (
-    "give a .csv file with the columns rank, perhaps thread, and subdomain; a mapping; or a function of rank and thread"
-)
-
-
-def subdomains_of(system: SystemAxis, given: Given) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the names of subdomains, in the order of their first locations, and that of each location; -1 none.
-
-    Parameters
-    ----------
-    given : mapping, callable, str or Path
-        Names by rank, or by (rank, thread), which comes first; a function of rank and thread that returns a name or
-        None; or a .csv file with the columns `rank`, `subdomain` and, where threads differ, `thread`.
+def subdomains_of(system: SystemAxis, given: Given) -> Subdomains:
+    """Return the subdomains of the locations of a cube (`given.subdomains.find_subdomains`).
 
     Raises
     ------
     SeverityError
-        If it is none of them, a file is damaged, or it names ranks or threads that the cube does not have.
+        If there are none, or they are of ranks or threads that the cube does not have.
     """
-    places = list(zip(system.rank.tolist(), system.thread.tolist(), strict=True))
-    if callable(given):
-        chosen = [given(rank, thread) for rank, thread in places]
-    else:
-        by_place = _read(Path(given)) if isinstance(given, str | Path) else given
-        if not isinstance(by_place, Mapping):
-            raise SeverityError(f"{show(given)} says no subdomains\n  {HINT}")
-        known = {*places, *(rank for rank, _ in places)}
-        if unknown := [place for place in by_place if place not in known]:
-            raise SeverityError(
-                f"{len(unknown):,} of the subdomains are of ranks or threads that this cube does not have, such as "
-                f"{show(unknown[0])}\n"
-                f"  it has {len(places):,} locations on {np.unique(system.rank).size:,} ranks"
-            )
-        chosen = [by_place.get(place, by_place.get(place[0])) for place in places]
-    if wrong := [name for name in chosen if name is not None and not isinstance(name, str)]:
-        raise SeverityError(f"{show(wrong[0])} is no name of a subdomain\n  names are texts, or None")
-    number: dict[str, int] = {}
-    of = [-1 if not name else number.setdefault(name, len(number)) for name in chosen]
-    return list(number), np.array(of, np.int64)
-
-
-def _read(path: Path) -> dict[int | tuple[int, int], str]:
-    """Read a .csv file of subdomains."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file, skipinitialspace=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise SeverityError(f"cannot read the subdomains of {path}: {error}\n  {HINT}") from error
-    if not rows or not {"rank", "subdomain"} <= rows[0].keys():
-        raise SeverityError(f"{path} has no columns rank and subdomain\n  {HINT}")
-    found: dict[int | tuple[int, int], str] = {}
-    for line, row in enumerate(rows, 2):
-        numbers = [(row.get(column) or "").strip() for column in ("rank", "thread")]
-        if not numbers[0].isdecimal() or (numbers[1] and not numbers[1].isdecimal()):
-            raise SeverityError(f"{path}, line {line}: {', '.join(numbers)} are no rank and thread\n  {HINT}")
-        rank = int(numbers[0])
-        key = (rank, int(numbers[1])) if numbers[1] else rank
-        if key in found:
-            raise SeverityError(f"{path}, line {line}: {show(key)} has a subdomain already\n  name each location once")
-        found[key] = (row["subdomain"] or "").strip()
-    return found
+    return find_subdomains(system.rank, system.thread, given, SeverityError, "this cube")
 
 
 def by_subdomain(
@@ -178,11 +121,14 @@ def with_subdomains(cube: Cube, subdomains: Given) -> Cube:
     >>> cube.with_subdomains("parts.csv").save("by_part.severity")  # doctest: +SKIP
     """
     names, of = subdomains_of(cube.system, subdomains)
-    return cube.replaced(system=_grouped(cube.system, [*names, "(none)"], np.where(of < 0, len(names), of)))
+    return cube.replaced(system=grouped(cube.system, Subdomains(names, of)))
 
 
-def _grouped(s: SystemAxis, names: list[str], of: NDArray[np.int64]) -> SystemAxis:
-    """Return a system tree with a root for each group of locations, over the processes that they are in."""
+def grouped(s: SystemAxis, subdomains: Subdomains) -> SystemAxis:
+    """Return a system tree with a root for each subdomain, and one for locations of none, over the processes that they
+    are in."""
+    names = [*subdomains.names, "(none)"]
+    of = np.where(subdomains.of < 0, len(subdomains.names), subdomains.of)
     # what is inside of processes keeps its place below them; nodes come after those they are in
     inside: list[bool] = []
     for node, parent in enumerate(s.parent):

@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.errors import AnalysisError, TracecolsError
 from tracecols.given.printable import printable
+from tracecols.given.subdomains import Given, find_subdomains
 from tracecols.patterns.registry import properties
 from tracecols.schema.causes import POINTS
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.axes import PropertyAxis, SystemAxis
 from tracecols.severity.resolve import find_property
+from tracecols.severity.subdomains import grouped
 from tracecols.slices.source import time_range_ticks
 from tracecols.store import Store
 from tracecols.timeline.causes import Causes
 from tracecols.timeline.collected import COLLECTIVES, COPIES, KINDS, LAUNCHES, LOCATIONS, MESSAGES, PAIRS, PATH, WAITS
-from tracecols.timeline.counters import Counters
+from tracecols.timeline.counters import COUNTERS, Counters
 from tracecols.timeline.intervals import Intervals
 from tracecols.timeline.marks import Marks
 from tracecols.timeline.overview import Overview, narrow
@@ -91,22 +93,34 @@ class Timeline:
     store : Store
     prepared : Prepared
         What `prepare` returned for it.
+    subdomains : mapping, callable, str or Path, optional
+        Which subdomains of the application locations belong to: rows are below these in the place of machines and
+        nodes.
+
+    Raises
+    ------
+    AnalysisError
+        If the subdomains are none, or of other ranks and threads.
     """
 
-    def __init__(self, store: Store, prepared: Prepared) -> None:
+    def __init__(self, store: Store, prepared: Prepared, subdomains: Given | None = None) -> None:
         self.store, self.prepared, content = store, prepared, prepared.content
+        self.subdomains = subdomains
         manifest = store.manifest
         self.first, self.last = int(manifest["first_time"]), int(manifest["last_time"])
         self.overview = Overview(prepared.folder, content["overview"])
         self.tables = {kind: Intervals(prepared.folder / f"{kind}.arrow") for kind in KINDS}
-        self.rows = rows_of(SystemAxis.of(store))
+        axis = SystemAxis.of(store)
+        if subdomains is not None:
+            axis = grouped(axis, find_subdomains(axis.rank, axis.thread, subdomains, AnalysisError, "this trace"))
+        self.rows = rows_of(axis)
         regions = Regions(store)
         self.region_names = [printable(name) for name in regions.name]
         self._paradigm = list(regions.paradigm)
         self.slices = SliceReader(store, Marks(prepared.folder / "marks.arrow"), len(regions.name) + 1, regions.tasks)
         paths = np.load(prepared.folder / "call-paths.npy")
         self._parent, self._region = paths[0], paths[1]
-        self.counters = Counters(store)
+        self.counters = Counters(store, prepared.folder / COUNTERS)
         self.causes = Causes(self.tables[WAITS], self.tables[PAIRS], self.slices, self._region)
 
     def seconds(self, ticks: int) -> float | None:
@@ -347,7 +361,8 @@ class Timeline:
         self.check(start, stop, rows, columns)
         locations = [self.rows[i].location for i in rows if self.rows[i].location >= 0]
         says, arrays = self.counters.view(locations, start + self.first, stop + self.first, columns)
-        arrays["counter.time"] = arrays["counter.time"] - self.first
+        for name in ("counter.begin", "counter.time"):
+            arrays[name] = arrays[name] - self.first
         return Answer(says, arrays)
 
     # -- instances and causes ----------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@ collective operations, work of devices, the critical path."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from tracecols.search.limits import capacity_suffices_for_causes
 from tracecols.search.matches import causes_of
 from tracecols.search.search import Search, SliceSearch, has_interval, times_of
 from tracecols.timeline.intervals import ROWS, Columns, IntervalsWriter
+from tracecols.work.memory import within
 
 WAITS, MESSAGES, COLLECTIVES, LAUNCHES, COPIES, PATH, PAIRS = KINDS = (
     "waits",
@@ -102,8 +104,9 @@ class Collector:
         names += [DELAY_PAIRS.name, CRITICAL_PATH.name] if self.with_causes else []
         return {TABLES[name].stage for name in names}
 
-    def __call__(self, of_slice: Model, stage: str) -> list[tuple[str, Columns]]:
-        """Collect the tables that are complete in a stage."""
+    def __call__(self, of_slice: Model, stage: str) -> Iterable[tuple[str, Columns]]:
+        """Collect the tables that are complete in a stage; pairs, which are many and of all of the trace at once, when
+        they are asked for."""
         found = [(WAITS, columns) for columns in self._waits(of_slice, stage)]
         for kind, table in OF_TABLES.items():
             if TABLES[table].stage == stage:
@@ -111,7 +114,7 @@ class Collector:
         if self.with_causes and TABLES[CRITICAL_PATH.name].stage == stage:
             found.append((PATH, _path(of_slice.get(CRITICAL_PATH.name))))
         if self.with_causes and TABLES[DELAY_PAIRS.name].stage == stage:
-            found += [(PAIRS, columns) for columns in _pairs(of_slice)]
+            return chain(found, ((PAIRS, columns) for columns in _pairs(of_slice)))
         return found
 
     def _waits(self, of_slice: Model, stage: str) -> Iterator[Columns]:
@@ -264,8 +267,9 @@ def collect(model: Model, folder: Path, progress: Progress | None = None) -> Col
         writers = {
             kind: stack.enter_context(IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind])) for kind in KINDS
         }
-        with model.divided() as run:
-            for found in run.stages(collector, collector.stages, progress):
+        # no table of these is made location by location: windows of long processes are enough
+        with within(model.executor.budget.memory), model.divided(in_windows=True) as run:
+            for found in run.stages(collector, collector.stages, progress, ahead=1):
                 for kind, columns in found:
                     writers[kind].add(columns)
     return Collection({kind: w.n for kind, w in writers.items()}, waits, [] if with_causes else [NO_CAUSES])

@@ -1,25 +1,38 @@
-"""Counters of locations over time, brought down to the columns of the screen."""
+"""Counters of locations over time, brought down to the columns of the screen.
+
+What a location with few values records is read at once and kept in memory. Of one with many, groups of samples that
+follow each other are added up when the timeline is prepared. Single samples are read where they can be distinguished,
+and at the ends of the range of time, so that what is drawn is of no other samples.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.export.drawing import counter_label
 from tracecols.given.printable import printable
 from tracecols.store import Store
+from tracecols.store.arrow import open_file
+from tracecols.work.executors import Executor
 
-MOST_VALUES = 1 << 22
-"""Values of the rows of one question, at most; if there are more, none is returned."""
+LONG = 1 << 16
+"""Values of a location from which on its samples are grouped."""
 
-MOST_EVENTS_READ = 1 << 24
-"""Events of these rows, at most: the times of samples are read from them."""
+EVERY = 512
+"""Samples of a group, at most."""
+
+MOST_READ = 1 << 21
+"""Rows of metric tables, and events, that are read for one question besides those of locations with few values."""
 
 MOST_POINTS = 100_000
 """Points of an answer, at most: columns become wider where there are many counters."""
@@ -27,79 +40,232 @@ MOST_POINTS = 100_000
 KEPT = 1 << 23
 """Values that are kept in memory for the next questions."""
 
-BLOCK = 1 << 20
-"""Events whose times are read at a time."""
+BLOCK = 1 << 18
+"""Rows of metric tables, or events, that are read at a time."""
+
+COUNTERS = "counters.arrow"
+"""The file that holds the groups."""
+
+TABLE = "metrics_"
+"""What the names of metric tables begin with; the number of the metric class follows."""
 
 
 @dataclass(frozen=True)
-class Series:
-    """The values of a counter on a location, in the order of time.
+class Samples:
+    """Samples of a counter, or several together.
 
     Attributes
     ----------
-    name, unit : str
-    time : (n,) int64
-        Ticks.
-    value : (n,) float64
-        Numbers only.
-    n_left_out : int
-        Values that are not finite.
+    begin, time : (n,) int64
+        Ticks of the first and of the last sample.
+    low, high, last, total : (n,) float64
+        The least and the largest value, the last one, which holds until the next sample, and the sum.
+    count : (n,) int64
+        How many samples these are; their values are numbers.
     """
 
-    name: str
-    unit: str
-    time: NDArray[np.int64]
-    value: NDArray[np.float64]
-    n_left_out: int
-
-
-@dataclass(frozen=True)
-class Points:
-    """What is drawn of a counter: a point for each sample, or for each column that has several.
-
-    Attributes
-    ----------
-    time : (n,) int64
-        Ticks of the sample, or of the last one of the column.
-    low, high, last : (n,) float64
-        The least and the largest value, and the last one, which holds until the next point.
-    """
-
+    begin: NDArray[np.int64]
     time: NDArray[np.int64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     last: NDArray[np.float64]
+    total: NDArray[np.float64]
+    count: NDArray[np.int64]
+
+    def at(self, chosen: Any) -> Samples:
+        """Return some of them."""
+        return Samples(*(getattr(self, name)[chosen] for name in COLUMNS))
+
+    def together(self, begin: NDArray[np.int64]) -> Samples:
+        """Put those together that follow each other; `begin` says where each group begins."""
+        if not begin.size:
+            return self.at(begin)
+        end = np.append(begin[1:], self.time.size) - 1
+        return Samples(
+            np.minimum.reduceat(self.begin, begin),
+            self.time[end],
+            np.minimum.reduceat(self.low, begin),
+            np.maximum.reduceat(self.high, begin),
+            self.last[end],
+            np.add.reduceat(self.total, begin),
+            np.add.reduceat(self.count, begin),
+        )
 
 
-def reduced(series: Series, start: int, stop: int, columns: int) -> Points:
+COLUMNS = tuple(f.name for f in fields(Samples))
+
+
+def single(time: NDArray[np.int64], value: NDArray[np.float64]) -> Samples:
+    """Return single samples whose values are numbers, in the order of time."""
+    return Samples(time, time, value, value, value, value, np.ones(time.size, np.int64))
+
+
+def joined(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of several parts in the order of time."""
+    nothing = single(np.zeros(0, np.int64), np.zeros(0))
+    together = Samples(*(np.concatenate([getattr(p, name) for p in (nothing, *parts)]) for name in COLUMNS))
+    return together.at(np.argsort(together.time, kind="stable"))
+
+
+@dataclass(frozen=True)
+class Series:
+    """A counter of a location.
+
+    Attributes
+    ----------
+    name, unit : str
+    samples : Samples
+        In the order of time.
+    n_left_out : int
+        Values that are no numbers.
+    """
+
+    name: str
+    unit: str
+    samples: Samples
+    n_left_out: int
+
+
+def reduced(samples: Samples, start: int, stop: int, columns: int) -> Samples:
     """Return what is drawn of a counter between two times, start <= time < stop.
 
-    The first point is the sample before the range, if there is one: its value holds at the begin.
+    The first point is the last sample before the range, if there is one: its value holds at the begin.
 
     Parameters
     ----------
     columns : int
         If there are more samples, those of a column of pixels become one point.
     """
-    low, high = np.searchsorted(series.time, [start, stop]).tolist()
-    time, value = series.time[low:high], series.value[low:high]
-    points = Points(time, value, value, value)
-    if time.size > columns:
+    low, high = np.searchsorted(samples.time, [start, stop]).tolist()
+    points = samples.at(slice(low, high))
+    if high - low > columns:
         # rounded up, so that there are no more columns than that
-        column = (time - start) // -(-(stop - start) // columns)
-        begin = np.flatnonzero(np.diff(column, prepend=-1))
-        end = np.append(begin[1:], time.size) - 1
-        lowest, highest = np.minimum.reduceat(value, begin), np.maximum.reduceat(value, begin)
-        points = Points(time[end], lowest, highest, value[end])
-    if low == 0:
-        return points
-    held = series.value[low - 1 : low]
-    return Points(
-        np.append(series.time[low - 1], points.time),
-        np.append(held, points.low),
-        np.append(held, points.high),
-        np.append(held, points.last),
-    )
+        column = (points.time - start) // -(-(stop - start) // columns)
+        points = points.together(np.flatnonzero(np.diff(column, prepend=-1)))
+    return points if low == 0 else joined([samples.at(slice(low - 1, low)), points])
+
+
+GROUPS = pa.schema(
+    [
+        *((name, pa.int32()) for name in ("location", "table", "source", "member")),
+        *((name, pa.int64()) for name in ("row", "stop", "event", "n_left_out", "begin", "time", "count")),
+        *((name, pa.float64()) for name in ("low", "high", "last", "total")),
+    ]
+)
+"""Of a group `row` and `stop` are where the rows of the metric table begin and end that hold its samples, and `event`
+is the event of the first."""
+
+
+def _tables(store: Store) -> list[str]:
+    return sorted(t for t in store.tables if t.startswith(TABLE) and store.n_rows(t))
+
+
+def n_values(store: Store, location: int) -> int:
+    """Count the values that a location records."""
+    return sum(store.n_rows(t, location) * (len(store.tables[t].columns) - 2) for t in _tables(store))
+
+
+def write_counters(store: Store, path: Path, executor: Executor) -> None:
+    """Write the groups of samples of locations with many values."""
+    long = [i for i in range(int(store.manifest["n_locations"])) if n_values(store, i) > LONG]
+    with open_file(path, "wb") as file, pa.ipc.new_file(file, GROUPS) as writer:
+        for batches in executor.map(lambda location, *_: list(_groups(store, location)), long, ahead=1):
+            for batch in batches:
+                writer.write_batch(batch)
+
+
+def _groups(store: Store, location: int) -> Iterator[pa.RecordBatch]:
+    """Go through the values of a location, block by block, and yield their groups."""
+    for table in _tables(store):
+        n = store.n_rows(table, location)
+        for start in range(0, n, BLOCK):
+            block = Block.read(store, table, location, start, min(start + BLOCK, n))
+            for source, member in block.counters:
+                yield pa.RecordBatch.from_pydict(block.groups(source, member), GROUPS)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of a metric table of a location that follow each other.
+
+    Attributes
+    ----------
+    table : str
+    location, start : int
+        The number of the first row.
+    event, time : (n,) int64
+        Number of the event in its location, and its ticks.
+    source : (n,) int
+        Row of `metric_sources`.
+    values : list of (n,) arrays
+        Of each member.
+    """
+
+    table: str
+    location: int
+    start: int
+    event: NDArray[np.int64]
+    time: NDArray[np.int64]
+    source: NDArray[Any]
+    values: list[NDArray[Any]]
+
+    @property
+    def counters(self) -> list[tuple[int, int]]:
+        """Every source with each of the members."""
+        return [(source, i) for source in np.unique(self.source).tolist() for i in range(len(self.values))]
+
+    @classmethod
+    def read(cls, store: Store, table: str, location: int, start: int, stop: int) -> Block:
+        """Read some rows and the times of their events."""
+        rows = store.read(table, location, None, start, stop)
+        event = rows["row"] - store.definitions["locations"].column("first_row")[location].as_py()
+        values = [rows[f"value_{i}"] for i in range(len(store.tables[table].columns) - 2)]
+        return cls(table, location, start, event, _times(store, location, event), rows["source"], values)
+
+    def of(self, source: int, member: int) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the rows of a source in the block, the values of a member there, and which of them are numbers."""
+        rows = np.flatnonzero(self.source == source)
+        value = self.values[member][rows].astype(np.float64)
+        return rows, value, np.isfinite(value)
+
+    def samples(self, source: int, member: int) -> tuple[Samples, int]:
+        """Return the samples of a counter, in the order of time, and how many of its values are no numbers."""
+        rows, value, is_number = self.of(source, member)
+        found = joined([single(self.time[rows[is_number]], value[is_number])])
+        return found, int(value.size - is_number.sum())
+
+    def groups(self, source: int, member: int) -> dict[str, Any]:
+        """Return the samples of a counter in groups, as columns of `GROUPS`; groups without a number are left out."""
+        rows, value, is_number = self.of(source, member)
+        group = np.arange(rows.size) // EVERY
+        begin = np.flatnonzero(np.diff(group[is_number], prepend=-1))
+        mine = group[is_number][begin]
+        # late events are in order within a group, too
+        order = np.lexsort((self.time[rows[is_number]], group[is_number]))
+        found = single(self.time[rows[is_number]][order], value[is_number][order]).together(begin)
+        first, last = mine * EVERY, np.minimum((mine + 1) * EVERY, rows.size) - 1
+        n_left_out = np.bincount(group, ~is_number)[mine] if rows.size else np.zeros(0)
+        n = len(mine)
+        where = {"location": self.location, "table": int(self.table.removeprefix(TABLE))}
+        return {
+            **{name: np.full(n, v, np.int32) for name, v in {**where, "source": source, "member": member}.items()},
+            "row": rows[first] + self.start,
+            "stop": rows[last] + self.start + 1,
+            "event": self.event[rows[first]],
+            "n_left_out": n_left_out.astype(np.int64),
+            **{name: getattr(found, name) for name in COLUMNS},
+        }
+
+
+def _times(store: Store, location: int, events: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the times of some events of a location, by their numbers there, which ascend."""
+    found = np.empty(events.size, np.int64)
+    for base in np.unique(events // BLOCK).tolist():
+        low, high = np.searchsorted(events, [base * BLOCK, (base + 1) * BLOCK])
+        first, last = int(events[low]), int(events[high - 1])
+        time = store.read("events", location, ["time"], first, last + 1)["time"]
+        found[low:high] = time[events[low:high] - first]
+    return found
 
 
 class Counters:
@@ -108,21 +274,21 @@ class Counters:
     Parameters
     ----------
     store : Store
+    path : Path
+        What `write_counters` wrote.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, path: Path) -> None:
         self._store = store
-        self._tables = sorted(t for t in store.tables if t.startswith("metrics_") and store.n_rows(t))
+        self._tables = _tables(store)
         self._kept: OrderedDict[int, list[Series]] = OrderedDict()
         self._n_kept, self._lock = 0, Lock()
+        with pa.memory_map(str(path)) as source:
+            self._groups = pa.ipc.open_file(source).read_all()
+        self._location = self._groups.column("location").to_numpy()
 
     def __bool__(self) -> bool:
         return bool(self._tables)
-
-    def n_values(self, location: int) -> int:
-        """Count the values that a location records."""
-        tables = self._store.tables
-        return sum(self._store.n_rows(t, location) * (len(tables[t].columns) - 2) for t in self._tables)
 
     def view(
         self, locations: Sequence[int], start: int, stop: int, columns: int
@@ -133,19 +299,20 @@ class Counters:
         -------
         says : dict
             `counters`: for each its location, name, unit, and least and largest value that is drawn, None if there is
-            none; `n_values`, and `is_left_out` if there are too many; `n_left_out` values that are no numbers.
+            none; `n_left_out` values that are no numbers.
         arrays : dict of str to array
-            `counter.start` (n_counters + 1): where the points of each begin; the columns of all `Points`.
+            `counter.start` (n_counters + 1): where the points of each begin; the columns of all `Samples`.
         """
-        found = [i for i in locations if self.n_values(i)]
-        n = sum(map(self.n_values, found))
-        with self._lock:
-            new = [i for i in found if i not in self._kept]
-        n_events = sum(self._store.n_rows("events", i) for i in new)
-        is_left_out = n > MOST_VALUES or n_events > MOST_EVENTS_READ
-        series = [] if is_left_out else [(i, one) for i in found for one in self.of(i)]
+        numbers = {i: n_values(self._store, i) for i in locations}
+        n_long = sum(n > LONG for n in numbers.values())
+        series = [
+            (i, one)
+            for i, n in numbers.items()
+            if n
+            for one in (self._between(i, start, stop, MOST_READ // n_long) if n > LONG else self.of(i))
+        ]
         columns = max(min(columns, MOST_POINTS // max(len(series), 1)), 1)
-        drawn = [reduced(one, start, stop, columns) for _, one in series]
+        drawn = [reduced(one.samples, start, stop, columns) for _, one in series]
         says = {
             "counters": [
                 {
@@ -157,67 +324,80 @@ class Counters:
                 }
                 for (location, one), points in zip(series, drawn, strict=True)
             ],
-            "n_values": n,
-            "is_left_out": is_left_out,
             "n_left_out": sum(one.n_left_out for _, one in series),
         }
-        nothing = Points(np.zeros(0, np.int64), *(np.zeros(0) for _ in range(3)))
-        columns_of = ((name, [getattr(p, name) for p in (nothing, *drawn)]) for name in ("time", "low", "high", "last"))
-        arrays: dict[str, NDArray[Any]] = {f"counter.{name}": np.concatenate(parts) for name, parts in columns_of}
+        nothing = single(np.zeros(0, np.int64), np.zeros(0))
+        arrays: dict[str, NDArray[Any]] = {
+            f"counter.{name}": np.concatenate([getattr(p, name) for p in (nothing, *drawn)]) for name in COLUMNS
+        }
         arrays["counter.start"] = np.cumsum([0, *(p.time.size for p in drawn)], dtype=np.int32)
         return says, arrays
 
     def of(self, location: int) -> list[Series]:
-        """Return the counters of a location: of each metric class, and of each of its instances, all members."""
+        """Return the counters of a location with few values: of each metric class, and of each of its instances, all
+        members."""
         with self._lock:
             if location in self._kept:
                 self._kept.move_to_end(location)
                 return self._kept[location]
-        found = [one for table in self._tables for one in self._read(table, location)]
+        found = []
+        for table in self._tables:
+            if n := self._store.n_rows(table, location):
+                block = Block.read(self._store, table, location, 0, n)
+                found += [self._series(table, *counter, *block.samples(*counter)) for counter in block.counters]
         with self._lock:
             if location not in self._kept:
                 self._kept[location] = found
-                self._n_kept += sum(one.time.size for one in found)
+                self._n_kept += sum(one.samples.time.size for one in found)
             while self._n_kept > KEPT and len(self._kept) > 1:
                 _, oldest = self._kept.popitem(last=False)
-                self._n_kept -= sum(one.time.size for one in oldest)
+                self._n_kept -= sum(one.samples.time.size for one in oldest)
         return found
 
-    def _read(self, table: str, location: int) -> list[Series]:
-        """Read a metric table of a location."""
-        store = self._store
-        rows = store.read(table, location)
-        if not rows["row"].size:
-            return []
-        time = self._times(location, rows["row"])
-        order = np.argsort(time, kind="stable")
-        definitions = store.definitions
-        members = definitions["metric_classes"].column("members")[int(table.removeprefix("metrics_"))].as_py()
-        result = []
-        for source in np.unique(rows["source"]).tolist():
-            mine = order[rows["source"][order] == source]
-            for i, member in enumerate(members):
-                name, unit = counter_label(definitions, member, source)
-                value = rows[f"value_{i}"][mine].astype(np.float64)
-                is_number = np.isfinite(value)
-                result.append(
-                    Series(
-                        printable(name),
-                        printable(unit),
-                        time[mine][is_number],
-                        value[is_number],
-                        int(value.size - is_number.sum()),
-                    )
-                )
-        return result
+    def _series(self, table: str, source: int, member: int, samples: Samples, n_left_out: int) -> Series:
+        definitions = self._store.definitions
+        members = definitions["metric_classes"].column("members")[int(table.removeprefix(TABLE))].as_py()
+        name, unit = counter_label(definitions, members[member], source)
+        return Series(printable(name), printable(unit), samples, n_left_out)
 
-    def _times(self, location: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the times of some events of a location, whose rows are in order."""
-        at = rows - self._store.definitions["locations"].column("first_row")[location].as_py()
-        found = np.empty(at.size, np.int64)
-        for base in np.unique(at // BLOCK).tolist():
-            low, high = np.searchsorted(at, [base * BLOCK, (base + 1) * BLOCK])
-            first, last = int(at[low]), int(at[high - 1])
-            time = self._store.read("events", location, ["time"], first, last + 1)["time"]
-            found[low:high] = time[at[low:high] - first]
-        return found
+    def _between(self, location: int, start: int, stop: int, most: int) -> list[Series]:
+        """Return what a location with many values records in a range of time, and just before it: single samples if the
+        tables and events that hold them have at most `most` rows, groups of them otherwise."""
+        low, high = np.searchsorted(self._location, [location, location + 1]).tolist()
+        chosen = self._groups.slice(low, high - low)
+        groups = {name: chosen.column(name).to_numpy() for name in GROUPS.names}
+        key = np.stack([groups[name] for name in ("table", "source", "member")])
+        of = np.unique(key, axis=1, return_inverse=True)[1].reshape(-1)
+        # the counters of a table are in the same rows
+        read = cache(lambda table, first, last: Block.read(self._store, table, location, first, last))
+        return [
+            self._of_groups({name: values[of == i] for name, values in groups.items()}, start, stop, most, read)
+            for i in range(int(of.max(initial=-1)) + 1)
+        ]
+
+    def _of_groups(
+        self, groups: dict[str, NDArray[Any]], start: int, stop: int, most: int, read: Callable[[str, int, int], Block]
+    ) -> Series:
+        """Return a counter in a range of time; its groups are given, and what reads rows of a table."""
+        number, source, member = (int(groups[name][0]) for name in ("table", "source", "member"))
+        table, first, last = f"{TABLE}{number}", groups["begin"], groups["time"]
+        touched = np.flatnonzero((first < stop) & (last >= start))
+        whole, divided = touched[:0], touched
+        if touched.size and _n_rows(groups, touched) > most:
+            is_inside = (first[touched] >= start) & (last[touched] < stop)
+            whole, divided = touched[is_inside], touched[~is_inside]
+        before = np.flatnonzero(last < start)
+        # of the group before the range its last value holds
+        held = before[np.argsort(last[before], kind="stable")[-1:]]
+        runs = (run for run in np.split(divided, np.flatnonzero(np.diff(divided) > 1) + 1) if run.size)
+        blocks = [read(table, int(groups["row"][run[0]]), int(groups["stop"][run[-1]])) for run in runs]
+        parts = [single(last[held], groups["last"][held]), Samples(*(groups[name][whole] for name in COLUMNS))]
+        found = joined([*parts, *(block.samples(source, member)[0] for block in blocks)])
+        return self._series(table, source, member, found, int(groups["n_left_out"].sum()))
+
+
+def _n_rows(groups: dict[str, NDArray[Any]], chosen: NDArray[np.int64]) -> int:
+    """Return how many rows of a table, or events, are read for groups that follow each other."""
+    first, last = chosen[0], min(int(chosen[-1]) + 1, groups["event"].size - 1)
+    n_events = int(groups["event"][last] - groups["event"][first])
+    return max(n_events, int(groups["stop"][chosen[-1]] - groups["row"][first]))

@@ -22,6 +22,7 @@ from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.reduction import reduce_at
+from tracecols.work.memory import BASE
 
 MOST_CELLS = 1 << 22
 """Locations times bins of the finest level, at most: 28 B each in the usual case of seven classes, and 8 B for the
@@ -34,13 +35,26 @@ EVENTS_PER_CELL = 64
 """A finer level would have fewer events in a cell on average: events themselves are drawn then."""
 
 
-def n_bins(manifest: dict[str, Any], n_call_paths: int) -> int:
-    """Return how many bins the finest level has: a power of two."""
+BYTES = 200
+"""Memory that the analysis by bins takes for each location, call path and bin, at most: 1.0 GB for 32 x 38 x 4096
+(`multizone`, 8 x 4), however many events there are."""
+
+
+def n_bins(manifest: dict[str, Any], n_call_paths: int, memory: int | None = None) -> int:
+    """Return how many bins the finest level has: a power of two.
+
+    Parameters
+    ----------
+    memory : int, optional
+        Bytes that the analysis may take: fewer bins if these are few.
+    """
     n = max(int(manifest["n_locations"]), 1)
     length = max(int(manifest["last_time"] or 0) - int(manifest["first_time"] or 0), 1)
     by_events = max(int(manifest["n_events"]) // n // EVENTS_PER_CELL, LEAST_BINS)
     # call paths in bins: an analysis takes 2**25 of them, with the ends of the focus of each location
     most = min(MOST_BINS, MOST_CELLS // n, by_events, length, (1 << 24) // max(n_call_paths, 1))
+    if memory is not None:
+        most = min(most, max((memory - BASE) // (BYTES * n * max(n_call_paths, 1)), LEAST_BINS))
     return 1 << (max(most, 1).bit_length() - 1)
 
 

@@ -28,6 +28,7 @@ from tracecols.store import Store
 from tracecols.store.layout import read_manifest, write_manifest
 from tracecols.store.outputs import folder_output
 from tracecols.timeline.collected import WAITS, collect
+from tracecols.timeline.counters import COUNTERS, write_counters
 from tracecols.timeline.instances import of_finding, worst_instances
 from tracecols.timeline.intervals import Intervals
 from tracecols.timeline.marks import write_marks
@@ -36,7 +37,7 @@ from tracecols.version import __version__
 from tracecols.work.memory import give_back
 from tracecols.work.scratch import temporary_folder
 
-VERSION = 1
+VERSION = 2
 """Grows when the same files hold something else."""
 
 NAME = "timeline"
@@ -146,6 +147,7 @@ def _of_whole(
         collection = collect(model, folder, report)
     np.save(folder / "call-paths.npy", np.array([model.call_paths.parent, model.call_paths.region]))
     write_marks(store, folder / "marks.arrow", model.executor)
+    write_counters(store, folder / COUNTERS, model.executor)
     waits = Intervals(folder / f"{WAITS}.arrow")
     properties = [p.id for p in collection.properties]
     axis = PropertyAxis.of(declared_for(model, DEFAULT, ()))
@@ -156,7 +158,7 @@ def _of_whole(
         "findings": _findings(whole, diagnosis_of(whole), axis, properties, waits),
         "notes": collection.notes,
     }
-    bins = n_bins(store.manifest, len(model.call_paths))
+    bins = n_bins(store.manifest, len(model.call_paths), model.executor.budget.memory)
     return content, Request.of(defined(store), properties=asked_properties(axis), bins=bins)
 
 

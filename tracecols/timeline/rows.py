@@ -65,7 +65,7 @@ def _in_order(held: list[int]) -> NDArray[np.int64]:
 
 
 def _name(axis: SystemAxis, i: int) -> str:
-    is_group = axis.location[i] < 0 and axis.kind[i] not in ("process", "location group")
+    is_group = axis.location[i] < 0 and axis.kind[i] not in ("process", "location group", "subdomain")
     return f"{axis.kind[i]} {axis.name[i]}" if is_group else axis.name[i]
 
 

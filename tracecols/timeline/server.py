@@ -14,6 +14,8 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedIOBase
+from select import select
+from socket import socket
 from socketserver import TCPServer
 from threading import BoundedSemaphore, Lock
 from time import monotonic
@@ -84,8 +86,9 @@ class Cancelled(Exception):
 class _Lines:
     """Writes how far an analysis is, for a page that may be gone."""
 
-    def __init__(self, file: BufferedIOBase) -> None:
-        self._file, self._lock, self._last, self._stage = file, Lock(), 0.0, ""
+    def __init__(self, file: BufferedIOBase, connection: socket) -> None:
+        self._file, self._connection, self._lock = file, connection, Lock()
+        self._last, self._looked, self._stage = 0.0, 0.0, ""
 
     def report(self, stage: str, done: int, total: int) -> None:
         """Write a line, unless the last one was written just now.
@@ -101,6 +104,23 @@ class _Lines:
                 return
             self._last, self._stage = now, stage
             self.write({"stage": stage, "share": min(done / max(total, 1), 1.0)})
+
+    def check(self) -> None:
+        """Look whether the page still waits; also while there is nothing to write.
+
+        Raises
+        ------
+        Cancelled
+            If the connection is closed.
+        """
+        with self._lock:
+            now = monotonic()
+            if now - self._looked < BETWEEN:
+                return
+            self._looked = now
+        # a page sends nothing more: what can be read is the end
+        if select([self._connection], [], [], 0)[0]:
+            raise Cancelled
 
     def write(self, said: Mapping[str, Any]) -> None:
         """Write a line of JSON."""
@@ -249,9 +269,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.close_connection = True
         self._send_head(HTTPStatus.OK, "application/x-ndjson", POLICY, ("Connection", "close"))
-        lines = _Lines(self.wfile)
+        lines = _Lines(self.wfile, self.connection)
         try:
-            run.trees.analyse(selection, lines.report)
+            run.trees.analyse(selection, lines.report, lines.check)
         except Cancelled:
             return
         except TracecolsError as error:

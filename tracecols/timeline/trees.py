@@ -23,6 +23,7 @@ from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.timeline.answers import QuestionError, Timeline
 from tracecols.timeline.prepare import defined
+from tracecols.work.executors import not_asked
 from tracecols.work.memory import Budget
 from tracecols.work.progress import Progress
 
@@ -102,7 +103,7 @@ class Trees:
         """Say whether the trees of a range are there without an analysis."""
         return self._is_whole(selection.start, selection.stop) or (selection.start, selection.stop) in self._cubes
 
-    def analyse(self, selection: Selection, report: Report) -> None:
+    def analyse(self, selection: Selection, report: Report, ask: Callable[[], None] = not_asked) -> None:
         """Analyse a range, so that its trees are there.
 
         Parameters
@@ -111,6 +112,8 @@ class Trees:
         report : callable
             Given a stage (`waiting` for another analysis, `cutting`, `analyzing`), and what is done and what is to be
             done of it. If it raises an error, the analysis ends.
+        ask : callable, optional
+            Called before each step of the analysis, between reports as well; if it raises an error, the analysis ends.
 
         Raises
         ------
@@ -121,7 +124,7 @@ class Trees:
         while not self._lock.acquire(timeout=WAIT):
             report("waiting", 0, 1)
         try:
-            self._cube(selection.start, selection.stop, report)
+            self._cube(selection.start, selection.stop, report, ask)
         finally:
             self._lock.release()
 
@@ -147,7 +150,7 @@ class Trees:
             selection.address,
         )
         # start and end of the run are a part of the range that was selected
-        packed = pack(cube, with_startup=True, opened=opened)
+        packed = pack(cube, with_startup=True, opened=opened, subdomains=self._timeline.subdomains)
         return "".join(page_of(packed, title_of(cube) or self._timeline.store.path.stem)).encode(errors="replace")
 
     def check(self, selection: Selection) -> None:
@@ -174,7 +177,9 @@ class Trees:
         """Say whether a range is the whole run, whose cube was given."""
         return self._whole is not None and start == 0 and stop == self._timeline.last - self._timeline.first + 1
 
-    def _cube(self, start: int, stop: int, report: Report | None = None) -> SeverityCube:
+    def _cube(
+        self, start: int, stop: int, report: Report | None = None, ask: Callable[[], None] = not_asked
+    ) -> SeverityCube:
         """Analyse what lies between two times: start <= time < stop."""
         timeline = self._timeline
         if self._whole is not None and self._is_whole(start, stop):
@@ -183,7 +188,7 @@ class Trees:
         if found is None:
             found = run(
                 Request.of(defined(timeline.store), start=timeline.seconds(start), stop=timeline.seconds(stop)),
-                OpenedTrace(timeline.store, self._jobs, self._budget),
+                OpenedTrace(timeline.store, self._jobs, self._budget, ask=ask),
                 watch=unwatched if report is None else partial(_reported, report),
             )
         self._cubes[start, stop] = found

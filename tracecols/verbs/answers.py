@@ -48,7 +48,9 @@ class Drawing:
         from tracecols.verbs.pictures import PICTURES, axes
 
         picture = PICTURES.get(self._answer.question)
-        if picture is None or arguments or options or not picture.needs <= set(self._answer.columns):
+        # subdomains take the place of ranks
+        columns = {name.replace("subdomain", "rank") for name in self._answer.columns} | set(self._answer.columns)
+        if picture is None or arguments or options or not picture.needs <= columns:
             return pd.DataFrame(self._answer).plot(*arguments, ax=axes(ax), **options)
         return picture.draw(self._answer, axes(ax))
 

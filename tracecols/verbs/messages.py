@@ -14,7 +14,15 @@ from tracecols.errors import AnalysisError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.schema import answers
 from tracecols.verbs.answers import Answer, answer
-from tracecols.verbs.passes import add_up, add_up_all, check_choice, check_count, interval_edges, over_slices
+from tracecols.verbs.passes import (
+    SUBDOMAIN,
+    add_up,
+    add_up_all,
+    check_count,
+    check_grouping,
+    interval_edges,
+    over_slices,
+)
 
 POWERS = np.array([0, *(1 << k for k in range(63))], np.int64)
 """Lengths at which the bins of a histogram begin unless others are given."""
@@ -26,13 +34,14 @@ def comm_matrix(trace: OpenedTrace, by: str = "rank") -> Answer:
     Parameters
     ----------
     by : str
-        `rank` or `thread`: who sends and receives.
+        `rank`, `thread` or `subdomain` (of a trace that was opened with them): who sends and receives.
 
     Returns
     -------
     Answer
         A row per sender and receiver between which there are messages: `send_rank`, `recv_rank` (by thread also
-        `send_thread`, `recv_thread`), `n_messages`, `bytes`. `plot()` draws a matrix.
+        `send_thread`, `recv_thread`; by subdomain `send_subdomain`, `recv_subdomain` in their place, null for locations
+        that belong to none), `n_messages`, `bytes`. `plot()` draws a matrix.
 
     Examples
     --------
@@ -40,11 +49,12 @@ def comm_matrix(trace: OpenedTrace, by: str = "rank") -> Answer:
     >>> sent.pivot(index="send_rank", columns="recv_rank", values="bytes")  # doctest: +SKIP
     """
     model, readable = trace.model, trace.readable
-    check_choice(by, ("rank", "thread"), "grouping (by)")
+    check_grouping(readable, by, ("rank", "thread"))
     n = model.n_locations
-    # the first location represents its rank
-    _, first, of_rank = np.unique(readable.rank, return_index=True, return_inverse=True)
-    group = first[of_rank] if by == "rank" else np.arange(n)
+    # the first location represents its rank, or its subdomain
+    of = {"rank": readable.rank, "thread": np.arange(n)}.get(by, readable.subdomain_numbers)
+    _, first, number = np.unique(of, return_index=True, return_inverse=True)
+    group = first[number]
 
     def visit(m: CompoundTable) -> tuple[NDArray[np.int64], ...]:
         key = group[m.send_location] * n + group[m.recv_location]
@@ -52,15 +62,16 @@ def comm_matrix(trace: OpenedTrace, by: str = "rank") -> Answer:
 
     key, n_messages, length = add_up_all(over_slices(model, "messages", visit), 2)
     send, recv = np.divmod(key, max(n, 1))
-    columns: dict[str, Any] = {
-        "send_rank": readable.rank[send],
-        "recv_rank": readable.rank[recv],
-        "n_messages": n_messages,
-        "bytes": length,
-    }
-    if by == "thread":
-        columns |= {"send_thread": readable.thread[send], "recv_thread": readable.thread[recv]}
-    order = np.lexsort([columns[c] for c in ("recv_thread", "recv_rank", "send_thread", "send_rank") if c in columns])
+    columns: dict[str, Any] = {"n_messages": n_messages, "bytes": length}
+    keys: list[NDArray[Any]] = [of[recv], of[send]]
+    if by == SUBDOMAIN:
+        columns |= {"send_subdomain": readable.subdomain(send), "recv_subdomain": readable.subdomain(recv)}
+    elif by == "thread":
+        columns |= {**readable.who(send, "send_"), **readable.who(recv, "recv_")}
+        keys = [readable.thread[recv], readable.rank[recv], readable.thread[send], readable.rank[send]]
+    else:
+        columns |= {"send_rank": readable.rank[send], "recv_rank": readable.rank[recv]}
+    order = np.lexsort(keys)
     return answer(answers.COMM_MATRIX, {name: values[order] for name, values in columns.items()})
 
 

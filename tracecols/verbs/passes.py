@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, is_whole_number, show
 from tracecols.model.model import Model
+from tracecols.model.readable import Readable
 from tracecols.model.tables import TABLES
 from tracecols.severity.reduction import reduce_at
 
@@ -77,6 +78,26 @@ def check_choice(given: object, known: tuple[str, ...], what: str) -> None:
         there_are = f"there are {', '.join(known)}"
         hint = did_you_mean(given, known, there_are) if isinstance(given, str) else there_are
         raise AnalysisError(f"no {what} {show(given)}\n  {hint}")
+
+
+SUBDOMAIN = "subdomain"
+"""The grouping by subdomains of the application."""
+
+
+def check_grouping(readable: Readable, given: object, known: tuple[str, ...]) -> None:
+    """Refuse what is none of some groupings, and subdomains of a trace that was opened without them.
+
+    Raises
+    ------
+    AnalysisError
+        If it is none of them.
+    """
+    if given == SUBDOMAIN and readable.subdomains is None:
+        raise AnalysisError(
+            "nothing is known of subdomains of the application\n"
+            '  say which locations belong to them: tracecols.open(path, subdomains="parts.csv")'
+        )
+    check_choice(given, (*known, SUBDOMAIN), "grouping (by)")
 
 
 def check_count(given: object, what: str) -> int:

@@ -91,15 +91,21 @@ WAITING = ("waits", "is waited for", "seconds")
 """Labels of a matrix of who waits for whom."""
 
 
+def _who(frame: pd.DataFrame, about: str) -> list[str]:
+    """Return the columns that say who a row is about: rank and thread, or the subdomain where it is of no rank."""
+    found = [f"{about}rank", f"{about}thread"]
+    return found if found[0] in frame else [f"{about}subdomain"]
+
+
 def draw_comm_matrix(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw bytes by sender and receiver."""
     labels = ("sender", "receiver", "bytes")
-    return _matrix(frame, ax, ["send_rank", "send_thread"], ["recv_rank", "recv_thread"], "bytes", labels)
+    return _matrix(frame, ax, _who(frame, "send_"), _who(frame, "recv_"), "bytes", labels)
 
 
 def draw_late_senders(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw waiting time by who waits and who is waited for."""
-    return _matrix(frame, ax, ["victim_rank", "victim_thread"], ["culprit_rank", "culprit_thread"], "seconds", WAITING)
+    return _matrix(frame, ax, _who(frame, "victim_"), _who(frame, "culprit_"), "seconds", WAITING)
 
 
 def draw_waits_by_cause(frame: pd.DataFrame, ax: Any) -> Any:
@@ -157,7 +163,7 @@ def draw_load_imbalance(frame: pd.DataFrame, ax: Any) -> Any:
 
 def draw_time_profile(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw shares over time as areas, the largest groups below."""
-    by = next(c for c in ("region_name", "paradigm", "path", "rank") if c in frame)
+    by = next(c for c in ("region_name", "paradigm", "path", "rank", "subdomain") if c in frame)
     table = pd.DataFrame(frame).pivot_table(
         index="begin_seconds", columns=by, values="share", aggfunc="sum", fill_value=0.0, observed=True
     )

@@ -25,7 +25,15 @@ from tracecols.search.cube import analyze_model
 from tracecols.search.matches import states_with_causes
 from tracecols.severity.reduction import LARGEST, reduce_at, widened
 from tracecols.verbs.answers import Answer, answer, sorted_by
-from tracecols.verbs.passes import add_up, add_up_all, check_choice, interval_edges, over_locations
+from tracecols.verbs.passes import (
+    SUBDOMAIN,
+    add_up,
+    add_up_all,
+    check_choice,
+    check_grouping,
+    interval_edges,
+    over_locations,
+)
 
 
 class Groups:
@@ -202,7 +210,7 @@ def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> An
     bins : int
         Number of intervals of equal length from the first event to the last.
     by : str
-        `paradigm`, `region`, `path` or `rank`.
+        `paradigm`, `region`, `path`, `rank` or `subdomain` (of a trace that was opened with them).
 
     Returns
     -------
@@ -214,12 +222,14 @@ def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> An
         as well). `plot()` draws areas.
     """
     model, readable = trace.model, trace.readable
-    check_choice(by, ("paradigm", "region", "path", "rank"), "grouping (by)")
+    check_grouping(readable, by, ("paradigm", "region", "path", "rank"))
     edges = interval_edges(model, bins)
-    groups = Groups(model, readable, "paradigm" if by == "rank" else by)
     cpus = np.flatnonzero(model.locations.is_cpu)
-    ranks = np.unique(readable.rank[cpus])
-    n = max(ranks.size if by == "rank" else groups.n, 1)
+    numbers: dict[str, NDArray[Any]] = {"rank": readable.rank, SUBDOMAIN: readable.subdomain_numbers}
+    of_location = numbers.get(by)
+    groups = Groups(model, readable, by if of_location is None else "paradigm")
+    members = np.unique([] if of_location is None else of_location[cpus])
+    n = max(groups.n if of_location is None else members.size, 1)
     divider = Divider.of_bins(edges, model.n_locations)
 
     def visit(location: int) -> tuple[NDArray[np.int64], ...]:
@@ -228,13 +238,16 @@ def time_profile(trace: OpenedTrace, bins: int = 50, by: str = "paradigm") -> An
         row, piece, length = divide_intervals(divider, np.minimum(begin, end), np.maximum(begin, end), where)
         at = divider.bin_of(piece, where[row])[0].astype(np.int64)
         length = np.where(end[row] < begin[row], -length, length)
-        rank = int(np.searchsorted(ranks, readable.rank[location]))
-        return add_up(at * n + (rank if by == "rank" else groups.of[path[row]]), length)
+        group = groups.of[path[row]] if of_location is None else np.searchsorted(members, of_location[location])
+        return add_up(at * n + group, length)
 
     key, ticks = add_up_all(over_locations(model, cpus, visit), 1)
     key, ticks = key[ticks != 0], ticks[ticks != 0]
     at, group = np.divmod(key, n)
-    what = {"rank": ranks[group]} if by == "rank" else {groups.column: groups.named(group)}
+    what: dict[str, Any] = {
+        "rank": lambda: {"rank": members[group]},
+        SUBDOMAIN: lambda: {"subdomain": readable.subdomains_named(members[group])},
+    }.get(by, lambda: {groups.column: groups.named(group)})()
     width = np.diff(edges)[at] * max(cpus.size, 1)
     return answer(
         answers.TIME_PROFILE,
@@ -274,8 +287,7 @@ def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total > 0, (of_idle + waiting) / total, 0.0)
     columns: dict[str, Any] = {
-        "rank": readable.rank,
-        "thread": readable.thread,
+        **readable.who(np.arange(cube.system.n_locations)),
         "total_seconds": total,
         "idle_seconds": of_idle,
         "waiting_seconds": waiting,
@@ -321,8 +333,7 @@ def iterations(trace: OpenedTrace, region: str) -> Answer:
         answers.ITERATIONS,
         {
             "iteration": number,
-            "rank": readable.rank[location],
-            "thread": readable.thread[location],
+            **readable.who(location),
             "begin_seconds": readable.seconds(begin),
             "end_seconds": readable.seconds(end),
             "seconds": np.where(end >= 0, readable.duration(end - begin), np.nan),

@@ -23,7 +23,7 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.search.matches import causes_of, find_waits, over_matches, states_below
 from tracecols.search.search import times_of
 from tracecols.verbs.answers import Answer, answer, sorted_by
-from tracecols.verbs.passes import check_choice, check_count
+from tracecols.verbs.passes import SUBDOMAIN, check_count, check_grouping
 
 
 def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAULT) -> Answer:
@@ -32,18 +32,20 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     Parameters
     ----------
     by : str
-        `rank`, `thread` or `path` (rank and call path): what is distinguished of victims and culprits.
+        `rank`, `thread`, `path` (rank and call path) or `subdomain` (of a trace that was opened with them): what is
+        distinguished of victims and culprits.
     conventions : str
         As for `analyze`.
 
     Returns
     -------
     Answer
-        `victim_rank`, `culprit_rank` (and `..._thread` or `..._path`), `n_waits`, `seconds`, `longest_seconds`.
-        `plot()` draws a matrix.
+        `victim_rank`, `culprit_rank` (and `..._thread` or `..._path`, or `..._subdomain` in their place), `n_waits`,
+        `seconds`, `longest_seconds`. `plot()` draws a matrix.
     """
     model, readable = trace.model, trace.readable
-    check_choice(by, ("rank", "thread", "path"), "grouping (by)")
+    check_grouping(readable, by, ("rank", "thread", "path"))
+    subdomain = readable.subdomain_numbers
 
     def visit(
         _model: Model, _p: Property, _by_id: Mapping[str, Property], m: CompoundTable, found: Matches
@@ -58,7 +60,7 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
                 readable.rank[m.send_location[at]],
                 m.send_call_path[at],
             ),
-        }[by]
+        }.get(by) or (subdomain[found.location], subdomain[m.send_location[at]])
         return _together(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), len(who))
 
     _, parts = over_matches(model, LATE_SENDER, visit, conventions)
@@ -67,11 +69,10 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     *who, n_waits, ticks, longest = found
     named = {
         "rank": lambda: {"victim_rank": who[0], "culprit_rank": who[1]},
-        "thread": lambda: {
-            "victim_rank": readable.rank[who[0]],
-            "victim_thread": readable.thread[who[0]],
-            "culprit_rank": readable.rank[who[1]],
-            "culprit_thread": readable.thread[who[1]],
+        "thread": lambda: {**readable.who(who[0], "victim_"), **readable.who(who[1], "culprit_")},
+        SUBDOMAIN: lambda: {
+            f"{side}_subdomain": readable.subdomains_named(of)
+            for side, of in zip(("victim", "culprit"), who, strict=True)
         },
         "path": lambda: {
             "victim_rank": who[0],
@@ -150,11 +151,9 @@ def waits_by_cause(
     number, location, call_path, who, whose = keys
     columns = {
         "property": named_rows(names, number),
-        "rank": readable.rank[location],
-        "thread": readable.thread[location],
+        **readable.who(location),
         "path": readable.paths(call_path),
-        "cause_rank": readable.rank[who],
-        "cause_thread": readable.thread[who],
+        **readable.who(who, "cause_"),
         "cause_path": readable.paths(whose),
         "n_waits": n_waits,
         "seconds": readable.duration(ticks),
@@ -229,9 +228,9 @@ def top_instances(trace: OpenedTrace, property: str, n: int = 10, conventions: s
             "severity": readable.duration(severity) if p.unit == "sec" else severity,
             "begin_seconds": readable.seconds(found["begin"]),
             "end_seconds": readable.seconds(found["end"]),
-            "rank": readable.rank[found["location"]],
-            "thread": readable.thread[found["location"]],
+            **readable.who(found["location"]),
             "path": readable.paths(found["call_path"]),
+            **readable.who(cause, "cause_"),
             "cause_rank": nullable(readable.rank[cause], ~is_known),
             "cause_thread": nullable(readable.thread[cause], ~is_known),
             "cause_path": readable.paths(found["cause_call_path"]),

@@ -407,10 +407,18 @@ class Cluster:
                     in_shell=hint.format("--scratch FOLDER"),
                 )
 
+    def go_on(self) -> None:
+        """Let all work go on: a cluster ends its tasks when nobody wants more."""
+
     def map(
-        self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
+        self,
+        function: Task[Item, Result],
+        items: Iterable[Item],
+        report: Report = not_reported,
+        ahead: int | None = None,
     ) -> Iterator[Result]:
-        """Yield what a function makes of items, in their order; what tasks report arrives with their results.
+        """Yield what a function makes of items, in their order; what tasks report arrives with their results, which
+        wait in files however many they are.
 
         Raises
         ------

@@ -3,9 +3,11 @@ same functions."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from threading import Event, Lock
 from typing import Protocol, TypeVar
@@ -25,6 +27,10 @@ Task = Callable[[Item, Report], Result]
 
 def not_reported(_n: int) -> None:
     """Report nothing to anybody."""
+
+
+def not_asked() -> None:
+    """Let all work go on."""
 
 
 class Executor(Protocol):
@@ -64,10 +70,18 @@ class Executor(Protocol):
     @property
     def capacity(self) -> int | None: ...
 
+    def go_on(self) -> None:
+        """Raise an error if the work is to end; asked now and then by each who works."""
+
     def map(
-        self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
+        self,
+        function: Task[Item, Result],
+        items: Iterable[Item],
+        report: Report = not_reported,
+        ahead: int | None = None,
     ) -> Iterator[Result]:
-        """Yield the results of a task for each item, in the order of the items."""
+        """Yield the results of a task for each item, in the order of the items; at most `ahead` of them wait in memory
+        until they are asked for."""
 
 
 class Stopped(Exception):
@@ -81,6 +95,11 @@ class Threads:
     jobs: int
     budget: Budget = field(default_factory=Budget)
     folder: Path | None = None
+    ask: Callable[[], None] = not_asked
+
+    def go_on(self) -> None:
+        """Raise the error that `ask` raises if the work is to end."""
+        self.ask()
 
     @property
     def slots(self) -> int:
@@ -99,11 +118,20 @@ class Threads:
         return None if in_memory is None else in_memory + free_for_files(self.budget.scratch)
 
     def map(
-        self, function: Task[Item, Result], items: Iterable[Item], report: Report = not_reported
+        self,
+        function: Task[Item, Result],
+        items: Iterable[Item],
+        report: Report = not_reported,
+        ahead: int | None = None,
     ) -> Iterator[Result]:
         """Yield the results of a task for each item, in the order of the items.
 
         If one fails the others end when they report. A single task is executed by the thread that asks for it.
+
+        Parameters
+        ----------
+        ahead : int, optional
+            How many results may wait for who asks for them, where they are large; by default all.
         """
         chosen = list(items)
         if len(chosen) < 2:
@@ -130,10 +158,16 @@ class Threads:
                 raise
 
         with ThreadPoolExecutor(self.jobs) as pool:
+            left = iter(chosen)
+            begun = deque(pool.submit(run, item) for item in islice(left, None if ahead is None else self.jobs + ahead))
             try:
-                yield from pool.map(run, chosen)
+                while begun:
+                    yield begun.popleft().result()
+                    begun.extend(pool.submit(run, item) for item in islice(left, 1))
             except Stopped:
                 raise failed[0] from None
             finally:
                 stop.set()
+                for future in begun:
+                    future.cancel()
                 failed.clear()

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from tracecols.drawings.examples import shown_under
 from tracecols.drawings.svg import draw
 from tracecols.given.printable import printable
+from tracecols.given.subdomains import Given
 from tracecols.report.viewer.metrics import metrics_of
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.report.viewer.profile import similar_phases, time_profile
@@ -52,7 +53,6 @@ from tracecols.severity.diagnosis import Diagnosis, name_of
 from tracecols.severity.narrowed import asked_for
 from tracecols.severity.periods import OUTSIDE, PeriodAxis, PeriodCells
 from tracecols.severity.reduction import widened
-from tracecols.severity.subdomains import Given
 from tracecols.version import __version__
 
 CONTAINER_VERSION = 1

@@ -12,12 +12,12 @@ from pathlib import Path
 from tracecols.errors import SeverityError
 from tracecols.given.files import open_regular
 from tracecols.given.printable import escaped
+from tracecols.given.subdomains import Given
 from tracecols.report.viewer.container import Container, pack
 from tracecols.report.viewer.sources import Sources
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import name_of, name_of_source
 from tracecols.severity.narrowed import in_words
-from tracecols.severity.subdomains import Given
 from tracecols.store.outputs import Output
 
 

@@ -390,9 +390,12 @@ function drawCounters(g, view, at, row, colour) {
     const share = (v) => (max > min ? (v - min) / (max - min) : 0.5);
     if (height === HEAT)
       for (let i = first; i < end; i++) {
-        const x = clipped(a["counter.time"][i]);
+        // the mean of several samples between them, and the last one until the next point
+        const [from, x] = [clipped(a["counter.begin"][i]), clipped(a["counter.time"][i])];
+        g.fillStyle = css(ofShare(share(a["counter.total"][i] / a["counter.count"][i])));
+        if (x > from) g.fillRect(from, top, x - from, HEAT - 1);
         g.fillStyle = css(ofShare(share(a["counter.last"][i])));
-        g.fillRect(x, top, (i + 1 < end ? clipped(a["counter.time"][i + 1]) : width) - x, HEAT - 1);
+        g.fillRect(x, top, (i + 1 < end ? clipped(a["counter.begin"][i + 1]) : width) - x, HEAT - 1);
       }
     else {
       const y = (v) => top + LINE - 4 - share(v) * (LINE - 8);

@@ -229,7 +229,6 @@ function build(abouts, pair) {
     if (trouble) said.push(trouble);
     else if (answer && !answer.says.detail) said.push("cells of the overview; zoom in to see events");
     else if (answer?.says.left_out.length) said.push(`too many to draw: ${answer.says.left_out.map((k) => `${answer.says.n[k].toLocaleString("en")} ${k}`).join(", ")}`);
-    if (state.counters && view.counters?.says.is_left_out) said.push("too many values of counters to be drawn: fewer rows show them");
     if (state.counters && view.counters?.says.n_left_out) said.push(`${view.counters.says.n_left_out.toLocaleString("en")} values of counters are no numbers`);
     if (about.notes.length && !trouble) said.push(...about.notes);
     note.textContent = said.join("; ");

@@ -153,13 +153,40 @@ export function asSvg(view) {
 
 const COLUMNS = ["what", "name", "row", "begin_seconds", "end_seconds", "to_row", "count", "call_path"];
 
-/** What is shown as rows of a table: single events, or the shares of time of each row and bin where those cannot be told apart. */
+/** What is shown as rows of a table: single events, or the shares of time of each row and bin where those cannot be told apart; then counters. */
 export function asRows(view) {
+  const isOfEvents = view.answer.says.detail && !view.onlyCells;
+  const found = isOfEvents ? eventsOf(view) : view.difference ? differencesOf(view) : cellsOf(view);
+  return view.state.counters && view.counters?.says.counters.length ? withCounters(view, found, isOfEvents) : found;
+}
+
+const OF_COUNTERS = ["counter", "unit", "samples", "min", "mean", "max", "last"];
+
+/** Append what is drawn of counters to the rows of a table: a row for each sample, or for several that share a column of pixels. */
+function withCounters(view, [head, ...rows], isOfEvents) {
+  const { about, counters, countersOf, layout } = view;
+  const a = counters.arrays;
+  const found = [[...head, ...OF_COUNTERS], ...rows.map((row) => [...row, ...OF_COUNTERS.map(() => "")])];
+  for (const { row } of layout) {
+    const { location, label } = about.rows[row];
+    for (const k of countersOf.get(location) ?? []) {
+      const { name, unit } = counters.says.counters[k];
+      for (let i = a["counter.start"][k]; i < a["counter.start"][k + 1]; i++) {
+        const given = { what: "counter", row: isOfEvents ? view.nameOf(location) : label, begin_seconds: seconds(about, a["counter.begin"][i]), end_seconds: seconds(about, a["counter.time"][i]) };
+        const [count, low, total, high, last] = ["count", "low", "total", "high", "last"].map((part) => a[`counter.${part}`][i]);
+        found.push([...head.map((column) => given[column] ?? ""), name, unit, count, low, total / count, high, last]);
+      }
+    }
+  }
+  return found;
+}
+
+/** The region instances, waits and messages that are shown. */
+function eventsOf(view) {
   const { about, answer, state } = view;
   const a = answer.arrays;
   const time = (ticks) => seconds(about, Number(ticks));
   const inRange = (begin, end) => begin < state.to && end > state.from;
-  if (!answer.says.detail || view.onlyCells) return view.difference ? differencesOf(view) : cellsOf(view);
   const rows = [COLUMNS];
   const each = (table, more) => {
     for (let i = 0; i < a[`${table}.begin`].length; i++) if (inRange(a[`${table}.begin`][i], a[`${table}.end`][i])) rows.push(more(i));

@@ -1,0 +1,101 @@
+"""Subdomains of the application, as callers say which of them locations belong to."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.errors import TracecolsError
+from tracecols.given.arguments import show
+
+Given = Mapping[Any, str] | Callable[[int, int], str | None] | str | Path
+"""By rank, or by rank and thread, the name of a subdomain; a function of rank and thread; or a .csv file of them."""
+
+HINT = (
+    "give a .csv file with the columns rank, perhaps thread, and subdomain; a mapping; or a function of rank and thread"
+)
+
+
+class Subdomains(NamedTuple):
+    """The subdomains of some locations.
+
+    Attributes
+    ----------
+    names : list of str
+        In the order of their first locations.
+    of : (n_locations,) int64
+        The subdomain of each location; -1 none.
+    """
+
+    names: list[str]
+    of: NDArray[np.int64]
+
+
+def find_subdomains(
+    rank: NDArray[Any], thread: NDArray[Any], given: Given, error: type[TracecolsError], what: str
+) -> Subdomains:
+    """Find the subdomain of each location.
+
+    Parameters
+    ----------
+    rank, thread : (n_locations,) int
+    given : mapping, callable, str or Path
+        Names by rank, or by (rank, thread), which comes first; a function of rank and thread that returns a name or
+        None; or a .csv file with the columns `rank`, `subdomain` and, where threads differ, `thread`.
+    error : type
+        The error that is raised.
+    what : str
+        What has the locations, for errors: `this cube`.
+
+    Raises
+    ------
+    TracecolsError
+        If it is none of them, a file is damaged, or it names ranks or threads that there are not.
+    """
+    places = list(zip(rank.tolist(), thread.tolist(), strict=True))
+    if callable(given):
+        chosen = [given(rank, thread) for rank, thread in places]
+    else:
+        by_place = _read(Path(given), error) if isinstance(given, str | Path) else given
+        if not isinstance(by_place, Mapping):
+            raise error(f"{show(given)} says no subdomains\n  {HINT}")
+        known = {*places, *(rank for rank, _ in places)}
+        if unknown := [place for place in by_place if place not in known]:
+            raise error(
+                f"{len(unknown):,} of the subdomains are of ranks or threads that {what} does not have, such as "
+                f"{show(unknown[0])}\n"
+                f"  it has {len(places):,} locations on {np.unique(rank).size:,} ranks"
+            )
+        chosen = [by_place.get(place, by_place.get(place[0])) for place in places]
+    if wrong := [name for name in chosen if name is not None and not isinstance(name, str)]:
+        raise error(f"{show(wrong[0])} is no name of a subdomain\n  names are texts, or None")
+    number: dict[str, int] = {}
+    of = [-1 if not name else number.setdefault(name, len(number)) for name in chosen]
+    return Subdomains(list(number), np.array(of, np.int64))
+
+
+def _read(path: Path, error: type[TracecolsError]) -> dict[int | tuple[int, int], str]:
+    """Read a .csv file of subdomains."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file, skipinitialspace=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as reason:
+        raise error(f"cannot read the subdomains of {path}: {reason}\n  {HINT}") from reason
+    if not rows or not {"rank", "subdomain"} <= rows[0].keys():
+        raise error(f"{path} has no columns rank and subdomain\n  {HINT}")
+    found: dict[int | tuple[int, int], str] = {}
+    for line, row in enumerate(rows, 2):
+        numbers = [(row.get(column) or "").strip() for column in ("rank", "thread")]
+        if not numbers[0].isdecimal() or (numbers[1] and not numbers[1].isdecimal()):
+            raise error(f"{path}, line {line}: {', '.join(numbers)} are no rank and thread\n  {HINT}")
+        rank = int(numbers[0])
+        key = (rank, int(numbers[1])) if numbers[1] else rank
+        if key in found:
+            raise error(f"{path}, line {line}: {show(key)} has a subdomain already\n  name each location once")
+        found[key] = (row["subdomain"] or "").strip()
+    return found
