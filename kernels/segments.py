@@ -183,7 +183,7 @@ def take_out(n, sum_, segments, at, first):
 
 @part
 def stub_of(around, c, tasks):
-    """Return the call path that stands for a task where it is scheduled: the region of call path c, entered from
+    """Return the call path that represents a task where it is scheduled: the region of call path c, entered from
     `around`; -1 none."""
     key = (around + 1) * tasks.n_regions + tasks.region[c]
     low, high = np.int64(0), np.int64(tasks.child_key.size)

@@ -56,7 +56,7 @@ IS_CALL, IS_ARTIFICIAL, IS_PHASE = 1, 2, 4
 BY_INSTANCE, BY_CALL, BY_TIME = range(3)
 
 FIRST_PERIOD = -2
-"""Entry of the call paths that stand for periods: FIRST_PERIOD - number. What is below one is what happens in the
+"""Entry of the call paths that represent periods: FIRST_PERIOD - number. What is below one is what happens in the
 period."""
 
 NO_PARENT = -1
@@ -585,7 +585,7 @@ def begins_phase(entry, top, task, state, meanings, periods, frames, paths):
 
 @part
 def move_frames(top, row, at, state, periods, frames, paths, table):
-    """Let all frames of a stack stand for the same call paths in the period the location is in."""
+    """Replace the call paths of all frames of a stack by the same ones in the period the location is in."""
     n = 0
     frame = top
     half = periods.chain.size // 2

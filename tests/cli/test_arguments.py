@@ -217,7 +217,7 @@ def test_cube__with_a_value_beyond_all_bounds_is_refused(ending, value, tmp_path
 
 
 def test_trace__can_be_pickled(trace, monkeypatch, tmp_path):
-    """Its path, wherever the other process stands, and its options."""
+    """Its path, whatever folder the other process is in, and its options."""
     two = tracecols.open(trace.path, jobs=2)
     _ = two.messages  # what was computed stays here
     found = pickle.dumps(two)

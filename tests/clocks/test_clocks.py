@@ -594,7 +594,7 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
-    """It was 114 B per event that takes part in a condition; arrays beyond `HELD` stand in files."""
+    """It was 114 B per event that takes part in a condition; arrays beyond `HELD` are in files."""
     from tracecols.clocks.graph import ClockGraph
 
     n = 20_000

@@ -105,7 +105,7 @@ def starts(data: bytes) -> list[tuple[int, int]]:
 
 
 def events_begin(data: bytes) -> int:
-    """Return where the first event stands."""
+    """Return where the first event is."""
     return next(at for at, code in starts(data) if code >= 100)
 
 
@@ -836,7 +836,7 @@ def test_events__of_unknown_types_are_counted(path):
 
 @pytest.mark.parametrize("code", [99, 250, 9, 13])
 def test_events__of_unknown_types_between_an_attribute_and_its_event(code, path):
-    """What is not understood is skipped, wherever it stands."""
+    """What is not understood is skipped, wherever it is."""
     w = make()
     w.attribute(1, 7).raw(code, b"\xff" * 30).enter(0, 0.9, "work").exit(0, 0.95)
     w.write(path)

@@ -94,7 +94,7 @@ def test_inheritance__a_nested_team_hangs_below_the_thread_that_forked_it(archiv
 
 
 def test_inheritance__a_master_is_not_needed_to_begin_with(archive, enhance):
-    # the worker's location stands in front of its master's
+    # the worker's location precedes its master's
     threads, _ = archive.openmp(3)
     team = archive.comm("", [2, 0], paradigm="openmp")
     threads[2].enter(0, "main").fork(1, 2).begin_team(2, team).call(3, 9, PARALLEL).end_team(9, team).join(10).leave(11)

@@ -410,7 +410,7 @@ def test_scan__thousands_of_call_paths_are_told_apart():
 
 @st.composite
 def forests(draw):
-    """Call paths of some locations: what stands above each (of any location, never in a circle), entry and first
+    """Call paths of some locations: the parent of each (of any location, never in a circle), entry and first
     time."""
     counts = draw(st.lists(st.integers(0, 6), min_size=1, max_size=4))
     start = np.cumsum([0, *counts])

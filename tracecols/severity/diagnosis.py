@@ -633,8 +633,8 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
 
 
 def _order(finding: Finding, n_locations: int) -> tuple[int, float]:
-    """Return where a finding stands, the smallest first: ranks that are late and idle devices, others by what mending
-    them gains, or, where no replay says it, half of what they cost each location."""
+    """Return the sort key of a finding, the smallest first: ranks that are late and idle devices, others by what
+    mending them gains, or, where no replay says it, half of what they cost each location."""
     if finding.kind in (STRAGGLER, DEVICE):
         return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:

@@ -326,7 +326,7 @@ def merge_call_paths(
     """Merge the call paths of all locations: those with the same region, and call site, below the same merged parent
     are one.
 
-    Call paths that only stand for a period are left out, so that those of all periods are one. What is below the
+    Call paths that only represent a period are left out, so that those of all periods are one. What is below the
     program of its process is below that of the first location of the process that records one. O(n) in the number
     of call paths of all locations, not of events, and O(m log m) in that of merged ones.
 

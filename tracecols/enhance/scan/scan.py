@@ -326,7 +326,7 @@ class LocationScan:
     paths : ColumnSlice
         The location's call paths after the pass: `parent` (own number, -1, or a FOREIGN code), `entry`
         (`Regions.of_entry`), `row` and `time` of the first ENTER, `exclusive` ticks, `visits`, and `period`, -1
-        outside. Call paths with a negative entry stand for periods only: `stacks.FIRST_PERIOD` less the number.
+        outside. Call paths with a negative entry represent periods only: `stacks.FIRST_PERIOD` less the number.
     calls : ColumnSlice
         `CALL_INSTANCES`; without `tasks` where no explicit task was executed, by it or by those that it was scanned
         with.
