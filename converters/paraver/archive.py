@@ -293,6 +293,12 @@ class Archive:
             before, is_first = words, False
         yield before, True
 
+    def _types_of(self, is_device: bool) -> scan.TypeTable:
+        """Return the types with kernels as regions on streams of devices, or where no location is known to be one."""
+        of_kernels = types.REGION if is_device or not any(self._definitions.is_device) else types.IGNORED
+        action = self._types.action
+        return self._types._replace(action=np.where(action == types.KERNEL, of_kernels, action).astype(action.dtype))
+
     def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
         """Decode the words of a location and yield full buffers.
 
@@ -307,7 +313,7 @@ class Archive:
         regions = self._regions
         if is_device or self._is_worker[location]:
             regions = regions._replace(program=-1)
-        given = decode.Given(self._types, self._tables, regions, mail, teams)
+        given = decode.Given(self._types_of(is_device), self._tables, regions, mail, teams)
         rest = np.zeros(0, np.int64)
         for piece, is_last in self._pieces(location):
             words = np.concatenate([rest, piece]) if rest.size else piece

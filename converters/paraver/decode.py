@@ -613,8 +613,23 @@ def open_region(i, group, types_table, tables, regions, stack, events, state):
 
 
 @part
-def close_region(i, group, stack, events, state):
+def put_innermost_first(i, n, group, types_table, stack, state):
+    """Exchange event i of a group, the end of a region, with the end of the innermost region if that follows in the
+    group: Extrae ends regions in the order in which it has begun them."""
+    if not state[DEPTH]:
+        return
+    innermost = stack.tag[state[DEPTH] - 1]
+    for k in range(i + 1, n):
+        if group.type[i] != innermost and group.type[k] == innermost and group.value[k] == 0:
+            if types_table.action[group.kind[k]] == types.REGION:
+                for column in (group.kind, group.type, group.value):
+                    column[i], column[k] = column[k], column[i]
+
+
+@part
+def close_region(i, n, group, types_table, stack, events, state):
     """Leave the innermost region that the type of event i of a group has entered; returns what is wrong."""
+    put_innermost_first(i, n, group, types_table, stack, state)
     depth = find_frame(group.type[i], stack, state)
     if depth < 0:
         return NO_BEGIN
@@ -655,7 +670,7 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
         if value != 0:
             open_region(i, group, types_table, tables, regions, stack, events, state)
         else:
-            why = close_region(i, group, stack, events, state)
+            why = close_region(i, n, group, types_table, stack, events, state)
     return why
 
 

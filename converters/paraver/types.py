@@ -21,10 +21,12 @@ from dataclasses import dataclass
     LOCK,
     FLUSH,
     REGION,
-) = range(15)
-"""IGNORED says nothing that the store keeps elsewhere or lacks; SKIPPED is not kept, and counted."""
+    KERNEL,
+) = range(16)
+"""IGNORED says nothing that the store keeps elsewhere or lacks; SKIPPED is not kept, and counted. KERNEL is a region on
+streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored."""
 
-WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION)
+WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL)
 """What names a region by its value."""
 
 
@@ -93,13 +95,18 @@ TYPES: tuple[Types, ...] = (
     _one(60000032, LOCK),
     Types(60000118, 60000124, IGNORED),
     Types(61000000, 61999999, REGION, "", "function", "pthread"),
-    Types(63000000, 63000000, REGION, "", "function", "cuda"),
-    Types(63000001, 63000005, IGNORED),
-    Types(63000006, 63000006, REGION, "", "kernel", "cuda"),
-    Types(63000007, 63000019, IGNORED),
-    Types(63500000, 63500000, REGION, "", "function", "hip"),
-    Types(63500001, 63500005, IGNORED),
-    Types(63500006, 63500006, REGION, "", "kernel", "hip"),
+    # Extrae 5 has calls as 63000000, copies on streams as 63000001 and kernels as 63000006; 3 and 4 have calls, also of
+    # streams, as 63000001 and kernels as 63000019
+    Types(63000000, 63000001, REGION, "", "function", "cuda"),
+    Types(63000002, 63000005, IGNORED),
+    _one(63000006, KERNEL, "", "kernel", "cuda"),
+    Types(63000007, 63000018, IGNORED),
+    _one(63000019, KERNEL, "", "kernel", "cuda"),
+    _one(63000119, IGNORED),
+    _one(63300000, IGNORED),
+    Types(63500000, 63500001, REGION, "", "function", "hip"),
+    Types(63500002, 63500005, IGNORED),
+    _one(63500006, KERNEL, "", "kernel", "hip"),
     Types(63500007, 63500019, IGNORED),
     Types(64000000, 64000000, REGION, "", "function", "opencl"),
     Types(64100000, 64100000, REGION, "", "kernel", "opencl"),
