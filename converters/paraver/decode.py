@@ -620,10 +620,10 @@ def put_innermost_first(i, n, group, types_table, stack, state):
         return
     innermost = stack.tag[state[DEPTH] - 1]
     for k in range(i + 1, n):
-        if group.type[i] != innermost and group.type[k] == innermost and group.value[k] == 0:
-            if types_table.action[group.kind[k]] == types.REGION:
-                for column in (group.kind, group.type, group.value):
-                    column[i], column[k] = column[k], column[i]
+        is_region = types_table.action[group.kind[k]] == types.REGION
+        if is_region and group.type[i] != innermost and group.type[k] == innermost and group.value[k] == 0:
+            for column in (group.kind, group.type, group.value):
+                column[i], column[k] = column[k], column[i]
 
 
 @part
