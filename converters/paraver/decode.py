@@ -544,7 +544,7 @@ def change_critical(value, number, lock, regions, stack, events, sides, state):
 
 
 @inner_part
-def take_state(words, w, n, end_of_trace, state):
+def take_state(words, w, end_of_trace, state):
     """Take a state of a group; returns 1 if the thread runs, 0 if it is not created, -1 if states overlap."""
     begin, number, end = words[w], words[w + 2], words[w + 3]
     if begin < state[STATE_END]:
@@ -602,7 +602,7 @@ def put_counters(i, n, group, types_table, tables, extra, events, sides, state):
 
 
 @part
-def open_region(i, group, types_table, tables, regions, stack, events, state):
+def open_region(i, group, tables, regions, stack, events, state):
     """Enter the region that event i of a group names."""
     kind = group.kind[i]
     region = np.int64(tables.fixed[kind])
@@ -668,7 +668,7 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
             events.region[state[EVENTS] - 1] = regions.flush
     elif action == types.REGION:
         if value != 0:
-            open_region(i, group, types_table, tables, regions, stack, events, state)
+            open_region(i, group, tables, regions, stack, events, state)
         else:
             why = close_region(i, n, group, types_table, stack, events, state)
     return why
@@ -780,7 +780,7 @@ def decode_words(words, is_last, end_of_trace, given, out, state):
             if words[for_states + 1] != scan.STATE:
                 for_states += 2 + 2 * words[for_states + 1]
                 continue
-            runs = take_state(words, for_states, n, end_of_trace, state)
+            runs = take_state(words, for_states, end_of_trace, state)
             if runs < 0:
                 return OVERLAP
             for_states += scan.STATE_WORDS

@@ -140,7 +140,7 @@ def test_inheritance__threads_that_wait_for_each_other_end(archive, enhance):
     b.begin_team(1, team).call(2, 3, "g").end_team(4, team)
     b.fork(5, 2).begin_team(6, second).call(7, 8, "g").end_team(9, second).join(10)
     model = enhance(archive)
-    assert sum(s.visits.sum() for s in model.scans) == 4
+    assert sum(s.paths.column("visits").sum() for s in model.scans) == 4
 
 
 def test_inheritance__in_older_recordings_lies_between_fork_and_join(archive, enhance):
@@ -532,7 +532,7 @@ def test_share_out__leaves_groups_of_small_locations_to_one_thread():
 def found(model):
     """What the scans and the joins of a model found, as lists."""
     scans = [
-        [s.node_parent.tolist(), s.exclusive.tolist(), s.n_calls, s.n_attributed]
+        [s.paths.column("parent").tolist(), s.paths.column("exclusive").tolist(), s.n_calls, s.n_attributed]
         + [
             getattr(s, of).column(name).tolist()
             for of in ("calls", "events")

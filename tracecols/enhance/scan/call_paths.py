@@ -163,7 +163,7 @@ class PeriodCallPaths(CallPaths):
         """Make them of the call paths of the whole time and the periods in which locations have them."""
         n = len(whole)
         keys = [
-            np.where(path >= 0, (scan.node_period.astype(np.int64) + 1) * n + path, -1)
+            np.where(path >= 0, (scan.paths.column("period").astype(np.int64) + 1) * n + path, -1)
             for path, scan in zip(whole.numbers, scans, strict=True)
         ]
         if by.by_time:
