@@ -117,7 +117,7 @@ TYPES: tuple[Types, ...] = (
 )  # fmt: skip
 """All types with a meaning. Others are counted."""
 
-LINES_BEHIND = 100
+LINES_AFTER = 100
 """The type of the source lines of the functions of a type is greater by this."""
 
 CALLER_BASE = 70000000

@@ -50,7 +50,7 @@ def test_times__that_are_none_are_refused(given, trace):
 
 
 @pytest.mark.slow
-def test_times__beyond_all_clocks_are_before_or_behind_the_recording(trace):
+def test_times__beyond_all_clocks_are_before_or_after_the_recording(trace):
     n = len(trace.read_events(columns="time"))
     assert len(trace.read_events(start=-1e300, stop=1e300, columns="time")) == n
     assert len(trace.read_events(start=1e300, columns="time")) == 0

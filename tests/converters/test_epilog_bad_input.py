@@ -466,7 +466,7 @@ def test_definitions__with_an_event_among_them(path):
     assert byte_of(text) == starts(w.build())[4][0]
 
 
-def test_definitions__behind_their_end_are_counted(path):
+def test_definitions__after_their_end_are_counted(path):
     w = make()
     w.events.insert(3, w.record(9, w.u4(5, 0, NONE, 0, 0, NONE) + b"\1"))
     w.events.insert(7, w.record(13, b""))

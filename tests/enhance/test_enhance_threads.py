@@ -496,7 +496,7 @@ def test_created_threads__stay_at_the_top_without_a_program(archive, enhance):
     assert paths(enhance(archive)) == ["main", "main/f", "work", "work/g"]
 
 
-def test_created_threads__keep_their_place_behind_teams_of_their_own(archive, enhance):
+def test_created_threads__keep_their_place_after_teams_of_their_own(archive, enhance):
     thread = created(archive)[0]
     team = archive.comm("", [1], paradigm="openmp")
     # outside of all regions, which the recording has after the end of the thread

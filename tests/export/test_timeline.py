@@ -137,7 +137,7 @@ def test_recorded__slices_are_region_instances_nanosecond_by_nanosecond(recorded
         assert sorted((s.begin, s.end, s.name) for s in found) == expected
 
 
-def test_recorded__columns_of_causes_lie_one_behind_the_other(recorded):
+def test_recorded__columns_of_causes_follow_each_other(recorded):
     """Else the kernel is compiled again for them."""
     assert layouts(protobuf.encode_events.kinds) == {"C"}
 
