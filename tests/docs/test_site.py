@@ -185,7 +185,7 @@ def test_guides__name_methods_and_properties_that_exist(name):
 
 BY_PROGRAM: dict[object, list[str]] = {}
 for _name, _shown in EXAMPLES.items():
-    BY_PROGRAM.setdefault(_shown.make, []).append(_name)
+    BY_PROGRAM.setdefault((_shown.make, _shown.conventions), []).append(_name)
 
 WITHOUT = {
     **{
