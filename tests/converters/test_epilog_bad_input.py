@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from oracles.epilog import NONE, records
 from support.epilog_writer import CALL_SITE, COMM, GROUP, LOCATION, REGION, SELF, WINDOW, WORLD, EpilogWriter
+from support.refusals import refused
 
 import tracecols
-from tracecols.errors import SourceError, TracecolsError, UnsupportedError
+from tracecols.errors import UnsupportedError
 from tracecols.schema import EventKind
 from tracecols.severity import SeverityCube
 from tracecols.store import Store
@@ -107,23 +108,6 @@ def starts(data: bytes) -> list[tuple[int, int]]:
 def events_begin(data: bytes) -> int:
     """Return where the first event is."""
     return next(at for at, code in starts(data) if code >= 100)
-
-
-def refused(path: Path, *words: object, error: type[Exception] = SourceError, **options) -> str:
-    """Convert in vain: check the type of the error, words in its text and that nothing was written; return the text."""
-    place = path if path.is_dir() else path.parent
-    out = place.with_name("refused")
-    out.mkdir(exist_ok=True)
-    with pytest.raises(TracecolsError) as raised:
-        tracecols.convert(path, out / "x.trace", **options)
-    assert list(out.iterdir()) == []
-    assert type(raised.value) is error
-    text = str(raised.value)
-    for word in words:
-        assert str(word) in text
-    assert str(place) in text, "no file is named"
-    assert "\n  " in text, "what to do is missing"
-    return text
 
 
 def byte_of(text: str) -> int:
