@@ -295,9 +295,13 @@ class Archive:
 
     def _types_of(self, is_device: bool) -> scan.TypeTable:
         """Return the types with kernels as regions on streams of devices, or where no location is known to be one."""
-        of_kernels = types.REGION if is_device or not any(self._definitions.is_device) else types.IGNORED
-        action = self._types.action
-        return self._types._replace(action=np.where(action == types.KERNEL, of_kernels, action).astype(action.dtype))
+        action = self._types.action.copy()
+        action[action == types.KERNEL] = (
+            types.REGION if is_device or not any(self._definitions.is_device) else types.IGNORED
+        )
+        if not is_device:
+            action[action == types.ON_STREAM] = types.REGION
+        return self._types._replace(action=action)
 
     def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
         """Decode the words of a location and yield full buffers.

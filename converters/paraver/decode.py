@@ -638,6 +638,17 @@ def close_region(i, n, group, types_table, stack, events, state):
     return END
 
 
+@part
+def repeats_kernel(i, n, group, types_table, stack, state):
+    """Return whether event i of a group, of a stream, only says once more that a kernel begins or ends."""
+    if group.value[i] == 0:
+        return find_frame(group.type[i], stack, state) < 0
+    begins = False
+    for k in range(n):
+        begins |= group.value[k] != 0 and types_table.action[group.kind[k]] == types.REGION
+    return begins
+
+
 @inner_part
 def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, events, sides, state):
     """Turn event i of a group into events; returns what is wrong."""
@@ -666,7 +677,9 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
             stop = max(state[FLUSHING], state[TIME])
             put_side(BUFFER_FLUSH, stop, 0, 0, 0, 0, events, sides, state)
             events.region[state[EVENTS] - 1] = regions.flush
-    elif action == types.REGION:
+    elif action == types.REGION or (
+        action == types.ON_STREAM and not repeats_kernel(i, n, group, types_table, stack, state)
+    ):
         if value != 0:
             open_region(i, group, tables, regions, stack, events, state)
         else:

@@ -22,11 +22,13 @@ from dataclasses import dataclass
     FLUSH,
     REGION,
     KERNEL,
-) = range(16)
+    ON_STREAM,
+) = range(17)
 """IGNORED says nothing that the store keeps elsewhere or lacks; SKIPPED is not kept, and counted. KERNEL is a region on
-streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored."""
+streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored. ON_STREAM is a
+region, but on streams only where no kernel begins or ends with it."""
 
-WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL)
+WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM)
 """What names a region by its value."""
 
 
@@ -95,16 +97,18 @@ TYPES: tuple[Types, ...] = (
     _one(60000032, LOCK),
     Types(60000118, 60000124, IGNORED),
     Types(61000000, 61999999, REGION, "", "function", "pthread"),
-    # Extrae 5 has calls as 63000000, copies on streams as 63000001 and kernels as 63000006; 3 and 4 have calls, also of
-    # streams, as 63000001 and kernels as 63000019
-    Types(63000000, 63000001, REGION, "", "function", "cuda"),
+    # Extrae 5 has calls as 63000000, copies on streams as 63000001 and kernels as 63000006; 3 and 4 have calls, and
+    # what streams do because of them, as 63000001 and kernels as 63000019
+    _one(63000000, REGION, "", "function", "cuda"),
+    _one(63000001, ON_STREAM, "", "function", "cuda"),
     Types(63000002, 63000005, IGNORED),
     _one(63000006, KERNEL, "", "kernel", "cuda"),
     Types(63000007, 63000018, IGNORED),
     _one(63000019, KERNEL, "", "kernel", "cuda"),
     _one(63000119, IGNORED),
     _one(63300000, IGNORED),
-    Types(63500000, 63500001, REGION, "", "function", "hip"),
+    _one(63500000, REGION, "", "function", "hip"),
+    _one(63500001, ON_STREAM, "", "function", "hip"),
     Types(63500002, 63500005, IGNORED),
     _one(63500006, KERNEL, "", "kernel", "hip"),
     Types(63500007, 63500019, IGNORED),
