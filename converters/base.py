@@ -230,7 +230,7 @@ class Format:
     open : callable
         Opens the archive of an anchor file and returns a `Source`.
     choose : callable, optional
-        Of the anchor files of this format in one folder, those that stand for traces; by default all.
+        Of the anchor files of this format in one folder, those that are opened as traces; by default all.
     recognises : callable, optional
         Whether a file of any name is an anchor of this format, or a folder with all in it is, by what it holds.
     open_files : callable, optional

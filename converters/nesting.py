@@ -38,7 +38,7 @@ SIDES = {
 
 
 class Extra(NamedTuple):
-    """Events of the operations that intervals stand for, besides ENTER and EXIT.
+    """Events of the operations that intervals represent, besides ENTER and EXIT.
 
     Attributes
     ----------

@@ -16,7 +16,7 @@ T = TypeVar("T", bound=NamedTuple)
 def types_of(group: type[Any]) -> tuple[np.dtype[Any], ...]:
     """Return the type of each array, from annotations such as `NDArray[np.int64]`."""
     hints = get_type_hints(group)
-    # numpy 2.5 has NDArray[type] itself, earlier ones what it stands for, the last part of which is dtype[type]
+    # numpy 2.5 has NDArray[type] itself, earlier ones the alias spelled out, whose last part is dtype[type]
     last = [get_args(hints[name])[-1] for name in group._fields]
     return tuple(np.dtype(*(get_args(found) or [found])) for found in last)
 

@@ -274,7 +274,7 @@ def _find_private_folder(parent: Path) -> Path | None:
 
 
 def _is_private(path: Path, *, is_shared: bool = False) -> bool:
-    """Return whether nobody but this user, or the administrator, can put something into a folder, or replace what is in
+    """Return whether only this user and the administrator can put something into a folder, or replace what is in
     a shared one.
 
     Parameters

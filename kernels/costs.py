@@ -286,7 +286,7 @@ def divide_costs(start, order, pairs, n_p2p, lost, amount, costs, shares, propag
         n, n_kinds = stop - first + 1, _length(v_of, costs)
         if shares.state[1] < n_kinds or costs.state[1] < (n_kinds + 1) * (n - 1):
             return k
-        # nobody passes on what nothing is known to have caused: it is charged where the cause comes
+        # a wait without a known cause is not passed on: it is charged where the cause comes
         weight[0] = lost[p]
         for j in range(1, n):
             weight[j] = pairs.wait[first + j - 1]

@@ -24,7 +24,7 @@ REQUEST = 255
 CUT, FORK, LEAVE_TEAM, JOIN_TEAM, END_IN_TEAM = range(5)
 
 # what an event contributes, one after the other
-CUT_BEFORE, BEFORE_JOIN, OF_JOIN, OWN, OF_FLUSH, BEFORE_FORK, CUT_BEHIND, AFTER_FORK = range(8)
+CUT_BEFORE, BEFORE_JOIN, OF_JOIN, OWN, OF_FLUSH, BEFORE_FORK, CUT_AFTER, AFTER_FORK = range(8)
 
 OUTERMOST_OF_TASK = -2
 """Instead of the call path above those that an explicit task enters first."""
@@ -183,7 +183,7 @@ def take_out(n, sum_, segments, at, first):
 
 @part
 def stub_of(around, c, tasks):
-    """Return the call path that stands for a task where it is scheduled: the region of call path c, entered from
+    """Return the call path that represents a task where it is scheduled: the region of call path c, entered from
     `around`; -1 none."""
     key = (around + 1) * tasks.n_regions + tasks.region[c]
     low, high = np.int64(0), np.int64(tasks.child_key.size)
@@ -458,7 +458,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
                 x, y = above, -mark_value[mark]
                 if x < 0 and fills:
                     x = c
-            elif step == CUT_BEHIND:
+            elif step == CUT_AFTER:
                 cut = mine == FORK or mine == JOIN_TEAM or what == JOIN
                 if mine == FORK and forgets:
                     open_sum.state[EPOCH] += 1
@@ -472,7 +472,7 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
                 n, epoch = np.int64(0), epoch + np.int32(1)
                 segment_end[n_segments - first_segment] = n_entries
                 n_segments += 1
-                if what == JOIN and step == CUT_BEHIND and state[N_JOINS] < join_row.size:
+                if what == JOIN and step == CUT_AFTER and state[N_JOINS] < join_row.size:
                     join_row[state[N_JOINS]] = base_row + i
                     join_cut[state[N_JOINS]] = n_segments
                     state[N_JOINS] += 1

@@ -56,7 +56,7 @@ IS_CALL, IS_ARTIFICIAL, IS_PHASE = 1, 2, 4
 BY_INSTANCE, BY_CALL, BY_TIME = range(3)
 
 FIRST_PERIOD = -2
-"""Entry of the call paths that stand for periods: FIRST_PERIOD - number. What is below one is what happens in the
+"""Entry of the call paths that represent periods: FIRST_PERIOD - number. What is below one is what happens in the
 period."""
 
 NO_PARENT = -1
@@ -569,7 +569,7 @@ def margin_of(periods, frames):
 
 
 @part
-def begins_phase(entry, top, task, state, meanings, periods, frames, paths):
+def begins_phase(entry, top, task, meanings, periods, frames, paths):
     """Return whether an instance is one that phases begin with: what it is called from has to fit as well."""
     if task > 0 or not periods.fits[0, meanings.region_of[entry]]:
         return False
@@ -585,7 +585,7 @@ def begins_phase(entry, top, task, state, meanings, periods, frames, paths):
 
 @part
 def move_frames(top, row, at, state, periods, frames, paths, table):
-    """Let all frames of a stack stand for the same call paths in the period the location is in."""
+    """Replace the call paths of all frames of a stack by the same ones in the period the location is in."""
     n = 0
     frame = top
     half = periods.chain.size // 2
@@ -695,7 +695,7 @@ def pass_edges(now, last, row, top, task, state, periods, frames, paths, table, 
 
 
 @part
-def has_room(margin, state, paths, table, calls):
+def has_room(margin, state, table, calls):
     """Return whether one more region instance fits into the buffers."""
     return state[FREE] >= 0 and 2 * (state[N_NODES] + margin) <= table.size and state[N_CALLS] < calls.node.size
 
@@ -950,7 +950,7 @@ def scan_events(events, start, state, meanings, sides, periods, work):
         if what == ON_OFF:
             what = np.uint8(PUSH) if entry >= 0 else np.uint8(POP)
         if what == PUSH:
-            if not has_room(margin, state, paths, table, calls):
+            if not has_room(margin, state, table, calls):
                 why = GROW
                 break
             # as an unsigned number null is the largest: one comparison for both
@@ -963,7 +963,7 @@ def scan_events(events, start, state, meanings, sides, periods, work):
                 if state[N_PHASES] >= periods.begin.size:
                     why = GROW
                     break
-                begins = begins_phase(entry, top, task, state, meanings, periods, frames, paths)
+                begins = begins_phase(entry, top, task, meanings, periods, frames, paths)
             charge(last, now, top, task, frames, paths, tasks, charges)
             if top < 0 and task == 0 and sides.interval_start.size:
                 find_interval(row, state, sides, team_stack)
@@ -1017,7 +1017,7 @@ def scan_events(events, start, state, meanings, sides, periods, work):
             if pointing:
                 point_up(i, top, frames, pointers)
             if what == FLUSH:
-                if not has_room(margin, state, paths, table, calls):
+                if not has_room(margin, state, table, calls):
                     why = GROW
                     break
                 if state[N_FLUSHES] >= sides.stop_time.size or np.uint32(entry) >= n_entries:
@@ -1025,7 +1025,7 @@ def scan_events(events, start, state, meanings, sides, periods, work):
                     break
                 if periods is not None and periods.mode == BY_TIME:
                     state[ROOM] = margin * (1 + edges_within_flush(state, sides, periods))
-                    if not has_room(state[ROOM], state, paths, table, calls):
+                    if not has_room(state[ROOM], state, table, calls):
                         why = GROW
                         break
                     state[ROOM] = margin

@@ -414,7 +414,7 @@ class Collected(NamedTuple):
     depth, name : (room,) int32
         Level, 0 for the outermost; region, of merged slices that of the first.
     count, busy : (room,) int64
-        How many slices it stands for, and how long they are together.
+        How many slices are merged into it, and how long they are together.
     """
 
     begin: NDArray[np.int64]

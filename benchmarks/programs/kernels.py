@@ -79,7 +79,7 @@ LOG_START, LOG_AT, LOG_END, N_EVENTS, FIRST_STEP, SPAN, SPAN_16, N_SPANS, SEVERI
 
 
 class Plan(NamedTuple):
-    """What is run, by both passes; `weight` events stand for every ENTER and EXIT: two if counters are recorded with
+    """What is run, by both passes; `weight` events count for every ENTER and EXIT: two if counters are recorded with
     them."""
 
     seed: int

@@ -422,7 +422,7 @@ def load_time(data, at, big):
 
 @part
 def seconds_of(bits):
-    """Return the number that bits stand for."""
+    """Return the number that has these bits."""
     return np.int64(bits).view(np.float64)
 
 

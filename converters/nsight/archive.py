@@ -34,7 +34,7 @@ class Archive:
     files : sequence of Path
         SQLite files, or folders of Parquet files: one per report of the run.
     path : Path
-        What stands for all of them.
+        The path under which messages name all of them.
     """
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:

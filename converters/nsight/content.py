@@ -195,7 +195,7 @@ class Content:
         return found
 
     def named(self, table: str, key: str, text: str) -> dict[int, str]:
-        """Return texts of a table, or those that its numbers stand for, by a number."""
+        """Return texts of a table, or those that its numbers refer to, by a number."""
         found: dict[int, str] = {}
         is_number = text.endswith("Id")
         for batch in self.tables.batches(table, {key: _INT, text: _INT if is_number else _TEXT}):

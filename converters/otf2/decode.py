@@ -576,7 +576,7 @@ def has_room(n, n_events, events, sides, extra, attributes, state):
 
 
 @part
-def put_flush_behind(flush, last, events, sides, attributes, state):
+def put_flush_after(flush, last, events, sides, attributes, state):
     """Put a BUFFER_FLUSH after the events of the same time that follow it: METRICs and the ENTER or LEAVE they belong
     to.
 
@@ -722,7 +722,7 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
             put_event(n_events, now, code, np.int64(row), events)
             if flush >= 0:
                 if events.time[flush] == now:
-                    put_flush_behind(flush, n_events, events, sides, attributes, state)
+                    put_flush_after(flush, n_events, events, sides, attributes, state)
                 flush = np.int64(-1)
             n_events += 1
             continue

@@ -257,6 +257,7 @@ class Definitions:
         self._metrics()
         self._topologies()
         self._small_tables()
+        self._io_tables()
         self._properties()
         for name, columns in found.items():
             if name not in _TABLED:
@@ -326,7 +327,7 @@ class Definitions:
         self.tables[table] = {"id": self._found[record]["self"], **columns}
 
     def _system(self) -> None:
-        nodes, groups, locations = (self._found[n] for n in ("SystemTreeNode", "LocationGroup", "Location"))
+        nodes, locations = self._found["SystemTreeNode"], self._found["Location"]
         self._nodes = self._ids("SystemTreeNode")
         self.tables["system_tree_nodes"] = {
             "id": nodes["self"],
@@ -338,15 +339,18 @@ class Definitions:
         }
         if not locations["self"]:
             raise SourceError(f"{self.path} defines no locations\n  the trace is empty or damaged")
-
-        # processes in rank order: the MPI ranks list locations, everything else follows by identifier
-        group_of = dict(zip(locations["self"], locations["location_group"], strict=True))
         known = set(self._ids("LocationGroup").row)
         for i, group in enumerate(locations["location_group"]):
             if group not in known:
                 raise self._dangling("Location", i, "location_group", group)
+        self._processes(known)
+        self._locations()
+
+    def _ranks(self) -> dict[int, int]:
+        """Return the ranks of location groups that the MPI ranks list."""
+        locations, g = self._found["Location"], self._found["Group"]
+        group_of = dict(zip(locations["self"], locations["location_group"], strict=True))
         rank_of: dict[int, int] = {}
-        g = self._found["Group"]
         for members, kind, paradigm in zip(g["members"], *self._group_types(), strict=True):
             if kind == "comm_locations" and paradigm == "mpi":
                 for rank, member in enumerate(members):
@@ -355,23 +359,24 @@ class Definitions:
             elif kind == "comm_location_groups" and paradigm == "mpi":
                 for rank, member in enumerate(members):
                     rank_of.setdefault(member, rank)
+        return rank_of
+
+    def _processes(self, known: set[int]) -> None:
+        """Put the processes in the order of their ranks; others follow by identifier."""
+        groups, rank_of = self._found["LocationGroup"], self._ranks()
         # a group that represents an accelerator is not a process, so it has no rank
         kinds = [enums.name_of(enums.LOCATION_GROUP_TYPES, t) for t in groups["location_group_type"]]
-        accelerators = {g for g, kind in zip(groups["self"], kinds, strict=True) if kind == "accelerator"} - set(
-            rank_of
-        )
-        following = max(rank_of.values(), default=-1) + 1
-        for group in sorted(known - set(rank_of) - accelerators):
-            rank_of[group] = following
-            following += 1
+        is_accelerator = {g for g, kind in zip(groups["self"], kinds, strict=True) if kind == "accelerator"}
+        accelerators = is_accelerator - set(rank_of)
+        others = sorted(known - set(rank_of) - accelerators)
+        rank_of |= {group: rank for rank, group in enumerate(others, max(rank_of.values(), default=-1) + 1)}
         rank_of |= dict.fromkeys(accelerators, -1)
         order = sorted(
             range(len(groups["self"])),
             key=lambda i: (groups["self"][i] in accelerators, rank_of[groups["self"][i]], groups["self"][i]),
         )
         ids = [groups["self"][i] for i in order]
-        processes = Ids(ids)
-        self.ids["LOCATION_GROUP"] = processes
+        self.ids["LOCATION_GROUP"] = processes = Ids(ids)
         names, nodes_of = self._texts("LocationGroup"), self._refs("LocationGroup", "system_tree_parent", self._nodes)
         creators = self._refs("LocationGroup", "creating_location_group", processes)
         self.tables["processes"] = {
@@ -382,12 +387,14 @@ class Definitions:
             "creator": self._acyclic("LocationGroup", ids, [creators[i] for i in order]),
             "rank": [rank_of[i] for i in ids],
         }
+
+    def _locations(self) -> None:
+        """Put the locations in the order of their processes."""
+        locations, processes = self._found["Location"], self.ids["LOCATION_GROUP"]
         order = sorted(
             range(len(locations["self"])),
             key=lambda i: (processes(locations["location_group"][i]), locations["self"][i] % (1 << 64)),
         )
-        process = [processes(locations["location_group"][i]) for i in order]
-        counts = [locations["number_of_events"][i] for i in order]
         ids = [locations["self"][i] for i in order]
         self._ids("Location")
         self.ids["LOCATION"] = Ids(ids)
@@ -396,10 +403,10 @@ class Definitions:
             "id": ids,
             "name": [names[i] for i in order],
             "type": [enums.name_of(enums.LOCATION_TYPES, locations["location_type"][i]) for i in order],
-            "process": process,
+            "process": [processes(locations["location_group"][i]) for i in order],
             "thread": [UNKNOWN] * len(ids),
             "first_row": [0] * len(ids),
-            "n_events": counts,
+            "n_events": [locations["number_of_events"][i] for i in order],
         }
 
     def _regions(self) -> None:
@@ -507,12 +514,22 @@ class Definitions:
             flags=[max(f, 0) & ~GLOBAL_MEMBERS for f in g["group_flags"]],
             members=rows,
         )
-        group = self.ids["GROUP"]
+        self._communicators(rows, listed)
 
-        c, inter = self._found["Comm"], self._found["InterComm"]
+    def _communicators(self, rows: list[list[int]], listed: dict[str, list[int]]) -> None:
+        """Define the communicators.
+
+        Parameters
+        ----------
+        rows : list of list of int
+            Members of each group.
+        listed : dict of str to list of int
+            Locations by rank, of each paradigm.
+        """
+        kinds, paradigms = self._group_types()
+        c, inter, group = self._found["Comm"], self._found["InterComm"], self.ids["GROUP"]
         ids = c["self"] + inter["self"]
-        comm = self._ids("Comm", "InterComm")
-        self.ids["COMM"] = comm
+        self.ids["COMM"] = comm = self._ids("Comm", "InterComm")
         n_plain = len(c["self"])
         of = self._refs("Comm", "group", group) + self._refs("InterComm", "group_a", group)
         remote = [-1] * n_plain + self._refs("InterComm", "group_b", group)
@@ -533,7 +550,7 @@ class Definitions:
             "members": [rows[r] if r >= 0 and kinds[r] != "comm_self" else [] for r in of],
             "remote_members": [rows[r] if r >= 0 else [] for r in remote],
         }
-        is_global = [max(f, 0) & GLOBAL_MEMBERS for f in g["group_flags"]]
+        is_global = [max(f, 0) & GLOBAL_MEMBERS for f in self._found["Group"]["group_flags"]]
         made = self.tables["communicators"]
         for k, r in enumerate(of):
             if r >= 0 and is_global[r] and paradigms[r] in listed:
@@ -667,6 +684,9 @@ class Definitions:
             source_code_location=refs("CallingContext", "source_code_location", lines),
             parent=self._acyclic("CallingContext", f["CallingContext"]["self"], parents),
         )
+
+    def _io_tables(self) -> None:
+        f, texts, refs = self._found, self._texts, self._refs
         files, folders = f["IoRegularFile"], f["IoDirectory"]
         self.ids["IO_FILE"] = self._ids("IoRegularFile", "IoDirectory")
         self.tables["io_files"] = {
@@ -685,7 +705,7 @@ class Definitions:
             file=refs("IoHandle", "file", self.ids["IO_FILE"]),
             paradigm=h["io_paradigm"],
             flags=h["io_handle_flags"],
-            communicator=refs("IoHandle", "comm", comm),
+            communicator=refs("IoHandle", "comm", self.ids["COMM"]),
             parent=self._acyclic("IoHandle", h["self"], parents),
         )
 

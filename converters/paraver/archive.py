@@ -221,7 +221,7 @@ class Archive:
                     calls.add(batch.sides["collectives"], batch.events["time"], n)
         except SourceError as error:
             fault = str(error)
-            last = self._batch(self._buffers(), reading, location)
+            last = self._batch(self._buffers(), reading)
             n += last.events["time"].size
             if "collectives" in last.sides:
                 calls.add(last.sides["collectives"], last.events["time"], n)
@@ -246,7 +246,7 @@ class Archive:
                 self._put_roots(batch, location, reading)
                 yield batch
         except SourceError:
-            batch = self._batch(self._buffers(), reading, location)
+            batch = self._batch(self._buffers(), reading)
             self._put_roots(batch, location, reading)
             yield batch
         if fault:
@@ -293,6 +293,16 @@ class Archive:
             before, is_first = words, False
         yield before, True
 
+    def _types_of(self, is_device: bool) -> scan.TypeTable:
+        """Return the types with kernels as regions on streams of devices, or where no location is known to be one."""
+        action = self._types.action.copy()
+        action[action == types.KERNEL] = (
+            types.REGION if is_device or not any(self._definitions.is_device) else types.IGNORED
+        )
+        if not is_device:
+            action[action == types.ON_STREAM] = types.REGION
+        return self._types._replace(action=action)
+
     def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
         """Decode the words of a location and yield full buffers.
 
@@ -307,7 +317,7 @@ class Archive:
         regions = self._regions
         if is_device or self._is_worker[location]:
             regions = regions._replace(program=-1)
-        given = decode.Given(self._types, self._tables, regions, mail, teams)
+        given = decode.Given(self._types_of(is_device), self._tables, regions, mail, teams)
         rest = np.zeros(0, np.int64)
         for piece, is_last in self._pieces(location):
             words = np.concatenate([rest, piece]) if rest.size else piece
@@ -320,7 +330,7 @@ class Archive:
                 if why != decode.BUFFERS_FULL:
                     break
                 if state[decode.EVENTS]:
-                    yield self._batch(buffers, reading, location)
+                    yield self._batch(buffers, reading)
                 else:
                     # the events of one time are more than there is room for
                     buffers.resize(2 * buffers.events.time.size)
@@ -329,9 +339,9 @@ class Archive:
                 raise self._error(why, location, state)
             rest = words[state[decode.AT] :]
         if state[decode.EVENTS] + state[decode.DEPTH] + decode.PER_GROUP > buffers.events.time.size:
-            yield self._batch(buffers, reading, location)
+            yield self._batch(buffers, reading)
         decode.close_all(teams, buffers.stack, buffers.events, buffers.sides, state)
-        yield self._batch(buffers, reading, location)
+        yield self._batch(buffers, reading)
 
     def _error(self, why: int, location: int, state: NDArray[np.int64]) -> SourceError:
         """Make the error about the events of a location."""
@@ -345,7 +355,7 @@ class Archive:
         what = WHAT_IS_WRONG.get(why, f"decoding stopped ({why})").format(int(state[decode.WHAT]))
         return SourceError(f"{self.path}: line {line}: thread 1.{task}.{thread} at time {time}: {what}\n  {DAMAGED}")
 
-    def _batch(self, buffers: Buffers, reading: _Reading, location: int) -> Batch:
+    def _batch(self, buffers: Buffers, reading: _Reading) -> Batch:
         """Turn filled buffers into columns, and empty them."""
         state = reading.state
         n, n_sides = int(state[decode.EVENTS]), int(state[decode.SIDES])

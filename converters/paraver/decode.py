@@ -544,7 +544,7 @@ def change_critical(value, number, lock, regions, stack, events, sides, state):
 
 
 @inner_part
-def take_state(words, w, n, end_of_trace, state):
+def take_state(words, w, end_of_trace, state):
     """Take a state of a group; returns 1 if the thread runs, 0 if it is not created, -1 if states overlap."""
     begin, number, end = words[w], words[w + 2], words[w + 3]
     if begin < state[STATE_END]:
@@ -602,7 +602,7 @@ def put_counters(i, n, group, types_table, tables, extra, events, sides, state):
 
 
 @part
-def open_region(i, group, types_table, tables, regions, stack, events, state):
+def open_region(i, group, tables, regions, stack, events, state):
     """Enter the region that event i of a group names."""
     kind = group.kind[i]
     region = np.int64(tables.fixed[kind])
@@ -613,14 +613,40 @@ def open_region(i, group, types_table, tables, regions, stack, events, state):
 
 
 @part
-def close_region(i, group, stack, events, state):
+def put_innermost_first(i, n, group, types_table, stack, state):
+    """Exchange event i of a group, the end of a region, with the end of the innermost region if that follows in the
+    group: Extrae ends regions in the order in which it has begun them."""
+    if not state[DEPTH]:
+        return
+    innermost = stack.tag[state[DEPTH] - 1]
+    for k in range(i + 1, n):
+        is_region = types_table.action[group.kind[k]] == types.REGION
+        if is_region and group.type[i] != innermost and group.type[k] == innermost and group.value[k] == 0:
+            for column in (group.kind, group.type, group.value):
+                column[i], column[k] = column[k], column[i]
+
+
+@part
+def close_region(i, n, group, types_table, stack, events, state):
     """Leave the innermost region that the type of event i of a group has entered; returns what is wrong."""
+    put_innermost_first(i, n, group, types_table, stack, state)
     depth = find_frame(group.type[i], stack, state)
     if depth < 0:
         return NO_BEGIN
     leave_above(depth + 1, stack, events, state)
     leave(stack, events, state)
     return END
+
+
+@part
+def repeats_kernel(i, n, group, types_table, stack, state):
+    """Return whether event i of a group, of a stream, only says once more that a kernel begins or ends."""
+    if group.value[i] == 0:
+        return find_frame(group.type[i], stack, state) < 0
+    begins = False
+    for k in range(n):
+        begins |= group.value[k] != 0 and types_table.action[group.kind[k]] == types.REGION
+    return begins
 
 
 @inner_part
@@ -651,11 +677,13 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
             stop = max(state[FLUSHING], state[TIME])
             put_side(BUFFER_FLUSH, stop, 0, 0, 0, 0, events, sides, state)
             events.region[state[EVENTS] - 1] = regions.flush
-    elif action == types.REGION:
+    elif action == types.REGION or (
+        action == types.ON_STREAM and not repeats_kernel(i, n, group, types_table, stack, state)
+    ):
         if value != 0:
-            open_region(i, group, types_table, tables, regions, stack, events, state)
+            open_region(i, group, tables, regions, stack, events, state)
         else:
-            why = close_region(i, group, stack, events, state)
+            why = close_region(i, n, group, types_table, stack, events, state)
     return why
 
 
@@ -765,7 +793,7 @@ def decode_words(words, is_last, end_of_trace, given, out, state):
             if words[for_states + 1] != scan.STATE:
                 for_states += 2 + 2 * words[for_states + 1]
                 continue
-            runs = take_state(words, for_states, n, end_of_trace, state)
+            runs = take_state(words, for_states, end_of_trace, state)
             if runs < 0:
                 return OVERLAP
             for_states += scan.STATE_WORDS

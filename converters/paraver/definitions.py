@@ -75,7 +75,7 @@ class Regions:
         role, paradigm = found.role, found.paradigm
         if found.action == types.CALL:
             role = self._role(label, role)
-        line = _LINE.fullmatch(self._names.values.get(number + types.LINES_BEHIND, {}).get(value & MASK, ""))
+        line = _LINE.fullmatch(self._names.values.get(number + types.LINES_AFTER, {}).get(value & MASK, ""))
         where = (line[2], int(line[1])) if line and found.action == types.FUNCTION else ("", 0)
         self._pairs.append((number, value, self._row(label or f"{number}:{value & MASK}", role, paradigm, *where)))
 

@@ -21,10 +21,14 @@ from dataclasses import dataclass
     LOCK,
     FLUSH,
     REGION,
-) = range(15)
-"""IGNORED says nothing that the store keeps elsewhere or lacks; SKIPPED is not kept, and counted."""
+    KERNEL,
+    ON_STREAM,
+) = range(17)
+"""IGNORED says nothing that the store keeps elsewhere or lacks; SKIPPED is not kept, and counted. KERNEL is a region on
+streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored. ON_STREAM is a
+region, but on streams only where no kernel begins or ends with it."""
 
-WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION)
+WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM)
 """What names a region by its value."""
 
 
@@ -93,13 +97,20 @@ TYPES: tuple[Types, ...] = (
     _one(60000032, LOCK),
     Types(60000118, 60000124, IGNORED),
     Types(61000000, 61999999, REGION, "", "function", "pthread"),
-    Types(63000000, 63000000, REGION, "", "function", "cuda"),
-    Types(63000001, 63000005, IGNORED),
-    Types(63000006, 63000006, REGION, "", "kernel", "cuda"),
-    Types(63000007, 63000019, IGNORED),
-    Types(63500000, 63500000, REGION, "", "function", "hip"),
-    Types(63500001, 63500005, IGNORED),
-    Types(63500006, 63500006, REGION, "", "kernel", "hip"),
+    # Extrae 5 has calls as 63000000, copies on streams as 63000001 and kernels as 63000006; 3 and 4 have calls, and
+    # what streams do because of them, as 63000001 and kernels as 63000019
+    _one(63000000, REGION, "", "function", "cuda"),
+    _one(63000001, ON_STREAM, "", "function", "cuda"),
+    Types(63000002, 63000005, IGNORED),
+    _one(63000006, KERNEL, "", "kernel", "cuda"),
+    Types(63000007, 63000018, IGNORED),
+    _one(63000019, KERNEL, "", "kernel", "cuda"),
+    _one(63000119, IGNORED),
+    _one(63300000, IGNORED),
+    _one(63500000, REGION, "", "function", "hip"),
+    _one(63500001, ON_STREAM, "", "function", "hip"),
+    Types(63500002, 63500005, IGNORED),
+    _one(63500006, KERNEL, "", "kernel", "hip"),
     Types(63500007, 63500019, IGNORED),
     Types(64000000, 64000000, REGION, "", "function", "opencl"),
     Types(64100000, 64100000, REGION, "", "kernel", "opencl"),
@@ -110,7 +121,7 @@ TYPES: tuple[Types, ...] = (
 )  # fmt: skip
 """All types with a meaning. Others are counted."""
 
-LINES_BEHIND = 100
+LINES_AFTER = 100
 """The type of the source lines of the functions of a type is greater by this."""
 
 CALLER_BASE = 70000000

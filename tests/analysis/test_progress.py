@@ -9,7 +9,7 @@ import time
 import pytest
 
 import tracecols
-from tracecols.cli.progress import COMPILING, progress, told_of_compiling
+from tracecols.cli.progress import COMPILING, progress, reported_compiling
 from tracecols.enhance.dataflow import partitions
 from tracecols.model.model import enhance
 from tracecols.patterns.constraints import find_violations
@@ -49,27 +49,27 @@ def test_bar__goes_over_scan_and_search(part, store, monkeypatch):
         lambda model, report: analyze_model(model, progress=report),
         lambda model, report: find_violations(model, progress=report),
     ):
-        told = []
+        reported = []
         n = store.manifest["n_events"]
-        scanning, searching = shares_of(lambda *now, told=told: told.append(now), n, SCAN, 1 - SCAN)
+        scanning, searching = shares_of(lambda *now, reported=reported: reported.append(now), n, SCAN, 1 - SCAN)
         model = enhance(store, 2, scanning)
-        assert {total for _, total in told} == {n}
-        assert told[-1][0] == pytest.approx(SCAN * n, abs=1)
-        n_scan = len(told)
+        assert {total for _, total in reported} == {n}
+        assert reported[-1][0] == pytest.approx(SCAN * n, abs=1)
+        n_scan = len(reported)
         work(model, searching)
-        done = [d for d, _ in told]
+        done = [d for d, _ in reported]
         assert done == sorted(done)
         assert done[-1] == n
-        assert len(told) > n_scan + 2
+        assert len(reported) > n_scan + 2
 
 
 def test_phases__of_nothing_and_of_nobody():
     assert shares_of(None, 10, 0.5, 0.5) == [None, None]
-    told = []
-    first, last = shares_of(lambda *now: told.append(now), 0, 0.5, 0.5)
+    reported = []
+    first, last = shares_of(lambda *now: reported.append(now), 0, 0.5, 0.5)
     first(0, 0)
     last(5, 5)
-    assert told == [(0, 0), (0, 0)]
+    assert reported == [(0, 0), (0, 0)]
 
 
 def test_bar__says_that_kernels_are_compiled(monkeypatch):
@@ -107,17 +107,17 @@ def test_compiling__is_told_once_for_kernels_that_call_kernels():
     def outer(x):
         return inner(x) + 1
 
-    told = []
-    with told_of_compiling(told.append):
+    reported = []
+    with reported_compiling(reported.append):
         outer(1)
-        assert told[0] is True
-        assert told[-1] is False
-        assert told.index(False) == len(told) - 1
-        n = len(told)
+        assert reported[0] is True
+        assert reported[-1] is False
+        assert reported.index(False) == len(reported) - 1
+        n = len(reported)
         outer(2)
-        assert len(told) == n
+        assert len(reported) == n
     outer(1.5)
-    assert len(told) == n
+    assert len(reported) == n
 
 
 def test_progress__is_nothing_when_nobody_watches(monkeypatch):

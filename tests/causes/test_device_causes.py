@@ -277,9 +277,9 @@ def test_dlrm__hosts_of_one_rank_let_all_others_wait(tmp_path):
     # us, by rank
     waits = cube.frame("nccl_wait_nxn").groupby("rank").value.sum() * 1e6
     assert waits.round().astype(int).tolist() == [5580, 11125, 3280, 9571, 6370, 6041, 3342, 1534]
-    # The design of these costs named 44,443 for rank 7, found by a prototype that is not kept. A second reading of the definition, in
-    # plain Python from the JSON, agrees with the cube to less than a microsecond: 44,523. The rest depends on which of two
-    # slices that begin in the same microsecond, or on two threads, the host is in: that moves it from 44,128 to 44,523.
+    # The design of these costs named 44,443 for rank 7, found by a prototype that is not kept, which most likely ordered
+    # slices that begin in the same microsecond by an unstable sort (docs/decisions/kineto.md). A second reading of the
+    # definition, in plain Python from the JSON, agrees with the cube to less than a microsecond: 44,523.
     ranks = kineto_causes.read(archive)
     assert [sum(of) for of in zip(*((r.n_calls, len(r.waits), r.n_refuted) for r in ranks.values()), strict=True)] == [
         88, 64, 33,

@@ -291,55 +291,44 @@ IMPLICIT = "!$omp implicit barrier @a.c:9"
 REGION = f"main/{PARALLEL}"
 
 
-def test_tasks__of_the_thread_that_waited_for_others_are_not_on_the_path_before_it(tmp_path):
-    (master, worker), execute, finish = team_of_two(tmp_path, 151)
+def cube_with_tasks(folder, leave, worker_enters, *task_of_worker):
+    """A master that waits at a barrier from 10 on, with a task from 40 to 60, for a worker that comes at 100 and may
+    execute a task as well; both leave it, and the worker waits for the master at the implicit barrier."""
+    (master, worker), execute, finish = team_of_two(folder, 151)
     master.enter(10, BARRIER)
     execute(0, 40, 60)
     worker.call(5, 100, "work").enter(100, BARRIER)
+    if task_of_worker:
+        execute(1, *task_of_worker)
     for thread in (master, worker):
-        thread.leave(102, BARRIER)
-    master.call(102, 150, "rest").enter(150, IMPLICIT).leave(151, IMPLICIT)
-    worker.enter(110, IMPLICIT).leave(151, IMPLICIT)
-    trace = opened(finish(), tmp_path)
+        thread.leave(leave, BARRIER)
+    master.call(leave, 150, "rest").enter(150, IMPLICIT).leave(151, IMPLICIT)
+    worker.enter(worker_enters, IMPLICIT).leave(151, IMPLICIT)
+    trace = opened(finish(), folder)
     cube = trace.analyze()
     check_laws(trace.model, cube)
     assert ticks(cube, "critical_path") == {
         (REGION, 1): 5,
         (f"{REGION}/work", 1): 95,
-        (f"{REGION}/{BARRIER}", 0): 2,
-        (f"{REGION}/rest", 0): 48,
+        (f"{REGION}/{BARRIER}", 0): leave - 100,
+        (f"{REGION}/rest", 0): 150 - leave,
         (f"{REGION}/{IMPLICIT}", 0): 1,
         ("main", 0): 9,
     }
+    return cube
+
+
+def test_tasks__of_the_thread_that_waited_for_others_are_not_on_the_path_before_it(tmp_path):
+    cube_with_tasks(tmp_path, 102, 110)
 
 
 def test_tasks__of_the_last_thread_follow_its_enter(tmp_path):
     """The stretch that ends with it was divided among what it does after: 95 became 72."""
-    (master, worker), execute, finish = team_of_two(tmp_path, 151)
-    master.enter(10, BARRIER)
-    execute(0, 40, 60)
-    worker.call(5, 100, "work").enter(100, BARRIER)
-    execute(1, 101, 131)
-    for thread in (master, worker):
-        thread.leave(132, BARRIER)
-    master.call(132, 150, "rest").enter(150, IMPLICIT).leave(151, IMPLICIT)
-    worker.enter(140, IMPLICIT).leave(151, IMPLICIT)
-    trace = opened(finish(), tmp_path)
-    cube = trace.analyze()
-    check_laws(trace.model, cube)
-    assert ticks(cube, "critical_path") == {
-        (REGION, 1): 5,
-        (f"{REGION}/work", 1): 95,
-        (f"{REGION}/{BARRIER}", 0): 32,
-        (f"{REGION}/rest", 0): 18,
-        (f"{REGION}/{IMPLICIT}", 0): 1,
-        ("main", 0): 9,
-    }
+    cube = cube_with_tasks(tmp_path, 132, 140, 101, 131)
     # the master waits from 10 to 100, but for its task; what the worker executes later delays nobody at this barrier
     delays = ticks(cube, "delay_ompbarrier")
-    assert {path for path, location in delays if location == 1} == {f"{REGION}/work"} and delays[
-        f"{REGION}/work", 1
-    ] == 70
+    assert {path for path, location in delays if location == 1} == {f"{REGION}/work"}
+    assert delays[f"{REGION}/work", 1] == 70
 
 
 def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the_path_from_then_on(tmp_path):
@@ -405,7 +394,7 @@ def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
     assert sum(path.values()) == 169
 
 
-def test_collectives__what_is_executed_inside_of_them_belongs_behind_their_begin():
+def test_collectives__what_is_executed_inside_of_them_belongs_after_their_begin():
     """A reduction operation of the program, called by the rank that comes last: its time was divided into the stretch
     before."""
     program = Program(processes=2)

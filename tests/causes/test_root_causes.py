@@ -1,7 +1,7 @@
 """Root causes by the conventions of Scalasca: delay costs, critical path, impact and imbalance (docs/root-causes.md),
 and the table of waits.
 
-Whole traces are compared with the reference in test_references.py; here stand a program worked out by hand, and what
+Whole traces are compared with the reference in test_references.py; here are a program worked out by hand, and what
 must hold. The conventions `exact`, which are the default, are those of test_exact.py.
 """
 

@@ -50,7 +50,7 @@ def test_times__that_are_none_are_refused(given, trace):
 
 
 @pytest.mark.slow
-def test_times__beyond_all_clocks_are_before_or_behind_the_recording(trace):
+def test_times__beyond_all_clocks_are_before_or_after_the_recording(trace):
     n = len(trace.read_events(columns="time"))
     assert len(trace.read_events(start=-1e300, stop=1e300, columns="time")) == n
     assert len(trace.read_events(start=1e300, columns="time")) == 0
@@ -217,7 +217,7 @@ def test_cube__with_a_value_beyond_all_bounds_is_refused(ending, value, tmp_path
 
 
 def test_trace__can_be_pickled(trace, monkeypatch, tmp_path):
-    """Its path, wherever the other process stands, and its options."""
+    """Its path, whatever folder the other process is in, and its options."""
     two = tracecols.open(trace.path, jobs=2)
     _ = two.messages  # what was computed stays here
     found = pickle.dumps(two)

@@ -1,4 +1,4 @@
-"""Where an output finds no room, or stands where nothing can be written: one clear error, and nothing is left
+"""Outputs for which there is no space, or in folders where nothing can be written: one clear error, and nothing is left
 behind."""
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def early_message(archive, recv=1_500, send=2_000):
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-def test_forward__a_receive_moves_behind_its_send_and_what_follows_comes_back_slowly(archive, opened, corrected):
+def test_forward__a_receive_moves_after_its_send_and_what_follows_comes_back_slowly(archive, opened, corrected):
     found = corrected(opened(early_message(archive)), stretch=1.0, shrink=0.001)
     # 500 ticks; before it the shift falls by the time that passes, to nothing 500 ticks before; after it by a
     # thousandth
@@ -267,7 +267,7 @@ def test_contradictions__are_refused(archive, opened):
         opened(archive).correct()
 
 
-def test_buffer_flushes__end_as_far_behind_their_begin(archive, opened, corrected):
+def test_buffer_flushes__end_as_far_after_their_begin(archive, opened, corrected):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     a.enter(0, "MPI_Send").send(2_000, 1, mpi.world, 7, 64).leave(2_000, "MPI_Send")
@@ -594,7 +594,7 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory__of_the_graph_is_less_than_half_of_what_it_was(archive, opened):
-    """It was 114 B per event that takes part in a condition; arrays beyond `HELD` stand in files."""
+    """It was 114 B per event that takes part in a condition; arrays beyond `HELD` are in files."""
     from tracecols.clocks.graph import ClockGraph
 
     n = 20_000

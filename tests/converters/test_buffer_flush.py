@@ -57,7 +57,7 @@ def test_flush__with_the_time_of_the_enter_that_follows_lies_inside_it(tmp_path)
     assert paths(cube, "visits") == {"main": 1, "main/tiny": 1, flush: 1}
 
 
-def test_flush__with_the_time_of_the_leave_that_follows_lies_behind_it(tmp_path):
+def test_flush__with_the_time_of_the_leave_that_follows_is_after_it(tmp_path):
     archive = Archive(tmp_path / "traces.otf2")
     with archive.location("thread", archive.process("p")) as thread:
         thread.enter(0, "main").enter(10, "tiny").record(40, "BufferFlush", stop_time=60).leave(40, "tiny")
@@ -69,7 +69,7 @@ def test_flush__with_the_time_of_the_leave_that_follows_lies_behind_it(tmp_path)
 
 
 @pytest.mark.parametrize("metric_first", [False, True])
-def test_flush__goes_behind_the_enter_with_the_counters_of_that(tmp_path, metric_first):
+def test_flush__follows_the_enter_with_the_counters_of_that(tmp_path, metric_first):
     """METRICs of the same time belong to the ENTER; the buffer may have been full before or after them."""
     archive = Archive(tmp_path / "traces.otf2")
     counters = archive.metric_class(("instructions", "uint64"))
@@ -112,7 +112,7 @@ def test_flush__stays_in_front_of_all_others(tmp_path, between):
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [4, 5, 6, 7, 8, 9, 1 << 20])
 @pytest.mark.parametrize("chunk", [64, 100, 1 << 20])
-def test_flush__goes_behind_the_enter_wherever_chunks_and_batches_end(tmp_path, monkeypatch, rows, chunk):
+def test_flush__follows_the_enter_wherever_chunks_and_batches_end(tmp_path, monkeypatch, rows, chunk):
     archive = Archive(tmp_path / "traces.otf2", event_chunk=chunk)
     with archive.location("thread", archive.process("p")) as thread:
         thread.enter(0, "main")

@@ -56,7 +56,7 @@ def test_epilog__keeps_order_and_times_and_counts_decreases(small):
     events = small.read_events(columns=["location", "time", "pos"])
     mine = events[events.location == 0]
     assert small.seconds(mine.time).tolist() == [0, 4, 6, 3, 9, 10]
-    # where they stand in the file
+    # where they are in the file
     assert mine.pos.tolist() == [0, 2, 3, 4, 7, 8]
     assert small.store.decreases == {0: 1}
     assert small.manifest["last_time"] == small.ticks(10)

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from oracles.epilog import NONE, records
 from support.epilog_writer import CALL_SITE, COMM, GROUP, LOCATION, REGION, SELF, WINDOW, WORLD, EpilogWriter
+from support.refusals import refused
 
 import tracecols
-from tracecols.errors import SourceError, TracecolsError, UnsupportedError
+from tracecols.errors import UnsupportedError
 from tracecols.schema import EventKind
 from tracecols.severity import SeverityCube
 from tracecols.store import Store
@@ -105,25 +106,8 @@ def starts(data: bytes) -> list[tuple[int, int]]:
 
 
 def events_begin(data: bytes) -> int:
-    """Return where the first event stands."""
+    """Return where the first event is."""
     return next(at for at, code in starts(data) if code >= 100)
-
-
-def refused(path: Path, *words: object, error: type[Exception] = SourceError, **options) -> str:
-    """Convert in vain: check the type of the error, words in its text and that nothing was written; return the text."""
-    place = path if path.is_dir() else path.parent
-    out = place.with_name("refused")
-    out.mkdir(exist_ok=True)
-    with pytest.raises(TracecolsError) as raised:
-        tracecols.convert(path, out / "x.trace", **options)
-    assert list(out.iterdir()) == []
-    assert type(raised.value) is error
-    text = str(raised.value)
-    for word in words:
-        assert str(word) in text
-    assert str(place) in text, "no file is named"
-    assert "\n  " in text, "what to do is missing"
-    return text
 
 
 def byte_of(text: str) -> int:
@@ -466,7 +450,7 @@ def test_definitions__with_an_event_among_them(path):
     assert byte_of(text) == starts(w.build())[4][0]
 
 
-def test_definitions__behind_their_end_are_counted(path):
+def test_definitions__after_their_end_are_counted(path):
     w = make()
     w.events.insert(3, w.record(9, w.u4(5, 0, NONE, 0, 0, NONE) + b"\1"))
     w.events.insert(7, w.record(13, b""))
@@ -836,7 +820,7 @@ def test_events__of_unknown_types_are_counted(path):
 
 @pytest.mark.parametrize("code", [99, 250, 9, 13])
 def test_events__of_unknown_types_between_an_attribute_and_its_event(code, path):
-    """What is not understood is skipped, wherever it stands."""
+    """What is not understood is skipped, wherever it is."""
     w = make()
     w.attribute(1, 7).raw(code, b"\xff" * 30).enter(0, 0.9, "work").exit(0, 0.95)
     w.write(path)

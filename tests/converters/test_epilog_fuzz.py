@@ -1,4 +1,4 @@
-"""Whatever bytes stand in an EPILOG trace: it is read and analyzed, or refused with an error of ours; no crash, no
+"""Whatever the bytes of an EPILOG trace are: it is read and analyzed, or refused with an error of ours; no crash, no
 hang."""
 
 from __future__ import annotations

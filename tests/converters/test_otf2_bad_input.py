@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.otf2_writer import UNDEFINED, Archive, Location
+from support.refusals import refused
 
 import tracecols
 from tracecols.errors import SourceError, StoreError, UnsupportedError
@@ -33,21 +34,6 @@ def make(folder: Path, **options) -> Archive:
 def first(archive: Archive) -> Path:
     """Return the event file of the first location."""
     return archive.path.with_suffix("") / "0.evt"
-
-
-def refused(anchor: Path, *words: object, error: type[Exception] = SourceError, **options) -> str:
-    """Convert in vain: check the type of the error, words in its text and that nothing was written; return the text."""
-    folder = anchor.parent / "out"
-    folder.mkdir(exist_ok=True)
-    with pytest.raises(error) as raised:
-        tracecols.convert(anchor, folder / "x.trace", **options)
-    assert list(folder.iterdir()) == []
-    assert type(raised.value) is error
-    text = str(raised.value)
-    for word in words:
-        assert str(word) in text
-    assert "\n  " in text, "what to do is missing"
-    return text
 
 
 def salvaged(archive: Archive) -> tuple[Store, dict[int, dict]]:

@@ -1,4 +1,4 @@
-"""Whatever bytes stand in an archive: it is read, or refused with an error of ours; no crash, no hang, no wild
+"""Whatever the bytes of an archive are: it is read, or refused with an error of ours; no crash, no hang, no wild
 index."""
 
 from __future__ import annotations

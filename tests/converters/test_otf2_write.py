@@ -406,7 +406,7 @@ def test_events_larger_than_a_chunk__are_named(tmp_path):
         write_archive(StoreSource(store), tmp_path / "x.otf2", event_chunk=1000)
 
 
-def test_columns_of_several_metrics__lie_one_behind_the_other(tmp_path):
+def test_columns_of_several_metrics__follow_each_other(tmp_path):
     """Else the kernel is compiled again for them."""
     store = convert(everything(tmp_path / "traces.otf2", rounds=2).write(), tmp_path)
     write_archive(StoreSource(store), tmp_path / "x.otf2")

@@ -353,6 +353,52 @@ def test_files_beside__may_be_missing(tmp_path):
     assert [note.split(" are known at")[0] for note in source.properties["notes"]] == ["functions of the program"]
 
 
+OF_CUDA = """EVENT_TYPE
+0 63000001 CUDA library call
+VALUES
+1 cudaLaunch
+3 cudaMemcpy
+5 cudaDeviceSynchronize
+0 End
+
+EVENT_TYPE
+0 63000019 CUDA kernel
+VALUES
+12 axpy
+0 End
+"""
+
+
+def test_cuda__of_extrae_3_has_calls_on_hosts_and_kernels_on_streams(tmp_path):
+    """Types as in Extrae 3.3: a launch and its kernel both record the call, then the kernel, and end them in the same
+    order; only on the stream that is a kernel, and all that it does."""
+    begin, end = "63000001:1:63000019:12:63000119:12", "63000001:0:63000019:0:63000119:0"
+    text = header(2000, [2]) + (
+        f"1:1:1:1:1:0:2000:1\n2:1:1:1:1:200:{begin}\n2:1:1:1:1:250:{end}\n1:1:1:1:2:300:500:1\n"
+        f"2:1:1:1:2:300:{begin}\n2:1:1:1:2:500:{end}\n"
+        "2:1:1:1:2:510:63000001:3:63000002:64\n2:1:1:1:2:520:63000001:0\n2:1:1:1:1:600:63000001:5\n2:1:1:1:1:700:63000001:0\n"
+    )
+    row = "LEVEL THREAD SIZE 2\nTHREAD 1.1.1\nCUDA-D1.S1-box\n"
+    source = registry.open_source(write(tmp_path / "x.prv", text, OF_CUDA, row))
+    assert [(time, kind, region) for time, kind, region, _ in events_of(source, 0)] == [
+        (0, "ENTER", "program"), (200, "ENTER", "cudaLaunch"), (250, "EXIT", "cudaLaunch"),
+        (600, "ENTER", "cudaDeviceSynchronize"), (700, "EXIT", "cudaDeviceSynchronize"), (2000, "EXIT", "program"),
+    ]  # fmt: skip
+    assert [(time, kind, region) for time, kind, region, _ in events_of(source, 1)] == [
+        (300, "ENTER", "axpy"), (500, "EXIT", "axpy"), (510, "ENTER", "cudaMemcpy"), (520, "EXIT", "cudaMemcpy"),
+    ]  # fmt: skip
+    regions = source.definitions["regions"]
+    assert dict(zip(regions["name"], regions["role"], strict=True))["axpy"] == "kernel"
+    assert "regions left with the one around them" not in source.properties
+    # without names of threads no location is known to be a stream: kernels are in what they were launched by
+    source = registry.open_source(write(tmp_path / "y.prv", text, OF_CUDA))
+    assert [(time, kind, region) for time, kind, region, _ in events_of(source, 1)][:5] == [
+        (300, "ENTER", "program"), (300, "ENTER", "cudaLaunch"), (300, "ENTER", "axpy"), (500, "EXIT", "axpy"),
+        (500, "EXIT", "cudaLaunch"),
+    ]  # fmt: skip
+    assert "regions left with the one around them" not in source.properties
+
+
 def test_formats__are_recognised_by_what_files_hold(tmp_path):
     text = random_program(3, 2, 1)
     odd = write(tmp_path / "trace.txt", text, pcf=None)

@@ -1,4 +1,4 @@
-"""The figures of docs/figures.md: each is made by at most twenty lines, which are executed as they stand there."""
+"""The figures of docs/figures.md: each is made by at most twenty lines, which are executed unchanged."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_links__that_are_broken_are_found(tmp_path):
 
 
 def code_of(name: str) -> list[str]:
-    """Return what stands in code spans and shell blocks of a page."""
+    """Return what is in code spans and shell blocks of a page."""
     text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```(?:sh|python)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
@@ -185,7 +185,7 @@ def test_guides__name_methods_and_properties_that_exist(name):
 
 BY_PROGRAM: dict[object, list[str]] = {}
 for _name, _shown in EXAMPLES.items():
-    BY_PROGRAM.setdefault(_shown.make, []).append(_name)
+    BY_PROGRAM.setdefault((_shown.make, _shown.conventions), []).append(_name)
 
 WITHOUT = {
     **{

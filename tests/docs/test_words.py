@@ -62,6 +62,7 @@ def test_words__that_are_retired_do_not_come_back(package):
 UNUSUAL = {
     r"(?<!left\s)(?<!leaves\s)(?<!leave\s)behind": "after", r"nobody's": "of none, counts nowhere",
     r"lets? go of": "frees", r"(?:is|are|be) told": "is reported, is known, is distinguished",
+    r"(?:stand|stands|standing)(?!\s+out\b|-)": "is, represents",
 }  # fmt: skip
 """Phrases that a reader of this field would not expect, and what is said instead."""
 
@@ -69,7 +70,8 @@ UNUSUAL = {
 def test_phrases__are_those_of_the_field():
     """In code and pages, but for the changelog, whose entries stay as they were written."""
     paths = [path for of in ("*.py", "*.md") for path in ROOT.rglob(of) if path.name != "changelog.md"]
-    paths += [path for folder in ("kernels", "converters", "tests") for path in (ROOT.parent / folder).rglob("*.py")]
+    folders = "kernels", "converters", "tests", "benchmarks"
+    paths += [path for folder in folders for path in (ROOT.parent / folder).rglob("*.py")]
     found = [
         f"{path.relative_to(ROOT.parent)}:{text.count(chr(10), 0, at.start()) + 1}: {at[0]!r}, say {better}"
         for path in sorted({*paths} - {Path(__file__)})

@@ -144,7 +144,7 @@ def test_order__is_that_of_the_records_of_an_epilog_trace(opened):
 
 @pytest.fixture(scope="module")
 def documented(opened):
-    """Run all that stands in the manual, in order; returns the names it defines."""
+    """Run all code of the manual, in order; returns the names it defines."""
     text = (Path(tracecols.__file__).parent / "docs" / "earl.md").read_text(encoding="utf-8")
     names: dict[str, object] = {"path": opened("data-hybrid_2x3").path}
     for block in re.findall(r"```python\n(.*?)```", text, re.S):

@@ -240,7 +240,7 @@ def test_mpicoll__needs_all_participants_and_their_exits(archive, opened):
     assert {ticks: [e.loc_id for e in members] for ticks, members in found.items()} == {10: [0, 1]}
 
 
-def test_stack__behind_the_last_event(archive, opened):
+def test_stack__after_the_last_event(archive, opened):
     a, b, c = archive.mpi(3).ranks
     a.enter(0, "main").enter(1, "f")
     b.enter(0, "main").enter(1, "f").leave(2, "f")

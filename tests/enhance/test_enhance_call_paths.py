@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tracecols.model.pointers import scan_pointers
+from support.pointers import pointers_of
 
 
 def profile(model):
@@ -94,7 +93,7 @@ def test_recording__that_is_off_is_a_region(archive, enhance):
     model = enhance(archive)
     assert profile(model) == {("f", 0): (4 + 2, 1), ("f/MEASUREMENT OFF", 0): (6, 1)}
     assert model.scans[0].bad_exits == 0
-    pointers = scan_pointers(model, 0)
+    pointers = pointers_of(model, 0)
     assert pointers["enterptr"].tolist() == [-1, 0, 1, 0]
     assert pointers["exitptr"].tolist() == [3, 2, -1, -1]
 
@@ -105,7 +104,7 @@ def test_exit__without_enter_is_counted_and_passed_over(archive, enhance):
     model = enhance(archive)
     assert profile(model) == {("f", 0): (3, 1)}
     assert model.scans[0].bad_exits == 2
-    assert scan_pointers(model, 0)["enterptr"].tolist() == [-1, -1, 1, -1]
+    assert pointers_of(model, 0)["enterptr"].tolist() == [-1, -1, 1, -1]
 
 
 def test_exit__of_another_region_ends_the_one_on_top(archive, enhance):
@@ -132,7 +131,7 @@ def test_locations__may_be_empty(archive, enhance):
     assert profile(model) == {("f", 1): (2, 1)}
     assert [s.n for s in model.scans] == [0, 2, 0]
     for i in (0, 2):
-        assert all(v.size == 0 for v in scan_pointers(model, i).values())
+        assert all(v.size == 0 for v in pointers_of(model, i).values())
 
 
 def test_locations__without_any_event_give_an_empty_tree(archive, enhance):

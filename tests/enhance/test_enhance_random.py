@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles import queues, stacks
+from support.pointers import pointers_of
 from support.random_programs import CONSTRUCT_NAMES, RandomProgram
 
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.scan import scan
 from tracecols.model.model import enhance
-from tracecols.model.pointers import scan_pointers
 from tracecols.work.large import LargeArrays
 
 SEEDS = st.integers(0, 1 << 32)
@@ -47,7 +47,7 @@ def make(fresh, seed, size):
 
 def pointers(model):
     """Pointer columns of all events, by row."""
-    parts = [scan_pointers(model, i) for i in range(model.n_locations)]
+    parts = [pointers_of(model, i) for i in range(model.n_locations)]
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 

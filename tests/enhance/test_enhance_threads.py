@@ -94,7 +94,7 @@ def test_inheritance__a_nested_team_hangs_below_the_thread_that_forked_it(archiv
 
 
 def test_inheritance__a_master_is_not_needed_to_begin_with(archive, enhance):
-    # the worker's location stands in front of its master's
+    # the worker's location precedes its master's
     threads, _ = archive.openmp(3)
     team = archive.comm("", [2, 0], paradigm="openmp")
     threads[2].enter(0, "main").fork(1, 2).begin_team(2, team).call(3, 9, PARALLEL).end_team(9, team).join(10).leave(11)
@@ -140,7 +140,7 @@ def test_inheritance__threads_that_wait_for_each_other_end(archive, enhance):
     b.begin_team(1, team).call(2, 3, "g").end_team(4, team)
     b.fork(5, 2).begin_team(6, second).call(7, 8, "g").end_team(9, second).join(10)
     model = enhance(archive)
-    assert sum(s.visits.sum() for s in model.scans) == 4
+    assert sum(s.paths.column("visits").sum() for s in model.scans) == 4
 
 
 def test_inheritance__in_older_recordings_lies_between_fork_and_join(archive, enhance):
@@ -496,7 +496,7 @@ def test_created_threads__stay_at_the_top_without_a_program(archive, enhance):
     assert paths(enhance(archive)) == ["main", "main/f", "work", "work/g"]
 
 
-def test_created_threads__keep_their_place_behind_teams_of_their_own(archive, enhance):
+def test_created_threads__keep_their_place_after_teams_of_their_own(archive, enhance):
     thread = created(archive)[0]
     team = archive.comm("", [1], paradigm="openmp")
     # outside of all regions, which the recording has after the end of the thread
@@ -532,7 +532,7 @@ def test_share_out__leaves_groups_of_small_locations_to_one_thread():
 def found(model):
     """What the scans and the joins of a model found, as lists."""
     scans = [
-        [s.node_parent.tolist(), s.exclusive.tolist(), s.n_calls, s.n_attributed]
+        [s.paths.column("parent").tolist(), s.paths.column("exclusive").tolist(), s.n_calls, s.n_attributed]
         + [
             getattr(s, of).column(name).tolist()
             for of in ("calls", "events")

@@ -220,7 +220,7 @@ def test_recorded_devices__are_not_among_cpus(folder, tmp_path):
         counters = set(model.store.definitions["metric_members"].column("name").to_pylist())
         for name in cube.properties.id:
             if name in counters:
-                continue  # they stand where they are recorded
+                continue  # they are where they are recorded
             of_streams = cube.properties.root_of(name) in OF_STREAMS
             allowed = model.locations.is_device if of_streams else model.locations.is_cpu
             assert allowed[cube.cells[name].location].all(), name

@@ -394,7 +394,7 @@ def test_read__keeps_extremes_and_statistics_of_a_profile(tmp_path):
         ("main", 0): 9, ("main", 1): 8, ("main/f", 0): 5, ("main/f", 1): 4, ("main/f/g", 0): 2.5, ("main/f/g", 1): 3,
         ("main/g", 1): 4.5,
     }  # fmt: skip
-    # the largest number stands where nothing was measured
+    # the largest number is written where nothing was measured
     assert by_path(cube, "shortest") == {
         ("main", 0): 7, ("main", 1): 6, ("main/f", 0): 1.25, ("main/f/g", 0): 0.5, ("main/f/g", 1): 0.75,
         ("main/g", 1): 0.25,

@@ -137,7 +137,7 @@ def test_recorded__slices_are_region_instances_nanosecond_by_nanosecond(recorded
         assert sorted((s.begin, s.end, s.name) for s in found) == expected
 
 
-def test_recorded__columns_of_causes_lie_one_behind_the_other(recorded):
+def test_recorded__columns_of_causes_follow_each_other(recorded):
     """Else the kernel is compiled again for them."""
     assert layouts(protobuf.encode_events.kinds) == {"C"}
 
@@ -437,7 +437,7 @@ def test_descriptors__tell_processes_and_threads(tmp_path, data):
     assert [threads[i].pid for i in range(6)] == [1, 1, 1, 2, 2, 2]
     assert [threads[i].tid for i in range(6)] == [1, 4, 5, 2, 7, 8]
     assert [threads[i].thread_name for i in range(3)] == ["Master thread", "OMP thread 1", "OMP thread 2"]
-    # what stands below a thread is its own: it has no descriptor but that of its parent
+    # what is below a thread is its own: it has no descriptor but that of its parent
     for uuid, track in timeline.tracks.items():
         if track.HasField("thread"):
             assert timeline.tracks[track.parent_uuid].HasField("process")

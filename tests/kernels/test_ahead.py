@@ -102,7 +102,7 @@ def test_compiling_ahead__ends_processes_when_the_command_fails(started):
 
 
 def test_start__makes_processes_that_can_be_ended(tmp_path, monkeypatch):
-    # what happens to stand in the current folder is not run
+    # what happens to be in the current folder is not run
     other = tmp_path / "tracecols" / "kernels"
     other.mkdir(parents=True)
     (other / "ahead.py").write_text("import os\nos._exit(7)\n")

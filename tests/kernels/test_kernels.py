@@ -197,7 +197,7 @@ def scanned(store, tiny=False):
 
 def local_paths(one):
     paths = []
-    for parent, region in zip(one.node_parent.tolist(), one.node_entry.tolist(), strict=True):
+    for parent, region in zip(one.paths.column("parent").tolist(), one.paths.column("entry").tolist(), strict=True):
         paths.append((*(paths[parent] if parent >= 0 else ()), NAMES[region]))
     return paths
 
@@ -226,7 +226,9 @@ def compare_with_oracle(store, one, pointers):
     for name in ("exclusive", "visits"):
         got = dict(zip(((p, 0) for p in paths), getattr(one, name).tolist(), strict=True))
         assert {k: v for k, v in got.items() if v} == {k: v for k, v in getattr(expected, name).items() if v}
-    for node, (row, time) in enumerate(zip(one.node_row.tolist(), one.node_time.tolist(), strict=True)):
+    for node, (row, time) in enumerate(
+        zip(one.paths.column("row").tolist(), one.paths.column("time").tolist(), strict=True)
+    ):
         if paths[node] in expected.first:
             assert row <= expected.first[paths[node]].row
             assert time == store.events[row - FIRST_ROW].time
@@ -287,20 +289,20 @@ def test_charges__are_the_exclusive_time_of_each_call_path_and_that_of_tasks_onc
     begin, end, node = (column[: charges.n[0]] for column in charges[:3])
     # one after the other, whatever they are charged to
     assert (end > begin).all() and (begin[1:] >= end[:-1]).all()
-    found = np.bincount(node[node >= 0], (end - begin)[node >= 0], one.exclusive.size)
+    found = np.bincount(node[node >= 0], (end - begin)[node >= 0], one.paths.column("exclusive").size)
     is_in_tasks = np.array([NAMES[TASKS] in path for path in local_paths(one)], bool)
-    assert found[is_in_tasks].tolist() == one.exclusive[is_in_tasks].tolist()
-    assert (found <= one.exclusive).all()
+    assert found[is_in_tasks].tolist() == one.paths.column("exclusive")[is_in_tasks].tolist()
+    assert (found <= one.paths.column("exclusive")).all()
     if not np.isin(store.columns["kind"], (K.BUFFER_FLUSH, K.THREAD_TASK_COMPLETE)).any():
         # a flush between the regions of a task counts for itself, and for the task where it was scheduled; of a task
         # that is complete and goes on in a region it never left nothing counts there
-        assert found.sum() == one.exclusive[~is_in_tasks].sum()
+        assert found.sum() == one.paths.column("exclusive")[~is_in_tasks].sum()
 
 
 def test_scan__of_no_event_finds_nothing():
     store = OneLocation([])
     one = scanned(store)
-    assert one.node_parent.size == len(one.calls) == len(one.events) == one.open == 0
+    assert one.paths.column("parent").size == len(one.calls) == len(one.events) == one.open == 0
 
 
 @pytest.mark.slow
@@ -385,7 +387,7 @@ def test_scan__open_calls_end_with_the_last_event():
     one = scanned(store)
     assert one.calls.column("exit_time").tolist() == [57]  # 50 + 2 + 5
     assert one.calls.column("exit").tolist() == [-1]
-    assert one.exclusive.tolist() == [2, 5]
+    assert one.paths.column("exclusive").tolist() == [2, 5]
 
 
 @pytest.mark.slow
@@ -402,7 +404,9 @@ def test_scan__thousands_of_call_paths_are_told_apart():
     expected = Stacks(store.events)
     paths = local_paths(one)
     assert len(paths) > 1000
-    assert dict(zip(paths, one.visits.tolist(), strict=True)) == {p: v for (p, _), v in expected.visits.items()}
+    assert dict(zip(paths, one.paths.column("visits").tolist(), strict=True)) == {
+        p: v for (p, _), v in expected.visits.items()
+    }
 
 
 # -- trees -------------------------------------------------------------------------------------------------------------
@@ -410,7 +414,7 @@ def test_scan__thousands_of_call_paths_are_told_apart():
 
 @st.composite
 def forests(draw):
-    """Call paths of some locations: what stands above each (of any location, never in a circle), entry and first
+    """Call paths of some locations: the parent of each (of any location, never in a circle), entry and first
     time."""
     counts = draw(st.lists(st.integers(0, 6), min_size=1, max_size=4))
     start = np.cumsum([0, *counts])

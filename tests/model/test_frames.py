@@ -26,7 +26,7 @@ def trace(tmp_path_factory):
 # -- columns -----------------------------------------------------------------------------------------------------------
 
 
-def test_frames__have_ranks_names_and_seconds_and_behind_them_the_integers(trace):
+def test_frames__have_ranks_names_and_seconds_and_after_them_the_integers(trace):
     m, raw = trace.messages, trace.frame("messages", raw=True)
     n = n_readable(compound.MESSAGES)
     assert list(m)[n:] == list(raw) == list(compound.MESSAGES.names)

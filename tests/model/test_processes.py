@@ -187,7 +187,7 @@ except TracecolsError as error:
 
 
 def test_new_folder__is_not_refused_while_another_process_replaces_what_stands_there(tmp_path, data, monkeypatch):
-    """Between the look whether something stands there and the look at its manifest the folder may be away."""
+    """The folder may disappear between the check that it exists and the reading of its manifest."""
     from tracecols.store import outputs
 
     out = tracecols.convert(data / "coll", tmp_path / "x.trace")

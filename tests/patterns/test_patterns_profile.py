@@ -197,7 +197,7 @@ def test_counters__that_wrap_around_keep_their_differences(archive, analyze):
 
 
 def test_counters__that_are_relative_are_such_differences(archive, analyze):
-    # the first value stands in front of f, outside of everything
+    # the first value is before f, outside of everything
     counted(archive, counter(archive, "relative_last"), "int64", [100, 5, 20, 3])
     assert cells(analyze(archive), "misses") == {("f", 0): 8, ("g", 0): 20}
 

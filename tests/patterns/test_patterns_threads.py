@@ -166,7 +166,7 @@ def test_barrier__a_task_that_was_interrupted_counts_with_what_was_executed(arch
     region.end(80, 80)
     cube = analyze_tasks(archive)
     assert cells(cube, "omp_ibarrier_wait") == {(IMPLICIT, 0): 30 - 10}
-    # tasks stand where they were scheduled and below TASKS; there is one visit of TASK at each place and task
+    # tasks are where they were scheduled and below TASKS; there is one visit of TASK at each place and task
     paths = {p: v for p, v in zip(cube.call_paths.path, cube.by_call_path("visits").tolist(), strict=True) if TASK in p}
     assert paths == {
         f"main/{PARALLEL}/{IMPLICIT}/{TASK}": 2,

@@ -155,7 +155,7 @@ def test_limited_parallelism__of_threads_that_ran_a_call_path_of_their_own(data,
     # threads 2 and 3 executed the block of the first single, 8.2 ms each, and nobody else did
     work = on_subtree(cube, "execution", single)
     assert work.round(4).tolist() == [0, 0, 0.0082, 0.0082]
-    # that is what the reference says they did not work: the block stands at the end of its list of call paths,
+    # that is what the reference says they did not work: the block is at the end of its list of call paths,
     # after all that thread 0 visits, and so outside of the region
     reference = pd.read_parquet(data / "omp_basic" / "reference.parquet")
     limited = reference[(reference.property == "omp_limited_parallelism") & (reference.call_path == parallel)]

@@ -273,7 +273,7 @@ def test_refill__exchanges_are_no_sweeps(archive, enhance, sources, call, expect
 
 
 def test_refill__has_borders_where_positions_are_empty(archive, enhance):
-    # nobody stands north of rank 0: west messages alone are of the north-west, until one from the south follows
+    # there is no rank north of rank 0: west messages alone are of the north-west, until one from the south follows
     sender_and_receiver(archive, 5, *[(source, 0) for source in (1, 1, 1, 4)])
     hole = {**CROSS, "coordinates": [[1, 1], [0, 1], [2, 1], None, [1, 2]]}
     cube = analyze_model(enhance(archive), topologies=[hole])
@@ -287,7 +287,7 @@ def test_refill__takes_the_first_grid_a_location_stands_on(archive, enhance):
     other = {"name": "other", "sizes": [1, 2], "coordinates": [None, None, None, [0, 0], [0, 1]]}
     mirrored = {**CROSS, "coordinates": [[1, 1], [2, 1], [0, 1], [1, 2], [1, 0]]}
     cube = analyze_model(enhance(archive), topologies=[other, CROSS, mirrored])
-    # rank 3 stands on the other grid: west alone says nothing about a process in the middle
+    # rank 3 is on the other grid: west alone says nothing about a process in the middle
     assert all(cube.cells[n].value.size == 0 for n in cube.cells if "wavefront" in n)
     cube = analyze_model(enhance(archive), topologies=[mirrored, CROSS])
     assert cells(cube, "mpi_latesender_wavefront_se") == {("MPI_Recv", 0): 20}

@@ -51,7 +51,7 @@ def steps():
         ({"scale": {"slow": 0.25}}, 30 + 2 + 10 + 2),
         # what main calls is half as long, too
         ({"scale": {"main": 0.5}}, 15 + 2 + 20 + 2),
-        # where regions nest factors multiply; a pattern stands for several
+        # where regions nest factors multiply; a pattern names several
         ({"scale": {"main": 0.5, "slow": 0.5}}, 15 + 2 + 10 + 2),
         ({"scale": {"[fs]*": 0.5}}, 15 + 2 + 20 + 2),
         ({"scale": {"slow": 0}}, 30 + 2 + 2),

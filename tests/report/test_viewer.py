@@ -763,7 +763,7 @@ def test_flat__adds_up_by_region(report, cube):
         assert value == pytest.approx(by_region[name]), name
     values = [rows[n][1] for n in report.view("view.model.callTree.rows") if n in rows]
     assert values == sorted(values, reverse=True)
-    # a region stands for all call paths that end in it
+    # a region selects all call paths that end in it
     node = next(n for n, row in rows.items() if row[2] == "MPI_Bcast")
     report.select("calls", node)
     mask = cube.call_paths.name == "MPI_Bcast"
@@ -806,7 +806,7 @@ def test_search__shows_what_matches_while_one_types_and_leaves_the_tree_as_it_wa
     report.page.get_by_label("Search", exact=True).last.focus()
     report.press("Escape")
     assert report.rows("calls") == before and report.view("view.model.selection()") == selection
-    # a selected property that is closed stands for all of it: it is not opened, but says what is below
+    # a selected property that is closed includes its children: it is not opened, but says what is below
     report.open(link(cube, [("time", False)]))
     report.pane("properties").get_by_label("Search").click()
     report.page.keyboard.type("broadcast")
@@ -1262,7 +1262,7 @@ def test_topologies__of_the_cube_come_first(cube):
     names = [t["name"] for t in topologies_of(with_topologies(other))]
     assert names == ["grid", "line", "Process x thread"]
     grid = topologies_of(other)[0]
-    # the second thread of rank 1 has no place of its own: it counts where the first stands, as in on_topology
+    # the second thread of rank 1 has no place of its own: it counts where the first is, as in on_topology
     assert (grid["coordinates"][5], grid["coordinates"][6]) == ([0, 1, 0], [2, 1, 0])
     assert grid["dimensions"][2] == {"name": "Z", "size": 2, "periodic": True}
     other.topologies = [Grid("Process x Thread", "PT", (6, 4), {0: (0, 0)}, is_artificial=True)]
@@ -1283,7 +1283,7 @@ def test_topologies__the_first_is_the_programs_own_and_never_a_line_or_a_cut(cub
         ([line, own], 1),
         ([torus, line], 1),
         ([torus], 0),
-        ([placed((2, 2)), grid], 1),  # more locations stand on it
+        ([placed((2, 2)), grid], 1),  # more locations are on it
     ):
         assert default_topology(there) == first
     # what has one position needs no axis; of many dimensions the largest are drawn, and others added up

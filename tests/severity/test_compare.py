@@ -60,7 +60,7 @@ def test_difference__by_names_and_ranks(before, after):
     assert by_place(change, "mpi") == {("main/f", 0, 0): -0.05, ("main/g", 0, 0): 0.04}
     assert by_place(change, "visits") == {("main/g", 0, 0): 5, ("main", 1, 0): 1}
     assert change.cells["time"].value.dtype == np.int64
-    # the machine is the same whatever its name; the second process stands below it
+    # the machine is the same whatever its name; the second process is below it
     assert change.system.name == ["another box", "rank 0", "thread 0", "rank 1", "thread 0"]
     assert change.facts["whole"] == {"time": pytest.approx(0.4), "visits": 11}
     assert change.summary().endswith("scalasca conventions, difference of 2 cubes")

@@ -215,7 +215,7 @@ def test_topologies__may_be_empty(archive, enhance, tmp_path):
     axis = archive.define("CartDimension", name=archive.string("d"), size=3, cart_periodicity=1)
     for rank in archive.mpi(2).ranks:
         rank.enter(1, "main").leave(5, "main")
-    # of MPI_COMM_SELF nobody knows who stands there; the other has no dimension
+    # of MPI_COMM_SELF it is not known who is there; the other has no dimension
     own = archive.comm_self()
     cart = archive.define("CartTopology", name=archive.string("self"), communicator=own, cart_dimensions=[axis])
     archive.define("CartCoordinate", cart_topology=cart, rank=0, coordinates=[1])
@@ -242,7 +242,7 @@ def test_topologies__of_a_trace_that_do_not_fit_are_counted(archive, enhance):
     model = enhance(archive)
     cube = analyze_model(model)
     assert cube.facts["counts"] == counts(model) == {"positions that do not fit their topology": 3}
-    # the size of the second dimension is not known: as far as rank 3 stands
+    # the size of the second dimension is not known: as far as rank 3
     laid = cube.on_topology("cart", "visits")
     assert laid.shape == (2, 8)
     assert np.argwhere(~np.isnan(laid)).tolist() == [[0, 0], [1, 7]]

@@ -39,7 +39,7 @@ def traces(tmp_path_factory):
             places = (DATA / name, *(SHARED / folder / name for folder in ("otf2", "otf2_gpu", "injected")))
             source = next((p for p in places if p.is_dir()), None)
             if source is None:
-                pytest.skip(f"{name} does not stand beside the repository")
+                pytest.skip(f"{name} is not beside the repository")
             trace = tracecols.open(tracecols.convert(source, tmp_path_factory.mktemp("d") / f"{name}.trace"))
             made[name] = trace, trace.analyze()
         return made[name]
@@ -430,7 +430,7 @@ def test_findings__say_what_they_leave_out(traces):
 
 
 def test_findings__name_the_call_path_of_the_region_they_name(traces):
-    """Where the call path with most of a finding ends in another region than that with most of it, the region stands
+    """Where the call path with most of a finding ends in another region than that with most of it, the region is
     alone."""
     cube = without_causes(traces("hpcg_2x2")[1])
     found = cube.diagnosis(10).findings

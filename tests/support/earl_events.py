@@ -71,7 +71,7 @@ def compare_links(trace, recorded):
         assert row(found.forkptr) == row(state.forkptr)
         assert row(found.cnodeptr) == row(state.cnodeptr)
         if e.kind == "enter" and state.in_task(e.location) and state.cedgeptr is None:
-            # EARL knows no tasks: theirs hang below the program's root, which stands in for none
+            # EARL knows no tasks: theirs hang below the program's root, which represents none
             root_of_tasks.add(row(found.cedgeptr))
         else:
             assert row(found.cedgeptr) == row(state.cedgeptr)

@@ -60,7 +60,7 @@ def shmem() -> Recording:
 
 
 def write_all(folder: Path, *, archives: bool = True) -> list[Path]:
-    """Write the recordings as merged traces, one of them packed, and as archives; return what stands for each."""
+    """Write the recordings as merged traces, one of them packed, and as archives; return the path of each."""
     anchors = []
     for i, (name, r) in enumerate(recordings()):
         w = merged(r)
@@ -154,7 +154,7 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
             j = chance.randrange(len(parts))
             parts.insert(j, parts.pop(i))
         case _:
-            # another number where one may stand: identifiers, partners, counts
+            # another number where one may be: identifiers, partners, counts
             for _ in range(chance.choice((1, 1, 2, 4))):
                 starts = [k for k in (0, 4, 5, 8, 9, 12, 16, 20, 24, 28) if k + 4 <= len(body)]
                 if starts:

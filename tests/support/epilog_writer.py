@@ -11,7 +11,7 @@ Example::
     w.enter(1, 0.0, "MPI_Recv").recv(1, 0.3, src=0, comm=world, tag=7).exit(1, 0.4)
     w.write(tmp_path / "epik.elg")
 
-Definitions are numbered in the order they are made and stand in front of all events; regions, files and strings may be
+Definitions are numbered in the order they are made and precede all events; regions, files and strings may be
 given by name and are defined when first used. `None` is what EPILOG writes where there is nothing. A location `None`
 leaves the location out of the record.
 """
@@ -109,7 +109,7 @@ class EpilogWriter:
         return bytes([len(body), code]) + body
 
     def define(self, code: int, body: bytes) -> None:
-        """Append a definition as it stands."""
+        """Append a definition unchanged."""
         self.definitions.append(self.record(code, body))
 
     def raw(self, code: int, body: bytes) -> Self:

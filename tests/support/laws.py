@@ -58,10 +58,10 @@ def check_laws(model, cube):
 
 
 def what_is_executed(model, cube):
-    """Return the cells of what is executed, with explicit tasks once and as often as they stand in the call tree."""
+    """Return the cells of what is executed, with explicit tasks once and as often as they are in the call tree."""
     once = cube.cells["execution"]
     once = once + cube.cells["overhead"] if "overhead" in cube.cells else once
-    # tasks are executed below TASKS, and stand where they were scheduled as well; the second is taken off the program's
+    # tasks are executed below TASKS, and are counted where they were scheduled as well; the second is taken off the program's
     # root
     return once, once + task_cells(model, profile_cells(model))
 

@@ -157,7 +157,7 @@ class Location(Recorder):
     # -- any record --------------------------------------------------------------------------------
 
     def raw(self, time: int | None, record: bytes, n_events: int = 1) -> Self:
-        """Append bytes as they stand; `time` None writes no time stamp."""
+        """Append bytes unchanged; `time` None writes no time stamp."""
         self.items.append((time, record, n_events))
         return self
 
@@ -287,7 +287,7 @@ class Archive:
     Parameters
     ----------
     path : Path
-        The anchor file; the others stand beside it.
+        The anchor file; the others are beside it.
     big : bool
         Byte order.
     event_chunk, definition_chunk : int

@@ -1,4 +1,4 @@
-"""Damage Paraver traces at random: single bytes, fields and lines of the text, or what stands beside it."""
+"""Damage Paraver traces at random: single bytes, fields and lines of the text, or the files beside it."""
 
 from __future__ import annotations
 

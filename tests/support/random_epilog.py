@@ -1023,7 +1023,7 @@ def with_late_events(recording: Recording, seed: int, share: float = 0.1) -> Rec
     """Write trace buffers out in front of some ENTERs and EXITs, as EPIK does: ENTER and EXIT of TRACING, then the
     event with its earlier time.
 
-    What follows at a location stays where it is. In the file an event stands where those of the other locations are at
+    What follows at a location stays where it is. In the file an event is where those of the other locations are at
     the end of its flush, which is where a merge puts it; among several threads of a process no event of others comes
     between.
     """

@@ -29,7 +29,7 @@ NUMBERS = (-(2**63), -(2**31), -257, -2, -1, 0, 1, 2, 10, 255, 256, 2**31 - 1, 2
 
 
 def other_number(chance: random.Random, values: np.ndarray) -> int:
-    """Choose a number for a column: an extreme one, one close to what stands there, or another of its own."""
+    """Choose a number for a column: an extreme one, one close to what is there, or another of its own."""
     dtype = values.dtype
     low, high = (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) if dtype.kind in "iu" else (-(2**63), 2**63 - 1)
     found = int(values[chance.randrange(values.size)]) if values.size and dtype.kind in "iu" else 0

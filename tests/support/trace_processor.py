@@ -29,7 +29,7 @@ class TraceProcessor:
     Parameters
     ----------
     page : playwright.sync_api.Page
-        A page that stands beside `engine_bundle.js`.
+        A page that is beside `engine_bundle.js`.
     trace : Path
         What it loads.
     """

@@ -557,7 +557,7 @@ def test_trees__select_the_wait_its_call_path_and_location(page):
 
 @pytest.mark.slow
 def test_trees__select_the_call_path_of_an_instance_of_a_thread(page):
-    """What a thread runs stands below the region that forked it in the trees, which its own instances do not say."""
+    """What a thread runs is below the region that forked it in the trees, which its own instances do not say."""
     page.press("w", "w", "w", "w")
     columns = {name: page.array(f"slice.{name}") for name in ("location", "begin", "end", "depth", "name", "count")}
     at = (columns["location"] == 1) & (columns["count"] == 1)

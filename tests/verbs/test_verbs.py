@@ -308,7 +308,7 @@ def test_time_profile__adds_up_to_the_profile_with_flushes_and_decreasing_times(
 
 
 def without_tasks(profile):
-    """Leave out what explicit tasks do, which stands where they were scheduled as well."""
+    """Leave out what explicit tasks do, which is counted where they were scheduled as well."""
     return profile[~profile.path.astype(str).str.contains("(?:^|/)TASKS(?:/|$)")]
 
 

@@ -59,7 +59,7 @@ class Intervals:
         location = self._points.location[until]
         return np.where(since >= 0, self._spent.resumed_at(since, location)[0], self._spent.first[location])
 
-    def behind_joins(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+    def after_joins(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the segments after the first JOIN after points, those of the beginning for -1."""
         spent = self._spent
         if not spent.join_row.size:
@@ -105,7 +105,7 @@ class Intervals:
         first[begins] = spent.first[points.location[until[begins]]]
         if idle is not None:
             of = np.flatnonzero(idle)
-            first[of] = self.behind_joins(since[of], until[of])
+            first[of] = self.after_joins(since[of], until[of])
         entry, after, entries = spent.entries_between(first, stop, self._large)
         entry[absent] = -1
         return spans._replace(first=entry, stop=after), entries

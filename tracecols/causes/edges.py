@@ -86,7 +86,10 @@ class EdgeCollector:
         if by.by_time:
             return cls(times(by.edges_of(scan.location)), np.zeros(0, np.int32), times(nothing), times(nothing))
         return cls(
-            times(nothing), np.append(scan.node_period, np.int32(-1)), times(scan.phase_begin), times(scan.phase_end)
+            times(nothing),
+            np.append(scan.paths.column("period"), np.int32(-1)),
+            times(scan.phase_begin),
+            times(scan.phase_end),
         )
 
     def collect(self, start: int, *given: Any) -> int:

@@ -482,7 +482,7 @@ def _of_delays(
         of, head = np.cumsum(is_first) - 1, np.flatnonzero(is_first)
         until, since, is_idle = cause[head], begins[head], pairs.kind[pair[head]] == IDLE
         # an idle interval is one of its own, since a point has no other pair of the same beginning that is none
-        first = np.where(is_idle, intervals.behind_joins(since, until), intervals.first(since, until)).astype(np.int64)
+        first = np.where(is_idle, intervals.after_joins(since, until), intervals.first(since, until)).astype(np.int64)
         after = np.where(since >= 0, since + 1, index.start[points.location[until]])
         times = period_times(
             facts,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,9 @@ OF_PAIR: dict[str, Any] = {
 }  # fmt: skip
 """Columns of points and of pairs, by their types; None is that of times."""
 
+LEFT_OUT: dict[str, Any] = {"partner": -1, "communicator": NOBODY, "set": -1}
+"""What columns are that nothing is said of, if it is not 0: the pairs say with whom these points synchronise."""
+
 NARROW = 1 << 31
 """From so many points on their numbers take 8 bytes instead of 4."""
 
@@ -113,7 +116,8 @@ def _joined(quirks: Quirks, parts: Sequence[dict[str, Any]], of: dict[str, Any])
     columns: dict[str, NDArray[Any]] = {}
     for name, type_of in of.items():
         dtype = type_of or time_type(quirks)
-        arrays = [np.broadcast_to(np.asarray(p.get(name, 0), dtype), n) for p, n in zip(parts, sizes, strict=True)]
+        values = [p.get(name, LEFT_OUT.get(name, 0)) for p in parts]
+        arrays = [np.broadcast_to(np.asarray(v, dtype), n) for v, n in zip(values, sizes, strict=True)]
         columns[name] = np.concatenate([np.zeros(0, dtype), *arrays])
     return Columns(sum(sizes), columns)
 
@@ -164,101 +168,146 @@ def _positive(values: Times) -> Times:
     return np.maximum(values, 0)
 
 
+def _points(
+    kind: str, location: Any, event: Any, begin_time: Any, call_path: Any, wait: Any = 0, total: Any = 0, **more: Any
+) -> dict[str, Any]:
+    """Return the columns of points of one kind; those that are not given are as in `LEFT_OUT`, or 0."""
+    return {
+        "kind": POINTS.index(kind),
+        "location": location,
+        "event": event,
+        "begin_time": begin_time,
+        "call_path": call_path,
+        "wait": wait,
+        "total": total,
+        **more,
+    }
+
+
+def _pairs(delay: str, cause: Any, waiting: Any, wait: Any, communicator: Any = NOBODY) -> dict[str, Any]:
+    """Return the columns of pairs with one kind of delay."""
+    return {"kind": DELAYS.index(delay), "cause": cause, "waiting": waiting, "wait": wait, "communicator": communicator}
+
+
+class _Side(NamedTuple):
+    """The calls at one end of messages: rows and processes; when they begin and end; location and call path."""
+
+    event: NDArray[np.int64]
+    begin_time: NDArray[np.int64]
+    enter: Times
+    leave: Times
+    location: NDArray[np.int32]
+    call_path: NDArray[np.int32]
+
+    def points(self, facts: Facts, kind: str, other: _Side, wait: Any, completion: Times) -> dict[str, Any]:
+        """Return the points of this side, which synchronises with the other one."""
+        return _points(
+            kind,
+            self.location,
+            self.event,
+            self.begin_time,
+            self.call_path,
+            wait,
+            self.leave - self.enter,
+            completion=completion,
+            partner=facts.process[other.location],
+        )
+
+
+def _side(facts: Facts, quirks: Quirks, m: CompoundTable, of: NDArray[np.int64], call: str) -> _Side:
+    """Return one side of messages `of`: the calls whose columns are named so."""
+    times, begin_time = clock(facts, quirks), m[f"{call}_enter_time"][of]
+    location = m[f"{call[:4]}_location"][of]
+    return _Side(
+        m[call][of], begin_time, times(begin_time), times(m[f"{call}_exit_time"][of]), location,
+        m[f"{call}_call_path"][of],
+    )  # fmt: skip
+
+
 @step(RECEIVE, "late_senders", keeps=("late_senders",))
 def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: Spill | None) -> Synchronisation:
     """Find the points of messages that are sent late: where they are received, and where they are sent."""
-    m, times = messages, clock(facts, quirks)
-    _, waits = wait_for_senders(facts, m)
-    of = np.flatnonzero(waits)
-    recv_enter, recv_exit, send_enter, send_exit = (
-        times(m[c][of]) for c in ("recv_enter_time", "recv_exit_time", "send_enter_time", "send_exit_time")
-    )
-    wait = np.minimum(send_enter, recv_exit) - recv_enter
-    waiting = {
-        "location": m.recv_location[of],
-        "event": m.recv[of],
-        "kind": POINTS.index("late sender"),
-        "begin_time": m.recv_enter_time[of],
-        "wait": wait,
-        "total": recv_exit - recv_enter,
-        "completion": _positive(recv_exit - send_exit),
-        "call_path": m.recv_call_path[of],
-        "partner": facts.process[m.send_location[of]],
-        "communicator": NOBODY,
-        "set": -1,
-    }
-    causing = {
-        "location": m.send_location[of],
-        "event": m.send[of],
-        "kind": POINTS.index("send"),
-        "begin_time": m.send_enter_time[of],
-        "wait": 0,
-        "total": send_exit - send_enter,
-        "completion": _positive(send_exit - recv_exit),
-        "call_path": m.send_call_path[of],
-        "partner": facts.process[m.recv_location[of]],
-        "communicator": NOBODY,
-        "set": -1,
-    }
-    pairs = {
-        "kind": DELAYS.index("late_sender"),
-        "cause": m.send[of],
-        "waiting": m.recv[of],
-        "wait": wait,
-        "communicator": NOBODY,
-    }
-    return Synchronisation(quirks, [waiting, causing], [pairs], spill)
+    of = np.flatnonzero(wait_for_senders(facts, messages)[1])
+    recv, send = (_side(facts, quirks, messages, of, call) for call in ("recv", "send"))
+    wait = np.minimum(send.enter, recv.leave) - recv.enter
+    points = [
+        recv.points(facts, "late sender", send, wait, _positive(recv.leave - send.leave)),
+        send.points(facts, "send", recv, 0, _positive(send.leave - recv.leave)),
+    ]
+    return Synchronisation(quirks, points, [_pairs("late_sender", send.event, recv.event, wait)], spill)
 
 
 @step(SEND, "late_receivers", keeps=("late_receivers",))
 def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, spill: Spill | None) -> Synchronisation:
     """Find the points of messages that are received late: where their sends complete, and where their receives are
     posted."""
-    m, times = sent_messages, clock(facts, quirks)
-    _, waits = wait_for_receivers(facts, m)
-    of = np.flatnonzero(waits)
-    done_enter, done_exit, post_enter, post_exit = (
-        times(m[c][of])
-        for c in ("send_done_enter_time", "send_done_exit_time", "recv_post_enter_time", "recv_post_exit_time")
-    )
-    wait = post_enter - done_enter
-    waiting = {
-        "location": m.send_location[of],
-        "event": m.send_done[of],
-        "kind": POINTS.index("late receiver"),
-        "begin_time": m.send_done_enter_time[of],
-        "wait": wait,
-        # the reference takes the minimum where the maximum is meant
-        "total": done_exit - done_enter,
-        "completion": np.minimum(done_exit - post_exit, 0)
-        if quirks.negates_completion
-        else _positive(done_exit - post_exit),
-        "call_path": m.send_done_call_path[of],
-        "partner": facts.process[m.recv_location[of]],
-        "communicator": NOBODY,
-        "set": -1,
-    }
-    causing = {
-        "location": m.recv_location[of],
-        "event": m.recv_post[of],
-        "kind": POINTS.index("receive posted"),
-        "begin_time": m.recv_post_enter_time[of],
-        "wait": 0,
-        "total": post_exit - post_enter,
-        "completion": _positive(post_exit - done_exit),
-        "call_path": m.recv_post_call_path[of],
-        "partner": facts.process[m.send_location[of]],
-        "communicator": NOBODY,
-        "set": -1,
-    }
-    pairs = {
-        "kind": DELAYS.index("late_receiver"),
-        "cause": m.recv_post[of],
-        "waiting": m.send_done[of],
-        "wait": wait,
-        "communicator": NOBODY,
-    }
-    return Synchronisation(quirks, [waiting, causing], [pairs], spill)
+    of = np.flatnonzero(wait_for_receivers(facts, sent_messages)[1])
+    done, post = (_side(facts, quirks, sent_messages, of, call) for call in ("send_done", "recv_post"))
+    wait, longer = post.enter - done.enter, done.leave - post.leave
+    # the reference takes the minimum where the maximum is meant
+    completion = np.minimum(longer, 0) if quirks.negates_completion else _positive(longer)
+    points = [
+        done.points(facts, "late receiver", post, wait, completion),
+        post.points(facts, "receive posted", done, 0, _positive(-longer)),
+    ]
+    return Synchronisation(quirks, points, [_pairs("late_receiver", post.event, done.event, wait)], spill)
+
+
+class _Shares(NamedTuple):
+    """Of members of collective operations of a kind: which one begins last (-1 none), and whether they take part in
+    the synchronisation, wait in it, and synchronise with all of the communicator."""
+
+    cause: NDArray[np.int64]
+    takes_part: NDArray[np.bool_]
+    waits: NDArray[np.bool_]
+    is_whole: NDArray[np.bool_]
+
+
+def _who_waits(kind: str, p: Participants, waits_here: NDArray[np.bool_]) -> _Shares:
+    """Find who waits for whom in operations of a kind.
+
+    Parameters
+    ----------
+    waits_here : (n,) bool
+        Of calls that manage communicators: whether they are of those in which members wait.
+    """
+    everyone = np.ones(p.begin.size, bool)
+    at = np.arange(p.begin.size)
+    if kind == "barrier":
+        return _Shares(p.latest(everyone), everyone, everyone, everyone)
+    if kind == "management":
+        is_whole, cause = p.min(p.end) >= p.max(p.begin), p.latest(everyone)
+        return _Shares(cause, is_whole & (waits_here | (cause == at)), waits_here, is_whole)
+    if kind == "n_to_n":
+        is_whole = p.min(p.end) > p.max(p.begin)
+        cause = np.where(is_whole, p.latest(everyone), p.latest(p.sent > 0))
+        # of a partial exchange the last sender, one of several that begin at the same time
+        takes_part = synchronised(p)[2] & (is_whole | (p.begin < pick(p.begin, cause)) | (at == cause))
+        return _Shares(cause, takes_part, everyone, is_whole)
+    if kind == "scan":
+        until, cause = latest_of_lower_ranks(p)
+        waits = ((p.sent > 0) | (p.received > 0)) & (p.begin < until)
+        lets_wait = np.zeros(at.size, bool)
+        lets_wait[cause[waits]] = True
+        return _Shares(cause, waits | lets_wait, waits, ~everyone)
+    if kind == "one_to_n":
+        cause, receives = p.latest(p.is_root & (p.sent > 0)), ~p.is_root
+    else:
+        cause, receives = p.latest(p.sent > 0), p.is_root
+    waits = receives & (p.received > 0) & (p.begin < pick(p.begin, cause))
+    return _Shares(cause, waits | ((at == cause) & p.any(waits & (cause >= 0))), waits, ~everyone)
+
+
+def _partners(
+    process: NDArray[np.integer[Any]], cause: NDArray[np.int64], others: NDArray[np.int64], here: NDArray[np.int64]
+) -> NDArray[np.integer[Any]]:
+    """Return with which process members synchronise where the cause does with those that wait, each of them with the
+    cause; -1 several."""
+    last = np.full(cause.size, -1, np.int64)
+    last[cause[others]] = others
+    n_others = np.bincount(cause[others], minlength=cause.size)
+    partner = np.where(here != cause[here], process[cause[here]], pick(process, last[here]))
+    return np.where(n_others[here] > 1, -1, partner)
 
 
 @step(BUCKET, "collective_points", keeps=("collective_points",))
@@ -266,8 +315,8 @@ def collective_points(
     facts: Facts, quirks: Quirks, collectives: CompoundTable, collective_members: CompoundTable, spill: Spill | None
 ) -> Synchronisation:
     """Find the points of collective operations, and who lets whom wait in them."""
-    m, times = collective_members, clock(facts, quirks)
-    points, pairs = [], []
+    m = collective_members
+    found = []
     for kind, ops in (
         ("barrier", BARRIER),
         ("n_to_n", N_TO_N),
@@ -284,94 +333,50 @@ def collective_points(
             # those of start and end have points of their own, unless others create the process
             chosen &= np.isin(m.collective, m.collective[waits_here])
         row = np.flatnonzero(chosen)
-        if not row.size:
-            continue
-        p = Participants(m, row)
-        everyone = np.ones(row.size, bool)
-        is_whole = everyone
-        if kind == "barrier":
-            cause, takes_part, waits = p.latest(everyone), everyone, everyone
-        elif kind == "management":
-            is_whole = p.min(p.end) >= p.max(p.begin)
-            cause, waits = p.latest(everyone), waits_here[row]
-            takes_part = is_whole & (waits | (cause == np.arange(row.size)))
-        elif kind == "n_to_n":
-            is_whole = p.min(p.end) > p.max(p.begin)
-            cause = np.where(is_whole, p.latest(everyone), p.latest(p.sent > 0))
-            takes_part, waits = synchronised(p)[2], everyone
-        elif kind == "one_to_n":
-            cause = p.latest(p.is_root & (p.sent > 0))
-            waits = ~p.is_root & (p.received > 0) & (p.begin < pick(p.begin, cause))
-            takes_part, is_whole = waits, ~everyone
-        elif kind == "scan":
-            until, cause = latest_of_lower_ranks(p)
-            waits = ((p.sent > 0) | (p.received > 0)) & (p.begin < until)
-            lets_wait = np.zeros(row.size, bool)
-            lets_wait[cause[waits]] = True
-            takes_part, is_whole = waits | lets_wait, ~everyone
-        else:
-            cause = p.latest(p.sent > 0)
-            waits = p.is_root & (p.received > 0) & (p.begin < pick(p.begin, cause))
-            takes_part, is_whole = waits, ~everyone
-        at = np.arange(row.size)
-        takes_part = takes_part & (cause >= 0)
-        if kind in ("one_to_n", "n_to_one"):
-            takes_part = takes_part | ((at == cause) & p.any(takes_part))
-        elif kind == "n_to_n":
-            # of a partial exchange the last sender, one of several that begin at the same time
-            takes_part = takes_part & (is_whole | (p.begin < pick(p.begin, cause)) | (at == cause))
-        begin, end = times(p.begin), times(p.end)
-        until = np.minimum(pick(begin, cause), end)
-        # of a broadcast the first receiver that waited
-        counts = takes_part & (at != cause) if kind == "one_to_n" and quirks.completes_with_receivers else takes_part
-        earliest = times(p.min(np.where(counts, p.end, np.iinfo(np.int64).max)))
-        waits = waits & takes_part & (at != cause)
-        wait = np.where(waits, _positive(until - begin), 0)
-        completion = _positive(end - np.maximum(earliest, until))
-        here = np.flatnonzero(takes_part)
-        of = row[here]
-        event, location = m.end[row], m.location[row]
-        process = facts.process[location]
-        channel = facts.communicators.channel(m.communicator[of], process[here])
-        partner = np.full(here.size, -1, np.int32)
-        if kind in ("one_to_n", "n_to_one"):
-            # the cause synchronises with those that wait, each of them with the cause
-            others = np.flatnonzero(takes_part & (at != cause))
-            last = np.full(row.size, -1, np.int64)
-            last[cause[others]] = others
-            n_others = np.bincount(cause[others], minlength=row.size)
-            partner = np.where(here != cause[here], process[cause[here]], pick(process, last[here]))
-            partner = np.where(n_others[here] > 1, -1, partner)
-        # a rank that waits in a scan may let others wait: all who do either synchronise with each other
-        is_set = ~is_whole[here] & np.isin(kind, ["n_to_n", "one_to_n", "scan"])
-        points.append(
-            {
-                "location": location[here],
-                "event": event[here],
-                "kind": POINTS.index("collective"),
-                "begin_time": p.begin[here],
-                "wait": wait[here],
-                "total": times(m.exit_time[of]) - times(m.enter_time[of]),
-                "completion": completion[here],
-                "lead": begin[here] - times(m.enter_time[of]),
-                "tail": times(m.exit_time[of]) - end[here],
-                "call_path": m.call_path[of],
-                "partner": partner,
-                "communicator": np.where(is_whole[here], channel, NOBODY),
-                "set": np.where(is_set, p.min(event)[here] if kind == "scan" else event[cause[here]], -1),
-            }
-        )
-        e = np.flatnonzero(wait > 0)
-        pairs.append(
-            {
-                "kind": DELAYS.index(kind),
-                "cause": event[cause[e]],
-                "waiting": event[e],
-                "wait": wait[e],
-                "communicator": facts.communicators.channel(m.communicator[row[e]], process[e]),
-            }
-        )
-    return Synchronisation(quirks, points, pairs, spill)
+        if row.size:
+            found.append(_points_of_kind(facts, quirks, m, row, kind, waits_here[row]))
+    return Synchronisation(quirks, [points for points, _ in found], [pairs for _, pairs in found], spill)
+
+
+def _points_of_kind(
+    facts: Facts, quirks: Quirks, m: CompoundTable, row: NDArray[np.int64], kind: str, waits_here: NDArray[np.bool_]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the points and pairs of the members `row` of collective operations of a kind."""
+    p, at, times = Participants(m, row), np.arange(row.size), clock(facts, quirks)
+    cause, takes_part, waits, is_whole = _who_waits(kind, p, waits_here)
+    takes_part = takes_part & (cause >= 0)
+    others = takes_part & (at != cause)
+    begin, end = times(p.begin), times(p.end)
+    until = np.minimum(pick(begin, cause), end)
+    # of a broadcast the first receiver that waited
+    counts = others if kind == "one_to_n" and quirks.completes_with_receivers else takes_part
+    earliest = times(p.min(np.where(counts, p.end, np.iinfo(np.int64).max)))
+    wait = np.where(waits & others, _positive(until - begin), 0)
+    here = np.flatnonzero(takes_part)
+    of = row[here]
+    event, process = m.end[row], facts.process[m.location[row]]
+    with_one = kind in ("one_to_n", "n_to_one")
+    # a rank that waits in a scan may let others wait: all who do either synchronise with each other
+    is_set = ~is_whole[here] & np.isin(kind, ["n_to_n", "one_to_n", "scan"])
+    channel = facts.communicators.channel(m.communicator[of], process[here])
+    points = _points(
+        "collective",
+        m.location[of],
+        event[here],
+        p.begin[here],
+        m.call_path[of],
+        wait[here],
+        times(m.exit_time[of]) - times(m.enter_time[of]),
+        completion=_positive(end - np.maximum(earliest, until))[here],
+        lead=begin[here] - times(m.enter_time[of]),
+        tail=times(m.exit_time[of]) - end[here],
+        partner=_partners(process, cause, np.flatnonzero(others), here) if with_one else -1,
+        communicator=np.where(is_whole[here], channel, NOBODY),
+        set=np.where(is_set, p.min(event)[here] if kind == "scan" else event[cause[here]], -1),
+    )
+    e = np.flatnonzero(wait > 0)
+    channels = facts.communicators.channel(m.communicator[row[e]], process[e])
+    return points, _pairs(kind, event[cause[e]], event[e], wait[e], channels)
 
 
 @step(GLOBAL, "startup_points", keeps=("startup_points",))
@@ -400,34 +405,14 @@ def startup_points(
         wait = _positive(until - enter)
         if is_init and quirks.leaves_out_startup:
             wait = np.zeros_like(wait)
-        points.append(
-            {
-                "location": m.location[of],
-                "event": m.exit[of],
-                "kind": POINTS.index(kind),
-                "begin_time": m.enter_time[of],
-                "wait": wait,
-                "total": leave - enter,
-                "completion": _positive(leave - np.maximum(latest if is_init else until, earliest)),
-                "call_path": m.call_path[of],
-                "partner": -1,
-                "communicator": members,
-                "set": -1,
-            }
-        )
+        completion = _positive(leave - np.maximum(latest if is_init else until, earliest))
+        ends = m.location[of], m.exit[of], m.enter_time[of], m.call_path[of]
+        points.append(_points(kind, *ends, wait, leave - enter, completion=completion, communicator=members))
         if not quirks.leaves_out_startup and of.size:
             # who enters last, of several the first location
             last = int(of[np.lexsort((m.location[of], -m.enter_time[of]))[0]])
             e = np.flatnonzero((wait > 0) & (of != last))
-            pairs.append(
-                {
-                    "kind": DELAYS.index("startup"),
-                    "cause": np.full(e.size, m.exit[last]),
-                    "waiting": m.exit[of[e]],
-                    "wait": wait[e],
-                    "communicator": members,
-                }
-            )
+            pairs.append(_pairs("startup", np.full(e.size, m.exit[last]), m.exit[of[e]], wait[e], members))
     if not quirks.leaves_out_others:
         c = created_processes
         points += _births(facts, quirks, c, c.begin_time, c.create_enter)
@@ -463,87 +448,92 @@ def thread_points(
 ) -> tuple[Synchronisation, ParallelRegions]:
     """Find the points where threads begin in teams and meet at barriers, and who lets whom wait there; and the parallel
     regions of threads."""
-    m, times = construct_members, clock(facts, quirks)
+    m = construct_members
     team = constructs.team[m.construct] if len(constructs) else m.construct
     master = teams.master[team] if len(teams) else np.full(len(m), -1, np.int32)
-    # parallel regions
+    forks, regions = _fork_points(facts, quirks, len(constructs), m, teams, team, master)
+    meetings, pairs, with_tasks = _barrier_points(facts, quirks, len(constructs), m, master)
+    found = Synchronisation(quirks, [forks, meetings], [pairs], spill)
+    return found, ParallelRegions(keep(regions, spill), keep(with_tasks, spill))
+
+
+def _fork_points(
+    facts: Facts,
+    quirks: Quirks,
+    n_constructs: int,
+    m: CompoundTable,
+    teams: CompoundTable,
+    team: NDArray[np.int64],
+    master: NDArray[np.integer[Any]],
+) -> tuple[dict[str, Any], Columns]:
+    """Return the points where threads begin in teams, and their parallel regions (`ParallelRegions.regions`).
+
+    Parameters
+    ----------
+    team, master : (n,) int
+        Row of the team of each member of a construct, and the location that forked it, -1 none.
+    """
+    times = clock(facts, quirks)
     of = np.flatnonzero((m.role_number == ROLES.index("parallel")) & (master >= 0))
     location, row, begin_time, call_path, group = (
         m[c][of] for c in ("location", "enter", "enter_time", "call_path", "construct")
     )
     enter, leave = times(begin_time), times(m.exit_time[of])
     fork, join = (times(teams[c][team[of]]) for c in ("fork_time", "join_time"))
-    earliest = Segments(group, len(constructs)).min(begin_time)[group]
+    earliest = Segments(group, n_constructs).min(begin_time)[group]
     forks_it = location == master[of]
     after_fork = _positive(enter - fork)
-    regions = Columns(
-        of.size,
-        {
-            "location": location,
-            "enter": row,
-            "exit": m.exit[of],
-            "fork": after_fork,
-            "join": _positive(join - leave),
-            "call_path": call_path,
-            "is_guest": ~forks_it,
-            "join_row": np.where(forks_it, teams.join[team[of]], -1),
-        },
-    )
-    forks = {
+    regions = {
         "location": location,
-        "event": row,
-        "kind": POINTS.index("fork"),
-        "begin_time": begin_time,
-        "wait": 0,
-        "total": after_fork,
-        "completion": enter - times(earliest),
+        "enter": row,
+        "exit": m.exit[of],
+        "fork": after_fork,
+        "join": _positive(join - leave),
         "call_path": call_path,
-        "partner": -1,
-        "communicator": NOBODY,
-        "set": _masters(len(constructs), group, row, forks_it),
-        # a thread is in a parallel region from the FORK on
-        "lead": after_fork,
+        "is_guest": ~forks_it,
+        "join_row": np.where(forks_it, teams.join[team[of]], -1),
     }
-    # barriers
+    forks = _points(
+        "fork",
+        location,
+        row,
+        begin_time,
+        call_path,
+        total=after_fork,
+        completion=enter - times(earliest),
+        set=_masters(n_constructs, group, row, forks_it),
+        # a thread is in a parallel region from the FORK on
+        lead=after_fork,
+    )
+    return forks, Columns(of.size, regions)
+
+
+def _barrier_points(
+    facts: Facts, quirks: Quirks, n_constructs: int, m: CompoundTable, master: NDArray[np.integer[Any]]
+) -> tuple[dict[str, Any], dict[str, Any], Columns]:
+    """Return the points where threads meet at barriers, who lets whom wait there, and those that execute tasks there
+    (`ParallelRegions.with_tasks`)."""
+    times = clock(facts, quirks)
     barriers = [ROLES.index(role) for role in ("barrier", "implicit_barrier")]
     of = np.flatnonzero(np.isin(m.role_number, barriers) & (master >= 0) & (m.exit >= 0))
     location, row, begin_time, latest_time, task_ticks, group = (
         m[c][of] for c in ("location", "exit", "enter_time", "latest_enter_time", "task_time", "construct")
     )
-    enter, leave = times(begin_time), times(m.exit_time[of])
-    latest = times(latest_time)
+    enter, latest = times(begin_time), times(latest_time)
     whole = latest - enter
     last = np.where(begin_time == latest_time, np.arange(of.size), of.size)
-    cause = Segments(group, len(constructs)).min(last)[group]
+    cause = Segments(group, n_constructs).min(last)[group]
     task_time = durations(facts, quirks, task_ticks)
     waited = _positive(np.where(task_ticks > 0, whole - task_time, whole))
     charged = whole if quirks.ignores_tasks else waited
-    points = {
-        "location": location,
-        "event": row,
-        "kind": POINTS.index("thread barrier"),
-        "begin_time": begin_time,
-        "wait": waited,
-        "total": leave - enter,
-        "completion": 0,
-        "call_path": m.call_path[of],
-        "partner": -1,
-        "communicator": NOBODY,
-        "set": _masters(len(constructs), group, row, location == master[of]),
-    }
+    masters = _masters(n_constructs, group, row, location == master[of])
+    total = times(m.exit_time[of]) - enter
+    points = _points("thread barrier", location, row, begin_time, m.call_path[of], waited, total, set=masters)
     e = np.flatnonzero((charged > 0) & (cause < of.size))
-    pairs = {
-        "kind": DELAYS.index("thread_barrier"),
-        "cause": row[cause[e]],
-        "waiting": row[e],
-        "wait": charged[e],
-        "communicator": NOBODY,
-    }
+    pairs = _pairs("thread_barrier", row[cause[e]], row[e], charged[e])
     executes = np.flatnonzero(task_ticks > 0)
     executes = executes[np.argsort(row[executes])]
-    with_tasks = Columns(executes.size, {"exit": row[executes], "latest": latest[executes]})
-    found = Synchronisation(quirks, [forks, points], [pairs], spill)
-    return found, ParallelRegions(keep(regions, spill), keep(with_tasks, spill))
+    return points, pairs, Columns(executes.size, {"exit": row[executes], "latest": latest[executes]})
 
 
 def _masters(
@@ -582,10 +572,6 @@ def _put_together(sources: Sequence[ColumnSource], large: LargeArrays) -> Column
     return Columns(n, {name: column(name) for name in sources[0].names})
 
 
-NO_PARTNER: dict[str, Any] = {"partner": -1, "communicator": NOBODY, "set": -1}
-"""Of points whose pairs say with whom they synchronise."""
-
-
 @step(WITHIN, "lock_points", keeps=("lock_points",))
 def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, spill: Spill | None) -> Synchronisation:
     """Find the points where threads wait for locks and for conditions, and who lets them wait, which the reference does
@@ -599,36 +585,19 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
         waits & (m.previous_owner >= 0) & (m.previous_owner != m.location) & (m.previous_call_path >= 0)
     )
     wait = times(m.previous_release_time[of]) - since[of]
-    acquires = {
-        "location": m.location[of],
-        "event": m.acquire[of],
-        "kind": POINTS.index("lock"),
-        "begin_time": m.lock_wait_time[of],
-        "wait": wait,
-        "total": times(m.acquire_time[of]) - times(m.enter_time[of]),
-        "completion": 0,
-        "call_path": m.call_path[of],
-        "lead": since[of] - times(m.enter_time[of]),
-        **NO_PARTNER,
-    }
-    releases = {
-        "location": m.previous_owner[of],
-        "event": m.previous_release[of],
-        "kind": POINTS.index("release"),
-        "begin_time": m.previous_release_time[of],
-        "wait": 0,
-        "total": 0,
-        "completion": 0,
-        "call_path": m.previous_call_path[of],
-        **NO_PARTNER,
-    }
-    of_locks = {
-        "kind": DELAYS.index("lock"),
-        "cause": m.previous_release[of],
-        "waiting": m.acquire[of],
-        "wait": wait,
-        "communicator": NOBODY,
-    }
+    enter, released = times(m.enter_time[of]), m.previous_release[of]
+    acquires = _points(
+        "lock",
+        m.location[of],
+        m.acquire[of],
+        m.lock_wait_time[of],
+        m.call_path[of],
+        wait,
+        times(m.acquire_time[of]) - enter,
+        lead=since[of] - enter,
+    )
+    releases = _points("release", m.previous_owner[of], released, m.previous_release_time[of], m.previous_call_path[of])
+    of_locks = _pairs("lock", released, m.acquire[of], wait)
     conditional, signals, of_conditions = _condition_points(facts, quirks, m)
     # the release in a wait for a condition is the point of that, also where others wait for the lock
     points = [conditional, signals, acquires, releases]
@@ -643,36 +612,10 @@ def _condition_points(
     ticks, waits = wait_for_signals(m)
     of = np.flatnonzero(waits)
     wait = durations(facts, quirks, ticks[of])
-    gives_up = {
-        "location": m.location[of],
-        "event": m.given_up[of],
-        "kind": POINTS.index("condition"),
-        "begin_time": m.enter_time[of],
-        "wait": wait,
-        "total": wait,
-        "completion": 0,
-        "call_path": m.call_path[of],
-        **NO_PARTNER,
-    }
-    signals = {
-        "location": m.signal_location[of],
-        "event": m.signal_exit[of],
-        "kind": POINTS.index("signal"),
-        "begin_time": m.signal_time[of],
-        "wait": 0,
-        "total": 0,
-        "completion": 0,
-        "call_path": m.signal_call_path[of],
-        **NO_PARTNER,
-    }
-    of_conditions = {
-        "kind": DELAYS.index("condition"),
-        "cause": m.signal_exit[of],
-        "waiting": m.given_up[of],
-        "wait": wait,
-        "communicator": NOBODY,
-    }
-    return gives_up, signals, of_conditions
+    gives_up = _points("condition", m.location[of], m.given_up[of], m.enter_time[of], m.call_path[of], wait, wait)
+    signal = m.signal_exit[of]
+    signals = _points("signal", m.signal_location[of], signal, m.signal_time[of], m.signal_call_path[of])
+    return gives_up, signals, _pairs("condition", signal, m.given_up[of], wait)
 
 
 @step(RECEIVE, "created_points", keeps=("created_points",))
@@ -689,37 +632,12 @@ def created_points(
     of = np.flatnonzero(waits & (c.join_location >= 0) & (c.join_exit >= 0))
     enter, leave = times(c.join_enter_time[of]), times(c.join_exit_time[of])
     wait = times(until[of]) - enter
-    joins = {
-        "location": c.join_location[of],
-        "event": c.join_exit[of],
-        "kind": POINTS.index("join"),
-        "begin_time": c.join_enter_time[of],
-        "wait": wait,
-        "total": leave - enter,
-        "completion": 0,
-        "call_path": c.join_call_path[of],
-        **NO_PARTNER,
-    }
+    ends_of_joins = c.join_location[of], c.join_exit[of], c.join_enter_time[of], c.join_call_path[of]
+    joins = _points("join", *ends_of_joins, wait, leave - enter)
     # a thread whose creation is not recorded, as in a trace slice, ends where it is joined
-    is_born = c.create_call_path >= 0
-    ends = {
-        "location": c.location[of],
-        "event": c.end[of],
-        "kind": POINTS.index("thread ends"),
-        "begin_time": c.end_time[of],
-        "wait": 0,
-        "total": 0,
-        "completion": 0,
-        "call_path": np.where(is_born, c.create_call_path, c.join_call_path)[of],
-        **NO_PARTNER,
-    }
-    of_threads = {
-        "kind": DELAYS.index("join"),
-        "cause": c.end[of],
-        "waiting": c.join_exit[of],
-        "wait": wait,
-        "communicator": NOBODY,
-    }
+    call_path = np.where(c.create_call_path >= 0, c.create_call_path, c.join_call_path)[of]
+    ends = _points("thread ends", c.location[of], c.end[of], c.end_time[of], call_path)
+    of_threads = _pairs("join", c.end[of], c.join_exit[of], wait)
     return Synchronisation(quirks, [*births, joins, ends], [of_threads], spill)
 
 
@@ -740,28 +658,9 @@ def _births(
     """
     times, born = clock(facts, quirks), np.flatnonzero(created >= 0)
     launch = _positive(times(begin_time[born]) - times(c.create_enter_time[born]))
-    begins = {
-        "location": c.location[born],
-        "event": c.begin[born],
-        "kind": POINTS.index("created"),
-        "begin_time": begin_time[born],
-        "wait": 0,
-        "total": 0,
-        "completion": launch,
-        "call_path": c.create_call_path[born],
-        "partner": -1,
-        "communicator": NOBODY,
-        "set": created[born],
-    }
-    creates = {
-        "location": c.create_location[born],
-        "event": created[born],
-        "kind": POINTS.index("creates"),
-        "begin_time": c.create_enter_time[born],
-        "wait": 0,
-        "total": 0,
-        "completion": 0,
-        "call_path": c.create_call_path[born],
-        **NO_PARTNER,
-    }
+    call_path, event = c.create_call_path[born], created[born]
+    begins = _points(
+        "created", c.location[born], c.begin[born], begin_time[born], call_path, completion=launch, set=event
+    )
+    creates = _points("creates", c.create_location[born], event, c.create_enter_time[born], call_path)
     return [begins, creates]

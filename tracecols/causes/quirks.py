@@ -59,7 +59,7 @@ class Quirks:
     counts_unexecuted : bool
         Time in which nothing is executed below the artificial call paths THREADS and TASKS counts for them: that of a
         created thread from the start of the run on, that of a barrier in which a task begins (Q16).
-    cuts_behind_nested : bool
+    cuts_after_nested : bool
         What is executed inside of the call of a synchronisation point, like tasks in a barrier, belongs to the interval
         before that point (Q17).
     """
@@ -81,7 +81,7 @@ class Quirks:
     ignores_tasks: bool
     leaves_out_others: bool
     counts_unexecuted: bool
-    cuts_behind_nested: bool
+    cuts_after_nested: bool
 
     @classmethod
     def all(cls, value: bool) -> Quirks:

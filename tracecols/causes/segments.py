@@ -521,7 +521,7 @@ def _nested(
     """
     times = clock(facts, quirks)
     # a thread begins in a parallel region, and one that is created begins, with its point
-    has_call = np.full(len(POINTS), not quirks.cuts_behind_nested)
+    has_call = np.full(len(POINTS), not quirks.cuts_after_nested)
     has_call[[FORK, CREATED, END]] = False
     n = 0
     for here in blocks(len(own_points)):

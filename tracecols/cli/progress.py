@@ -15,7 +15,7 @@ COMPILING = "compiling kernels, once after an installation"
 
 
 @contextmanager
-def told_of_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
+def reported_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
     """Call a function when kernels begin to be compiled, and when no more are; kernels that are in the cache are
     not."""
     from tracecols.kernels.kernel import when_numba_is_loaded
@@ -69,7 +69,7 @@ def compiling_ahead(jobs: int) -> Iterator[None]:
             with suppress(OSError):
                 processes.extend(ahead.start(jobs - 1))
 
-    with told_of_compiling(tell):
+    with reported_compiling(tell):
         try:
             yield
         finally:
@@ -106,5 +106,5 @@ def progress(what: str) -> Iterator[Progress | None]:
         def tell(is_compiling: bool) -> None:
             bar.update(task, description=f"{what}: {COMPILING}" if is_compiling else what)
 
-        with told_of_compiling(tell):
+        with reported_compiling(tell):
             yield report

@@ -37,7 +37,7 @@ class Term:
     meaning : str
         One sentence, for help texts and for the table of the documentation.
     value : str
-        What stands for its value; empty of a flag.
+        Placeholder of its value; empty for a flag.
     how : mapping
         Keywords of `click.option`: type, callback, default.
     old : mapping of str to callable

@@ -104,7 +104,7 @@ def shown_under(conventions: str) -> dict[str, Shown]:
 
 
 def shows(
-    *properties: str, caption: str, conventions: str = "scalasca"
+    *properties: str, caption: str, conventions: str = "scalasca", expert: tuple[str, ...] = ()
 ) -> Callable[[Callable[[], Example]], Callable[[], Example]]:
     """Declare what properties a program shows.
 
@@ -116,10 +116,13 @@ def shows(
         What the picture shows: who waits, from when to when, and for what.
     conventions : str, optional
         Whose rules are followed.
+    expert : tuple of str, optional
+        Ids of properties of EXPERT with the same severity.
     """
 
     def declare(make: Callable[[], Example]) -> Callable[[], Example]:
         EXAMPLES.update({name: Shown(make, caption, conventions) for name in properties})
+        EXAMPLES.update({name: Shown(make, caption, "expert") for name in expert})
         return make
 
     return declare
@@ -161,9 +164,7 @@ def polling() -> Example:
     "mpi_latesender_wo",
     "mpi_lswo_same",
     caption="Rank 1 waits from 10 to 30 s for the message with tag 2, although the message with tag 1, which it "
-    "receives "
-    "later, "
-    "was sent at 6 s. Both come from rank 0.",
+    "receives later, was sent at 6 s. Both come from rank 0.",
 )
 def wrong_order() -> Example:
     """Two messages of one sender are received in another order than they were sent."""
@@ -178,9 +179,8 @@ def wrong_order() -> Example:
 
 @shows(
     "mpi_lswo_different",
-    caption="Rank 2 waits from 10 to 30 s for the message of rank 0, although the message of rank 1, which it receives "
-    "later, "
-    "was sent at 6 s.",
+    caption="Rank 2 waits from 10 to 30 s for the message of rank 0, although the message of rank 1, which it "
+    "receives later, was sent at 6 s.",
 )
 def wrong_order_of_sources() -> Example:
     """Messages of two senders are received in another order than they were sent."""
@@ -206,8 +206,7 @@ def late_receiver() -> Example:
 @shows(
     "mpi_latereceiver_wo",
     caption="Rank 0 waits in MPI_Send from 18 to 40 s until rank 1 posts the receive for tag 2. Rank 1 receives the "
-    "message with tag 1, which was "
-    "sent before, still later.",
+    "message with tag 1, which was sent before, still later.",
 )
 def late_receiver_wrong_order() -> Example:
     """A message that was sent before is received after the one whose send waits."""
@@ -376,9 +375,7 @@ def n_to_n_completion() -> Example:
 @shows(
     "mpi_earlyscan",
     caption="Rank 1 enters MPI_Scan at 10 s and waits until rank 0, whose value it needs, enters it at 40 s. Rank 2 "
-    "waits "
-    "for the same, "
-    "from 25 s on.",
+    "waits for the same, from 25 s on.",
 )
 def early_scan() -> Example:
     """Higher ranks begin a scan before lower ones."""
@@ -506,6 +503,7 @@ def locked(acquire: str, release: str) -> Example:
 @shows(
     "omp_lock_contention_api",
     caption="Thread 1 enters omp_set_lock at 18 s and waits until thread 0 releases the lock at 41 s.",
+    expert=("omp_lock_competition", "omp_lock_api"),
 )
 def lock_contention() -> Example:
     """A lock of the OpenMP API is held by another thread."""
@@ -513,19 +511,9 @@ def lock_contention() -> Example:
 
 
 @shows(
-    "omp_lock_competition",
-    "omp_lock_api",
-    conventions="expert",
-    caption="Thread 1 enters omp_set_lock at 18 s and waits until thread 0 releases the lock at 41 s.",
-)
-def lock_competition() -> Example:
-    """The same under the conventions of EXPERT."""
-    return locked("omp_set_lock", "omp_unset_lock")
-
-
-@shows(
     "omp_lock_contention_critical",
     caption="Thread 1 reaches the critical section at 18 s and waits until thread 0 leaves it at 42 s.",
+    expert=("omp_lock_critical",),
 )
 def critical_contention() -> Example:
     """A critical section is occupied by another thread."""
@@ -539,16 +527,6 @@ def critical_contention() -> Example:
     ).leave(52)
     leave_team(program, [55, 55], 55, 60)
     return Example(program, (Interval(waiting, 18, 42),), Cause(owner, 42, "thread 0 leaves the critical section"))
-
-
-@shows(
-    "omp_lock_critical",
-    conventions="expert",
-    caption="Thread 1 reaches the critical section at 18 s and waits until thread 0 leaves it at 42 s.",
-)
-def critical_competition() -> Example:
-    """The same under the conventions of EXPERT."""
-    return critical_contention()
 
 
 @shows(
@@ -679,7 +657,9 @@ def window_call(name: str) -> Example:
 
 
 @shows(
-    "mpi_rma_wait_at_create", caption="Rank 0 enters MPI_Win_create at 10 s and waits until rank 1 enters it at 40 s."
+    "mpi_rma_wait_at_create",
+    caption="Rank 0 enters MPI_Win_create at 10 s and waits until rank 1 enters it at 40 s.",
+    expert=("mpi_rma_wait_window_create",),
 )
 def wait_at_create() -> Example:
     """Processes create a window."""
@@ -687,43 +667,21 @@ def wait_at_create() -> Example:
 
 
 @shows(
-    "mpi_rma_wait_window_create",
-    conventions="expert",
-    caption="Rank 0 enters MPI_Win_create at 10 s and waits until rank 1 enters it at 40 s.",
+    "mpi_rma_wait_at_free",
+    caption="Rank 0 enters MPI_Win_free at 10 s and waits until rank 1 enters it at 40 s.",
+    expert=("mpi_rma_wait_window_free",),
 )
-def wait_at_create_for_expert() -> Example:
-    """Processes create a window."""
-    return window_call("MPI_Win_create")
-
-
-@shows("mpi_rma_wait_at_free", caption="Rank 0 enters MPI_Win_free at 10 s and waits until rank 1 enters it at 40 s.")
 def wait_at_free() -> Example:
     """Processes free a window."""
     return window_call("MPI_Win_free")
 
 
 @shows(
-    "mpi_rma_wait_window_free",
-    conventions="expert",
-    caption="Rank 0 enters MPI_Win_free at 10 s and waits until rank 1 enters it at 40 s.",
-)
-def wait_at_free_for_expert() -> Example:
-    """Processes free a window."""
-    return window_call("MPI_Win_free")
-
-
-@shows("mpi_rma_wait_at_fence", caption="Rank 0 enters MPI_Win_fence at 10 s and waits until rank 1 enters it at 40 s.")
-def wait_at_fence() -> Example:
-    """Processes reach a fence at different times."""
-    return window_call("MPI_Win_fence")
-
-
-@shows(
-    "mpi_rma_fence_wait",
-    conventions="expert",
+    "mpi_rma_wait_at_fence",
     caption="Rank 0 enters MPI_Win_fence at 10 s and waits until rank 1 enters it at 40 s.",
+    expert=("mpi_rma_fence_wait",),
 )
-def wait_at_fence_for_expert() -> Example:
+def wait_at_fence() -> Example:
     """Processes reach a fence at different times."""
     return window_call("MPI_Win_fence")
 
@@ -731,9 +689,7 @@ def wait_at_fence_for_expert() -> Example:
 @shows(
     "mpi_rma_early_fence",
     caption="Rank 0 enters the second fence at 22 s. Until rank 1 has left MPI_Put at 40 s, the last access to rank "
-    "0, the "
-    "wait counts as "
-    "Early Fence; from then on it does not.",
+    "0, the wait counts as Early Fence; from then on it does not.",
 )
 def early_fence() -> Example:
     """A process waits in a fence while others still access its window."""
@@ -767,32 +723,19 @@ def exposure(late_complete: bool) -> Example:
 
 EARLY_WAIT = "Rank 1 enters MPI_Win_wait at 18 s and waits until rank 0, the origin, enters MPI_Win_complete at 45 s."
 LATE_COMPLETE = (
-    "Rank 0 has left its last access at 28 s, but enters MPI_Win_complete at 45 s only. Of the time that rank 1 "
-    "waits in MPI_Win_wait, the part "
-    "between the two is Late Complete."
+    "Rank 0 has left its last access at 28 s, but enters MPI_Win_complete at 45 s only. Of the time that rank 1 waits "
+    "in MPI_Win_wait, the part between the two is Late Complete."
 )
 
 
-@shows("mpi_rma_early_wait", caption=EARLY_WAIT)
+@shows("mpi_rma_early_wait", caption=EARLY_WAIT, expert=("mpi_rma_earlywait",))
 def early_wait() -> Example:
     """A target waits in MPI_Win_wait for the origin."""
     return exposure(late_complete=False)
 
 
-@shows("mpi_rma_earlywait", caption=EARLY_WAIT, conventions="expert")
-def early_wait_for_expert() -> Example:
-    """A target waits in MPI_Win_wait for the origin."""
-    return exposure(late_complete=False)
-
-
-@shows("mpi_rma_late_complete", caption=LATE_COMPLETE)
+@shows("mpi_rma_late_complete", caption=LATE_COMPLETE, expert=("mpi_rma_latecomplete",))
 def late_complete() -> Example:
-    """An origin completes long after its last access."""
-    return exposure(late_complete=True)
-
-
-@shows("mpi_rma_latecomplete", caption=LATE_COMPLETE, conventions="expert")
-def late_complete_for_expert() -> Example:
     """An origin completes long after its last access."""
     return exposure(late_complete=True)
 
@@ -822,26 +765,14 @@ LATE_POST_OF_ACCESS = (
 )
 
 
-@shows("mpi_rma_sync_late_post", caption=LATE_POST)
+@shows("mpi_rma_sync_late_post", caption=LATE_POST, expert=("mpi_rma_latepost",))
 def late_post_in_start() -> Example:
     """MPI_Win_start waits for the target."""
     return late_post(in_start=True)
 
 
-@shows("mpi_rma_latepost", caption=LATE_POST, conventions="expert")
-def late_post_in_start_for_expert() -> Example:
-    """MPI_Win_start waits for the target."""
-    return late_post(in_start=True)
-
-
-@shows("mpi_rma_comm_late_post", caption=LATE_POST_OF_ACCESS)
+@shows("mpi_rma_comm_late_post", caption=LATE_POST_OF_ACCESS, expert=("mpi_rma_earlytransfer",))
 def late_post_in_access() -> Example:
-    """An access waits for the target."""
-    return late_post(in_start=False)
-
-
-@shows("mpi_rma_earlytransfer", caption=LATE_POST_OF_ACCESS, conventions="expert")
-def early_transfer() -> Example:
     """An access waits for the target."""
     return late_post(in_start=False)
 
@@ -1086,9 +1017,7 @@ def device_idle() -> Example:
 @shows(
     "device_idle_before_launch",
     caption="Until the host enters the launching call at 8 s the stream is idle because the host is late; so it is "
-    "after "
-    "the copy, when nothing "
-    "is launched any more.",
+    "after the copy, when nothing is launched any more.",
 )
 def idle_before_launch() -> Example:
     """A stream is idle because nothing was launched."""
@@ -1309,9 +1238,7 @@ def delay_of_late_sender() -> Example:
     "mpi_wait_direct_latesender",
     "mpi_wait_terminal_ls",
     caption="Rank 1 waits 30 s in MPI_Recv. Rank 0 did not wait itself before it sent, it computed: the wait is "
-    "direct. "
-    "Rank 1 makes nobody wait "
-    "later: the wait is terminal.",
+    "direct. Rank 1 makes nobody wait later: the wait is terminal.",
 )
 def direct_and_terminal() -> Example:
     """A wait that another one neither causes nor follows."""
@@ -1397,10 +1324,8 @@ def delay_of_omp_barrier() -> Example:
 
 @shows(
     "delay_ompidle",
-    caption="Thread 1 has nothing to do while the master computes outside of parallel regions, until 20 s and from "
-    "45 s "
-    "on. These 35 s are "
-    "charged to the computation of the master.",
+    caption="Thread 1 has nothing to do while the master computes outside of parallel regions, until 20 s and from 45 "
+    "s on. These 35 s are charged to the computation of the master.",
 )
 def delay_of_idle_threads() -> Example:
     """What the master does alone."""
@@ -1416,9 +1341,7 @@ def delay_of_idle_threads() -> Example:
 @shows(
     "critical_path",
     caption="Rank 0 computes until it sends at 40 s, and rank 1 could not go on before: the critical path runs on "
-    "rank 0 "
-    "until it enters "
-    "MPI_Send, then on rank 1 until it enters MPI_Finalize.",
+    "rank 0 until it enters MPI_Send, then on rank 1 until it enters MPI_Finalize.",
 )
 def critical_path() -> Example:
     """The path that determines how long the program runs."""

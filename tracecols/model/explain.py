@@ -48,7 +48,7 @@ class PlannedStep:
     doc : str
         What it does.
     reads, makes : tuple of str
-        Names of values; `every x` stands for the values of all partitions.
+        Names of values; `every x` means the values of all partitions.
     n_slices : int
         How often it runs: once per group of processes, partition, bucket, or once.
     n_bytes : int

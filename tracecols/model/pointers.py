@@ -94,21 +94,3 @@ class LocationPointers:
             if "cedgeptr" in wanted:
                 result["cedgeptr"] = pick(tree.representative, pick(tree.parent, entered))
         return result
-
-
-def scan_pointers(model: Model, location: int) -> dict[str, NDArray[np.int64]]:
-    """Compute the pointer columns of all events of a location.
-
-    Parameters
-    ----------
-    location : int
-        Row of the location.
-
-    Returns
-    -------
-    dict of str to (n_events,) int64
-        `enterptr`, `exitptr`, `sendptr`, `lockptr`, `forkptr`, `cnodeptr`, `cedgeptr` hold rows, `call_path` numbers of
-        call paths; -1 is null.
-    """
-    found = SlicePointers(model).of(location)
-    return found.columns(0, len(found))

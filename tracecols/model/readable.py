@@ -254,7 +254,7 @@ class Readable:
         Returns
         -------
         dict of str to dict
-            By column of the table what stands for it, by name; empty for what says itself what it is.
+            By column of the table the readable columns made of it, by name; empty if it is readable already.
         """
         return {c.name: self._columns_of(table, c, column) for c in table.columns}
 

@@ -171,15 +171,15 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
         return result
 
     counts: dict[str, int] = {}
-    told: dict[str, list[tuple[int, int, str]]] = {}
+    listed: dict[str, list[tuple[int, int, str]]] = {}
     with model.divided() as run:
         stages = [stage for stage in STAGES if stage in SCOPES.values()]
         everywhere = run.stages(check, stages, progress)
         for violations in [check(model, ALONE), *everywhere]:
             for name, count, here in violations:
                 counts[name] = counts.get(name, 0) + count
-                told[name] = sorted([*told.get(name, []), *here])[:first]
-    return [Violation(c, counts[c.name], told[c.name]) for c in CONSTRAINTS if counts.get(c.name)]
+                listed[name] = sorted([*listed.get(name, []), *here])[:first]
+    return [Violation(c, counts[c.name], listed[c.name]) for c in CONSTRAINTS if counts.get(c.name)]
 
 
 # -- one location --------------------------------------------------------------------------------------------------

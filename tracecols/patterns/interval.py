@@ -21,7 +21,7 @@ def mpi_interval(model: Model) -> dict[str, int]:
     slices, entries = [], [np.zeros(0, np.int32)]
     for scan in model.scans:
         slices.append(scan.global_calls)
-        entries.append(scan.node_entry)
+        entries.append(scan.paths.column("entry"))
     calls, first_node = merged(slices), np.cumsum([entry.size for entry in entries])[:-1]
     node = np.repeat(first_node, [len(rows) for rows in slices]) + joined_column(calls, "node", np.int32)
     region = regions.of_entry[np.concatenate(entries)[node]]

@@ -26,7 +26,7 @@ OVERHEAD_NAMES = "trace buffer flush|tracing"
 
 
 def traced(regions: Regions) -> NDArray[np.bool_]:
-    """Regions that stand for records of tracing itself; those a program enters under that name do not count."""
+    """Regions in which tracing itself writes its records; those a program enters under that name do not count."""
     return (regions.file == "TRACER") & (regions.name == "TRACING")
 
 

@@ -277,7 +277,7 @@ def find_nodes(model: Model) -> NodesOfSlice:
         first, n = int(facts.first_rows[location]), model.store.n_rows("events", location)
         # all that happens on a stream
         marks = np.full(n, NodeClass.COMPUTATION if is_device[location] else -1, np.int8)
-        tasks = task_rows(model, location, n, first)
+        tasks = task_rows(model, location, first)
         begins = _team_begins(model, spans, location)
         begin_rows[teams.begins_of(location)][begins[0]] = begins[1] + first
         _mark(marks, teams.events[location], first, begins[1], tasks, given)

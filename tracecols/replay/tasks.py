@@ -46,13 +46,13 @@ class TaskRows(NamedTuple):
     taskwaits: NDArray[np.int64]
 
 
-def task_rows(model: Model, location: int, n: int, first: int) -> TaskRows:
+def task_rows(model: Model, location: int, first: int) -> TaskRows:
     """Find the nodes of a location that tasks make; one more pass over its events where it has any.
 
     Parameters
     ----------
-    location, n, first : int
-        The location, how many events it has, and the row of its first.
+    location, first : int
+        The location, and the row of its first event.
     """
     if not model.store.n_rows("tasks", location):
         return TaskRows(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, np.int64))

@@ -172,16 +172,16 @@ def _tell_clocks(found: Checked) -> Iterator[str]:
     yield f"{n:>12,}  {'pair' if n == 1 else 'pairs'} of locations between which clock conditions are violated"
     for i in np.argsort(-pairs.largest, kind="stable")[: found.rows].tolist():
         kind = CONDITIONS[pairs.condition[i]]
-        told = (
+        text = (
             f"{pairs.largest[i] / resolution:>26.9f} s  at most: "
             f"{found.names.location(int(pairs.later_location[i]))} is too early for "
         )
-        told += (
+        text += (
             f"{found.names.location(int(pairs.earlier_location[i]))}, {pairs.n_violations[i]:,} of "
             f"{pairs.n_conditions[i]:,} ({kind}); "
         )
         offset = f"{pairs.offset[i] / resolution:.9f} s"
-        yield told + (
+        yield text + (
             f"mended by {offset} more" if pairs.is_mended[i] else f"no offset mends all, {offset} more leave least"
         )
     more = f"and {n - found.rows:,} more; trace.clock_violations is the table; " if n > found.rows else ""

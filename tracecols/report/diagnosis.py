@@ -283,9 +283,9 @@ def costs_in_words(f: Finding) -> str:
 
 def finding_as_html(f: Finding) -> str:
     """Return a finding as HTML in which nothing can run; names are escaped."""
-    told = "".join(f"<li>{word}: {escaped(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more")
+    items = "".join(f"<li>{word}: {escaped(line)}</li>" for word, line in details(f, "CUBE", 400) if word != "more")
     front = f"<p><b>{costs_in_words(f)}{escaped(f.what or f.title)}</b> <small>{escaped(f.property)}</small></p>"
-    return f"{front}<ul>{told}</ul>"
+    return f"{front}<ul>{items}</ul>"
 
 
 def html_of(d: Diagnosis) -> str:

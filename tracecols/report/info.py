@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
+import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.table import Table
 
@@ -139,26 +142,55 @@ def found_in_words(topology: Topology) -> str:
     )
 
 
+N_ALWAYS = 3
+"""Sections that are shown even if they are empty: processes, events, regions."""
+
+
 def describe(store: Store, found: Topology | None = None) -> RenderableType:
     """Describe a store: source, span, locations, events by kind, regions, communicators, topologies, counters, losses;
     and the topology that was found from who sends to whom."""
     m, d = store.manifest, store.definitions
-    clock, source = m["clock"], m["source"]
+    events = sorted(m["events_by_kind"].items(), key=lambda kv: -kv[1])
+    trouble = _trouble(m)
+    counters = d["metric_members"].to_pydict()
+    of_counters = [counters[c] for c in ("name", "unit", "mode", "type")]
+    left_out = [[n, what] for what, n in m["source"].get("events left out", {}).items()]
+    sections: list[tuple[str, list[str], list[list[Any]], int]] = [
+        _processes(d),
+        ("Events by kind", ["number", "kind"], [[n, NAMES.get(int(k), str(k))] for k, n in events], 1),
+        ("Regions defined", ["number", "paradigm"], _by_number(d["regions"].column("paradigm").to_pylist()), 1),
+        ("Communicators and teams", ["members", "kind", "paradigm", "name"], shorten(_communicators(d)), 1),
+        ("Topologies", ["name", "dimensions"], shorten(_topologies(d)), 0),
+        ("Counters", ["name", "unit", "mode", "type"], shorten([list(r) for r in zip(*of_counters, strict=True)]), 0),
+        ("Left out by the conversion", ["number", "what"], left_out, 1),
+        ("Notes of the conversion", ["note"], [[text] for text in m["source"].get("notes", ())], 0),
+        ("Not understood, not analysed or lost", ["number", "what"], trouble, 1),
+    ]
+    parts: list[RenderableType] = [_pairs(_facts_of(store))]
+    for k, (title, heads, rows, right) in enumerate(sections):
+        if found is not None and title == "Counters":
+            parts += ["", found_in_words(found)]
+        if rows or k < N_ALWAYS:
+            parts += ["", _listing(title, heads, rows, right)]
+    return Group(*parts, *([] if trouble else ["", "Everything was understood."]))
+
+
+def _facts_of(store: Store) -> list[tuple[str, str]]:
+    """Return what is known of a store as a whole."""
+    m, d = store.manifest, store.definitions
+    clock, source, processes = m["clock"], m["source"], d["processes"].column("type").to_pylist()
     span = (m["last_time"] - m["first_time"]) / clock["resolution"]
-    locations, processes = d["locations"].to_pydict(), d["processes"].to_pydict()
-    n_processes = len(processes["id"]) - processes["type"].count("accelerator")
+    where = counted(len(processes) - processes.count("accelerator"), "process", "processes")
     size = sum(f.stat().st_size for t in ("definitions", *store.tables) for f in (store.path / t).glob("*.parquet"))
     rows = [
         ("source", source["path"]),
         ("format", source["format"] + (f", written by {source['creator']}" if source.get("creator") else "")),
         ("span", f"{span:.6f} s, clock of {clock['resolution']:,} ticks per second"),
-        (
-            "events",
-            (
-                f"{m['n_events']:,} in {counted(m['n_locations'], 'location')} of "
-                f"{counted(n_processes, 'process', 'processes')}"
-            ),
-        ),
+    ]
+    if clock["realtime"] > 0:
+        rows.append(("recorded", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(clock["realtime"] / 1e9))))
+    rows += [
+        ("events", f"{m['n_events']:,} in {counted(m['n_locations'], 'location')} of {where}"),
         ("store", f"{size:,} bytes, {size / max(m['n_events'], 1):.1f} per event; format {store.version}"),
     ]
     lacking = [
@@ -172,99 +204,53 @@ def describe(store: Store, found: Topology | None = None) -> RenderableType:
     if made:
         size = sum(table.n_bytes for table in made.values())
         rows.append(("enhanced", f"{', '.join(made)}; {size:,} bytes, which can be removed at any time"))
-    if clock["realtime"] > 0:
-        rows.insert(3, ("recorded", time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(clock["realtime"] / 1e9))))
     missing = source.get("definitions missing among others", 0)
     if missing:
         rows.append(("definitions", f"{missing:,} are missing among others; if events lack, too, copy the trace again"))
-    parts: list[RenderableType] = [_pairs(rows), ""]
+    return rows
 
-    kinds: dict[str, int] = {}
-    for kind in locations["type"]:
-        kinds[kind] = kinds.get(kind, 0) + 1
-    shown = list(
-        zip(processes["rank"], locations_by_process(locations, len(processes["id"])), processes["name"], strict=True)
-    )
-    listed = [[rank if rank >= 0 else "-", threads, n, name] for rank, (threads, n), name in shown]
-    parts.append(
-        _listing(
-            f"Processes ({', '.join(f'{n} {k}' for k, n in kinds.items())})",
-            ["rank", "locations", "events", "name"],
-            shorten(listed),
-            3,
-        )
-    )
-    events = sorted(m["events_by_kind"].items(), key=lambda kv: -kv[1])
-    parts += [
-        "",
-        _listing("Events by kind", ["number", "kind"], [[n, NAMES.get(int(k), str(k))] for k, n in events], 1),
-    ]
 
-    regions = d["regions"].to_pydict()
-    by_paradigm: dict[str, int] = {}
-    for paradigm in regions["paradigm"]:
-        by_paradigm[paradigm] = by_paradigm.get(paradigm, 0) + 1
-    parts += [
-        "",
-        _listing(
-            "Regions defined",
-            ["number", "paradigm"],
-            [[n, p] for p, n in sorted(by_paradigm.items(), key=lambda kv: -kv[1])],
-            1,
-        ),
+def _by_number(values: Sequence[str]) -> list[list[Any]]:
+    """Return how often each value occurs, the most frequent first."""
+    return [[n, value] for value, n in Counter(values).most_common()]
+
+
+def _processes(d: Mapping[str, pa.Table]) -> tuple[str, list[str], list[list[Any]], int]:
+    """List the processes with their locations and events."""
+    locations, processes = d["locations"].to_pydict(), d["processes"].to_pydict()
+    kinds = ", ".join(f"{n} {kind}" for kind, n in Counter(locations["type"]).items())
+    of = locations_by_process(locations, len(processes["id"]))
+    rows = [
+        [rank if rank >= 0 else "-", threads, n, name]
+        for rank, (threads, n), name in zip(processes["rank"], of, processes["name"], strict=True)
     ]
+    return f"Processes ({kinds})", ["rank", "locations", "events", "name"], shorten(rows), 3
+
+
+def _communicators(d: Mapping[str, pa.Table]) -> list[list[Any]]:
+    """List communicators and teams: members, kind, paradigm, name."""
     comms = d["communicators"].to_pydict()
-    if comms["id"]:
-        of = [
-            [len(members), kind, paradigm, name or f"number {i}"]
-            for i, (members, kind, paradigm, name) in enumerate(
-                zip(comms["members"], comms["kind"], comms["paradigm"], comms["name"], strict=True)
-            )
-        ]
-        parts += ["", _listing("Communicators and teams", ["members", "kind", "paradigm", "name"], shorten(of), 1)]
-    topologies = d["topologies"].to_pydict()
-    if topologies["id"]:
-        listed = [
-            [
-                name,
-                " x ".join(
-                    f"{s} {n}{' (periodic)' if p else ''}" for s, n, p in zip(sizes, names, periodic, strict=True)
-                ),
-            ]
-            for name, sizes, names, periodic in zip(
-                topologies["name"], topologies["sizes"], topologies["dimensions"], topologies["periodic"], strict=True
-            )
-        ]
-        parts += ["", _listing("Topologies", ["name", "dimensions"], shorten(listed))]
-    if found is not None:
-        parts += ["", found_in_words(found)]
-    counters = d["metric_members"].to_pydict()
-    if counters["id"]:
-        listed = [
-            list(r) for r in zip(counters["name"], counters["unit"], counters["mode"], counters["type"], strict=True)
-        ]
-        parts += ["", _listing("Counters", ["name", "unit", "mode", "type"], shorten(listed))]
-    trouble = [[n, f"records of {what}, {fate(what)}"] for what, n in m["not_understood"].items()]
-    trouble += [[n, f"records of {what}, kept but not analysed"] for what, n in not_analysed(m).items()]
-    trouble += [
-        [
-            loss["n_events"] if loss["n_events"] >= 0 else "some",
-            f"events of location {loss['location']} lost: {loss['reason']}",
-        ]
+    of = zip(*(comms[c] for c in ("members", "kind", "paradigm", "name")), strict=True)
+    return [[len(members), kind, p, name or f"number {i}"] for i, (members, kind, p, name) in enumerate(of)]
+
+
+def _topologies(d: Mapping[str, pa.Table]) -> list[list[Any]]:
+    """List topologies: name and dimensions."""
+    t = d["topologies"].to_pydict()
+    return [
+        [name, " x ".join(f"{s} {n}{' (periodic)' if p else ''}" for s, n, p in zip(*of, strict=True))]
+        for name, *of in zip(*(t[c] for c in ("name", "sizes", "dimensions", "periodic")), strict=True)
+    ]
+
+
+def _trouble(m: Mapping[str, Any]) -> list[list[Any]]:
+    """List what was not understood, is not analysed or was lost."""
+    rows = [[n, f"records of {what}, {fate(what)}"] for what, n in m["not_understood"].items()]
+    rows += [[n, f"records of {what}, kept but not analysed"] for what, n in not_analysed(m).items()]
+    return rows + [
+        [n if (n := loss["n_events"]) >= 0 else "some", f"events of location {loss['location']} lost: {loss['reason']}"]
         for loss in m["lost"]
     ]
-    left_out = [[n, what] for what, n in source.get("events left out", {}).items()]
-    if left_out:
-        parts += ["", _listing("Left out by the conversion", ["number", "what"], left_out, 1)]
-    if source.get("notes"):
-        parts += ["", _listing("Notes of the conversion", ["note"], [[text] for text in source["notes"]])]
-    parts += [
-        "",
-        _listing("Not understood, not analysed or lost", ["number", "what"], trouble, 1)
-        if trouble
-        else "Everything was understood.",
-    ]
-    return Group(*parts)
 
 
 def plain_cube(cube: SeverityCube) -> dict[str, Any]:

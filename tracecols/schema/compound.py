@@ -568,9 +568,8 @@ DEVICE_INTERVALS = Table(
         Column(
             "call_path",
             "int32",
-            "call path of the kernel; of a copy that of the call that asks for it; of idle time that of the call "
-            "that ends it: "
-            "the launch, or the copy; where that is not known the program's outermost call path",
+            "call path of the kernel; of a copy that of the call that asks for it; of idle time that of the call that "
+            "ends it: the launch, or the copy; where that is not known the program's outermost call path",
             "",
             "call_paths",
         ),

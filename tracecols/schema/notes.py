@@ -68,16 +68,14 @@ COUNTED = (
     # cells
     "{cell that is not zero|cells that are not zero}",
     "{cell of a program's root that is|cells of a program's root that are} negative because the reference takes "
-    "explicit"
-    " tasks off it",
+    "explicit tasks off it",
     "{cell that is|cells that are} negative because",
     "{cell|cells} with more waiting than time, because clocks disagree or waits of one call overlap",
     "{difference|differences} from conventions",
     # what is left out
     "{event|events} of kind",
-    "{call of MPI, OpenMP or for devices|calls of MPI, OpenMP or for devices} that an end of the piece cuts "
-    "through, whose"
-    " waiting is not all seen here",
+    "{call of MPI, OpenMP or for devices|calls of MPI, OpenMP or for devices} that an end of the piece cuts through, "
+    "whose waiting is not all seen here",
     (
         "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side "
         "of them"
@@ -113,8 +111,7 @@ COUNTED = (
     " after what comes before {it|them} on {its|their} stream",
     "{call|calls} of SHMEM, taken for computation",
     "{inferred wait of a sender for a receiver, or for a lock, that contradicts|inferred waits of senders for "
-    "receivers,"
-    " or for locks, that contradict} the order of other events, left out",
+    "receivers, or for locks, that contradict} the order of other events, left out",
     "{message or participant|messages and participants} outside of MPI calls, left out",
 )
 """What is counted, as the beginning of a text: in braces what is said of one, and of several; `...` is any text."""

@@ -54,7 +54,10 @@ class SeverityCube(Severities):
     periods : PeriodAxis, optional
         Phases or bins of time, of cubes that are divided by them; None of others.
     period_cells : dict of str to PeriodCells
-        By property the same severities by phase or bin.
+        By property the same severities by phase or bin, whose sums over periods are `cells`; empty of others.
+    outside : dict of str to PeriodCells, optional
+        By property what of the severities lies outside of the focus of the run (`severity.focus`), of no period where
+        the time is not divided; None where that is not known.
 
     Examples
     --------

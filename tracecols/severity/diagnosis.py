@@ -666,8 +666,8 @@ def _is_searched(cube: Severities) -> bool:
 
 
 def _order(finding: Finding, part: float) -> tuple[int, float]:
-    """Return where a finding stands, the smallest first: ranks that are late and idle devices, others by what mending
-    them gains, or, where no replay says it, by a part of what they cost."""
+    """Return the sort key of a finding, the smallest first: ranks that are late and idle devices, others by what
+    mending them gains, or, where no replay says it, by a part of what they cost."""
     if finding.kind in (STRAGGLER, DEVICE):
         return (0, -finding.evidence["waits"]) if finding.kind == STRAGGLER else (1, 0.0)
     if finding.kind == START_OF_DEVICES:

@@ -44,28 +44,8 @@ def check_aggregation(aggregation: object) -> None:
 
 
 class Severities:
-    """Severities of properties per call path and location: what `SeverityCube` adds tables, files and displays to.
-
-    Attributes
-    ----------
-    properties : PropertyAxis
-    call_paths : CallAxis
-    system : SystemAxis
-    cells : dict of str to Cells
-        By property: ticks, occurrences, bytes or a counter's own unit.
-    facts : dict
-        Conventions, clock resolution, the trace, and counts of what could not be matched.
-    topologies : list of Topology
-        Grids that locations are on: those of the trace, among them always the one of processes and threads.
-    periods : PeriodAxis, optional
-        Phases or bins of time; None where the time is not divided.
-    period_cells : dict of str to PeriodCells
-        By property the same severities by period: their sums over periods are `cells`. Empty where the time is not
-        divided.
-    outside : dict of str to PeriodCells, optional
-        By property what of the severities lies outside of the focus of the run (`severity.focus`), of no period where
-        the time is not divided; None where that is not known.
-    """
+    """Severities of properties per call path and location: what `SeverityCube`, where its attributes are described,
+    adds tables, files and displays to."""
 
     def __init__(
         self,

@@ -223,7 +223,9 @@ def groups_in_words(table: pd.DataFrame) -> list[str]:
     usual = float(table.total.median())
     if len(outliers):
         worst = outliers.iloc[(outliers.total - usual).abs().argsort(kind="stable").to_numpy()[::-1]].head(8)
-        told = ", ".join(f"{at} ({(row.total / usual - 1):+.0%})" if usual else f"{at}" for at, row in worst.iterrows())
+        listed = ", ".join(
+            f"{at} ({(row.total / usual - 1):+.0%})" if usual else f"{at}" for at, row in worst.iterrows()
+        )
         more = f" and {len(outliers) - len(worst):,} more" if len(outliers) > len(worst) else ""
-        lines.append(f"outliers, and how they differ from the median: {told}{more}")
+        lines.append(f"outliers, and how they differ from the median: {listed}{more}")
     return lines

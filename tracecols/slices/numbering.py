@@ -641,10 +641,10 @@ class OperationCounter:
 
     def _told(self, what: Numbered, of: Ints, *key: Ints) -> Ints:
         """Return what this trace, itself a slice, says of locations or processes but for some keys of two columns."""
-        told = self._numbering.rows[(self._numbering.rows[:, 0] == what) & np.isin(self._numbering.rows[:, 1], of)]
-        both = combine(*(np.append(column, told[:, 1 + i]) for i, column in enumerate(key)))
+        known = self._numbering.rows[(self._numbering.rows[:, 0] == what) & np.isin(self._numbering.rows[:, 1], of)]
+        both = combine(*(np.append(column, known[:, 1 + i]) for i, column in enumerate(key)))
         n = key[0].size
-        return told[~np.isin(both[n:], both[:n])]
+        return known[~np.isin(both[n:], both[:n])]
 
     def _epochs(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("rma", members, ["window", "group", "level"])

@@ -533,10 +533,10 @@ class SlicePlanner:
             [getattr(self.slices[i], which) if i in self.slices else 0 for i in range(self._process.size)]
         )
         first, last = visits.span()
-        begins_before, ends_behind = np.zeros((2, n_instances), bool)
+        begins_before, ends_after = np.zeros((2, n_instances), bool)
         begins_before[visits.instance[first < border[visits.location]]] = True
-        ends_behind[visits.instance[last >= border[visits.location]]] = True
-        found = np.flatnonzero((begins_before & ends_behind)[visits.instance])
+        ends_after[visits.instance[last >= border[visits.location]]] = True
+        found = np.flatnonzero((begins_before & ends_after)[visits.instance])
         if not found.size:
             return {}
         first_visit = np.full(n_instances, visits.instance.size)

@@ -38,7 +38,7 @@ class Slices:
     depth, name : (n,) int32
         Level; region, `tasks_name` for an explicit task.
     count, busy : (n,) int64
-        How many it stands for, and how long they are together.
+        How many are merged into it, and how long they are together.
     """
 
     location: NDArray[np.int32]

@@ -244,7 +244,7 @@ def _gpus_that_are_cpus(store: Store, candidates: Collection[int]) -> set[int]:
     for kind, paradigm, members in zip(groups["type"], groups["paradigm"], groups["members"], strict=True):
         if kind == "comm_locations" and paradigm in OF_CPUS:
             found |= set(candidates) & set(members)
-    # regions that only CPUs execute: not those of OpenMP that stand for transfers; the last for events without a region
+    # regions that only CPUs execute: not those of OpenMP that represent transfers; the last for events without a region
     regions = store.definitions["regions"]
     paradigm = np.array([*regions.column("paradigm").to_pylist(), ""], object)
     of_team = np.isin([*regions.column("role").to_pylist(), ""], TEAM_CONSTRUCTS)

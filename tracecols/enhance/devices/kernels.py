@@ -84,8 +84,8 @@ def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
         lambda stream: d.pending.of_stream("kernel", stream),
     )
     # without any reference: a process with one stream has one queue
-    told = np.concatenate([launches.process[has_stream | has_site | has_correlation], d.pending.processes()])
-    silent = ~np.isin(process, told) & ~is_correlated
+    named = np.concatenate([launches.process[has_stream | has_site | has_correlation], d.pending.processes()])
+    silent = ~np.isin(process, named) & ~is_correlated
     streams = np.unique(location)
     n_streams = np.bincount(d.facts.process[streams], minlength=int(d.facts.process.max()) + 1)
     join(
@@ -105,9 +105,9 @@ def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
         "kernels whose launches are not recorded: late hosts and launch latency are not known",
         ((launch == -1) & silent).sum(),
     )
-    told = np.isin(launches.process, process)
+    is_here = np.isin(launches.process, process)
     lacking = "launches without a kernel in the piece" if d.is_piece else "launches without a kernel"
-    d.count(lacking, (free & (has_stream | has_site | has_correlation) & told).sum())
+    d.count(lacking, (free & (has_stream | has_site | has_correlation) & is_here).sum())
     early = (launch >= 0) & (c.enter_time[number] < c.enter_time[np.maximum(launch, 0)])
     d.count("kernels that begin before their launch", early.sum())
     return Columns(

@@ -101,7 +101,7 @@ def region_stack(d: DeviceCalls) -> tuple[Columns, NDArray[np.bool_]]:
     outermost : (n_calls,) bool
     """
     c = d.calls
-    # regions that stand for idle time (GPU IDLE, COMPUTE IDLE) hold copies, and nothing runs because of them
+    # regions that represent idle time (GPU IDLE, COMPUTE IDLE) hold copies, and nothing runs because of them
     runs = d.on_device & (d.facts.regions.role != "artificial")[d.region] if c.enter.size else d.on_device
     call, is_enter, depth = nesting(c, np.flatnonzero(runs))
     level = np.where(is_enter, depth, depth - 1)

@@ -49,14 +49,14 @@ def sync_table(d: DeviceCalls, kernel: Columns, copy: Columns) -> CompoundTable:
     stream, limit, null_stream = scope_of(d, calls, enter)
 
     acts = {n: np.concatenate([kernel[n], copy[n]]) for n in ("location", "process", "begin", "end", "row", "request")}
-    told = acts["request"] != -1
+    is_named = acts["request"] != -1
     since = (
         np.where(acts["request"] >= 0, c.enter_time[np.maximum(acts["request"], 0)], acts["begin"])
         if c.enter.size
         else acts["begin"]
     )
     since = np.where(acts["request"] == BEFORE, -NEVER, since)
-    cause = last_pending(d, acts, since, told, calls, stream, null_stream, limit)
+    cause = last_pending(d, acts, since, is_named, calls, stream, null_stream, limit)
     begin = pick(acts["begin"], cause)
     return CompoundTable(
         DEVICE_SYNCS,
@@ -84,7 +84,7 @@ def last_pending(
     d: DeviceCalls,
     acts: dict[str, Ints],
     since: Ints,
-    told: NDArray[np.bool_],
+    is_named: NDArray[np.bool_],
     calls: Calls,
     stream: Ints,
     null_stream: Ints,
@@ -102,7 +102,7 @@ def last_pending(
         Kernels and copies.
     since : (n_acts,) int64
         When each was asked for; its begin where that is not recorded.
-    told : (n_acts,) bool
+    is_named : (n_acts,) bool
         Whether it is.
     stream, null_stream : (n_calls,) int64
         For which stream a call waits, -1 for several; and if these are those of one device with its null stream,
@@ -130,7 +130,7 @@ def last_pending(
         waited = (null < 0) | is_blocking(d, candidate, null)
         call, candidate = call[waited], candidate[waited]
         act = np.full(call.size, -1, np.int64)
-        for mask, before in ((told, limit), (~told, leave)):
+        for mask, before in ((is_named, limit), (~is_named, leave)):
             some = np.flatnonzero(mask)
             found = latest_end(acts["location"][some], since[some], acts["end"][some], candidate, before[call])
             found = pick(some, found)

@@ -48,7 +48,7 @@ def match_file_operations(
     )
     first = np.flatnonzero(are_collective(kind, flags) & (call >= 0))
     first = first[np.unique(call[first], return_index=True)[1]]
-    return _operations(facts, call_instances, found), _members(
+    return _operations(call_instances, found), _members(
         facts, call_instances, *(x[first] for x in (row, handle, location, call))
     )
 
@@ -106,7 +106,7 @@ def pair_operations(kind: NDArray[np.integer], key: NDArray[np.int64]) -> tuple[
     return begin, partner[begin]
 
 
-def _operations(facts: Facts, calls: CallInstances, e: dict[str, NDArray[np.int64]]) -> CompoundTable:
+def _operations(calls: CallInstances, e: dict[str, NDArray[np.int64]]) -> CompoundTable:
     """Join operations with their completions."""
     begin, end = pair_operations(e["kind"], combine(e["location"], e["handle"], e["matching"]))
     partner = np.full(e["kind"].size, -1, np.int64)

@@ -163,7 +163,7 @@ class PeriodCallPaths(CallPaths):
         """Make them of the call paths of the whole time and the periods in which locations have them."""
         n = len(whole)
         keys = [
-            np.where(path >= 0, (scan.node_period.astype(np.int64) + 1) * n + path, -1)
+            np.where(path >= 0, (scan.paths.column("period").astype(np.int64) + 1) * n + path, -1)
             for path, scan in zip(whole.numbers, scans, strict=True)
         ]
         if by.by_time:
@@ -326,7 +326,7 @@ def merge_call_paths(
     """Merge the call paths of all locations: those with the same region, and call site, below the same merged parent
     are one.
 
-    Call paths that only stand for a period are left out, so that those of all periods are one. What is below the
+    Call paths that only represent a period are left out, so that those of all periods are one. What is below the
     program of its process is below that of the first location of the process that records one. O(n) in the number
     of call paths of all locations, not of events, and O(m log m) in that of merged ones.
 

@@ -268,7 +268,11 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
                 path = tree.numbers[source]
                 real = path >= 0
                 total = np.zeros(roots.size, np.int64)
-                np.add.at(total, np.searchsorted(roots, path[real], "right") - 1, scans[source].exclusive[real])
+                np.add.at(
+                    total,
+                    np.searchsorted(roots, path[real], "right") - 1,
+                    scans[source].paths.column("exclusive")[real],
+                )
                 found[source] = int(labels.outside(roots[total.argmax()])) if path.size else -1
             result[i] = found[source]
     return result

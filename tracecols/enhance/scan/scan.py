@@ -326,7 +326,7 @@ class LocationScan:
     paths : ColumnSlice
         The location's call paths after the pass: `parent` (own number, -1, or a FOREIGN code), `entry`
         (`Regions.of_entry`), `row` and `time` of the first ENTER, `exclusive` ticks, `visits`, and `period`, -1
-        outside. Call paths with a negative entry stand for periods only: `stacks.FIRST_PERIOD` less the number.
+        outside. Call paths with a negative entry represent periods only: `stacks.FIRST_PERIOD` less the number.
     calls : ColumnSlice
         `CALL_INSTANCES`; without `tasks` where no explicit task was executed, by it or by those that it was scanned
         with.
@@ -558,7 +558,7 @@ class LocationScan:
                 self._programs = np.full(self._parents.size, stacks.NO_PARENT, np.int64)
                 self._team_periods = np.full(self._parents.size, -1, np.int64)
                 if not self.divider.by_time:
-                    self._team_periods = pick(others[self.forker].node_period, at).astype(np.int64)
+                    self._team_periods = pick(others[self.forker].paths.column("period"), at).astype(np.int64)
                 self._known = self._parents.size
             return self._spans is not None or give_up
         if self._known == self._master.size:
@@ -604,41 +604,6 @@ class LocationScan:
         not say."""
         n_begins = self._parents.size if self.forker in (-1, self.location) else -1
         return self._stop_times.size, self._task_slots.size, n_begins, self.fork_rows.size
-
-    @property
-    def node_parent(self) -> NDArray[np.int64]:
-        """Parents of its call paths."""
-        return self.paths.column("parent")
-
-    @property
-    def node_entry(self) -> NDArray[np.int32]:
-        """Entries of its call paths."""
-        return self.paths.column("entry")
-
-    @property
-    def node_row(self) -> NDArray[np.int64]:
-        """Rows of the first ENTER of its call paths."""
-        return self.paths.column("row")
-
-    @property
-    def node_time(self) -> NDArray[np.int64]:
-        """Ticks of the first ENTER of its call paths."""
-        return self.paths.column("time")
-
-    @property
-    def node_period(self) -> NDArray[np.int32]:
-        """Periods of its call paths."""
-        return self.paths.column("period")
-
-    @property
-    def exclusive(self) -> NDArray[np.int64]:
-        """Exclusive ticks of its call paths."""
-        return self.paths.column("exclusive")
-
-    @property
-    def visits(self) -> NDArray[np.int64]:
-        """Visits of its call paths."""
-        return self.paths.column("visits")
 
     def finish(
         self,

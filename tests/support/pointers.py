@@ -1,0 +1,11 @@
+"""The pointer columns of all events of a location."""
+
+from __future__ import annotations
+
+from tracecols.model.pointers import SlicePointers
+
+
+def pointers_of(model, location):
+    """Return the columns by name; (n_events,) int64, -1 is null."""
+    found = SlicePointers(model).of(location)
+    return found.columns(0, len(found))
