@@ -202,8 +202,8 @@ def test_counters__that_are_relative_are_such_differences(archive, analyze):
     assert cells(analyze(archive), "misses") == {("f", 0): 8, ("g", 0): 20}
 
 
-@pytest.mark.parametrize("piece", [1, 2, 3, 20])
-def test_counters__of_long_locations_are_added_up_piece_by_piece(piece, archive, analyze, monkeypatch):
+@pytest.mark.parametrize("chunk", [1, 2, 3, 20])
+def test_counters__of_long_locations_are_added_up_chunk_by_chunk(chunk, archive, analyze, monkeypatch):
     """Two counters by turns, on two locations and with values of a source without class in between."""
     first, second = counter(archive, "accumulated_start"), counter(archive, "accumulated_start")
     unclassed = archive.define("MetricInstance", self=99, metric_class=None, recorder=0, metric_scope=0, scope=0)
@@ -215,7 +215,7 @@ def test_counters__of_long_locations_are_added_up_piece_by_piece(piece, archive,
         ):
             x.record(t, "Metric", source=source, values=[] if source == unclassed else [(of, scale * value)])
         x.leave(9, "f")
-    monkeypatch.setattr(counters, "PIECE", piece)
+    monkeypatch.setattr(counters, "CHUNK", chunk)
     cube = analyze(archive)
     assert cells(cube, "misses") == {("f", 0): 6, ("f", 0, 1): 60}
     assert cells(cube, "misses (2)") == {("f", 0): 11, ("f", 0, 1): 110}

@@ -20,7 +20,7 @@ from tracecols.patterns.registry import FAMILIES
 from tracecols.schema import EventKind
 from tracecols.severity.cells import Cells
 
-PIECE = 1 << 20
+CHUNK = 1 << 20
 """Attributed events, at most, whose counters are added up together: several locations, or a part of a single one."""
 
 
@@ -86,7 +86,7 @@ def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Ce
     without = np.flatnonzero(~model.locations.is_cpu)
     outermost = outermost_call_paths(model.facts, model.scans, without)
     found: list[Cells] = []
-    for some in bounded(np.array([len(scan.events) for scan in model.scans], np.int64), PIECE):
+    for some in bounded(np.array([len(scan.events) for scan in model.scans], np.int64), CHUNK):
         of_locations = model.call_paths.numbers[some]
         shift = np.cumsum([0, *map(len, of_locations)])
         for metrics in _metric_events(model, np.arange(some.start, some.stop)):
@@ -157,7 +157,7 @@ class _MetricEvents:
 
 
 def _metric_events(model: Model, locations: NDArray[np.int64]) -> Iterator[_MetricEvents]:
-    """Go through the METRIC events of some neighbouring locations, all at once, or of a single one piece by piece.
+    """Go through the METRIC events of some neighbouring locations, all at once, or of a single one chunk by chunk.
 
     Raises
     ------
@@ -165,19 +165,19 @@ def _metric_events(model: Model, locations: NDArray[np.int64]) -> Iterator[_Metr
         If they are not those in the tables of metrics.
     """
     events = [model.scans[i].events for i in locations.tolist()]
-    # pieces of one that has more than fit together
-    pieces = [merged(events)] if len(events) > 1 else [[piece] for piece in _divided(events[0])]
+    # chunks of one that has more than fit together
+    chunks = [merged(events)] if len(events) > 1 else [[chunk] for chunk in _divided(events[0])]
     of_events = np.repeat(locations, [len(of) for of in events])
     tables = [table for table in model.store.tables if table.startswith("metrics_")]
     n_rows = {table: int(model.store.counts(table)[locations].sum()) for table in tables}
-    n_events = sum(int(_is_metric(piece).sum()) for piece in pieces)
+    n_events = sum(int(_is_metric(chunk).sum()) for chunk in chunks)
     # a METRIC whose source has no class has no values
     every_row = None if n_events == sum(n_rows.values()) else _rows_of_metrics(model, locations)
     n_done, done = 0, dict.fromkeys(tables, 0)
     if every_row is not None and every_row.size != n_events:
         raise _other_metrics(model, locations)
-    for piece in pieces:
-        chosen = np.flatnonzero(_is_metric(piece))
+    for chunk in chunks:
+        chosen = np.flatnonzero(_is_metric(chunk))
         if not chosen.size:
             continue
         here = slice(n_done, n_done + chosen.size)
@@ -192,7 +192,7 @@ def _metric_events(model: Model, locations: NDArray[np.int64]) -> Iterator[_Metr
         n_done, done = here.stop, {table: of.stop for table, of in rows.items()}
         if every_row is not None and not all(np.isin(of[of <= row[-1]], row).all() for of in side.values()):
             raise _other_metrics(model, locations)
-        time, node = joined_column(piece, "time", np.int64)[chosen], joined_column(piece, "node", np.int32)[chosen]
+        time, node = joined_column(chunk, "time", np.int64)[chosen], joined_column(chunk, "node", np.int32)[chosen]
         location = of_events[chosen] if len(events) > 1 else of_events[: chosen.size]
         yield _MetricEvents(locations, row, time, location, node, rows)
     if done != n_rows:
@@ -200,14 +200,14 @@ def _metric_events(model: Model, locations: NDArray[np.int64]) -> Iterator[_Metr
 
 
 def _divided(events: ColumnSlice) -> list[ColumnSlice]:
-    """Divide the attributed events of a location into pieces of at most `PIECE`."""
-    starts = range(events.start, events.stop, PIECE)
-    return [ColumnSlice(events.source, start, min(start + PIECE, events.stop)) for start in starts]
+    """Divide the attributed events of a location into chunks of at most `CHUNK`."""
+    starts = range(events.start, events.stop, CHUNK)
+    return [ColumnSlice(events.source, start, min(start + CHUNK, events.stop)) for start in starts]
 
 
-def _is_metric(piece: Sequence[ColumnSlice]) -> NDArray[np.bool_]:
+def _is_metric(chunk: Sequence[ColumnSlice]) -> NDArray[np.bool_]:
     """Say which attributed events are METRICs."""
-    return joined_column(piece, "kind", np.uint8) == EventKind.METRIC
+    return joined_column(chunk, "kind", np.uint8) == EventKind.METRIC
 
 
 def _read(

@@ -135,8 +135,8 @@ def explain(
         _take_below(cube, parts, left, mine, key, wanted)
         idling.append(ticks[of_idle].astype(np.float64))
         if idle in left:
-            at, own = int(cause["call_path"]), (location[of_idle], idling[-1])
-            mine[idle], idling[-1] = _take_idle(cube, at, parts[idle], left[idle], *own)
+            first = _idle_because_of(cube, cause, parts[idle])
+            mine[idle], idling[-1] = _take_idle(cube, first, parts[idle], left[idle], location[of_idle], idling[-1])
         taken.append(mine)
     # threads idle for a cause on its own call paths first, whatever other causes have to do with it
     for cause, mine, rest_of_idle in zip(causes, taken, idling, strict=True):
@@ -144,7 +144,8 @@ def explain(
         location = location[call_path < 0]
         # of a part of the run it is not known how much of this lies in it
         if idle in left and not is_part(cube):
-            more, rest_of_idle = _take_idle(cube, -1, parts[idle], left[idle], location, rest_of_idle)
+            anywhere = [np.ones(len(parts[idle]), bool)]
+            more, rest_of_idle = _take_idle(cube, anywhere, parts[idle], left[idle], location, rest_of_idle)
             mine[idle] += more
         # what a thread waits for in a fork is no idleness of its own
         where = (np.int64(cause["call_path"]) << 32) | location
@@ -234,21 +235,32 @@ def _take_below(
             left[p][there] -= left[p][there] * part
 
 
+def _idle_because_of(cube: Severities, cause: Mapping[str, Any], cells: Cells) -> list[NDArray[np.bool_]]:
+    """Select the cells of idle threads that a cause has first, then, and last: those on its own call path, those where
+    the thread that forks them waits for the cause meanwhile, and others of its region."""
+    own, name, rank = int(cause["call_path"]), cube.call_paths.name, cube.system.rank
+    call_path, location, _, _ = _explained_of(cause)
+    waits = call_path >= 0
+    meanwhile = (call_path[waits] << 32) | rank[location[waits]]
+    return [
+        cells.call_path == own,
+        np.isin((cells.call_path.astype(np.int64) << 32) | rank[cells.location], meanwhile),
+        (name[cells.call_path] == name[own]) & (own >= 0),
+    ]
+
+
 def _take_idle(
     cube: Severities,
-    call_path: int,
+    where: Sequence[NDArray[np.bool_]],
     cells: Cells,
     left: NDArray[np.float64],
     location: NDArray[np.int64],
     ticks: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Take from the idle time of locations, in place: first what lies on the call path of the cause, then on others of
-    its region; on any if the call path is -1. Return what is taken of each cell, and what is still wanted of each
-    location."""
-    name, taken = cube.call_paths.name, np.zeros(left.size)
-    everywhere = (np.ones(left.size, bool),)
-    here = (cells.call_path == call_path, name[cells.call_path] == name[call_path])
-    for chosen in here if call_path >= 0 else everywhere:
+    """Take from the idle time of locations, in place: first from the first cells that are selected, then from others.
+    Return what is taken of each cell, and what is still wanted of each location."""
+    taken = np.zeros(left.size)
+    for chosen in where:
         rows = np.flatnonzero(chosen)
         there = left[rows]
         mine = _take_by_location(cells.location[rows], there, location, ticks)
