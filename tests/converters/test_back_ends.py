@@ -20,14 +20,27 @@ EPILOG = (
 )  # fmt: skip
 """Properties whose examples consist of what EPILOG has records for."""
 
-PROGRAMS = {shown.make: [name for name, x in EXAMPLES.items() if x.make == shown.make] for shown in EXAMPLES.values()}
-"""Properties by the program that shows them."""
+PROGRAMS = {
+    shown.make: [name for name, x in EXAMPLES.items() if x.make == shown.make]
+    for name, shown in EXAMPLES.items()
+    if not name.startswith("nccl_")
+}
+"""Properties by the program that shows them; OTF2 has no paradigm for communication among devices."""
+
+BEYOND_PLAIN = {"mpi_mgmt_file_wait", "mpi_io_collective_wait", "device_copies_hidden"}
+"""Properties whose programs have handles of files or copies, which `support.otf2_back_end` does not write."""
 
 
 def found(trace, names, ticks=1):
-    """Return severities in ticks by property."""
-    cube = trace.analyze(EXAMPLES[names[0]].conventions, properties=names)
-    return [{key: round(value * ticks) for key, value in severities(cube, name).items()} for name in names]
+    """Return severities in ticks by property, each by the conventions that it belongs to."""
+    cubes = {
+        of: trace.analyze(of, properties=[n for n in names if EXAMPLES[n].conventions == of])
+        for of in {EXAMPLES[n].conventions for n in names}
+    }
+    return [
+        {key: round(value * ticks) for key, value in severities(cubes[EXAMPLES[name].conventions], name).items()}
+        for name in names
+    ]
 
 
 def converted(path, folder):
@@ -35,14 +48,15 @@ def converted(path, folder):
 
 
 @pytest.mark.parametrize(
-    "make", [p if n % 6 == 0 else slow([p])[0] for n, p in enumerate(PROGRAMS)], ids=lambda make: make.__name__
+    "make", [p if n % 6 == 0 else slow([p])[0] for n, p in enumerate(PROGRAMS)], ids=lambda make: PROGRAMS[make][0]
 )
 def test_otf2__has_what_the_store_has(make, tmp_path):
     program, names = make().program, PROGRAMS[make]
     with program.trace() as trace:
         expected = found(trace, names)
     assert all(expected)
-    assert found(converted(write_otf2(program, tmp_path / "a.otf2"), tmp_path), names) == expected
+    if not BEYOND_PLAIN & set(names):
+        assert found(converted(write_otf2(program, tmp_path / "a.otf2"), tmp_path), names) == expected
     assert found(converted(write_archive(program, tmp_path / "b.otf2", jobs=1), tmp_path), names) == expected
 
 
