@@ -463,7 +463,7 @@ def write_archive(
 
     Rows of definition tables become identifiers. What OTF2 has no record for is left out: kinds of events with numbers
     above 92 and unknown ones, call sites, the order of events of the same time, definitions without a table of their
-    own.
+    own, and that regions and communicators are those of NCCL.
 
     Parameters
     ----------

@@ -136,6 +136,8 @@ class GlobalDefinitions:
         self._others()
         if definitions["call_sites"]["file"]:
             self.left_out["call sites"] = len(definitions["call_sites"]["file"])
+        if n_nccl := sum(definitions[name]["paradigm"].count(enums.NCCL) for name in ("regions", "communicators")):
+            self.left_out["regions and communicators of NCCL, RCCL or oneCCL, whose waits are not found there"] = n_nccl
         self.records = [r for name in sorted(_RECORD, key=_ORDER.__getitem__) for r in self._records[name]]
 
     def _add(self, name: str, *values: Any) -> None:

@@ -8,10 +8,12 @@ from support.epilog_back_end import CLOCK_RATE, write_epilog
 from support.otf2_back_end import write_otf2
 
 import tracecols
+from tracecols.converters.base import Report
 from tracecols.converters.otf2.write import write_archive
 from tracecols.drawings.examples import EXAMPLES
 from tracecols.errors import TracecolsError
 from tracecols.schema import SIDE_TABLES, EventKind
+from tracecols.schema.notes import note
 from tracecols.testing import Program, severities
 
 EPILOG = (
@@ -58,6 +60,14 @@ def test_otf2__has_what_the_store_has(make, tmp_path):
     if not BEYOND_PLAIN & set(names):
         assert found(converted(write_otf2(program, tmp_path / "a.otf2"), tmp_path), names) == expected
     assert found(converted(write_archive(program, tmp_path / "b.otf2", jobs=1), tmp_path), names) == expected
+
+
+def test_otf2__says_that_it_does_not_know_communication_among_devices(tmp_path):
+    report = Report()
+    write_archive(EXAMPLES["nccl_wait_nxn"].make().program, tmp_path / "a.otf2", jobs=1, report=report)
+    ((what, n),) = report.unknown.items()
+    assert note(1, what).startswith("1 region or communicator of NCCL")
+    assert n == 2
 
 
 @pytest.mark.parametrize("name", [*EPILOG[::5], *slow(name for name in EPILOG if name not in EPILOG[::5])])

@@ -97,6 +97,8 @@ COUNTED = (
     "{instance of a phase within a phase, which belongs|instances of a phase within a phase, which belong} to that",
     "{property whose matches do not say when they begin (...): it counts|properties whose matches do not say when they"
     " begin (...): they count} for the bin in which their call begins",
+    # archives that are written
+    "{region or communicator|regions and communicators} of NCCL, RCCL or oneCCL, whose waits are not found there",
     # the replay
     "{call|calls} that may wait for others, which the recording does not tell",
     "{call of one-sided communication and I/O that is kept as it was|calls of one-sided communication and I/O that are"
