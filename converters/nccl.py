@@ -57,6 +57,13 @@ GROUP = next(operation for _, operation in _FITS if operation.function == "ncclG
 
 _KERNEL = re.compile(r"(?:void )?(?:nccl|rccl|oneccl|ccl)(?:Dev)?(?:Kernel)?_?([A-Za-z]+)")
 
+_COMMUNICATES = re.compile(r"(void )?(nccl|rccl)(Dev)?Kernel")
+
+
+def communicates(kernel: str) -> bool:
+    """Say whether a kernel communicates with other devices, by its name."""
+    return _COMMUNICATES.match(kernel) is not None
+
 
 def find_operation(name: str) -> Operation | None:
     """Return the operation that a function of a library, a range around it or a parameter names; None if it is none.

@@ -6,13 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracecols.converters.nccl import Operation, find_operation, operation_of_kernel
+from tracecols.converters.nccl import Operation, communicates, find_operation, operation_of_kernel
 from tracecols.converters.nsight.content import api_name
 from tracecols.converters.region_names import REGION_NAMES
 from tracecols.schema.enums import NCCL
-
-_COMMUNICATES = re.compile(r"(void )?(nccl|rccl)(Dev)?Kernel")
-"""Names of kernels that communicate."""
 
 _HINT = re.compile(r"(nccl:|c10d::|(?:nccl|rccl)(?=[A-Z]))")
 """Begin of the names of ranges that tell which operation a kernel inside executes: of PyTorch around the library, of
@@ -67,7 +64,7 @@ class Regions:
 
     def kernel(self, name: str) -> int:
         """Return the region of a kernel."""
-        if not _COMMUNICATES.match(name):
+        if not communicates(name):
             return self._row(name, "kernel", "cuda")
         row = self._row(name, "kernel", NCCL)
         self.communicates[row] = operation_of_kernel(name)

@@ -12,12 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Clock
+from tracecols.converters.nccl import communicates
 from tracecols.converters.otf2 import attic, decode, tables
 from tracecols.converters.otf2.files import HEADER, Chunks, explain
 from tracecols.converters.otf2.records import DEFINITION_RECORDS, MAPS, MARKER_RECORDS, Record
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import SourceError
 from tracecols.schema import DEFINITIONS, enums
+
+DEVICES = ("cuda", "hip", "unknown")
+"""Paradigms that recorders give kernels."""
 
 UNDEFINED = 0xFFFFFFFF
 _NULLS = (UNDEFINED, -1)
@@ -426,7 +430,10 @@ class Definitions:
             "canonical_name": canonical,
             "description": self._texts("Region", "description"),
             "role": [t[0] for t in types],
-            "paradigm": [t[1] for t in types],
+            # no format numbers NCCL
+            "paradigm": [
+                enums.NCCL if t[1] in DEVICES and communicates(n) else t[1] for t, n in zip(types, name, strict=True)
+            ],
             "flags": [t[2] for t in types],
             "file": self._texts("Region", "source_file"),
             "begin_line": [0 if v == UNDEFINED else v for v in r["begin_line_number"]],

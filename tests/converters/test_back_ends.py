@@ -13,6 +13,7 @@ from tracecols.converters.otf2.write import write_archive
 from tracecols.drawings.examples import EXAMPLES
 from tracecols.errors import TracecolsError
 from tracecols.schema import SIDE_TABLES, EventKind
+from tracecols.schema.enums import NCCL
 from tracecols.schema.notes import note
 from tracecols.testing import Program, severities
 
@@ -68,6 +69,20 @@ def test_otf2__says_that_it_does_not_know_communication_among_devices(tmp_path):
     ((what, n),) = report.unknown.items()
     assert note(1, what).startswith("1 region or communicator of NCCL")
     assert n == 2
+
+
+@pytest.mark.parametrize("paradigm", ["cuda", "hip", "unknown"])
+def test_otf2__knows_kernels_that_communicate_by_their_names(paradigm, tmp_path):
+    program = Program(processes=1)
+    program.masters[0].enter(0, "main").leave(100)
+    stream, other = program.stream(0), program.stream(0, "CUDA[0:13]")
+    stream.kernel(10, 20, "axpy").kernel(20, 50, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)")
+    other.kernel(30, 35, "axpy")
+    given = program.definitions["regions"]["paradigm"]
+    given[:] = [paradigm if of == NCCL else of for of in given]
+    cube = converted(write_archive(program, tmp_path / "a.otf2", jobs=1), tmp_path).analyze()
+    of = {name: sum(severities(cube, name).values()) for name in ("nccl_communication", "nccl_overlapped")}
+    assert of == {"nccl_communication": 30, "nccl_overlapped": 5}
 
 
 @pytest.mark.parametrize("name", [*EPILOG[::5], *slow(name for name in EPILOG if name not in EPILOG[::5])])
