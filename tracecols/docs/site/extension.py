@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ def add_timeline(page: str, name: str) -> str:
     shown = EXAMPLES[name]
     caption = f"By the rules of EXPERT: {shown.caption}" if shown.conventions == "expert" else shown.caption
     picture = draw(shown.make(), name, caption)
-    code = html.escape(inspect.getsource(shown.make).split("\ndef ", 1)[1])
+    # several pictures may come from one function with different arguments
+    make = shown.make.func if isinstance(shown.make, partial) else shown.make
+    code = html.escape(re.split(r"^def ", inspect.getsource(make), maxsplit=1, flags=re.MULTILINE)[1])
     figure = "\n".join(
         [
             '<figure class="timeline">',
