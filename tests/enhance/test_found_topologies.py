@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import slow
+from support import mpi_recordings
 from support.otf2_writer import Archive
 from support.sweep_simulation import simulate
 
@@ -232,6 +233,50 @@ def test_recorded__topologies_are_found_again(shared_traces, tmp_path, name):
 @pytest.mark.parametrize("name", NONE)
 def test_recorded__none_is_found_where_there_is_none(shared_traces, tmp_path, name):
     assert found_in(convert(shared_traces / name, tmp_path)) is None
+
+
+OWN = {
+    "chain": ("line", (10,), (False,)), "ring": ("ring", (12,), (True,)), "wavefront": ("grid", (3, 4), (False, False)),
+    "grid_2d": ("grid", (4, 3), (False, False)), "grid_2d_shuffled": ("grid", (4, 3), (False, False)),
+    "torus_2d": ("torus", (5, 3), (True, True)), "torus_2d_shuffled": ("torus", (3, 5), (True, True)),
+    "cylinder": ("torus", (4, 4), (True, False)), "grid_3d": ("grid", (3, 2, 2), (False,) * 3),
+    "grid_4d": ("hypercube", (2,) * 4, (False,) * 4), "doubling": ("hypercube", (2,) * 3, (False,) * 3),
+    "binary_tree": ("tree", (4, 8), (False, False)), "binomial_tree": ("tree", (5, 6), (False, False)),
+    "star": ("star", (2, 8), (False, False)),
+}  # fmt: skip
+"""What `benchmarks/mpi/programs.c` does, and never tells MPI."""
+
+
+def shuffled(n):
+    """Return the rank at each position, as `programs.c` makes it."""
+    state, order = 7, []
+    for i in range(n):
+        state = (state * 1664525 + 1013904223) % (1 << 32)
+        j = (state >> 8) % (i + 1)
+        order.append(i)
+        order[i], order[j] = order[j], i
+    return order
+
+
+@pytest.mark.parametrize("name", ["grid_2d_shuffled", *slow(sorted({*OWN} - {"grid_2d_shuffled"}))])
+def test_own_recordings__have_the_topology_of_the_program(tmp_path, name):
+    topology = found_in(convert(mpi_recordings.write(name, tmp_path), tmp_path))
+    kind, sizes, periodic = OWN[name]
+    assert topology.found.kind == kind
+    assert sorted(zip(topology.sizes, topology.periodic, strict=True)) == sorted(zip(sizes, periodic, strict=True))
+    assert topology.found.confidence > 0.99
+    assert topology.found.explained == 1
+    if topology.found.is_grid:
+        rank_of = shuffled(math.prod(sizes)) if "shuffled" in name else list(range(math.prod(sizes)))
+        at = topology.coordinates[np.argsort(topology.location)]
+        assert steps(map(tuple, at.tolist()), topology.sizes, topology.periodic) == {
+            tuple(sorted((rank_of[i], rank_of[j]))) for i, j in steps(places(sizes), sizes, periodic)
+        }
+
+
+@pytest.mark.parametrize("name", ["random_sparse", *slow(["random_dense"])])
+def test_own_recordings__of_random_graphs_have_none(tmp_path, name):
+    assert found_in(convert(mpi_recordings.write(name, tmp_path), tmp_path)) is None
 
 
 GENERATED = [

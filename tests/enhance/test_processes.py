@@ -1,10 +1,15 @@
-"""Processes that come and go: spawned ones, and those that connect to each other, with times worked out by hand."""
+"""Processes that come and go: spawned ones, and those that connect to each other, with times worked out by hand, and a
+recorded program."""
 
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
+from support import mpi_recordings
 from support.laws import check_laws, check_path, divide, same
 
+import tracecols
+from tracecols.cli import group
 from tracecols.replay.replay import Changes
 from tracecols.schema import EventKind as K
 from tracecols.testing import Program, severities
@@ -144,3 +149,54 @@ def test_worlds__of_the_same_processes_are_one():
     with program.trace() as trace:
         assert trace.model.facts.communicators.world.tolist() == [-1, -1]
         assert trace.model.startups.communicator.tolist() == [-1] * 4
+
+
+def calls_of(name):
+    """Return by process of a recording the calls as (region, begin, end), those within others first."""
+    calls, entered = [], []
+    for kind, *words in mpi_recordings.read(name):
+        if kind == "#":
+            calls.append([])
+        elif kind == "E":
+            entered.append((words[1], int(words[0])))
+        elif kind == "L":
+            calls[-1].append((*entered.pop(), int(words[0])))
+    return calls
+
+
+def test_recorded_spawn__is_what_the_recording_says(tmp_path):
+    calls = calls_of("spawn")
+    once = [{region: (begin, end) for region, begin, end in of} for of in calls]
+    begins, inits, ends = ([of[region] for of in once] for region in ("main", "MPI_Init", "MPI_Finalize"))
+    spawns = [of["MPI_Comm_spawn"][0] for of in once[:2]]
+    trace = tracecols.open(tracecols.convert(mpi_recordings.write("spawn", tmp_path), tmp_path / "x.trace"))
+    made = trace.frame("created_processes", raw=True)
+    assert made[["location", "begin_time", "create_location", "create_enter_time"]].to_numpy().tolist() == [
+        [2, begins[2][0], 1, spawns[1]],
+        [3, begins[3][0], 1, spawns[1]],
+    ]
+    cube = trace.analyze()
+    check_laws(trace.model, cube)
+    # both children compute before they call MPI_Init, and both parents wait for the last one
+    last = max(begin for begin, _ in inits[2:])
+    waits = cube.by_location("mpi_mgmt_comm_wait")
+    assert [round(1e9 * wait) for wait in waits] == [last - spawns[0], last - spawns[1], 0, 0]
+    assert min(last - begin for begin in spawns) > 20_000_000
+    # children count from when they have left MPI_Init
+    start, end = min(end for _, end in inits[:2]), max(begin for begin, _ in ends)
+    computes = [
+        ends[i][0] - inits[i][1]
+        - sum(to - begin for region, begin, to in of if inits[i][1] <= begin < ends[i][0] and region.startswith("MPI_"))
+        for i, of in enumerate(calls)
+    ]  # fmt: skip
+    there = 2 * (end - start) + sum(end - inits[i][1] for i in (2, 3))
+    value = cube.efficiencies().set_index("metric").value
+    assert value["parallel_efficiency"] == pytest.approx(sum(computes) / there)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(path.name.partition(".")[0] for path in mpi_recordings.DATA.iterdir()))
+def test_recorded__nothing_contradicts_itself(tmp_path, name):
+    store = tracecols.convert(mpi_recordings.write(name, tmp_path), tmp_path / "x.trace")
+    said = CliRunner().invoke(group, ["check", str(store)])
+    assert (said.exit_code, said.output) == (0, "nothing contradicts itself\n")
