@@ -236,5 +236,5 @@ def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
         scan.advance_together([chance.choice(waiting)], scans, pool, spill)
     assert all(s.done for s in scans)
     for one, other in zip(scans, model.scans, strict=True):
-        for name in ("node_parent", "node_entry", "node_row", "exclusive", "visits"):
-            assert (getattr(one, name) == getattr(other, name)).all()
+        for name in ("parent", "entry", "row", "exclusive", "visits"):
+            assert (one.paths.column(name) == other.paths.column(name)).all()

@@ -224,7 +224,7 @@ def compare_with_oracle(store, one, pointers):
     assert len(set(paths)) == len(paths)
     assert [paths[c] if c >= 0 else None for c in call_path] == [expected.path.get(e) for e in store.events]
     for name in ("exclusive", "visits"):
-        got = dict(zip(((p, 0) for p in paths), getattr(one, name).tolist(), strict=True))
+        got = dict(zip(((p, 0) for p in paths), one.paths.column(name).tolist(), strict=True))
         assert {k: v for k, v in got.items() if v} == {k: v for k, v in getattr(expected, name).items() if v}
     for node, (row, time) in enumerate(
         zip(one.paths.column("row").tolist(), one.paths.column("time").tolist(), strict=True)
@@ -353,7 +353,7 @@ def test_scan__as_plain_python_is_what_the_definitions_say(plain):
 
 
 def everything(one):
-    arrays = [getattr(one, n) for n in ("node_parent", "node_entry", "node_row", "node_time", "exclusive", "visits")]
+    arrays = [one.paths.column(name) for name in ("parent", "entry", "row", "time", "exclusive", "visits")]
     arrays += [c.column(name) for c in (one.calls, one.events) for name in c.names]
     return [a.tolist() for a in arrays], one.bad_exits, one.open, one.last_time
 

@@ -41,6 +41,15 @@ def _ancestors(parent: NDArray[np.integer[Any]], call_path: int) -> list[int]:
     return found
 
 
+def _above(parent: NDArray[np.integer[Any]], call_paths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Select the call paths above any of some, each of which is visited once; (n_call_paths,) bool."""
+    found = np.zeros(parent.size, bool)
+    for at in call_paths.tolist():
+        while (at := int(parent[at])) >= 0 and not found[at]:
+            found[at] = True
+    return found
+
+
 class Evidence:
     """What proves the causes of a run."""
 
@@ -100,9 +109,7 @@ class Evidence:
         others = np.unique(
             comp.call_path[(paths.region[comp.call_path] == region) & ~np.isin(comp.location, c.locations)]
         )
-        above: set[int] = set()
-        for at in others.tolist():
-            above.update(paths.region[_ancestors(paths.parent, at)].tolist())
+        above = set(paths.region[_above(paths.parent, others)].tolist())
         callers = paths.region[_ancestors(paths.parent, c.call_path)].tolist() if others.size else []
         return next((str(names[r]) for r in callers if r not in above), "")
 

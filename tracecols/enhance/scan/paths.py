@@ -323,9 +323,13 @@ def merged_paths(
     Returns
     -------
     (n,) int64
-        O(n log n).
+        O(n log n), and a step for each level of the tree where there is something to merge.
     """
     merged = np.arange(parent.size, dtype=np.int64)
+    key = (parent.astype(np.int64) + 1) * (int(region.max(initial=0)) + 1) + region
+    if np.unique(key).size == key.size:
+        # what has no equal beside it has none below
+        return merged
     by_level = np.argsort(depth, kind="stable")
     for level in np.split(by_level, np.flatnonzero(np.diff(depth[by_level])) + 1):
         above = np.where(parent[level] >= 0, merged[parent[level]], -1)
