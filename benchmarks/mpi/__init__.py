@@ -1,4 +1,4 @@
-"""Real MPI programs with a recorder, from which the recordings in `tests/data/mpi` were made.
+"""Real MPI programs with a recorder, from which the recordings in `tests/recordings` were made.
 
 `python -m benchmarks.mpi FOLDER [NAME ...]` compiles `programs.c` with `recorder.c` (`MPICC`, by default mpicc), runs
 each program (`MPIEXEC`, by default mpiexec), and writes `FOLDER/NAME.txt.gz`: what all processes have recorded, times

@@ -1,4 +1,4 @@
-"""Recordings of real MPI programs (`tests/data/mpi`, made by `benchmarks.mpi`) as OTF2 archives.
+"""Recordings of real MPI programs (`tests/recordings`, made by `benchmarks.mpi`) as OTF2 archives.
 
 An event per line, as `benchmarks/mpi/recorder.c` says. What Score-P would write is made of them: a spawned world has a
 communicator MPI_COMM_WORLD of its own, and the inter-communicator an event where it is created.
@@ -12,7 +12,7 @@ from pathlib import Path
 from support.otf2_writer import Archive, Location
 from tracecols.schema import EventKind as K
 
-DATA = Path(__file__).parents[1] / "data" / "mpi"
+DATA = Path(__file__).parents[1] / "recordings"
 
 
 def read(name: str) -> list[list[str]]:
