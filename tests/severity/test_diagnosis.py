@@ -255,6 +255,19 @@ def test_findings__never_exceed_their_property(path, tmp_path, monkeypatch):
     check_findings(tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).analyze())
 
 
+def test_causes__let_threads_idle_where_their_process_waits_for_them(traces):
+    """Rank 1 computes alone while rank 0 waits in MPI_Ssend: that is where the threads of rank 0 idle meanwhile."""
+    cube = traces("hybrid_2x3")[1].focused()
+    found = diagnosis.findings_with_cells(cube, cube.total("time"), cube.total("time"))
+    ((_, cells),) = [(f, c) for f, c in found if f.what.startswith("rank 1 thread 0 computes do_work alone")]
+    idle = cells["omp_idle_threads"]
+    places = {
+        (int(cube.system.rank[x]), cube.call_paths.path[c]) for c, x in zip(idle.call_path, idle.location, strict=True)
+    }
+    within = "hybrid/main/h_latereceiver"
+    assert places == {(0, f"{within}/MPI_Ssend"), (1, f"{within}/compute/do_work")}
+
+
 def with_tasks(archive, with_mpi=False):
     """A program of two threads: 10 s serial, then each executes a task of 30 s in a barrier of 40 s, then 10 s
     serial."""

@@ -311,7 +311,7 @@ class Computing:
             inside = np.flatnonzero((above >= 0) & (self._call_path < paths.end[mine[above]]))
             found.append(self._sizes(self._row[inside], mine[above[inside]], self.same))
         *columns, _ = zip(*found, strict=True)
-        return Sizes(*map(np.concatenate, columns), self.same)  # type: ignore[call-arg]
+        return Sizes._make([*map(np.concatenate, columns), self.same])
 
     def causes(self) -> list[Cause]:
         """Return what computation lets others wait, with what mending it would gain."""

@@ -67,7 +67,7 @@ class Merged:
         visits = _most_visits(model, masters)
         self.names, self.counts_as = without_numbers(regions.name, visits, regions.is_phase)
         self.of = merged_paths(tree.parent, tree.depth, self.counts_as[tree.region])
-        self.below_steps = merged_below_steps(tree.parent, tree.depth, tree.region, self.counts_as, regions.is_phase)
+        self.below_steps = merged_below_steps(self.of, tree.parent, tree.region, self.counts_as, regions.is_phase)
         self.is_declared = regions.is_phase[tree.region]
 
 

@@ -88,12 +88,12 @@ def counter_cells(model: Model, columns: list[tuple[int, int]], mode: str) -> Ce
     found: list[Cells] = []
     for some in bounded(np.array([len(scan.events) for scan in model.scans], np.int64), CHUNK):
         of_locations = model.call_paths.numbers[some]
-        shift = np.cumsum([0, *map(len, of_locations)])
+        numbers, shift = joined(of_locations), np.cumsum([0, *map(len, of_locations)])
         for metrics in _metric_events(model, np.arange(some.start, some.stop)):
             for number, position in columns:
                 event, value = metrics.values(model, f"metrics_{number}", f"value_{position}", mode)
                 location, node = metrics.location[event], metrics.node[event].astype(np.int64)
-                own = pick(joined(of_locations), np.where(node >= 0, node + shift[location - some.start], -1))
+                own = pick(numbers, np.where(node >= 0, node + shift[location - some.start], -1))
                 call_path = np.where(node >= 0, own, outermost[location])
                 inside = np.flatnonzero(call_path >= 0)
                 call_path, location = call_path[inside], location[inside]

@@ -257,8 +257,8 @@ def without_numbers(
 
 
 def merged_below_steps(
+    merged: NDArray[np.int64],
     parent: NDArray[np.integer],
-    depth: NDArray[np.integer],
     region: NDArray[np.integer],
     counts_as: NDArray[np.int64],
     is_phase: NDArray[np.bool_],
@@ -269,7 +269,9 @@ def merged_below_steps(
 
     Parameters
     ----------
-    parent, depth, region : (n,) int
+    merged : (n,) int64
+        The first of the call paths that are the same without numbers (`merged_paths`).
+    parent, region : (n,) int
         Of call paths.
     counts_as : (n_regions,) int64
         As of `without_numbers`.
@@ -279,7 +281,6 @@ def merged_below_steps(
     -------
     (n,) int64
     """
-    merged = merged_paths(parent, depth, counts_as[region])
     above = np.where(parent >= 0, merged[parent], -1)
     own = np.where(is_phase, counts_as, np.arange(counts_as.size))[region]
     if not own.size:
