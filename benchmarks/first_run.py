@@ -2,8 +2,9 @@
 
 `python -m benchmarks.first_run ARCHIVE` runs convert and analyze of the store with an empty cache, then analyze of the
 archive with another one; with one thread, and with as many as there are cores: then other processes compile ahead
-(`tracecols.kernels.ahead`). `python -m benchmarks.first_run --write ARCHIVE` makes the list of kernels anew that they
-compile; what it has to be is what an analysis of the archive calls, in a process that has called none yet.
+(`tracecols.kernels.ahead`). `python -m benchmarks.first_run --write ARCHIVE...` makes the list of kernels anew that
+they compile, and that the wheel has (`tracecols.kernels.bitcode`); what it has to be is what conversions and analyses
+of the archives call, in a process that has called none yet.
 """
 
 from __future__ import annotations
@@ -25,23 +26,25 @@ from tracecols.kernels.kinds import Kind
 from tracecols.work.jobs import n_jobs
 
 
-def called(archive: Path) -> list[list[Any]]:
-    """Return the kernels that converting and analysing an archive calls first in this process, as the list has them,
-    but for those of converters."""
+def called(archives: Sequence[Path]) -> list[list[Any]]:
+    """Return the kernels that converting and analysing archives calls first in this process, as the list has them: at
+    its end, in the order of the calls, what the first archive takes, before that what each other one takes besides."""
     import tracecols
 
     found: list[list[Any]] = []
     prepare = Kernel.prepare
 
     def noted(kernel: Kernel, kinds: tuple[Kind, ...]) -> Any:
-        if kernel.__module__.startswith("tracecols.kernels."):
-            found.append([kernel.__module__, kernel.__name__, kinds])
+        own.append([kernel.__module__, kernel.__name__, kinds])
         return prepare(kernel, kinds)
 
     Kernel.prepare = noted  # type: ignore[method-assign]
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            tracecols.open(tracecols.convert(archive, Path(folder) / "a.trace")).analyze()
+        for archive in archives:
+            own: list[list[Any]] = []
+            with tempfile.TemporaryDirectory() as folder:
+                tracecols.open(tracecols.convert(archive, Path(folder) / "a.trace")).analyze()
+            found = own + found
     finally:
         Kernel.prepare = prepare  # type: ignore[method-assign]
     return found
@@ -59,7 +62,7 @@ def _seconds(cache: Path, jobs: int, *arguments: object) -> float:
 def main(arguments: Sequence[str]) -> None:
     """Measure, or write the list."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("archive", type=Path)
+    parser.add_argument("archive", type=Path, nargs="+", help="the first one is measured")
     parser.add_argument("--write", action="store_true", help="make the list of kernels anew")
     given = parser.parse_args(arguments)
     if given.write:
@@ -69,9 +72,9 @@ def main(arguments: Sequence[str]) -> None:
     for jobs in (1, n_jobs(None)):
         with tempfile.TemporaryDirectory() as name:
             folder, store = Path(name), Path(name) / "a.trace"
-            convert = _seconds(folder / "one", jobs, "convert", given.archive, "-o", store)
+            convert = _seconds(folder / "one", jobs, "convert", given.archive[0], "-o", store)
             analyze = _seconds(folder / "one", jobs, "analyze", store, "-o", folder / "a.severity")
-            both = _seconds(folder / "other", jobs, "analyze", given.archive, "-o", folder / "b.severity")
+            both = _seconds(folder / "other", jobs, "analyze", given.archive[0], "-o", folder / "b.severity")
         print(f"{jobs} threads: convert {convert:.1f} s, then analyze {analyze:.1f} s; of the archive {both:.1f} s")
 
 

@@ -19,7 +19,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tracecols.errors import KernelCacheWarning
 from tracecols.kernels.kinds import Kind
@@ -34,6 +34,16 @@ _UNUSED = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 """Settings of numba that machine code does not depend on."""
 
 
+class Code(NamedTuple):
+    """A compiled kernel: machine code, or bitcode of LLVM."""
+
+    wrapper: str
+    """Name of the function that Python calls."""
+    environments: list[str]
+    """Names of the variables that hold the environments of the kernel and of its parts."""
+    code: bytes
+
+
 def load(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Callable[..., Any] | None:
     """Load the machine code of a kernel for arguments of some kinds; None if there is none.
 
@@ -41,42 +51,66 @@ def load(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Callable[...,
     ----------
     function : callable
         The plain function.
+    kinds : tuple
+        Kinds of its arguments.
     """
     path = _path(function, kinds)
-    try:
-        content = b"" if path is None else path.read_bytes()
-    except OSError:
-        return None
-    if zlib.crc32(content[4:]).to_bytes(4, "little") != content[:4]:
-        return None
-    wrapper, environments, code = marshal.loads(content[4:])
-    return _linked(function, wrapper, environments, code)
+    found = None if path is None else _read(path)
+    return None if found is None else linked(function, found)
 
 
-def keep(function: Callable[..., Any], kinds: tuple[Kind, ...], compiled: Any) -> None:
+def keep(function: Callable[..., Any], kinds: tuple[Kind, ...], code: Code) -> None:
     """Keep the machine code of a kernel for other processes; a warning says where that is not possible.
 
     Parameters
     ----------
     function : callable
         The plain function.
-    compiled : numba.core.compiler.CompileResult
+    kinds : tuple
+        Kinds of its arguments.
+    code : Code
     """
     path = _path(function, kinds)
     if path is None:
         return
-    environments = compiled._find_referenced_environments()
-    if any(e.consts for e in environments):
-        raise TypeError(f"the kernel {function.__qualname__} refers to objects, which machine code on disk cannot")
-    names = [e.env_name for e in environments]
-    code = compiled.library._get_compiled_object()
-    content = marshal.dumps((compiled.fndesc.llvm_cpython_wrapper_name, names, code))
+    content = marshal.dumps(tuple(code))
     try:
         _write(path, zlib.crc32(content).to_bytes(4, "little") + content)
     except OSError as error:
         _warn(
             f"kernels are compiled at every start, since {path.parent} cannot be written: {error.strerror}\n  {_HINT}"
         )
+
+
+def code_of(result: Any, code: bytes) -> Code:
+    """Return code of a kernel that numba has compiled, with the names that it takes to call it.
+
+    Parameters
+    ----------
+    result : numba.core.compiler.CompileResult
+    code : bytes
+        Its bitcode or machine code.
+
+    Raises
+    ------
+    TypeError
+        If the kernel refers to objects of Python, which are in no file.
+    """
+    environments = result._find_referenced_environments()
+    if any(e.consts for e in environments):
+        raise TypeError(f"the kernel {result.fndesc.qualname} refers to objects, which code in a file cannot")
+    return Code(result.fndesc.llvm_cpython_wrapper_name, [e.env_name for e in environments], code)
+
+
+def _read(path: Path) -> Code | None:
+    """Read machine code; None if there is none, or none that is whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    if zlib.crc32(content[4:]).to_bytes(4, "little") != content[:4]:
+        return None
+    return Code(*marshal.loads(content[4:]))
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -95,7 +129,7 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
-def _linked(function: Callable[..., Any], wrapper: str, environments: list[str], code: bytes) -> Callable[..., Any]:
+def linked(function: Callable[..., Any], found: Code) -> Callable[..., Any]:
     """Make a function of machine code."""
     import ctypes
 
@@ -103,16 +137,16 @@ def _linked(function: Callable[..., Any], wrapper: str, environments: list[str],
 
     with _lock:
         engine, environment = _engine()
-        engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        engine.add_object_file(binding.ObjectFileRef.from_data(found.code))
         engine.finalize_object()
-        for name in environments:
+        for name in found.environments:
             ctypes.c_void_p.from_address(engine.get_global_value_address(name)).value = id(environment)
-        address = engine.get_function_address(wrapper)
+        address = engine.get_function_address(found.wrapper)
     module, doc = sys.modules[function.__module__], function.__doc__ or ""
-    found: Callable[..., Any] = _extension("_dynfunc").make_function(
+    linked: Callable[..., Any] = _extension("_dynfunc").make_function(
         module, function.__name__, doc, address, environment, (engine,)
     )
-    return found
+    return linked
 
 
 @cache
@@ -164,7 +198,7 @@ def _path(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Path | None:
     if folder is None:
         return None
     stamp = stamp_of(source.parent)
-    machine = _digest((_machine(), kinds))
+    machine = digest((_machine(), kinds))
     return folder / f"{source.stem}.{function.__qualname__}-{stamp}-{machine}.kernel"
 
 
@@ -173,15 +207,19 @@ def _machine() -> tuple[object, ...]:
     """Return what machine code depends on besides its sources."""
     from llvmlite import binding
 
-    settings = sorted(s for s in os.environ.items() if s[0].startswith("NUMBA_") and s[0] not in _UNUSED)
     cpu = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-    return sys.implementation.cache_tag, _files(_numba(), "_version.py"), cpu, settings
+    return sys.implementation.cache_tag, _files(_numba(), "_version.py"), cpu, settings()
+
+
+def settings() -> list[tuple[str, str]]:
+    """Return the settings of numba that machine code depends on."""
+    return sorted(s for s in os.environ.items() if s[0].startswith("NUMBA_") and s[0] not in _UNUSED)
 
 
 @cache
 def stamp_of(folder: Path) -> str:
     """Return a digest of what kernels of a folder are compiled from: all modules in it, and of this package."""
-    return _digest([_files(f, "*.py") for f in sorted({folder, _HERE})])
+    return digest([_files(f, "*.py") for f in sorted({folder, _HERE})])
 
 
 def _files(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
@@ -189,7 +227,8 @@ def _files(folder: Path, pattern: str) -> list[tuple[str, int, int]]:
     return sorted((str(p), s.st_mtime_ns, s.st_size) for p in folder.glob(pattern) for s in [p.stat()])
 
 
-def _digest(of: object) -> str:
+def digest(of: object) -> str:
+    """Return a short name for something, which its printed form decides."""
     return blake2b(repr(of).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
@@ -206,7 +245,7 @@ def _folder(source: Path) -> Path | None:
         private = _private_folder()
     if private is None:
         return None
-    folder = private / _digest(source)
+    folder = private / digest(source)
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
@@ -215,12 +254,12 @@ def _folders(source: Path) -> Iterator[Path]:
     """Return where machine code may be: beside compiled modules, or else in the home directory."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
-        yield Path(given) / f"tracecols-{_digest(source)}"
+        yield Path(given) / f"tracecols-{digest(source)}"
         return
     yield source / "__pycache__"
     with suppress(RuntimeError):
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        yield Path(home) / "tracecols" / _digest(source)
+        yield Path(home) / "tracecols" / digest(source)
 
 
 def _warn(text: str) -> None:

@@ -61,26 +61,35 @@ class Kernel:
         return list(self._machine_code)
 
     def prepare(self, kinds: tuple[Kind, ...]) -> Callable[..., Any]:
-        """Return machine code for arguments of some kinds: load it from the disk, or compile it and keep it there."""
-        from tracecols.kernels.cache import keep, load
+        """Return machine code for arguments of some kinds: load it, or compile it and keep it on the disk."""
+        from tracecols.kernels.cache import load
 
         with self._compiling:
-            found = self._machine_code.get(kinds) or load(self.py_func, kinds)
-            if found is None:
-                found = self._compile(kinds, keep)
+            found = self._machine_code.get(kinds) or load(self.py_func, kinds) or self._make(kinds)
             self._machine_code[kinds] = found
         return found
 
-    def _compile(self, kinds: tuple[Kind, ...], keep: Callable[..., None]) -> Callable[..., Any]:
-        """Compile it for arguments of some kinds."""
+    def _make(self, kinds: tuple[Kind, ...]) -> Callable[..., Any]:
+        """Make machine code of bitcode if the package has it, else with numba, and keep it on the disk."""
+        from tracecols.kernels import bitcode, cache
+
+        found = bitcode.load(self.py_func, kinds)
+        if found is None:
+            result = self.compile(kinds)
+            if result is None:
+                return self.py_func
+            cache.keep(self.py_func, kinds, cache.code_of(result, result.library._get_compiled_object()))
+            found = result.entry_point
+        return found
+
+    def compile(self, kinds: tuple[Kind, ...]) -> Any:
+        """Compile it for arguments of some kinds; return what numba has made (`numba.core.compiler.CompileResult`),
+        None if its environment says that nothing is compiled."""
         if load_numba().config.DISABLE_JIT:
-            return self.py_func
+            return None
         types = tuple(numba_type(kind) for kind in kinds)
         self.dispatcher.compile(types)
-        compiled = self.dispatcher.overloads[types]
-        keep(self.py_func, kinds, compiled)
-        found: Callable[..., Any] = compiled.entry_point
-        return found
+        return self.dispatcher.overloads[types]
 
     def __call__(self, *arguments: Any) -> Any:
         kinds = tuple(map(kind_of, arguments))

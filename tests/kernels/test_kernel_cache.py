@@ -65,7 +65,7 @@ def test_fallback__is_a_private_folder_that_is_told_of_once(temporary, monkeypat
     assert list(folder.rglob("*plus_one*.kernel"))
     # the next process finds it, and has nothing to say
     forget()
-    monkeypatch.setattr(Kernel, "_compile", None)
+    monkeypatch.setattr(Kernel, "compile", None)
     assert compiled() == []
 
 

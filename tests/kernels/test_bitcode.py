@@ -1,0 +1,132 @@
+"""Kernels that a wheel has as bitcode of LLVM (`tracecols.kernels.bitcode`)."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+KERNELS = """
+from tracecols.kernels.kernel import kernel, part
+
+@part
+def halved(value):
+    return value / 2
+
+@kernel
+def inner(value, more):
+    if more < 0:
+        raise ValueError("negative")
+    return value.sum() + halved(more)
+
+@kernel
+def outer(value):
+    return inner(value, 3) + inner(value, 1)
+"""
+
+ARRAY = ["int64", 1, "C", True]
+LISTED = [["kernels_of_the_test", "inner", [ARRAY, "int64"]], ["kernels_of_the_test", "outer", [ARRAY]]]
+
+WRITE = """
+from pathlib import Path
+from tracecols.kernels import ahead, write_bitcode
+ahead.LIST = Path("list.json")
+write_bitcode.write(Path("bitcode.zip"))
+"""
+
+CALL = """
+import sys
+from pathlib import Path
+import numpy as np
+from tracecols.kernels import bitcode
+bitcode.FILE = Path("bitcode.zip")
+from kernels_of_the_test import inner, outer
+print(outer(np.arange(3)), inner(np.arange(4), 4), inner(np.arange(3), 1))
+print("numba" in sys.modules)
+try:
+    inner(np.arange(3), -1)
+except ValueError as error:
+    print(error)
+"""
+
+
+def run(folder, code, **environment):
+    """Run code in a folder with kernels; return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(folder), **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
+def call(folder, cache, **environment):
+    """Call the kernels with machine code kept in a folder; return whether numba was imported."""
+    results = run(folder, CALL, NUMBA_CACHE_DIR=str(folder / cache), **environment).splitlines()
+    assert results[0] == "8.0 8.0 3.5" and results[2] == "negative"
+    return results[1] == "True"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder with kernels, and with bitcode of them."""
+    folder = tmp_path_factory.mktemp("kernels")
+    (folder / "kernels_of_the_test.py").write_text(KERNELS)
+    (folder / "list.json").write_text(json.dumps(LISTED))
+    run(folder, WRITE)
+    return folder
+
+
+@pytest.mark.slow
+def test_bitcode__takes_no_numba_and_is_kept_as_machine_code(written):
+    assert not call(written, "first")
+    assert len(list((written / "first").rglob("*.kernel"))) == 2
+    (written / "bitcode.zip").rename(written / "aside.zip")
+    assert not call(written, "first")
+    assert call(written, "second")
+    (written / "aside.zip").rename(written / "bitcode.zip")
+
+
+@pytest.mark.slow
+def test_bitcode__that_is_complete_is_not_written_again(written):
+    before = (written / "bitcode.zip").stat().st_mtime_ns
+    run(written, WRITE)
+    assert (written / "bitcode.zip").stat().st_mtime_ns == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["python", "numba", "platform"])
+def test_bitcode__for_another_version_is_not_used(written, tmp_path, key):
+    (tmp_path / "kernels_of_the_test.py").write_text(KERNELS)
+    with zipfile.ZipFile(written / "bitcode.zip") as old, zipfile.ZipFile(tmp_path / "bitcode.zip", "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "made_for.json":
+                content = json.dumps({**json.loads(content), key: "another"})
+            new.writestr(name, content)
+    assert call(tmp_path, "cache")
+
+
+@pytest.mark.slow
+def test_bitcode__of_other_sources_or_settings_is_not_used(written, tmp_path):
+    content = (written / "bitcode.zip").read_bytes()
+    (tmp_path / "bitcode.zip").write_bytes(content)
+    (tmp_path / "kernels_of_the_test.py").write_text(KERNELS)
+    assert not call(tmp_path, "first")
+    assert call(tmp_path, "second", NUMBA_BOUNDSCHECK="1")
+    (tmp_path / "kernels_of_the_test.py").write_text(KERNELS + "# edited\n")
+    assert call(tmp_path, "third")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [b"", b"abc", slice(0, -1), slice(0, 500)], ids=["empty", "text", "cut", "short"])
+def test_bitcode__that_is_damaged_is_not_used(written, tmp_path, damage):
+    (tmp_path / "kernels_of_the_test.py").write_text(KERNELS)
+    content = (written / "bitcode.zip").read_bytes()
+    (tmp_path / "bitcode.zip").write_bytes(content[damage] if isinstance(damage, slice) else damage)
+    assert call(tmp_path, "cache")
