@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracecols.converters.base import Format, Source, has_file
+from tracecols.converters.unread import refusal
 from tracecols.errors import SourceError, UnsupportedError
 from tracecols.given import packages
-from tracecols.given.files import advice, open_regular
+from tracecols.given.files import advice
 from tracecols.store.layout import ARCHIVES, instead, kind_of_folder
-
-SION = b"sion"
-"""What SIONlib containers begin with."""
 
 GROUP = "tracecols.formats"
 """Entry points of packages that bring trace formats: each names a `Format`."""
@@ -145,15 +143,6 @@ def _format_of(path: Path) -> Format | None:
     return _by_content(path) or _by_ending(path)
 
 
-def _is_sion(path: Path) -> bool:
-    """Say whether a file is a SIONlib container, by its first bytes."""
-    try:
-        with open_regular(path) as file:
-            return (file.read(len(SION)) or b"") == SION
-    except (OSError, SourceError):
-        return False
-
-
 def _files_in(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
@@ -237,6 +226,8 @@ def find_anchor(path: str | Path) -> Path:
         if whole is not None and not found:
             return path
         if not found:
+            if what := refusal(_files_in(path)):
+                raise UnsupportedError(f"no trace in the folder {path}: {what}")
             raise SourceError(
                 f"no trace in the folder {path}\n  expected a file that ends in one of {endings()}; give its path"
             )
@@ -247,11 +238,8 @@ def find_anchor(path: str | Path) -> Path:
     if _format_of(path) is None:
         if what := instead(path, "a trace archive"):
             raise SourceError(what)
-        if _is_sion(path):
-            raise UnsupportedError(
-                f"{path} is a SIONlib container, which is not supported\n"
-                "  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false"
-            )
+        if what := refusal([path]):
+            raise UnsupportedError(what)
         raise SourceError(
             f"{path} is not a trace that tracecols reads\n"
             f"  it reads files that end in one of {endings()}, or their folder"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.otf2 import decode
+from tracecols.converters.unread import SIONLIB
 from tracecols.errors import SourceError, UnsupportedError
 from tracecols.given.files import advice, open_regular, read_bytes
 
@@ -85,10 +86,7 @@ def read_anchor(path: Path) -> Anchor:
     result.event_chunk, result.definition_chunk = number("Q"), number("Q")
     substrate, compression = number("B"), number("B")
     if substrate == 2:
-        raise UnsupportedError(
-            f"{path} is a SIONlib container, which is not supported\n"
-            "  unpack it with 'sionsplit' or record with SCOREP_TRACING_USE_SION=false"
-        )
+        raise UnsupportedError(f"{path} is {SIONLIB.what}; that is not read\n  {SIONLIB.todo}")
     if substrate == 3:
         raise UnsupportedError(
             f"{path} was written without files of events (file substrate NONE), so that there is nothing to read\n"

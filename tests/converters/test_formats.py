@@ -12,7 +12,7 @@ from conftest import DATA
 import tracecols
 from tracecols.converters import registry
 from tracecols.converters.base import Format
-from tracecols.errors import SourceError
+from tracecols.errors import SourceError, UnsupportedError
 from tracecols.given import packages
 from tracecols.store import Store
 from tracecols.store.layout import ARCHIVES
@@ -78,3 +78,40 @@ def test_capabilities__are_kept_with_the_store(tmp_path):
 def test_capabilities__of_a_program_written_down():
     with Program().trace() as trace:
         assert trace.store.capabilities == frozenset()
+
+
+@pytest.mark.parametrize(
+    "name,content,what,todo",
+    [
+        ("traces.bin", b"sion" + bytes(90), "a SIONlib container", "sionsplit"),
+        ("kineto.tar.gz", b"\x1f\x8b", "a tar archive", "unpack it"),
+        ("RUN.ZIP", b"", "a zip archive", "unpack it"),
+        ("run", b"PK\3\4" + bytes(90), "a zip archive", "unpack it"),
+        ("report.nsys-rep", b"x", "a report of Nsight Systems", "nsys export --type sqlite"),
+        (
+            "kernels.ncu-rep",
+            b"x",
+            "a report of Nsight Compute, which has metrics of kernels and no trace",
+            "nsys profile",
+        ),
+        ("TRACE.mpits", b"x", "what Extrae writes before it is merged", "mpi2prv"),
+        ("tautrace.0.0.0.trc", b"x", "a trace in TAU's own format", "TAU_TRACE_FORMAT=otf2"),
+        ("run.otf", b"x", "a trace in the first version of OTF", "Score-P"),
+        ("run.pftrace", b"x", "a timeline for Perfetto", "--output-format otf2"),
+        ("trace.json.zst", b"x", "a compressed file", "decompress it"),
+    ],
+)
+def test_files_of_other_tools__are_refused_by_what_they_are(tmp_path, name, content, what, todo):
+    path = tmp_path / name
+    path.write_bytes(content)
+    for given, begin in ((path, ""), (tmp_path, f"no trace in the folder {tmp_path}: ")):
+        with pytest.raises(UnsupportedError) as refused:
+            registry.find_anchor(given)
+        first, second = str(refused.value).split("\n")
+        assert first == f"{begin}{path} is {what}; that is not read" and todo in second
+
+
+def test_files_of_other_tools__beside_a_trace_do_not_matter(tmp_path):
+    (tmp_path / "report.nsys-rep").write_bytes(b"x")
+    (tmp_path / "traces.otf2").write_bytes(b"x")
+    assert registry.find_anchor(tmp_path) == tmp_path / "traces.otf2"

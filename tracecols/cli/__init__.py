@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import signal
 import sys
 import warnings
@@ -182,6 +183,8 @@ def _hold_memory() -> None:
 def main() -> None:
     """Run the command line."""
     _hold_memory()
+    # by default Python looks for garbage at every 700th new object, which took 7 % of the time of a small analysis
+    gc.set_threshold(50_000)
     name_streams()
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
