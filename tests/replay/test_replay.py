@@ -238,8 +238,11 @@ def test_find_nodes__are_those_by_definition_in_any_batches(run, events, cut):
         nodes = arrays.empty(kernels.FoundNodes, 20)
         state[4] = 0
         is_last = part.stop is None or part.stop >= len(events)
-        run(time[part], kind[part], region[part], marks[part], of_region, ENTER, EXIT, state, is_last, nodes)
+        bounds, sizes = np.array([0, kind[part].size]), np.zeros(1, np.int64)
+        of_events = bounds, time[part], kind[part], region[part], marks[part]
+        run(*of_events, of_region, (ENTER, EXIT), state, is_last, nodes, sizes)
         n = int(state[4])
+        assert sizes.tolist() == [n]
         assert nodes.time[:n].tolist() == nodes.event[:n].tolist()
         found += zip(nodes.event[:n].tolist(), nodes.kind[:n].tolist(), strict=True)
     assert found == nodes_by_definition([e[:2] for e in events], [e[2] for e in events])
@@ -292,8 +295,11 @@ def test_add_computation__is_what_lies_between_nodes_however_events_are_divided(
     rows = []
     for at in range(0, n, batch):
         some = slice(at, at + batch)
-        events = kernels.WalkedPaths(time[some], what[some], node[some], number)
-        n_found = run(events, at + 5, np.arange(256).astype(np.uint8), parent, ranks, kind, state, sums, found)
+        walked = time[some], what[some], node[some], np.array([0, number.size]), number
+        events = kernels.WalkedPaths(
+            np.array([0, walked[0].size]), np.array([at + 5]), np.array([-1 if at else 0]), *walked
+        )
+        n_found = run(events, np.arange(256).astype(np.uint8), parent, ranks, kind, state, sums, found)
         rows += zip(found.call_path[:n_found].tolist(), found.ticks[:n_found].tolist(), strict=True)
     own = [-1 if v < 0 else int(number[v]) for v in node.tolist()]
     above = [-1 if p < 0 else int(parent[p]) for p in own]
