@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,7 +246,7 @@ def segments(
     mine = np.sort(members[facts.locations.is_cpu[members]])
     is_worker = facts.locations.master[mine] != mine
     last_times = times(np.array([scans[i].last_time for i in mine.tolist()], np.int64))
-    n_joins = sum(int(IS_JOIN[team_instances.events[i].kind].sum()) for i in mine.tolist())
+    n_joins = int(IS_JOIN[team_instances.events.of(mine)[0].kind].sum())
     limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
     collector = _Collector(dtype, len(tree), limit, n_joins, sum(scans[i].n for i in mine.tolist()), spill)
     others = _others(facts, quirks, scans, mine[~is_worker], sync_points, point_index, parallel_regions, large)
@@ -266,14 +266,8 @@ def segments(
     for some in bounded(n_points, TOGETHER):
         group, stops = mine[some], flush_stops[some]
         places = _Places.of(facts, quirks, sync_points, point_index, group, others, parallel_regions, large)
-        number_start, number = facts.call_paths.whole.numbers_of(group)
-        flush_times = times(np.concatenate([*stops, np.zeros(0, np.int64)]))
         locations = kernels.Locations(
-            number_start,
-            tree_of.met[number],
-            np.append(0, np.cumsum([of.size for of in stops])),
-            flush_times,
-            np.full(flush_times.size, -1, np.int64),
+            *_numbers_and_flushes(facts, tree_of, times, group, stops),
             places.mark_start,
             places.nested_ends,
             is_worker[some] & quirks.forgets_workers,
@@ -287,7 +281,7 @@ def segments(
         )
         edges, n_flushes = EdgeCollector(dividing_of(facts, quirks, scans, group)), 0
         for walked in walk_stacks(facts, scans, team_instances, group, stops):
-            if flush_times.size:
+            if locations.flush_paths.size:
                 flush_paths = _flush_paths(facts, walked, tree_of)
                 locations.flush_paths[n_flushes : n_flushes + flush_paths.size] = flush_paths
                 n_flushes += flush_paths.size
@@ -669,6 +663,20 @@ def _lookup_near(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[
 def _put_others(marks: kernels.Marks, at: NDArray[np.bool_], others: _Others, here: slice) -> None:
     """Write some of what happens besides points to where it belongs."""
     marks.row[at], marks.what[at], marks.value[at] = others.row[here], others.what[here], others.value[here]
+
+
+def _numbers_and_flushes(
+    facts: Facts,
+    tree_of: _CallTree,
+    times: Callable[[NDArray[np.int64]], Times],
+    locations: NDArray[np.int64],
+    flush_stops: Sequence[NDArray[np.int64]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Times, NDArray[np.int64]]:
+    """Return the first fields of `kernels.Locations`; call paths of buffer flushes are not known yet."""
+    number_start, number = facts.call_paths.whole.numbers_of(locations)
+    flush_start = np.append(0, np.cumsum([of.size for of in flush_stops], dtype=np.int64))
+    stop_times = times(np.concatenate([*flush_stops, np.zeros(0, np.int64)]))
+    return number_start, tree_of.met[number], flush_start, stop_times, np.full(stop_times.size, -1, np.int64)
 
 
 def _flush_paths(facts: Facts, walked: WalkedEvents, tree_of: _CallTree) -> NDArray[np.int64]:
