@@ -13,7 +13,7 @@ from tracecols.kernels import groups, trees
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at, reduce_upwards, widened
 
-MOST_KEPT = 1 << 23
+MOST_KEPT = 1 << 24
 """Cells that `Made` keeps."""
 
 
