@@ -16,6 +16,8 @@ from tracecols.kernels.kernel import kernel, part
 from tracecols.kernels.segments import (
     CUT,
     END_IN_TEAM,
+    IDLES,
+    IN,
     JOIN_TEAM,
     LEAVE_TEAM,
     N_FLUSHES,
@@ -25,8 +27,13 @@ from tracecols.kernels.segments import (
     N_SEGMENTS,
     NESTED_STOP,
     REQUEST,
+    begin_location,
     collect_segments,
     count_nested,
+    events_at,
+    finish_location,
+    has_room,
+    meaning_at,
     owner_of_time,
 )
 from tracecols.kernels.segments import FORK as FORK_TEAM
@@ -55,8 +62,18 @@ class Dividing(NamedTuple):
     end: NDArray[Any]
 
 
+class DividingAll(NamedTuple):
+    """What divides the time of some locations, one location after the other: where the bins, the call paths and the
+    phases of each begin, (n + 1,) int64 each, and what `Dividing` has of them."""
+
+    bin_start: NDArray[np.int64]
+    node_start: NDArray[np.int64]
+    phase_start: NDArray[np.int64]
+    all: Dividing
+
+
 class Edges(NamedTuple):
-    """Where periods of a location begin, in order.
+    """Where periods of locations begin, in order, one location after the other.
 
     Attributes
     ----------
@@ -80,7 +97,7 @@ class Edges(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """What is noted while the events of a location are gone through.
+    """What is noted while the events of locations are gone through.
 
     Attributes
     ----------
@@ -310,6 +327,65 @@ def note_last_edges(dividing, noted, own, until, collected):
         own_time = max(min(bins[k], until) - last[0], nothing)
         _note(bins[k], k + 1, (state[N_SEGMENTS], state[N_LISTED]), own, own_time, True, noted, open_sum)
     return True
+
+
+@part
+def _dividing_at(j, dividing):
+    """Return what divides the time of location j."""
+    bins, node_period, begin, end = dividing.all
+    a, b = dividing.phase_start[j], dividing.phase_start[j + 1]
+    return Dividing(
+        bins[dividing.bin_start[j] : dividing.bin_start[j + 1]],
+        node_period[dividing.node_start[j] : dividing.node_start[j + 1]],
+        begin[a:b],
+        end[a:b],
+    )
+
+
+@kernel
+def collect_locations(k, start, walked, events, locations, dividing, noted, tree, marks, nested, collected):
+    """Collect the segments of some locations, one after the other, and note where the periods of each begin.
+
+    Parameters
+    ----------
+    k, start : int
+        Location among those that were walked through, and its event, to begin with.
+    walked : segments.Walked
+    events : segments.Events
+        Of all of them.
+    locations : segments.Locations, written
+    dividing : DividingAll
+    noted : Noted, written
+    tree : segments.Tree
+    marks, nested, collected
+        As for `segments.collect_segments`.
+
+    Returns
+    -------
+    k, start : int
+        Where to go on; `k` is the number of locations, or less where arrays are full.
+    """
+    state = collected.state
+    while k < walked.bounds.size - 1:
+        j, n, of = walked.first + k, walked.bounds[k + 1] - walked.bounds[k], _dividing_at(walked.first + k, dividing)
+        if locations.first[j] < 0:
+            begin_location(j, locations, collected)
+            noted.state[PERIOD] = -1 if of.node_period.size else 0
+            noted.state[EARLY], noted.state[ABOVE], noted.early_until[0] = -1, -1, 0
+        own, meaning = events_at(k, walked, events), meaning_at(j, tree, locations)
+        start = collect_with_edges(of, noted, start, own, meaning, marks, nested, collected)
+        if start < n:
+            break
+        if walked.is_end:
+            # what is left counts as for segments
+            fills = locations.is_filled[j]
+            owner = state[IN] if fills and not state[IDLES] else np.int64(-1)
+            until = locations.until[j] if fills else collected.last[0]
+            if not has_room(0, collected) or not note_last_edges(of, noted, owner, until, collected):
+                break
+            finish_location(j, locations, collected)
+        k, start = k + 1, np.int64(0)
+    return k, start
 
 
 class Waits(NamedTuple):

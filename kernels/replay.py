@@ -25,7 +25,7 @@ its end, what kind of call it is (`replay.nodes.roles_of`). Or a node at which a
 
 
 class FoundNodes(NamedTuple):
-    """Nodes of one location as they are found, as many as its events at most.
+    """Nodes of locations as they are found, as many as their events at most.
 
     Attributes
     ----------
@@ -44,14 +44,16 @@ class FoundNodes(NamedTuple):
 
 
 @kernel
-def find_nodes(time, kind, region, given, of_region, enter, leave, state, is_last, nodes):
-    """Find the nodes among consecutive events of one location; O(n).
+def find_nodes(bounds, time, kind, region, given, of_region, enters_and_leaves, state, is_last, nodes, sizes):
+    """Find the nodes among consecutive events of some locations; O(n).
 
     Nodes are the first and the last event, those that are given, where outermost calls of MPI or of the management of
     threads begin and end, and where conditions are signalled; but none inside an outermost MPI call.
 
     Parameters
     ----------
+    bounds : (n_locations + 1,) int64
+        Where the events of each begin.
     time : (n,) int64
     kind : (n,) uint8
     region : (n,) int32
@@ -60,53 +62,62 @@ def find_nodes(time, kind, region, given, of_region, enter, leave, state, is_las
         Class of the time before an event that is a node, -1 for no node.
     of_region : (3, n_regions) int8
         What each region is, the class of its calls, and their role.
-    enter, leave : int
+    enters_and_leaves : tuple of int
         The kinds ENTER and EXIT.
     state : (5,) int64
-        What carries over to the next events, zeros at first: MPI calls and management calls that are open, the region
-        of the outermost MPI call, events and nodes so far.
+        What carries over to the next events: MPI calls and management calls that are open, the region of the outermost
+        MPI call, events of the location so far, 0 of one that begins, and nodes so far.
     is_last : bool
-        Whether the location ends here.
+        Whether the locations end here.
     nodes : FoundNodes
         Result.
+    sizes : (n_locations,) int64
+        To which the number of nodes of each is added.
     """
-    depth, managing, outermost, first, n = state[0], state[1], state[2], state[3], state[4]
-    for i in range(time.size):
-        what = of_region[0, region[i]] if region[i] >= 0 else 0
-        of, role, is_inside, is_managing = given[i], 0, depth > 0, managing > 0
-        is_end = is_last and i == time.size - 1
-        if first + i == 0 or is_end:
-            of = max(of, 0)
-        if what & IS_MANAGEMENT:
-            if kind[i] == enter:
-                of = max(of, 0) if managing == 0 else of
-                managing += 1
-            elif kind[i] == leave and managing > 0:
-                managing -= 1
-                of = max(of, 0) if managing == 0 else of
-        if what & IS_SIGNAL and kind[i] == enter:
-            of, role = max(of, 0), SIGNALS
-        if is_end and managing > 0:
-            of = max(of, 0)
-        if what & IS_MPI:
-            if kind[i] == enter:
-                if depth == 0:
-                    outermost, of, role = region[i], max(of, 0), IS_ENTER
-                depth += 1
-            elif kind[i] == leave and depth > 0:
-                depth -= 1
-        if is_end and role == IS_ENTER:
-            role |= IS_CALL | IS_OPEN | of_region[2, outermost]
-        if is_inside:
-            if depth > 0 and not is_end:
+    (enter, leave), n = enters_and_leaves, state[4]
+    depth, managing, outermost, first = state[0], state[1], state[2], state[3]
+    for k in range(bounds.size - 1):
+        if k > 0 or first == 0:
+            depth, managing, outermost, first = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        start, n_before = bounds[k], n
+        for i in range(start, bounds[k + 1]):
+            what = of_region[0, region[i]] if region[i] >= 0 else 0
+            of, role, is_inside, is_managing = given[i], 0, depth > 0, managing > 0
+            is_end = is_last and i == bounds[k + 1] - 1
+            if first + i == start or is_end:
+                of = max(of, 0)
+            if what & IS_MANAGEMENT:
+                if kind[i] == enter:
+                    of = max(of, 0) if managing == 0 else of
+                    managing += 1
+                elif kind[i] == leave and managing > 0:
+                    managing -= 1
+                    of = max(of, 0) if managing == 0 else of
+            if what & IS_SIGNAL and kind[i] == enter:
+                of, role = max(of, 0), SIGNALS
+            if is_end and managing > 0:
+                of = max(of, 0)
+            if what & IS_MPI:
+                if kind[i] == enter:
+                    if depth == 0:
+                        outermost, of, role = np.int64(region[i]), max(of, 0), IS_ENTER
+                    depth += 1
+                elif kind[i] == leave and depth > 0:
+                    depth -= 1
+            if is_end and role == IS_ENTER:
+                role |= IS_CALL | IS_OPEN | of_region[2, outermost]
+            if is_inside:
+                if depth > 0 and not is_end:
+                    continue
+                of, role = of_region[1, outermost], IS_CALL | of_region[2, outermost]
+            if of < 0:
                 continue
-            of, role = of_region[1, outermost], IS_CALL | of_region[2, outermost]
-        if of < 0:
-            continue
-        nodes.event[n], nodes.time[n], nodes.role[n] = first + i, time[i], role
-        nodes.kind[n] = THREADS if of == 0 and is_managing else of
-        n += 1
-    state[0], state[1], state[2], state[3], state[4] = depth, managing, outermost, first + time.size, n
+            nodes.event[n], nodes.time[n], nodes.role[n] = first + i - start, time[i], role
+            nodes.kind[n] = THREADS if of == 0 and is_managing else of
+            n += 1
+        first += bounds[k + 1] - start
+        sizes[k] += n - n_before
+    state[0], state[1], state[2], state[3], state[4] = depth, managing, outermost, first, n
 
 
 @kernel
@@ -174,22 +185,34 @@ NEXT_NODE, OPEN_NODE, N_EVENTS, TIME, PATH, CHANGED, N_OPEN, N_STATE = range(8)
 
 
 class WalkedPaths(NamedTuple):
-    """Consecutive events of one location and the call paths at them.
+    """Consecutive events of some locations and the call paths at them.
 
     Attributes
     ----------
+    bounds : (n_locations + 1,) int64
+        Where the events of each begin.
+    first : (n_locations,) int64
+        Place of the first of them among those that the nodes are of.
+    first_node : (n_locations,) int64
+        First node of each, -1 of one that goes on.
     time : (n,) int64
-        Ticks, never decreasing.
+        Ticks, of each location never decreasing.
     kind : (n,) uint8
     node : (n,) int32
         Call path at each event, numbered within the location; of an EXIT the one it leaves; -1 none.
+    number_start : (n_locations + 1,) int64
+        Where the call paths of each begin in `number`.
     number : (n_own,) int64
         These numbers among all call paths; -1 none.
     """
 
+    bounds: NDArray[np.int64]
+    first: NDArray[np.int64]
+    first_node: NDArray[np.int64]
     time: NDArray[np.int64]
     kind: NDArray[np.uint8]
     node: NDArray[np.int32]
+    number_start: NDArray[np.int64]
     number: NDArray[np.int64]
 
 
@@ -227,14 +250,12 @@ class FoundComputation(NamedTuple):
 
 
 @kernel
-def add_computation(events, first, does, parent, ranks, kind, state, sums, found):
-    """Add up the time between the nodes of one location by call path; O(n).
+def add_computation(events, does, parent, ranks, kind, state, sums, found):
+    """Add up the time between the nodes of some locations by call path; O(n).
 
     Parameters
     ----------
     events : WalkedPaths
-    first : int
-        Place of the first of these events among those that `ranks` is of.
     does : (256,) uint8
         What each kind of event does: `ENTERS`, `LEAVES`, `CHANGES_TASK`, or 0.
     parent : (n_call_paths,) int32
@@ -242,8 +263,8 @@ def add_computation(events, first, does, parent, ranks, kind, state, sums, found
         Which events are nodes.
     kind : (n_nodes,) int8
         What the time before a node is; only computation has rows.
-    state : (7,) int64
-        `NEXT_NODE` is the first node of the location at first, `OPEN_NODE` -1, all others 0.
+    state : (N_STATE,) int64
+        What carries over to the next events.
     sums : OpenSums
         Empty at first.
     found : FoundComputation
@@ -256,37 +277,42 @@ def add_computation(events, first, does, parent, ranks, kind, state, sums, found
     """
     v, waiting, seen, last = state[NEXT_NODE], state[OPEN_NODE], state[N_EVENTS], state[TIME]
     path, is_changed, n_open, n = state[PATH], state[CHANGED] == 1, state[N_OPEN], 0
-    for i in range(events.time.size):
-        own = events.number[events.node[i]] if events.node[i] >= 0 else np.int64(-1)
-        above = np.int64(parent[own]) if own >= 0 else np.int64(-1)
-        what, before = does[events.kind[i]], np.int64(-1)
-        if seen + i > 0:
-            if is_changed:
-                path = above if what == ENTERS else own
-                if waiting >= 0:
-                    found.of_node[waiting] = path
-            before, since = path, events.time[i] - last
-            if path >= 0 and since > 0:
-                if sums.ticks[path] == 0:
-                    sums.path[n_open] = path
-                    n_open += 1
-                sums.ticks[path] += since
-        last, path, is_changed, waiting = events.time[i], above if what == LEAVES else own, what == CHANGES_TASK, -1
-        if not is_chosen(ranks, first + i):
-            continue
-        found.of_node[v], found.before_node[v], found.n_rows[v] = path, before, 0
-        if kind[v] == COMPUTATION:
-            found.n_rows[v] = n_open
-        for k in range(n_open):
+    for k in range(events.bounds.size - 1):
+        if events.first_node[k] >= 0:
+            v, waiting, seen, is_changed, n_open = events.first_node[k], np.int64(-1), np.int64(0), False, np.int64(0)
+        start, numbers = events.bounds[k], events.number_start[k]
+        for i in range(start, events.bounds[k + 1]):
+            own = events.number[numbers + events.node[i]] if events.node[i] >= 0 else np.int64(-1)
+            above = np.int64(parent[own]) if own >= 0 else np.int64(-1)
+            what, before = does[events.kind[i]], np.int64(-1)
+            if seen + i > start:
+                if is_changed:
+                    path = above if what == ENTERS else own
+                    if waiting >= 0:
+                        found.of_node[waiting] = path
+                before, since = path, events.time[i] - last
+                if path >= 0 and since > 0:
+                    if sums.ticks[path] == 0:
+                        sums.path[n_open] = path
+                        n_open += 1
+                    sums.ticks[path] += since
+            last, path, is_changed, waiting = events.time[i], above if what == LEAVES else own, what == CHANGES_TASK, -1
+            if not is_chosen(ranks, events.first[k] + i - start):
+                continue
+            found.of_node[v], found.before_node[v], found.n_rows[v] = path, before, 0
             if kind[v] == COMPUTATION:
-                found.call_path[n], found.ticks[n] = sums.path[k], sums.ticks[sums.path[k]]
-                n += 1
-            sums.ticks[sums.path[k]] = 0
-        n_open = 0
-        if is_changed:
-            waiting = v
-        v += 1
-    state[NEXT_NODE], state[OPEN_NODE], state[N_EVENTS], state[TIME] = v, waiting, seen + events.time.size, last
+                found.n_rows[v] = n_open
+            for j in range(n_open):
+                if kind[v] == COMPUTATION:
+                    found.call_path[n], found.ticks[n] = sums.path[j], sums.ticks[sums.path[j]]
+                    n += 1
+                sums.ticks[sums.path[j]] = 0
+            n_open = np.int64(0)
+            if is_changed:
+                waiting = v
+            v += 1
+        seen += events.bounds[k + 1] - start
+    state[NEXT_NODE], state[OPEN_NODE], state[N_EVENTS], state[TIME] = v, waiting, seen, last
     state[PATH], state[CHANGED], state[N_OPEN] = path, is_changed, n_open
     return n
 

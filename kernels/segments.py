@@ -1,4 +1,4 @@
-"""Exclusive time of one location as a sequence of segments: sums by call path between the cuts at its synchronisation
+"""Exclusive time of locations as sequences of segments: sums by call path between the cuts at their synchronisation
 points.
 
 Times are float64 seconds or int64 ticks, in one call all the same; what is computed from them has their type. So no
@@ -315,6 +315,93 @@ class Meaning(NamedTuple):
     flush_paths: NDArray[np.int64]
 
 
+class Tree(NamedTuple):
+    """What of `Meaning` is the same for all locations: the actions, parents of call paths, and tasks."""
+
+    action: NDArray[np.uint8]
+    parent: NDArray[np.int64]
+    tasks: TaskPaths
+
+
+class Locations(NamedTuple):
+    """What differs among locations, and what is found of each.
+
+    Attributes
+    ----------
+    number_start : (n + 1,) int64
+        Where the call paths of each begin in `number`.
+    number : (n_nodes,) int64
+        As of `Meaning`, one location after the other.
+    flush_start : (n + 1,) int64
+        Where the buffer flushes of each begin.
+    stop_times, flush_paths : (n_flushes,)
+        As of `Meaning`, one location after the other.
+    first_mark : (n,) int64
+    nested_start : (n + 1,) int64
+        Where the nested times of each begin.
+    forgets, fills : (n,) bool
+        As of `Meaning`.
+    since, until : (n,) as the times
+        From when on and until when time counts.
+    is_filled : (n,) bool
+        Whether what is left of the time `until` the end counts for the call path that is open there, or was left last.
+    first, stop : (n,) int64, written
+        First segment, and one past the last; `first` is -1 of locations that have not begun.
+    last : (n,) as the times, written
+        Until when time was counted.
+    """
+
+    number_start: NDArray[np.int64]
+    number: NDArray[np.int64]
+    flush_start: NDArray[np.int64]
+    stop_times: NDArray[Any]
+    flush_paths: NDArray[np.int64]
+    first_mark: NDArray[np.int64]
+    nested_start: NDArray[np.int64]
+    forgets: NDArray[np.bool_]
+    fills: NDArray[np.bool_]
+    since: NDArray[Any]
+    until: NDArray[Any]
+    is_filled: NDArray[np.bool_]
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    last: NDArray[Any]
+
+
+class Walked(NamedTuple):
+    """Which locations consecutive events are of: the number of the first one, where the events of each begin, the row
+    of the first of these, and whether they are the last ones."""
+
+    first: int
+    bounds: NDArray[np.int64]
+    row: NDArray[np.int64]
+    is_end: bool
+
+
+@part
+def meaning_at(j, tree, locations):
+    """Return what the events of location j do."""
+    a, b = locations.number_start[j], locations.number_start[j + 1]
+    c, d = locations.flush_start[j], locations.flush_start[j + 1]
+    return Meaning(
+        tree.action,
+        locations.number[a:b],
+        tree.parent,
+        tree.tasks,
+        locations.forgets[j],
+        locations.fills[j],
+        locations.stop_times[c:d],
+        locations.flush_paths[c:d],
+    )
+
+
+@part
+def events_at(k, walked, events):
+    """Return the events of the k-th location that was walked through."""
+    a, b = walked.bounds[k], walked.bounds[k + 1]
+    return Events(events.time[a:b], events.kind[a:b], events.region[a:b], events.node[a:b], walked.row[k])
+
+
 class Collected(NamedTuple):
     """What `collect_segments` writes.
 
@@ -336,6 +423,15 @@ class Collected(NamedTuple):
     last: NDArray[Any]
     open_sum: Sum
     segments: Maps
+
+
+@part
+def has_room(n_cuts, collected):
+    """Whether there is room for the segments that an event, which makes so many nested cuts, and the end add."""
+    state, segments, limit = collected.state, collected.segments, collected.open_sum.path.size
+    n_entries = state[N_ENTRIES] - state[FIRST_ENTRY] + (2 + n_cuts) * limit
+    n_segments = state[N_SEGMENTS] - state[FIRST_SEGMENT] + 4 + n_cuts
+    return n_entries <= segments.path.size and n_segments <= segments.end.size
 
 
 @kernel
@@ -495,28 +591,31 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
     return i
 
 
-@kernel
-def finish_segments(forgets, fills, until, collected):
-    """Close the last segment of a location; of a worker what it has done since the last cut may be forgotten.
+@part
+def begin_location(j, locations, collected):
+    """Begin with location j."""
+    state = collected.state
+    locations.first[j] = state[N_SEGMENTS]
+    state[N_LISTED], state[N_FLUSHES], state[IDLES] = 0, 0, 0
+    state[IN], state[AROUND], state[STUB] = -1, -1, -1
+    state[N_MARKS] = locations.first_mark[j]
+    state[N_NESTED], state[NESTED_STOP] = locations.nested_start[j], locations.nested_start[j + 1]
+    collected.last[0] = locations.since[j]
 
-    Parameters
-    ----------
-    forgets : bool
-        Whether it is.
-    fills : bool
-        Whether what is left of the time `until` the end counts for the call path that is open there, or was left last.
-    until : float or int
-    collected : Collected, written
-    """
+
+@kernel
+def finish_location(j, locations, collected):
+    """Close the last segment of location j; of a worker what it has done since the last cut may be forgotten."""
     _, state, last, open_sum, segments = collected
-    n, n_entries, first_entry = state[N_LISTED], state[N_ENTRIES], state[FIRST_ENTRY]
-    if fills and not state[IDLES] and state[IN] >= 0 and until > last[0]:
+    n, n_entries, first_entry, until = state[N_LISTED], state[N_ENTRIES], state[FIRST_ENTRY], locations.until[j]
+    if locations.is_filled[j] and not state[IDLES] and state[IN] >= 0 and until > last[0]:
         n = add_time(state[IN], until - last[0], np.int32(open_sum.state[EPOCH]), n, open_sum)
         last[0] = until
-    if forgets:
+    if locations.forgets[j]:
         open_sum.state[EPOCH] += 1
     else:
         n_entries = take_out(n, open_sum, segments, n_entries, first_entry)
     segments.end[state[N_SEGMENTS] - state[FIRST_SEGMENT]] = n_entries
     state[N_ENTRIES] = n_entries
     state[N_SEGMENTS] += 1
+    locations.stop[j], locations.last[j] = state[N_SEGMENTS], last[0]

@@ -47,20 +47,41 @@ class Instances(NamedTuple):
     size: NDArray[np.int64]
 
 
+class Locations(NamedTuple):
+    """Locations that begin in teams.
+
+    Attributes
+    ----------
+    chosen : (n,) int64
+        Which of all.
+    forker : (n_locations,) int64
+        Where teams are not begun by events of their own: the location whose FORKs begin them, -1 elsewhere.
+    process : (n_locations,) int32
+    event_start, begin_start : (n_locations + 1,) int64
+        Where the events of teams of each, and its begins, begin.
+    """
+
+    chosen: NDArray[np.int64]
+    forker: NDArray[np.int64]
+    process: NDArray[np.int32]
+    event_start: NDArray[np.int64]
+    begin_start: NDArray[np.int64]
+
+
 @kernel
-def list_begins(location, at, meaning, kind, team, unknown, turns, begins):
-    """List the begins of a location that has events for them.
+def list_begins(locations, meaning, kind, team, n_defined, turns, begins):
+    """List the begins of locations.
 
     Parameters
     ----------
-    location, at : int
-        The location, and its first begin.
+    locations : Locations
     meaning : (256,) int8
         FORKS, BEGINS or NEITHER, by kind of event.
     kind, team : (n,) uint8, int32
-        Its events of teams.
-    unknown : int
-        The team of those that are not defined.
+        Events of teams, one location after the other.
+    n_defined : int
+        Teams that are defined; after them there is one of each process, and one of each location for those that are
+        not.
     turns : (2, n_teams) int64
         How often a location has begun in each team, and which one.
     begins : Begins, written
@@ -70,21 +91,31 @@ def list_begins(location, at, meaning, kind, team, unknown, turns, begins):
     int
         How many of them are in teams that are not defined.
     """
-    n_forks, n_undefined, has_forked = 0, 0, False
-    for e in range(kind.size):
-        what = meaning[kind[e]]
-        if what == FORKS:
-            n_forks += 1
-        elif what == BEGINS:
-            t = np.int64(team[e]) if team[e] >= 0 else unknown
-            n_undefined += team[e] < 0
-            if turns[1, t] != location:
-                turns[0, t], turns[1, t] = 0, location
-            begins.location[at], begins.team[at], begins.instance[at] = location, t, turns[0, t]
-            begins.fork[at], begins.is_master[at] = n_forks - 1, has_forked
-            turns[0, t] += 1
-            at += 1
-        has_forked = what == FORKS
+    n_undefined, unknown = 0, turns.shape[1] - locations.forker.size
+    for k in range(locations.chosen.size):
+        location = locations.chosen[k]
+        at, stop = locations.begin_start[location], locations.begin_start[location + 1]
+        if locations.forker[location] >= 0:
+            for b in range(at, stop):
+                begins.location[b], begins.is_master[b] = location, locations.forker[location] == location
+                begins.team[b] = n_defined + locations.process[location]
+                begins.instance[b] = begins.fork[b] = b - at
+            continue
+        n_forks, has_forked = 0, False
+        for e in range(locations.event_start[location], locations.event_start[location + 1]):
+            what = meaning[kind[e]]
+            if what == FORKS:
+                n_forks += 1
+            elif what == BEGINS:
+                t = np.int64(team[e]) if team[e] >= 0 else unknown + location
+                n_undefined += team[e] < 0
+                if turns[1, t] != location:
+                    turns[0, t], turns[1, t] = 0, location
+                begins.location[at], begins.team[at], begins.instance[at] = location, t, turns[0, t]
+                begins.fork[at], begins.is_master[at] = n_forks - 1, has_forked
+                turns[0, t] += 1
+                at += 1
+            has_forked = what == FORKS
     return n_undefined
 
 

@@ -13,7 +13,7 @@ from support.random_queue import LOCK, PTHREAD, SIGNAL, UNLOCK, WAIT, RandomQueu
 from support.random_threads import BARRIER, CREATE, JOIN, PARALLEL, TASK, RandomThreads
 
 import tracecols
-from tracecols.kernels import segments
+from tracecols.kernels import edges
 from tracecols.model.model import enhance
 from tracecols.search.cube import analyze_model
 from tracecols.testing import Program, severities
@@ -470,6 +470,7 @@ def test_collect_segments__makes_nested_cuts_the_same_as_plain_python(tmp_path, 
     program = RandomThreads(7, tmp_path / "traces.otf2", creates=False)
     store = tracecols.convert(program.path, tmp_path / "x.trace", jobs=1)
     compiled = tracecols.open(store, jobs=1).analyze()
-    monkeypatch.setattr(segments, "collect_segments", segments.collect_segments.py_func)
+    for name in ("collect_locations", "collect_with_edges", "collect_segments"):
+        monkeypatch.setattr(edges, name, getattr(edges, name).py_func)
     with np.errstate(over="ignore"):
         same(compiled, tracecols.open(store, jobs=1).analyze())

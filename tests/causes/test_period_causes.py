@@ -274,6 +274,7 @@ def test_kernels__compiled_and_plain_agree():
     with loop().trace() as trace:
         found = [analyze(trace.store, "exact", **of).frame(by_period=True) for of in ({"bins": 7}, {"phases": "step"})]
         with (
+            mock.patch.object(kernels, "collect_locations", kernels.collect_locations.py_func),
             mock.patch.object(kernels, "collect_with_edges", kernels.collect_with_edges.py_func),
             mock.patch.object(kernels, "note_last_edges", kernels.note_last_edges.py_func),
             mock.patch.object(kernels, "sum_periods", kernels.sum_periods.py_func),

@@ -32,7 +32,7 @@ from tracecols.enhance.dataflow.columns import Columns, pieced
 from tracecols.enhance.dataflow.spill import SpilledColumns
 from tracecols.enhance.scan import teams
 from tracecols.errors import TracecolsError
-from tracecols.kernels import causes, costs, segments, sums
+from tracecols.kernels import causes, costs, edges, segments, sums
 from tracecols.kernels import intervals as intervals_of
 from tracecols.kernels import points as ranking
 from tracecols.kernels.ranks import count_rows, no_ranks
@@ -718,7 +718,7 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
     chosen = ["delay", "critical_path", "performance_impact"]
     compiled = tracecols.open(store).analyze(conventions, properties=chosen)
     for module, names in (
-        (segments, ("collect_segments",)),
+        (edges, ("collect_locations", "collect_with_edges", "collect_segments", "finish_location")),
         (intervals_of, ("sum_intervals", "compare_sides")),
         (ranking, ("mark_rows", "number_rows", "start_locations", "place_points")),
         (costs, ("order_pairs", "scale_costs", "divide_costs", "settle_costs", "count_kinds", "list_by_kind")),

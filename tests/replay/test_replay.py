@@ -4,6 +4,7 @@ table."""
 from __future__ import annotations
 
 import pickle
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,7 +33,7 @@ from tracecols.replay.graph import (
     synchronised,
     unchanged,
 )
-from tracecols.replay.nodes import TRANSFER, NodeClass, Nodes
+from tracecols.replay.nodes import TRANSFER, NodeClass, Nodes, runs_of_locations
 from tracecols.replay.replay import Changes, Replay
 from tracecols.replay.scenarios import (
     Rule,
@@ -238,11 +239,48 @@ def test_find_nodes__are_those_by_definition_in_any_batches(run, events, cut):
         nodes = arrays.empty(kernels.FoundNodes, 20)
         state[4] = 0
         is_last = part.stop is None or part.stop >= len(events)
-        run(time[part], kind[part], region[part], marks[part], of_region, ENTER, EXIT, state, is_last, nodes)
+        bounds, sizes = np.array([0, kind[part].size]), np.zeros(1, np.int64)
+        of_events = bounds, time[part], kind[part], region[part], marks[part]
+        run(*of_events, of_region, (ENTER, EXIT), state, is_last, nodes, sizes)
         n = int(state[4])
+        assert sizes.tolist() == [n]
         assert nodes.time[:n].tolist() == nodes.event[:n].tolist()
         found += zip(nodes.event[:n].tolist(), nodes.kind[:n].tolist(), strict=True)
     assert found == nodes_by_definition([e[:2] for e in events], [e[2] for e in events])
+
+
+@pytest.mark.parametrize("run", [kernels.find_nodes, kernels.find_nodes.py_func], ids=["compiled", "plain"])
+def test_find_nodes__of_several_locations_are_those_of_each(run):
+    rng = np.random.default_rng(1)
+    sizes = [5, 0, 1, 30, 12]
+    bounds, n = np.append(0, np.cumsum(sizes)), sum(sizes)
+    kind, region = rng.choice([ENTER, EXIT, OTHER], n), rng.integers(-1, 4, n)
+    marks = rng.choice([-1, -1, 0, 5], n).astype(np.int8)
+    of_region = np.array([[0, 1, 1, 2], [0, 1, 2, 0], [0, 0, 0, 0]], np.int8)
+    nodes, n_found = arrays.empty(kernels.FoundNodes, n), np.zeros(len(sizes), np.int64)
+    of_events = given_to(run, range(n), np.int64), given_to(run, kind, np.uint8), given_to(run, region, np.int32), marks
+    run(bounds, *of_events, of_region, (ENTER, EXIT), np.zeros(5, np.int64), True, nodes, n_found)
+    expected = [
+        nodes_by_definition(list(zip(kind[a:b].tolist(), region[a:b].tolist(), strict=True)), marks[a:b].tolist())
+        for a, b in pairwise(bounds.tolist())
+    ]
+    assert n_found.tolist() == [len(of) for of in expected]
+    total = int(n_found.sum())
+    found = zip(nodes.event[:total].tolist(), nodes.kind[:total].tolist(), strict=True)
+    assert list(found) == [node for of in expected for node in of]
+
+
+@pytest.mark.parametrize("starts", [[0, 2, 2, 5, 6], [0, 0, 3, 3, 3], [0, 0, 0, 0, 0]])
+def test_runs_of_locations__are_the_nodes_of_each(starts):
+    of_all = np.array([0, 2, 6, 9, 10])  # location 1 has nodes elsewhere
+    found = [(i, j) for here, there in runs_of_locations(np.array(starts), of_all) for i, j in zip(numbers(here), numbers(there), strict=True)]  # fmt: skip
+    each = [(starts[k] + i, of_all[k] + i) for k in range(4) for i in range(starts[k + 1] - starts[k])]
+    assert found == each
+
+
+def numbers(of: slice) -> range:
+    """Return the numbers in a slice."""
+    return range(of.start, of.stop)
 
 
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
@@ -292,8 +330,11 @@ def test_add_computation__is_what_lies_between_nodes_however_events_are_divided(
     rows = []
     for at in range(0, n, batch):
         some = slice(at, at + batch)
-        events = kernels.WalkedPaths(time[some], what[some], node[some], number)
-        n_found = run(events, at + 5, np.arange(256).astype(np.uint8), parent, ranks, kind, state, sums, found)
+        walked = time[some], what[some], node[some], np.array([0, number.size]), number
+        events = kernels.WalkedPaths(
+            np.array([0, walked[0].size]), np.array([at + 5]), np.array([-1 if at else 0]), *walked
+        )
+        n_found = run(events, np.arange(256).astype(np.uint8), parent, ranks, kind, state, sums, found)
         rows += zip(found.call_path[:n_found].tolist(), found.ticks[:n_found].tolist(), strict=True)
     own = [-1 if v < 0 else int(number[v]) for v in node.tolist()]
     above = [-1 if p < 0 else int(parent[p]) for p in own]

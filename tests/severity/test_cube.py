@@ -8,11 +8,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import tracecols
 from tracecols.errors import SeverityError
-from tracecols.severity import Cells, SeverityCube
+from tracecols.severity import Cells, SeverityCube, storage
+from tracecols.severity import cells as cells_of
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,34 @@ def test_save_and_load__give_the_same_cube(cube, tmp_path):
     assert loaded.facts == json.loads(json.dumps(cube.facts))
     assert repr(loaded) == repr(cube)
     assert [t.to_dict() for t in loaded.topologies] == [t.to_dict() for t in cube.topologies]
+
+
+def test_save__writes_the_same_in_blocks_of_any_size(cube, tmp_path, monkeypatch):
+    whole = pq.read_table(cube.save(tmp_path / "a.severity") / "cells.parquet")
+    monkeypatch.setattr(storage, "ROW_GROUP", 7)
+    in_blocks = pq.ParquetFile(cube.save(tmp_path / "b.severity") / "cells.parquet")
+    assert in_blocks.metadata.num_row_groups == -(-whole.num_rows // 7)
+    assert in_blocks.read().equals(whole)
+
+
+def test_made__keeps_the_cells_that_were_asked_for_last(monkeypatch):
+    monkeypatch.setattr(cells_of, "MOST_KEPT", 5)
+    made = []
+
+    def make(name):
+        made.append(name)
+        return Cells(np.arange(2), np.arange(2))
+
+    found = cells_of.Made("abc", make)
+    assert list(found) == ["a", "b", "c"]
+    assert "c" in found
+    assert not made
+    for name in ("a", "b", "a", "c", "a", "b"):
+        assert len(found[name]) == 2
+    # two of them are kept
+    assert made == ["a", "b", "c", "b"]
+    with pytest.raises(KeyError):
+        found["d"]
 
 
 def test_load__says_what_is_wrong(cube, tmp_path):

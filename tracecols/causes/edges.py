@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,10 +16,9 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
-from tracecols.kernels import segments as collecting
 
 ROOM = 1 << 12
-"""Entries of the edges of a location, at first."""
+"""Entries of edges that there is room for at first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,22 +47,48 @@ class PeriodEdges:
     entries: ColumnSource
 
 
+def dividing_of(
+    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], locations: NDArray[np.int64]
+) -> kernels.DividingAll:
+    """Return what divides the time of some locations into phases or bins, if anything does."""
+    by, times, n = facts.call_paths.divider, clock(facts, quirks), locations.size
+    nothing, nowhere = times(np.zeros(0, np.int64)), np.zeros(n + 1, np.int64)
+    if by is None:
+        return kernels.DividingAll(
+            nowhere, nowhere, nowhere, kernels.Dividing(nothing, np.zeros(0, np.int32), nothing, nothing)
+        )
+    if by.by_time:
+        edges = times(by.edges_of(locations).ravel())
+        bin_start = np.arange(n + 1) * (by.n_spans - 1)
+        of_all = kernels.Dividing(edges, np.zeros(0, np.int32), nothing, nothing)
+        return kernels.DividingAll(bin_start, nowhere, nowhere, of_all)
+    own = [scans[i] for i in locations.tolist()]
+    # one more, so that also a location without call paths has phases
+    periods = [np.append(scan.paths.column("period"), np.int32(-1)) for scan in own]
+    begin, end = (
+        times(np.concatenate([np.zeros(0, np.int64), *(getattr(scan, name) for scan in own)]))
+        for name in ("phase_begin", "phase_end")
+    )
+    node_start, phase_start = (
+        np.append(0, np.cumsum([of.size for of in parts], dtype=np.int64))
+        for parts in (periods, [scan.phase_begin for scan in own])
+    )
+    of_all = kernels.Dividing(nothing, np.concatenate([np.zeros(0, np.int32), *periods]), begin, end)
+    return kernels.DividingAll(nowhere, node_start, phase_start, of_all)
+
+
 class EdgeCollector:
-    """What notes where the periods of one location begin while its segments are collected.
+    """What notes where the periods of locations begin while their segments are collected, one location after the other.
 
     Parameters
     ----------
-    bins, begin, end : (any,) float64 or int64
-        When bins begin, or the phases of the location begin and end.
-    node_period : (n_nodes,) int32
-        The phase of each of its call paths; nothing of bins.
+    dividing : kernels.DividingAll
+        What divides the time of the locations.
     """
 
-    def __init__(self, bins: Times, node_period: NDArray[np.int32], begin: Times, end: Times) -> None:
-        self._dividing = kernels.Dividing(bins, node_period, begin, end)
-        state = np.full(kernels.N_STATE, -1, np.int64)
-        state[[kernels.N_EDGES, kernels.IS_FULL]] = 0
-        state[kernels.PERIOD] = -1 if node_period.size else 0
+    def __init__(self, dividing: kernels.DividingAll) -> None:
+        self.dividing = dividing
+        bins, _, begin, _ = dividing.all
         n = bins.size + 2 * begin.size + 4
         edges = kernels.Edges(
             np.empty(n, bins.dtype),
@@ -74,59 +98,30 @@ class EdgeCollector:
             np.empty(ROOM, np.int32),
             np.empty(ROOM, bins.dtype),
         )
-        self._noted = kernels.Noted(edges, state, np.zeros(1, bins.dtype))
-
-    @classmethod
-    def of(cls, facts: Facts, quirks: Quirks, scan: LocationScan) -> EdgeCollector | None:
-        """Return what notes the periods of a location; nothing where the trace is not divided."""
-        by = facts.call_paths.divider
-        if by is None:
-            return None
-        times, nothing = clock(facts, quirks), np.zeros(0, np.int64)
-        if by.by_time:
-            return cls(times(by.edges_of(scan.location)), np.zeros(0, np.int32), times(nothing), times(nothing))
-        return cls(
-            times(nothing),
-            np.append(scan.paths.column("period"), np.int32(-1)),
-            times(scan.phase_begin),
-            times(scan.phase_end),
-        )
-
-    def collect(self, start: int, *given: Any) -> int:
-        """Collect segments, as `kernels.segments.collect_segments` does."""
-        return int(kernels.collect_with_edges(self._dividing, self._noted, start, *given))
+        self.noted = kernels.Noted(edges, np.zeros(kernels.N_STATE, np.int64), np.zeros(1, bins.dtype))
 
     def grow(self) -> None:
         """Make room for more edges where there is none."""
-        if self._noted.state[kernels.IS_FULL]:
-            n = int(self._noted.state[kernels.N_EDGES])
-            *of_edges, path, value = self._noted.edges
-            n_entries = int(self._noted.edges.end[n - 1]) if n else 0
+        if self.noted.state[kernels.IS_FULL]:
+            n = int(self.noted.state[kernels.N_EDGES])
+            *of_edges, path, value = self.noted.edges
+            n_entries = int(self.noted.edges.end[n - 1]) if n else 0
             longer = [arrays.with_room(of, n) for of in of_edges]
             entries = [arrays.with_room(of, n_entries) for of in (path, value)]
-            self._noted = self._noted._replace(edges=kernels.Edges(*longer, *entries))
-            self._noted.state[kernels.IS_FULL] = 0
-
-    def finish(self, until: Any, collected: collecting.Collected) -> None:
-        """Note the beginnings of bins after the last event: the time `until` the end, unless that is None, counts as
-        for segments."""
-        state = collected.state
-        own = -1 if until is None or state[collecting.IDLES] else int(state[collecting.IN])
-        end = collected.last[0] if until is None else until
-        while not kernels.note_last_edges(self._dividing, self._noted, own, end, collected):
-            self.grow()
+            self.noted = self.noted._replace(edges=kernels.Edges(*longer, *entries))
+            self.noted.state[kernels.IS_FULL] = 0
 
     def found(self) -> PeriodEdges:
-        """Return the edges of the location."""
-        time, period, segment, end, path, value = self._noted.edges
-        n = int(self._noted.state[kernels.N_EDGES])
+        """Return the edges of the locations."""
+        time, period, segment, end, path, value = self.noted.edges
+        n = int(self.noted.state[kernels.N_EDGES])
         n_entries = int(end[n - 1]) if n else 0
         entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
         return PeriodEdges(time[:n].copy(), period[:n].copy(), segment[:n].copy(), end[:n].copy(), entries)
 
 
 def join_edges(found: Sequence[PeriodEdges], dtype: DTypeLike, spill: Spill | None) -> PeriodEdges:
-    """Put the edges of locations one after the other."""
+    """Put the edges of groups of locations one after the other."""
     sizes = [len(of.entries) for of in found]
     ends = [of.end + before for of, before in zip(found, np.cumsum([0, *sizes])[:-1].tolist(), strict=True)]
     entries = {

@@ -623,24 +623,25 @@ def divide_causes(
     """
     if cause_weights is None:
         return charged_causes
-    labels, of = labels_of(facts), Weights.joined(cause_weights, quirks)
-    n_paths, n_locations = len(labels.whole), facts.n_locations
-
-    def key(what: NDArray[Any], path: NDArray[Any], location: NDArray[Any]) -> NDArray[np.int64]:
-        return (what.astype(np.int64) * n_paths + path) * n_locations + location
-
-    mine = key(charged_causes.property, charged_causes.call_path, charged_causes.location)
-    cell = lookup(mine, key(of.property, labels.path_of(of.label), of.location))
-    cell, label, part = divide_cells(
-        labels, charged_causes.charged, charged_causes.call_path, cell, of.label, of.weight, charged_causes.location
-    )
+    labels, of, charged = labels_of(facts), Weights.joined(cause_weights, quirks), charged_causes
+    parts = [(np.zeros(0, np.int64), np.zeros(0, np.int64), charged.charged[:0])]
+    for which in np.unique(charged.property).tolist():
+        # one property after the other: there are many cells where there are many locations
+        mine, own = np.flatnonzero(charged.property == which), np.flatnonzero(of.property == which)
+        path, label = charged.call_path[mine], of.label[own]
+        key = path.astype(np.int64) * facts.n_locations + charged.location[mine]
+        cell = lookup(key, labels.path_of(label) * facts.n_locations + of.location[own])
+        given = charged.charged[mine], path, cell, label, of.weight[own], charged.location[mine]
+        cell, label, part = divide_cells(labels, *given)
+        parts.append((mine[cell], label, part))
+    cell, label, part = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     columns = {
-        "property": charged_causes.property[cell],
+        "property": charged.property[cell],
         "call_path": label.astype(np.int32),
-        "location": charged_causes.location[cell],
+        "location": charged.location[cell],
         "charged": part,
     }
-    return CompoundTable(charged_causes.table, cell.size, columns, dict(charged_causes.counts))
+    return CompoundTable(charged.table, cell.size, columns, dict(charged.counts))
 
 
 def divide_cells(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tracecols.causes.edges import EdgeCollector, PeriodEdges, join_edges
+from tracecols.causes.edges import EdgeCollector, PeriodEdges, dividing_of, join_edges
 from tracecols.causes.index import PointIndex, Ranges
 from tracecols.causes.near import Near, picked, whole
 from tracecols.causes.pairs import CREATED, END, FORK
@@ -23,6 +23,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
 from tracecols.enhance.scan.scan import LocationScan, flush_stops_of
 from tracecols.enhance.scan.teams import IS_JOIN, Teams
+from tracecols.kernels import edges as of_edges
 from tracecols.kernels import intervals, sums
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
@@ -179,8 +180,7 @@ class _Collector:
     def __init__(
         self, dtype: DTypeLike, n_call_paths: int, limit: int, n_joins: int, n_events: int, spill: Spill | None
     ) -> None:
-        self.limit, self._large, self._spill = limit, large_arrays(spill), spill
-        self.edges: EdgeCollector | None = None
+        self._large, self._spill = large_arrays(spill), spill
         self.state = np.zeros(kernels.N_STATE, np.int64)
         self.last = np.zeros(1, dtype)
         self.open_sum = new_sum(dtype, n_call_paths, limit)
@@ -198,11 +198,6 @@ class _Collector:
         """What the kernel writes."""
         return kernels.Collected(self.joins, self.state, self.last, self.open_sum, self.segments)
 
-    @property
-    def n_segments(self) -> int:
-        """Segments of the locations that are finished."""
-        return int(self.state[kernels.N_SEGMENTS])
-
     def _keep_piece(self) -> None:
         """Keep the segments in the arrays, and their entries, and begin with the arrays anew."""
         state, (end, path, value) = self.state, self.segments
@@ -219,49 +214,15 @@ class _Collector:
         ends, entries = zip(*self._pieces, strict=True)
         return pieced(ends), pieced(entries)
 
-    def begin(
-        self, first_mark: int, nested: NDArray[np.int64], since: Any, flush_stops: Times, edges: EdgeCollector | None
-    ) -> None:
-        """Begin with a location: its first mark, the bounds of its nested times, from when on its time counts, when its
-        buffer flushes end, and what notes its periods."""
-        self.edges, self.flush_stops = edges, flush_stops
-        self.flush_paths, self.n_flushes = np.full(flush_stops.size, -1, np.int64), 0
-        state = self.state
-        state[kernels.N_LISTED] = state[kernels.N_FLUSHES] = state[kernels.IDLES] = 0
-        state[[kernels.IN, kernels.AROUND, kernels.STUB]] = -1
-        state[kernels.N_MARKS], state[[kernels.N_NESTED, kernels.NESTED_STOP]] = first_mark, nested
-        self.last[0] = since
-
     def grow(self) -> None:
-        """Make room for more entries, segments or edges; what fills the arrays is kept."""
-        if self.edges is not None:
-            self.edges.grow()
+        """Make room for more entries and segments; what fills the arrays is kept."""
         n_cuts = int(self.state[kernels.ROOM])
         self.state[kernels.ROOM] = 0
-        if self._has_room(n_cuts):
+        if kernels.has_room(n_cuts, self.collected):
             return
         self._keep_piece()
-        while not self._has_room(n_cuts):
+        while not kernels.has_room(n_cuts, self.collected):
             self._begin_arrays(2 * self.segments.end.size)
-
-    def _has_room(self, n_cuts: int) -> bool:
-        """Whether there is room for the segments that an event, which makes so many nested cuts, and the end add."""
-        state, (end, path, _) = self.state, self.segments
-        n_entries = state[kernels.N_ENTRIES] - state[kernels.FIRST_ENTRY] + (2 + n_cuts) * self.limit
-        n_segments = state[kernels.N_SEGMENTS] - state[kernels.FIRST_SEGMENT] + 4 + n_cuts
-        return bool(n_entries <= path.size and n_segments <= end.size)
-
-    def finish(self, forgets: bool, until: Any) -> None:
-        """Close the last segment of a location; of a worker what it has done since the last cut may be forgotten.
-
-        Without that what is left of the time `until` the end, unless that is None, counts for the call path that is
-        open there, or was left last.
-        """
-        self.grow()
-        if self.edges is not None:
-            self.edges.finish(until, self.collected)
-        fills = until is not None
-        kernels.finish_segments(forgets, fills, until if fills else self.last[0], self.collected)
 
 
 @step(SPENT, "segments", keeps=("segments",))
@@ -285,7 +246,7 @@ def segments(
     mine = np.sort(members[facts.locations.is_cpu[members]])
     is_worker = facts.locations.master[mine] != mine
     last_times = times(np.array([scans[i].last_time for i in mine.tolist()], np.int64))
-    n_joins = sum(int(IS_JOIN[team_instances.events[i].kind].sum()) for i in mine.tolist())
+    n_joins = int(IS_JOIN[team_instances.events.of(mine)[0].kind].sum())
     limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
     collector = _Collector(dtype, len(tree), limit, n_joins, sum(scans[i].n for i in mine.tolist()), spill)
     others = _others(facts, quirks, scans, mine[~is_worker], sync_points, point_index, parallel_regions, large)
@@ -293,8 +254,7 @@ def segments(
     since = _since(facts, quirks, scans, mine, sync_points, point_index)
     flush_stops = flush_stops_of(facts.store, mine)
     first, begin, stop = (np.full(n_locations, -1, np.int64) for _ in range(3))
-    last = np.zeros(mine.size, dtype)
-    edges: list[PeriodEdges] = []
+    found_edges: list[PeriodEdges] = []
     n = int(n_points.sum())
     of_cuts = {"cut": np.int64, "left": np.int64, "time": dtype}
     cuts = Columns(n, {name: large.empty(n, of) for name, of in of_cuts.items()})
@@ -302,24 +262,36 @@ def segments(
     # points in the order of the locations
     shift = np.zeros(n_locations, np.int64)
     shift[mine] = point_index.start[mine] - (np.cumsum(n_points) - n_points)
+    same = kernels.Tree(tree_of.action, tree_of.parent, tree_of.tasks)
     for some in bounded(n_points, TOGETHER):
-        group = mine[some]
+        group, stops = mine[some], flush_stops[some]
         places = _Places.of(facts, quirks, sync_points, point_index, group, others, parallel_regions, large)
-        for events in walk_stacks(facts, scans, team_instances, group, flush_stops[some]):
-            time = times(events.time)
-            for at, k in enumerate((np.searchsorted(group, events.locations) + some.start).tolist()):
-                i = mine[k]
-                forgets = bool(is_worker[k]) and quirks.forgets_workers
-                if first[i] < 0:
-                    first[i] = collector.n_segments
-                    edges_of = EdgeCollector.of(facts, quirks, scans[i])
-                    collector.begin(*places.begin(k - some.start), since[k], times(flush_stops[k]), edges_of)
-                _collect(facts, events, at, time, collector, tree_of, forgets, fills and not bool(is_worker[k]), places)
-                if events.is_end:
-                    collector.finish(forgets, last_times[k] if fills and scans[i].n else None)
-                    stop[i], last[k] = collector.n_segments, collector.last[0]
-                    if collector.edges is not None:
-                        edges.append(collector.edges.found())
+        locations = kernels.Locations(
+            *_numbers_and_flushes(facts, tree_of, times, group, stops),
+            places.mark_start,
+            places.nested_ends,
+            is_worker[some] & quirks.forgets_workers,
+            ~is_worker[some] & fills,
+            since[some],
+            last_times[some],
+            (facts.store.n_events[group] > 0) & fills,
+            np.full(group.size, -1, np.int64),
+            np.full(group.size, -1, np.int64),
+            np.zeros(group.size, dtype),
+        )
+        edges, n_flushes = EdgeCollector(dividing_of(facts, quirks, scans, group)), 0
+        for walked in walk_stacks(facts, scans, team_instances, group, stops):
+            if locations.flush_paths.size:
+                flush_paths = _flush_paths(facts, walked, tree_of)
+                locations.flush_paths[n_flushes : n_flushes + flush_paths.size] = flush_paths
+                n_flushes += flush_paths.size
+            of_walked = kernels.Walked(
+                int(np.searchsorted(group, walked.locations[0])), walked.bounds, walked.row, walked.is_end
+            )
+            of_events = kernels.Events(times(walked.time), walked.kind, walked.region, walked.node, 0)
+            _collect(of_walked, of_events, locations, same, places, edges, collector)
+        found_edges.append(edges.found())
+        first[group], stop[group] = locations.first, locations.stop
         # a location that nothing forgets begins after its first event
         begin[group] = first[group]
         if fills:
@@ -328,7 +300,7 @@ def segments(
             begin[group[later]] = second[later]
         left.append(places.nested_cuts(is_resume=False))
         resumed.append(places.nested_cuts(is_resume=True))
-        places.put_cuts(cuts, int(n_points[: some.start].sum()), stop[group], last[some])
+        places.put_cuts(cuts, int(n_points[: some.start].sum()), stop[group], locations.last)
         cuts.left[left[-1].point - shift[sync_points.location[left[-1].point]]] = left[-1].cut
     ends, entries = collector.kept()
     n_found = int(collector.state[kernels.N_JOINS])
@@ -344,7 +316,7 @@ def segments(
         NestedCuts.joined(resumed, dtype),
         collector.joins.row[:n_found],
         collector.joins.cut[:n_found],
-        None if facts.call_paths.divider is None else join_edges(edges, dtype, spill),
+        None if facts.call_paths.divider is None else join_edges(found_edges, dtype, spill),
     )
 
 
@@ -417,10 +389,6 @@ class _Places:
         marks, of_point = _marks(points, own_points, others.between(int(rows[0]), stop), large)
         nested = _nested(facts, quirks, own_points, points, threads, large)
         return cls(own_points, marks, np.searchsorted(marks.row, rows), of_point, *nested, large)
-
-    def begin(self, k: int) -> tuple[int, NDArray[np.int64]]:
-        """Return the first mark of a location, and the bounds of its nested times."""
-        return int(self.mark_start[k]), self.nested_ends[k : k + 2]
 
     def nested_cuts(self, is_resume: bool) -> NestedCuts:
         """Return the cuts that were made at some of the nested times: those when calls begin, or when they have waited
@@ -697,45 +665,61 @@ def _put_others(marks: kernels.Marks, at: NDArray[np.bool_], others: _Others, he
     marks.row[at], marks.what[at], marks.value[at] = others.row[here], others.what[here], others.value[here]
 
 
-def _collect(
+def _numbers_and_flushes(
     facts: Facts,
-    events: WalkedEvents,
-    at: int,
-    time: Times,
-    c: _Collector,
     tree_of: _CallTree,
-    forgets: bool,
-    fills: bool,
+    times: Callable[[NDArray[np.int64]], Times],
+    locations: NDArray[np.int64],
+    flush_stops: Sequence[NDArray[np.int64]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Times, NDArray[np.int64]]:
+    """Return the first fields of `kernels.Locations`; call paths of buffer flushes are not known yet."""
+    number_start, number = facts.call_paths.whole.numbers_of(locations)
+    flush_start = np.append(0, np.cumsum([of.size for of in flush_stops], dtype=np.int64))
+    stop_times = times(np.concatenate([*flush_stops, np.zeros(0, np.int64)]))
+    return number_start, tree_of.met[number], flush_start, stop_times, np.full(stop_times.size, -1, np.int64)
+
+
+def _flush_paths(facts: Facts, walked: WalkedEvents, tree_of: _CallTree) -> NDArray[np.int64]:
+    """Return the call paths of the buffer flushes among some events, in the order in which they are met; (n,) int64."""
+    at_flush = np.flatnonzero(walked.kind == K.BUFFER_FLUSH)
+    tree, n = facts.call_paths.whole, len(facts.regions)
+    start, number = tree.numbers_of(walked.locations)
+    node, of = walked.node[at_flush], np.searchsorted(walked.bounds, at_flush, "right") - 1
+    # the call path of a flush is below the one around it
+    around = pick(number, np.where(node >= 0, node + start[of], -1))
+    flushed: NDArray[Any] = facts.regions.of_entry[walked.region[at_flush]]
+    below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + flushed)
+    return pick(tree_of.met, below)
+
+
+def _collect(
+    walked: kernels.Walked,
+    events: kernels.Events,
+    locations: kernels.Locations,
+    tree: kernels.Tree,
     places: _Places,
+    edges: EdgeCollector,
+    c: _Collector,
 ) -> None:
-    """Go through the events of one location, which is number `at` of those that have them; `time` is that of all these
-    events."""
-    here = slice(*events.bounds[at : at + 2].tolist())
-    tree, location = facts.call_paths.whole, int(events.locations[at])
-    kind, region, node = events.kind[here], events.region[here], events.node[here]
-    if c.flush_stops.size:
-        at_flush = np.flatnonzero(kind == K.BUFFER_FLUSH)
-        # the call path of a flush is below the one around it
-        around = pick(tree.numbers[location], node[at_flush].astype(np.int64))
-        flushed: NDArray[Any] = facts.regions.of_entry[region[at_flush]]
-        n = len(facts.regions)
-        below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + flushed)
-        c.flush_paths[c.n_flushes : c.n_flushes + at_flush.size] = pick(tree_of.met, below)
-        c.n_flushes += at_flush.size
-    of_events = kernels.Events(time[here], kind, region, node, int(events.row[at]))
-    number = tree_of.met[tree.numbers[location]]
-    flushes = c.flush_stops, c.flush_paths
-    meaning = kernels.Meaning(tree_of.action, number, tree_of.parent, tree_of.tasks, forgets, fills, *flushes)
-    start = 0
-    while True:
-        given = of_events, meaning, places.marks, places.nested, c.collected
-        if c.edges is None:
-            start = int(kernels.collect_segments(start, node.size, *given))
-        else:
-            start = c.edges.collect(start, *given)
-        if start == node.size:
-            break
-        c.grow()
+    """Collect the segments of some locations, and note where their periods begin."""
+    k, start = 0, 0
+    while k < walked.row.size:
+        k, start = of_edges.collect_locations(
+            k,
+            start,
+            walked,
+            events,
+            locations,
+            edges.dividing,
+            edges.noted,
+            tree,
+            places.marks,
+            places.nested,
+            c.collected,
+        )
+        if k < walked.row.size:
+            edges.grow()
+            c.grow()
 
 
 def new_sum(dtype: DTypeLike, n_call_paths: int, limit: int) -> sums.Sum:

@@ -488,7 +488,8 @@ def _compute(cube: SeverityCube, metric: Element, pending: Set[str]) -> bool:
     if not np.isfinite(values).all():
         return False
     cells = Cells(keys, values / cube.scale(metric.name)).where(values != 0)
-    cube.cells[metric.name] = cells if along == "iee" else _exclusive(cells, cube.call_paths.parent)
+    own = cells if along == "iee" else _exclusive(cells, cube.call_paths.parent)
+    cube.cells = {**cube.cells, metric.name: own}
     return True
 
 

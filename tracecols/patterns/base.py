@@ -179,7 +179,7 @@ class Findings:
         When threads are in teams.
     declared : list of Property
         Those that are searched for.
-    cells : dict of str to Cells
+    cells : mapping of str to Cells
         By property, what was found.
     """
 
@@ -187,7 +187,7 @@ class Findings:
     conventions: Conventions
     teams: TeamTimes
     declared: list[Property]
-    cells: dict[str, Cells] = field(default_factory=dict)
+    cells: Mapping[str, Cells] = field(default_factory=dict)
 
     @once
     def execution(self) -> Cells:

@@ -55,7 +55,9 @@ def knows_enough(replay: Replay, cube: SeverityCube) -> bool:
     """Say whether the replay knows what is waited for, but for a hundredth of the runtime."""
     if UNKNOWN_PARTNERS not in replay.counts or TIME not in cube.cells:
         return True
-    focused = cube.focused()
+    # other properties would be copied
+    outside = None if cube.outside is None else {TIME: cube.outside[TIME]}
+    focused = cube.replaced(cells={TIME: cube.cells[TIME]}, outside=outside, period_cells={}).focused()
     unknown = focused.call_paths.named(lambda name: name.lower().startswith(MAY_WAIT))
     longest = float(focused.by_location(TIME, unknown).max(initial=0.0)) * cube.resolution
     return longest <= MOST_UNKNOWN * replay.runtime(replay.nodes.time)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
 from tracecols.once import once
-from tracecols.replay.nodes import Nodes, mpi_regions
+from tracecols.replay.nodes import Nodes, mpi_regions, runs_of_locations
 from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 
 
@@ -133,17 +133,18 @@ def find_computation(model: Model, nodes: Nodes) -> Computation:
     parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64))]
     locations = np.flatnonzero(np.diff(nodes.location_start))
     for walked in walk_stacks(model.facts, model.scans, model.team_instances, locations):
-        for k, (location, row) in enumerate(zip(walked.locations.tolist(), walked.row.tolist(), strict=True)):
-            here = slice(*walked.bounds[k : k + 2].tolist())
-            if row == model.facts.first_rows[location]:
-                state[:] = 0
-                state[[kernels.NEXT_NODE, kernels.OPEN_NODE]] = nodes.location_start[location], -1
-            time = model.order.times_of(row, walked.time[here])
-            events = kernels.WalkedPaths(time, walked.kind[here], walked.node[here], paths.numbers[location])
-            n = kernels.add_computation(
-                events, row - nodes.first_row, DOES, paths.parent, nodes.ranks, nodes.kind, state, sums, found
-            )
-            parts.append((found.call_path[:n].copy(), found.ticks[:n].copy()))
+        begins = walked.row == model.facts.first_rows[walked.locations]
+        events = kernels.WalkedPaths(
+            walked.bounds,
+            walked.row - nodes.first_row,
+            np.where(begins, nodes.location_start[walked.locations], -1),
+            model.order.times_along(walked.row, walked.bounds, walked.time),
+            walked.kind,
+            walked.node,
+            *paths.numbers_of(walked.locations),
+        )
+        n = kernels.add_computation(events, DOES, paths.parent, nodes.ranks, nodes.kind, state, sums, found)
+        parts.append((found.call_path[:n].copy(), found.ticks[:n].copy()))
     call_path, ticks = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
     return Computation(start, call_path, np.repeat(nodes.location, n_rows), ticks, of_node, before_node)
@@ -162,24 +163,17 @@ def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], no
     n = len(nodes)
     n_rows, of_node, before_node = (np.empty(n, np.int32) for _ in range(3))
     for starts, c in slices:
-        for here, there in _locations_of(starts, nodes):
+        for here, there in runs_of_locations(starts, nodes.location_start):
             n_rows[there], of_node[there] = np.diff(c.start)[here], c.of_node[here]
             before_node[there] = c.before_node[here]
     start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
     call_path, ticks = np.empty(int(start[-1]), np.int32), np.empty(int(start[-1]), np.int64)
     for starts, c in slices:
-        for here, there in _locations_of(starts, nodes):
+        for here, there in runs_of_locations(starts, nodes.location_start):
             rows = slice(int(start[there.start]), int(start[there.stop]))
             own = slice(int(c.start[here.start]), int(c.start[here.stop]))
             call_path[rows], ticks[rows] = c.call_path[own], c.ticks[own]
     return Computation(start, call_path, np.repeat(nodes.location, n_rows), ticks, of_node, before_node)
-
-
-def _locations_of(starts: NDArray[np.int64], nodes: Nodes) -> Iterator[tuple[slice, slice]]:
-    """Yield the nodes of every location that a slice has, by their numbers there and in the whole trace."""
-    for location in np.flatnonzero(np.diff(starts)).tolist():
-        here, there = (slice(*of[location : location + 2].tolist()) for of in (starts, nodes.location_start))
-        yield here, there
 
 
 def new_times(

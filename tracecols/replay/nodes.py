@@ -9,6 +9,7 @@ events that create, switch and complete them. None strictly inside an outermost 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -16,11 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.dataflow.grouping import bounded, lookup, ranges
 from tracecols.enhance.definitions.regions import IS_BARRIER, Regions
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, either, in_role, is_in, named
 from tracecols.enhance.scan.scan import ForkSpans, fork_spans
-from tracecols.enhance.scan.teams import IS_FORK, LATE, ThreadEvents, events_in_teams
+from tracecols.enhance.scan.teams import IS_FORK, LATE, events_in_teams
 from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGINS, ENDS
@@ -32,7 +34,7 @@ from tracecols.replay.tasks import TaskRows, task_rows
 from tracecols.schema import EventKind
 
 BATCH = 1 << 20
-"""Events per kernel call."""
+"""Events per kernel call; locations with fewer are gone through together."""
 
 
 class NodeClass(IntEnum):
@@ -263,34 +265,48 @@ def find_nodes(model: Model) -> NodesOfSlice:
     is_mpi, is_management = mpi_regions(facts.regions), THREAD_MANAGEMENT(facts.regions)
     what = is_mpi * kernels.IS_MPI + is_management * kernels.IS_MANAGEMENT + SIGNAL(facts.regions) * kernels.IS_SIGNAL
     of_region = np.stack([what.astype(np.int8), classes_of(facts.regions), roles_of(facts.regions).view(np.int8)])
-    given, is_device = _given_nodes(model), model.locations.is_device
-    members = [i for i in np.sort(model.members).tolist() if model.store.n_rows("events", i)]
+    members = np.sort(model.members)
+    members = members[model.store.n_events[members] > 0]
+    n_events, given, spans = model.store.n_events[members], _given_nodes(model), _spans_of(model, members)
     begin_rows = np.full(teams.location.size, -1, np.int64)
-    spans = {
-        i: fork_spans([model.scans[i]], teams.events, model.facts.order)
-        for i in np.unique(teams.forker[members][teams.forker[members] >= 0]).tolist()
-    }
     # of memory that is not written there are no pages
-    found = arrays.empty(FoundNodes, sum(model.store.n_rows("events", i) for i in members))
-    taskwaits, sizes, n_found = [np.zeros(0, np.int64)], np.zeros(facts.n_locations, np.int64), 0
-    for location in members:
-        first, n = int(facts.first_rows[location]), model.store.n_rows("events", location)
-        # all that happens on a stream
-        marks = np.full(n, NodeClass.COMPUTATION if is_device[location] else -1, np.int8)
-        tasks = task_rows(model, location, first)
-        begins = _team_begins(model, spans, location)
-        begin_rows[teams.begins_of(location)][begins[0]] = begins[1] + first
-        _mark(marks, teams.events[location], first, begins[1], tasks, given)
-        sizes[location] = _find_at(model, location, marks, of_region, arrays.after(found, n_found))
-        n_found += int(sizes[location])
-        taskwaits.append(tasks.taskwaits + first)
-    found = arrays.first(found, n_found)
-    return _together(model, members, sizes, found, begin_rows, np.concatenate(taskwaits))
+    found, state = arrays.empty(FoundNodes, int(n_events.sum())), np.zeros(5, np.int64)
+    taskwaits, sizes = [np.zeros(0, np.int64)], np.zeros(members.size, np.int64)
+    for some in bounded(n_events, BATCH):
+        group = _Group(members[some], facts.first_rows[members[some]], np.append(0, np.cumsum(n_events[some])))
+        _find_team_begins(model, group.locations, spans, begin_rows)
+        tasks = task_rows(model, group.locations)
+        marks = _marks_of(model, group, begin_rows, tasks, given)
+        _find_in(model, group, marks, of_region, state, found, sizes[some])
+        taskwaits.append(tasks.taskwaits)
+    of_location = np.zeros(facts.n_locations, np.int64)
+    of_location[members] = sizes
+    found = arrays.first(found, int(state[4]))
+    return _together(model, members, of_location, found, begin_rows, np.concatenate(taskwaits))
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Locations whose nodes are found together: their numbers, ascending, the rows of their first events, and where
+    those of each begin among those of all of them."""
+
+    locations: NDArray[np.int64]
+    first: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+
+    def places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where some rows of the trace, ascending, are among the events; those of other locations are left
+        out."""
+        stop = self.first[-1] + self.bounds[-1] - self.bounds[-2]
+        rows = rows[slice(*np.searchsorted(rows, [self.first[0], stop]))]
+        at = np.searchsorted(self.first, rows, "right") - 1
+        place = rows - self.first[at] + self.bounds[at]
+        return place[place < self.bounds[at + 1]]
 
 
 def _together(
     model: Model,
-    members: list[int],
+    members: NDArray[np.int64],
     sizes: NDArray[np.int64],
     found: FoundNodes,
     begin_rows: NDArray[np.int64],
@@ -300,8 +316,8 @@ def _together(
     facts = model.facts
     row = np.repeat(facts.first_rows[members], sizes[members]) + found.event
     # whole words, so that they can be put together
-    low = int(facts.first_rows[members[0]]) & ~63 if members else 0
-    high = int(facts.first_rows[members[-1]]) + model.store.n_rows("events", members[-1]) if members else 0
+    low = int(facts.first_rows[members[0]]) & ~63 if members.size else 0
+    high = int(facts.first_rows[members[-1]] + model.store.n_events[members[-1]]) if members.size else 0
     start = np.append(0, np.cumsum(sizes))
     of_nodes = found.time, found.kind, found.role, np.zeros(row.size, np.uint8)
     nodes = Nodes(low, ranks_of(row, low, high), *of_nodes, start)
@@ -338,9 +354,7 @@ def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> No
         of = slices.pop()
         here_words = slice(of.first_row >> 6, (of.first_row >> 6) + of.ranks.bits.size)
         nodes.ranks.bits[here_words] |= of.ranks.bits
-        for location in np.flatnonzero(np.diff(of.location_start)).tolist():
-            there = slice(int(of.location_start[location]), int(of.location_start[location + 1]))
-            here = slice(int(start[location]), int(start[location + 1]))
+        for there, here in runs_of_locations(of.location_start, start):
             for name in ("time", "kind", "role", "mark"):
                 getattr(nodes, name)[here] = getattr(of, name)[there]
     count_rows(nodes.ranks)
@@ -350,9 +364,26 @@ def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> No
     # a recording may end before MPI_Finalize
     nodes.mark[nodes.enter_of(ends) if nodes.is_between and ends.size else everything] |= ENDS
     # threads that enter nothing only wait for the end of the run
-    for location in idle.tolist():
-        nodes.mark[start[location] : start[location + 1]] &= ~np.uint8(ENDS)
+    nodes.mark[ranges(start[idle], sizes[idle])] &= ~np.uint8(ENDS)
     return nodes
+
+
+def runs_of_locations(starts: NDArray[np.int64], of_all: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
+    """Yield the nodes of the locations that a slice has, of locations that follow each other together: by their numbers
+    there and in the whole trace.
+
+    Parameters
+    ----------
+    starts, of_all : (n_locations + 1,) int64
+        First node of every location in the slice, and in the whole trace.
+    """
+    filled = np.flatnonzero(np.diff(starts))
+    shift = (of_all - starts)[filled]
+    cuts = np.flatnonzero(np.diff(shift)) + 1
+    for run in np.split(np.arange(filled.size), cuts) if filled.size else ():
+        here = slice(int(starts[filled[run[0]]]), int(starts[filled[run[-1]] + 1]))
+        by = int(shift[run[0]])
+        yield here, slice(here.start + by, here.stop + by)
 
 
 AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK, NodeClass.DEVICE)
@@ -371,7 +402,7 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     first_rows = facts.first_rows[has_worlds & (facts.locations.master == np.arange(facts.n_locations))]
     # whatever comes before the wait for a thread, its end does not matter to
     joins = created.join[created.join >= 0]
-    before_joins = np.setdiff1d(joins - 1, model.facts.first_rows - 1)
+    before_joins = joins[lookup(facts.first_rows, joins) < 0] - 1
     rows = {
         NodeClass.COMPUTATION: [
             members.enter[in_barrier],
@@ -394,88 +425,93 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     return {what: [np.sort(some) for some in parts] for what, parts in rows.items()}
 
 
-def _of_location(rows: NDArray[np.int64], first: int, n: int) -> NDArray[np.int64]:
-    """Return which of some ascending rows are a location's, counted from its first."""
-    low, high = np.searchsorted(rows, [first, first + n])
-    return rows[low:high] - first
+def _spans_of(model: Model, locations: NDArray[np.int64]) -> dict[int, ForkSpans]:
+    """Return the FORKs of those that fork the teams of some locations, where no events of their own say when they
+    begin."""
+    teams = model.team_instances
+    forkers = np.unique(teams.forker[locations])
+    return {i: fork_spans([model.scans[i]], teams.events, model.facts.order) for i in forkers[forkers >= 0].tolist()}
 
 
-def _team_begins(
-    model: Model, spans: dict[int, ForkSpans], location: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events at which a thread begins in teams: numbers of its begins that have one, and of the events."""
+def _find_team_begins(
+    model: Model, locations: NDArray[np.int64], spans: dict[int, ForkSpans], begin_rows: NDArray[np.int64]
+) -> None:
+    """Write the rows at which some locations begin in teams to `begin_rows`, by number of the begin (`Teams`)."""
     facts, teams = model.facts, model.team_instances
-    forker, mine = int(teams.forker[location]), teams.begins_of(location)
-    if forker < 0:
-        own = teams.events[location]
-        events = own.row[own.is_begin] - int(facts.first_rows[location])
-        return np.arange(events.size), events
-    time = facts.order.times_of(int(facts.first_rows[location]), model.store.read("events", location, ["time"])["time"])
-    events = _begins_with_the_team(spans[forker], mine.stop - mine.start, location == forker, time)
-    has = np.flatnonzero(events >= 0)
-    return has, events[has]
+    is_forked = teams.forker[locations] >= 0
+    saying = locations[~is_forked]
+    own, _ = teams.events.of(saying)
+    begin_rows[ranges(teams.begin_start[saying], np.diff(teams.begin_start)[saying])] = own.row[own.is_begin]
+    for location in locations[is_forked].tolist():
+        mine, first = teams.begins_of(location), int(facts.first_rows[location])
+        if teams.forker[location] != location:
+            time = facts.order.times_of(first, model.store.read("events", location, ["time"])["time"])
+            events = _begins_with_the_team(spans[int(teams.forker[location])], mine.stop - mine.start, time)
+            begin_rows[mine] = np.where(events >= 0, events + first, -1)
 
 
-def _mark(
-    marks: NDArray[np.int8],
-    threads: ThreadEvents,
-    first: int,
-    begins: NDArray[np.int64],
+def _marks_of(
+    model: Model,
+    group: _Group,
+    begin_rows: NDArray[np.int64],
     tasks: TaskRows,
     given: dict[NodeClass, list[NDArray[np.int64]]],
+) -> NDArray[np.int8]:
+    """Mark the events of some locations that are nodes whatever they are, with the class of the time before them, -1
+    the others; where several kinds name an event, the last counts."""
+    teams, locations = model.team_instances, group.locations
+    # all that happens on a stream
+    on_stream = np.where(model.locations.is_device[locations], np.int8(NodeClass.COMPUTATION), np.int8(-1))
+    marks = np.repeat(on_stream, np.diff(group.bounds))
+    threads, _ = teams.events.of(locations)
+    is_fork = IS_FORK[threads.kind]
+    begins = begin_rows[ranges(teams.begin_start[locations], np.diff(teams.begin_start)[locations])]
+    for what, rows in (
+        *((NodeClass.COMPUTATION, rows) for rows in given[NodeClass.COMPUTATION]),
+        (NodeClass.COMPUTATION, threads.row[is_fork]),
+        (NodeClass.COMPUTATION, tasks.row),
+        (NodeClass.OPENMP, tasks.row[tasks.waits]),
+        (NodeClass.OPENMP, threads.row[~(is_fork | threads.is_begin)]),
+        (NodeClass.OPENMP, begins[begins >= 0]),
+        *((after, rows) for after in AFTER_WAITING for rows in given[after]),
+    ):
+        marks[group.places(rows)] = what
+    return marks
+
+
+def _find_in(
+    model: Model,
+    group: _Group,
+    marks: NDArray[np.int8],
+    of_region: NDArray[np.int8],
+    state: NDArray[np.int64],
+    found: FoundNodes,
+    sizes: NDArray[np.int64],
 ) -> None:
-    """Mark the events of a location that are nodes whatever they are, with the class of the time before them; where
-    several kinds name an event, the last counts."""
-    n, is_fork = marks.size, IS_FORK[threads.kind]
-    for rows in given[NodeClass.COMPUTATION]:
-        marks[_of_location(rows, first, n)] = NodeClass.COMPUTATION
-    marks[threads.row[is_fork] - first] = NodeClass.COMPUTATION
-    marks[tasks.row] = NodeClass.COMPUTATION
-    marks[tasks.row[tasks.waits]] = NodeClass.OPENMP
-    marks[threads.row[~(is_fork | threads.is_begin)] - first] = NodeClass.OPENMP
-    marks[begins] = NodeClass.OPENMP
-    for what in AFTER_WAITING:
-        for rows in given[what]:
-            marks[_of_location(rows, first, n)] = what
-
-
-def _find_at(
-    model: Model, location: int, marks: NDArray[np.int8], of_region: NDArray[np.int8], found: FoundNodes
-) -> int:
-    """Write the nodes of one location to `found`; return how many there are."""
-    first, n = int(model.facts.first_rows[location]), marks.size
-    state = np.zeros(5, np.int64)
+    """Write the nodes of some locations to `found`, and how many each has to `sizes`."""
+    store, n, columns = model.store, marks.size, ["time", "kind", "region"]
+    state[:4] = 0
     for start in range(0, n, BATCH):
-        stop = min(start + BATCH, n)
-        events = model.store.read("events", location, ["time", "kind", "region"], start, stop)
-        time = model.order.times_of(first + start, events["time"])
-        kernels.find_nodes(
-            time,
-            events["kind"],
-            events["region"],
-            marks[start:stop],
-            of_region,
-            int(EventKind.ENTER),
-            int(EventKind.EXIT),
-            state,
-            stop == n,
-            found,
-        )
-    return int(state[4])
+        here = slice(start, min(start + BATCH, n))
+        if group.locations.size > 1:
+            events, bounds = store.read_together("events", group.locations, columns)[0], group.bounds
+        else:
+            events = store.read("events", int(group.locations[0]), columns, here.start, here.stop)
+            bounds = np.array([0, here.stop - here.start])
+        time = model.order.times_along(group.first + start, bounds, events["time"])
+        kinds = int(EventKind.ENTER), int(EventKind.EXIT)
+        of_events = bounds, time, events["kind"], events["region"], marks[here]
+        kernels.find_nodes(*of_events, of_region, kinds, state, here.stop == n, found, sizes)
 
 
-def _begins_with_the_team(
-    spans: ForkSpans, n_forks: int, is_forker: bool, time: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _begins_with_the_team(spans: ForkSpans, n_forks: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
     """Find the first event of a thread in every team that its process forks, where no events of their own say when it
     begins.
 
     Returns
     -------
     (n_forks,) int64
-        Numbers of events; -1 where the thread has none between FORK and JOIN, and for the thread that forks.
+        Numbers of events; -1 where the thread has none between FORK and JOIN.
     """
-    if is_forker:
-        return np.full(n_forks, -1, np.int64)
     join_time = np.where(spans.join_row >= 0, spans.join_time, LATE)
     return events_in_teams(spans.fork_time[:n_forks], join_time[:n_forks], time)[0]

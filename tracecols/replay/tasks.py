@@ -29,12 +29,12 @@ WAITING = (TASKWAIT, "barrier", "implicit_barrier")
 
 
 class TaskRows(NamedTuple):
-    """The nodes of one location that tasks make.
+    """The nodes of locations that tasks make, one location after the other.
 
     Attributes
     ----------
     row : (n,) int64
-        Events, counted from the first of the location: those of tasks, ENTER and EXIT of taskwaits.
+        Events, ascending: those of tasks, ENTER and EXIT of taskwaits.
     waits : (n,) bool
         Whether the thread waits before the event, in a barrier or a taskwait, and executes no task.
     taskwaits : (n_taskwaits,) int64
@@ -46,16 +46,17 @@ class TaskRows(NamedTuple):
     taskwaits: NDArray[np.int64]
 
 
-def task_rows(model: Model, location: int, first: int) -> TaskRows:
-    """Find the nodes of a location that tasks make; one more pass over its events where it has any.
+def task_rows(model: Model, locations: NDArray[np.int64]) -> TaskRows:
+    """Find the nodes of some locations, ascending, that tasks make; one more pass over the events of those that have
+    any."""
+    nothing = TaskRows(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, np.int64))
+    found = [_task_rows(model, i) for i in locations[model.store.counts("tasks")[locations] > 0].tolist()]
+    return TaskRows(*map(np.concatenate, zip(nothing, *found, strict=True)))
 
-    Parameters
-    ----------
-    location, first : int
-        The location, and the row of its first event.
-    """
-    if not model.store.n_rows("tasks", location):
-        return TaskRows(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, np.int64))
+
+def _task_rows(model: Model, location: int) -> TaskRows:
+    """Find those of one location."""
+    first = int(model.facts.first_rows[location])
     columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
     regions, paths = model.regions, model.call_paths.whole
     before = call_path_before(paths, columns["kind"], model.call_paths.path_of(columns["call_path"]))
@@ -67,7 +68,7 @@ def task_rows(model: Model, location: int, first: int) -> TaskRows:
     tasks = model.store.read("tasks", location, ["row"])["row"] - first
     row = np.union1d(tasks, of_taskwait)
     leaves = of_taskwait[ACTION[columns["kind"][of_taskwait]] == POP]
-    return TaskRows(row, np.append(is_waiting, False)[around[row]], leaves)
+    return TaskRows(row + first, np.append(is_waiting, False)[around[row]], leaves + first)
 
 
 def call_path_before(paths: CallPaths, kind: NDArray[np.uint8], call_path: NDArray[np.int64]) -> NDArray[np.int64]:

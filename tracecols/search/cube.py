@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -119,22 +119,53 @@ def _by_period(
     if divider is None:
         return by_label, {}, None
     undivided = search.undivided()
-    by_period = {name: period_cells(model, found) for name, found in by_label.items() if name not in undivided}
-    cells = by_label | {name: of.summed() for name, of in by_period.items()}
+    cells: dict[str, Cells] = {}
+    by_period: dict[str, PeriodCells] = {}
+    outside: dict[str, PeriodCells] = {}
+    for name in list(by_label):
+        # those of many locations are most of the memory: they are made one after the other
+        cells[name] = found = by_label.pop(name)
+        if name not in undivided:
+            of = period_cells(model, found)
+            cells[name] = of.summed()
+            if divider.by_time:
+                outside[name] = outside_of_focus(model, of)
+            if divider.kind != FOCUS:
+                by_period[name] = by_bin(model, of) if divider.by_time else of
     if not divider.by_time:
         return cells, by_period, None
-    outside = {name: outside_of_focus(model, of) for name, of in by_period.items()}
-    in_focus = {name: found - outside[name].summed() for name, found in cells.items() if name in by_period}
-    # who takes part in a call path that is entered before the focus takes part in it in the focus as well
-    took_part = {VISITS: cells[VISITS]} if VISITS in cells else {}
-    for name, found in undivided.items():
-        cells[name] = found(cells)
-        left = cells[name] - found(in_focus | took_part)
+    in_focus = _InFocus(cells, dict(outside))
+    for name, function in undivided.items():
+        cells[name] = function(cells)
+        left = cells[name] - function(in_focus)
         period = np.full(len(left), BEFORE if divider.kind == FOCUS else NO_PERIOD, np.int32)
         outside[name] = PeriodCells(left.call_path, left.location, period, left.value)
-    if divider.kind == FOCUS:
-        return cells, {}, outside
-    return cells, {name: by_bin(model, of) for name, of in by_period.items()}, outside if divider.has_focus else None
+    return cells, by_period, outside if divider.kind == FOCUS or divider.has_focus else None
+
+
+@dataclass(frozen=True)
+class _InFocus(Mapping[str, Cells]):
+    """The cells in the focus, made when they are asked for: who takes part in a call path that is entered before the
+    focus takes part in it in the focus as well.
+
+    Attributes
+    ----------
+    cells : mapping of str to Cells
+        Of the whole time.
+    outside : mapping of str to PeriodCells
+    """
+
+    cells: Mapping[str, Cells]
+    outside: Mapping[str, PeriodCells]
+
+    def __getitem__(self, name: str) -> Cells:
+        return self.cells[name] if name == VISITS else self.cells[name] - self.outside[name].summed()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.outside)
+
+    def __len__(self) -> int:
+        return len(self.outside)
 
 
 def _facts(model: Model, conventions: str, search: Search, choice: Choice, notes: Mapping[str, int]) -> dict[str, Any]:

@@ -302,7 +302,8 @@ class Search:
         self.model, self.declared, self.nested = model, declared, conventions.nested
         self.by_id = {p.id: p for p in declared}
         self._masks: dict[str, NDArray[np.bool_]] = {}
-        self.findings = Findings(model, conventions, TeamTimes.none(), declared)
+        self.cells: dict[str, Cells] = {}
+        self.findings = Findings(model, conventions, TeamTimes.none(), declared, self.cells)
         self.device_times = DeviceTimes.none(model)
         unknown = set(parameters or {}) - set(self.by_id)
         if unknown:
@@ -368,7 +369,7 @@ class Search:
         tables = {p.table for p in self.declared if p.table}
         stages = {WITHIN, *(TABLES[name].stage for name in tables)}
         counts: Counter[str] = Counter()
-        cells = self.findings.cells
+        cells = self.cells
         # rows of a table that is made location by location are those of whole locations
         in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
         visits = Visits(self.of_slices, frozenset(stages), also)
@@ -398,7 +399,7 @@ class Search:
 
     def _all_cells(self) -> dict[str, Cells]:
         """Return the cells of all properties, once those of the patterns are known."""
-        cells = self.findings.cells
+        cells = self.cells
         declared = self.declared
         first = [p for p in declared if isinstance(p.found, InRegions | Computed) and not isinstance(p.found, Derived)]
         sums = [p for p in reversed(declared) if isinstance(p.found, SumOf)]
@@ -412,7 +413,7 @@ class Search:
 
     def _cells_of(self, p: Property) -> Cells:
         """Return the cells of a property that no stage finds, given those it is made of."""
-        findings, cells = self.findings, self.findings.cells
+        findings, cells = self.findings, self.cells
         match p.found:
             case InRegions(measure=measure):
                 basis = cells[VISITS] if measure == "visits" else findings.execution
@@ -440,7 +441,7 @@ class Search:
 
         def derive(p: Property, function: CellFunction, cells: Mapping[str, Cells]) -> Cells:
             with _named(p):
-                return function(whole, replace(self.findings, model=whole, cells=dict(cells)), **self._given[p.id])
+                return function(whole, replace(self.findings, model=whole, cells=cells), **self._given[p.id])
 
         divided = {p.id for p in without(self.declared, trees_of(self.declared, IMBALANCE))}
         return {

@@ -8,7 +8,8 @@ it in its tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
-from tracecols.severity.cells import Cells
+from tracecols.severity.cells import Cells, Made
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.reduction import REDUCTIONS
@@ -308,12 +309,7 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
     result = []
     for cube, paths, locations in zip(cubes, path_numbers, rows, strict=True):
         given = cube.cells if cube.resolution == resolution else _converted(cube, resolution)
-        cells = {}
-        for name in properties.id:
-            found = given.get(name, Cells.empty())
-            cells[name] = Cells.reduce(
-                paths[found.call_path], locations[found.location], found.value, properties.reduction(name)
-            )
+        cells = Made(properties.id, partial(_renumbered, given, paths, locations, properties))
         by_period = {
             name: _period_cells(cube, name, paths, locations, resolution) for name in properties.id if cube.period_cells
         }
@@ -332,6 +328,20 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
             )
         )
     return result
+
+
+def _renumbered(
+    given: Mapping[str, Cells],
+    paths: NDArray[np.int64],
+    locations: NDArray[np.int64],
+    properties: PropertyAxis,
+    name: str,
+) -> Cells:
+    """Return the cells of a property on other trees, the same ones where these are."""
+    found = given.get(name, Cells.empty())
+    if all(np.array_equal(numbers, np.arange(numbers.size)) for numbers in (paths, locations)):
+        return found
+    return Cells.reduce(paths[found.call_path], locations[found.location], found.value, properties.reduction(name))
 
 
 def _period_cells(

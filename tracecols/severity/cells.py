@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,46 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.kernels import groups, trees
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at, reduce_upwards, widened
+
+MOST_KEPT = 1 << 24
+"""Cells that `Made` keeps."""
+
+
+class Made(Mapping[str, "Cells"]):
+    """Cells by property, made when they are asked for: those of many locations take much memory, so that only the ones
+    that were asked for last are kept.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Properties.
+    make : callable
+        From a property to its cells.
+    """
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Cells]) -> None:
+        self._names, self._make = dict.fromkeys(names), make
+        self._kept: dict[str, Cells] = {}
+
+    def __getitem__(self, name: str) -> Cells:
+        if name not in self._names:
+            raise KeyError(name)
+        found = self._kept.pop(name, None)
+        if found is None:
+            found = self._make(name)
+        self._kept[name] = found
+        while len(self._kept) > 1 and sum(map(len, self._kept.values())) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 class Cells:

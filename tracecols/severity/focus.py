@@ -9,7 +9,9 @@ after it ends. Threads idle on the call path of their master, and are set apart 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,10 @@ from numpy.typing import NDArray
 from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.schema.properties import TIME, VISITS
+from tracecols.severity.cells import Cells, Made
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Severities
 from tracecols.severity.tasks import TAKEN_OFF, roots_of_tasks, second_appearance
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Cube = TypeVar("Cube", bound=Severities)
 
@@ -129,15 +129,12 @@ def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
     apart : (n_call_paths,) bool
         The call paths that are left out.
     """
-    cells = {name: found.on(~apart) for name, found in cube.cells.items()}
     by_period = {name: found.where(~apart[found.call_path]) for name, found in cube.period_cells.items()}
     roots = roots_of_tasks(cube)
     # tasks stay, and so does what the program's root takes off for them
     roots = np.where((roots >= 0) & ~apart & apart[roots], roots, -1)
     if (roots >= 0).any():
         for name, of in TAKEN_OFF.items():
-            if name in cells and of in cube.cells:
-                cells[name] = cells[name] - second_appearance(roots, cube.cells[of])
             if name in by_period and of in cube.period_cells:
                 kept, tasks = by_period[name], cube.period_cells[of]
                 tasks = tasks.where(roots[tasks.call_path] >= 0)
@@ -147,7 +144,16 @@ def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
                     np.append(kept.period, tasks.period),
                     np.append(kept.value, -tasks.value),
                 )
+    cells = Made(cube.cells, partial(_cells_without, cube.cells, apart, roots))
     return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
+
+
+def _cells_without(cells: Mapping[str, Cells], apart: NDArray[np.bool_], roots: NDArray[np.int64], name: str) -> Cells:
+    """Return the cells of a property on the call paths that stay, less what the program's root takes off for tasks."""
+    found, of = cells[name].on(~apart), TAKEN_OFF.get(name)
+    if of is None or of not in cells or not (roots >= 0).any():
+        return found
+    return found - second_appearance(roots, cells[of])
 
 
 def focused(cube: Cube) -> Cube:
@@ -162,7 +168,7 @@ def focused(cube: Cube) -> Cube:
         return cube
     whole, creates = cube.total(TIME), contexts(cube) & apart
     in_time = without(cube, start_and_end(cube) & apart) if cube.outside is None else without_start_and_end(cube)
-    result = without(in_time, creates)
+    result = without(in_time, creates) if creates.any() else in_time
     inside = result.total(TIME)
     if not whole or inside <= 0:
         return cube
@@ -189,9 +195,14 @@ def masters(cube: Severities) -> NDArray[np.int64]:
 def without_start_and_end(cube: Cube) -> Cube:
     """Return a cube without what lies outside of the time between MPI_Init and MPI_Finalize."""
     outside = cube.outside or {}
-    cells = {name: found - outside[name].summed() for name, found in cube.cells.items()}
+    cells = Made(cube.cells, partial(_cells_inside, cube.cells, outside))
     by_period = {name: found - outside[name] for name, found in cube.period_cells.items()}
     return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
+
+
+def _cells_inside(cells: Mapping[str, Cells], outside: Mapping[str, PeriodCells], name: str) -> Cells:
+    """Return the cells of a property less what lies outside of the focus."""
+    return cells[name] - outside[name].summed()
 
 
 def in_words(facts: Mapping[str, Any]) -> str:

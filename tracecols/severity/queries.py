@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -52,7 +52,7 @@ class Severities:
         properties: PropertyAxis,
         call_paths: CallAxis,
         system: SystemAxis,
-        cells: dict[str, Cells],
+        cells: Mapping[str, Cells],
         facts: dict[str, Any],
         topologies: Sequence[Topology] = (),
         periods: PeriodAxis | None = None,
@@ -325,7 +325,7 @@ class Severities:
         nothing = {name: PeriodCells(none, none, none, np.zeros(0, np.int64))}
         return self.replaced(
             properties=PropertyAxis(**columns),
-            cells=self.cells | {name: Cells.empty()},
+            cells={**self.cells, name: Cells.empty()},
             period_cells=self.period_cells | nothing if self.period_cells else {},
             outside=None if self.outside is None else self.outside | nothing,
         )

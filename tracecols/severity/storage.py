@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,9 @@ from tracecols.store.layout import (
 )
 from tracecols.store.outputs import Output
 from tracecols.work.memory import physical
+
+ROW_GROUP = 1 << 20
+"""Cells that are written at a time."""
 
 Tables = Mapping[str, Mapping[str, NDArray[Any]]]
 """Columns by table and name."""
@@ -95,16 +98,7 @@ def save(cube: Severities, path: str | Path, *, force: bool = False) -> Path:
     """
     path = Path(path)
     p = cube.properties
-    cells = [cube.cells[name] for name in p.id]
-    tables: dict[str, dict[str, Any]] = {
-        **tree_tables(cube),
-        "cells": {
-            "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(v) for v in cells]),
-            "call_path": np.concatenate([np.zeros(0, np.int32), *(v.call_path for v in cells)]),
-            "location": np.concatenate([np.zeros(0, np.int32), *(v.location for v in cells)]),
-            "value": np.concatenate([np.zeros(0, np.int64), *(v.value.view(np.int64) for v in cells)]),
-        },
-    }
+    tables: dict[str, dict[str, Any]] = tree_tables(cube)
     floats = [name for name in p.id if cube.cells[name].value.dtype.kind == "f"]
     content: dict[str, Any] = {"float_properties": floats, "facts": cube.facts}
     if cube.periods is not None:
@@ -116,9 +110,26 @@ def save(cube: Severities, path: str | Path, *, force: bool = False) -> Path:
     with cube_folder(path, cube.facts, force=force).new() as folder:
         for name, table in SEVERITY_TABLES.items():
             if name in tables:
-                write_table(folder / f"{name}.parquet", table, tables[name])
+                write_table(folder / f"{name}.parquet", table, [tables[name]])
+        # the most of a cube of many locations, which it holds once
+        write_table(folder / "cells.parquet", SEVERITY_TABLES["cells"], _blocks_of([cube.cells[i] for i in p.id]))
         write_manifest(folder, "a severity cube", FORMAT_VERSION, content)
     return path
+
+
+def _blocks_of(cells: Sequence[Cells]) -> Iterator[dict[str, Any]]:
+    """Yield the table of severities of some properties, in their order, at most `ROW_GROUP` rows at a time."""
+    start = np.append(0, np.cumsum([len(of) for of in cells]))
+    for low in range(0, max(int(start[-1]), 1), ROW_GROUP):
+        high = min(low + ROW_GROUP, int(start[-1]))
+        own = [slice(max(low - a, 0), max(high - a, 0)) for a in start[:-1].tolist()]
+        found = [Cells(of.key[here], of.value[here]) for of, here in zip(cells, own, strict=True)]
+        yield {
+            "property": np.repeat(np.arange(len(cells), dtype=np.int32), [len(of) for of in found]),
+            "call_path": np.concatenate([np.zeros(0, np.int32), *(of.call_path for of in found)]),
+            "location": np.concatenate([np.zeros(0, np.int32), *(of.location for of in found)]),
+            "value": np.concatenate([np.zeros(0, np.int64), *(of.value.view(np.int64) for of in found)]),
+        }
 
 
 def _period_tables(cube: Severities, axis: PeriodAxis, floats: set[str]) -> dict[str, dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,12 +167,13 @@ def packing_of(metadata: pq.FileMetaData) -> str:
     return min(found - set(PACKINGS), default="")
 
 
-def write_table(path: Path, table: Table, columns: dict[str, Any]) -> None:
-    """Write a whole table, such as one of definitions, from its columns."""
+def write_table(path: Path, table: Table, parts: Iterable[dict[str, Any]]) -> None:
+    """Write a whole table, such as one of definitions, from columns of its rows, which may come in several parts."""
     schema = arrow_schema(table)
-    arrays = [to_arrow(columns[f.name], f.type) for f in schema]
     with ParquetWriter(path, schema, compression=_COMPRESSION, write_page_checksum=True) as writer:
-        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+        for columns in parts:
+            arrays = [to_arrow(columns[f.name], f.type) for f in schema]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
 
 def absent(column: Column, n: int) -> pa.Array:
@@ -249,8 +250,9 @@ class StoredTable:
         texts = [c for c in present if self.table[c].dtype == "string"]
         try:
             # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
-            found = open_parquet(self.path, self._metadata, texts).read(columns=present, use_threads=False)
-            columns = {c: to_numpy(found.column(c)) for c in present}
+            file = open_parquet(self.path, self._metadata, texts)
+            # one after the other, so that one of them is in memory twice
+            columns = {c: to_numpy(file.read(columns=[c], use_threads=False).column(c)) for c in present}
         except (OSError, UnicodeDecodeError, IndexError, pa.ArrowException) as error:
             raise StoreError(f"{self.path} cannot be read: {error}") from error
         return {c: columns[c] if c in columns else lacking[c] for c in self.table.names}

@@ -228,7 +228,7 @@ class StoreWriter:
         folder = self.folder / "definitions"
         folder.mkdir()
         for name, table in DEFINITIONS.items():
-            write_table(folder / f"{name}.parquet", table, definitions[name])
+            write_table(folder / f"{name}.parquet", table, [definitions[name]])
         counts = sum((p.counts for p in parts), np.zeros(256, np.int64))
         used = [p for p in parts if p.first_time <= p.last_time]
         manifest = {

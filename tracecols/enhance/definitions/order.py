@@ -90,6 +90,15 @@ class EventOrder:
         result[self._late[low:high] - first] = self._late_times[low:high]
         return result
 
+    def times_along(
+        self, first: NDArray[np.int64], bounds: NDArray[np.int64], time: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the same of consecutive events of some locations, of which row `first` is the first of each, at
+        `bounds`."""
+        if not self._late.size:
+            return time
+        return self.time(np.repeat(first - bounds[:-1], np.diff(bounds)) + np.arange(time.size), time)
+
     def tie_order(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a number by which events of the same time are ordered, before their rows; (n,) int64."""
         if not self._rows.size:

@@ -70,6 +70,13 @@ class CallPaths:
     def __len__(self) -> int:
         return self.parent.size
 
+    def numbers_of(self, locations: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the `numbers` of some locations, one location after the other, after where those of each begin;
+        (n_locations + 1,), (n,) int64."""
+        numbers = [self.numbers[i] for i in locations.tolist()]
+        start = np.append(0, np.cumsum([of.size for of in numbers], dtype=np.int64))
+        return start, np.concatenate([*numbers, np.zeros(0, np.int64)])
+
     @property
     def whole(self) -> CallPaths:
         """The call paths of the whole time; these, where they are not divided into periods."""

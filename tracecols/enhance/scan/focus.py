@@ -16,6 +16,9 @@ from tracecols.store import Store
 
 Columns = Mapping[str, NDArray[Any]]
 
+Find = Callable[[Columns, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+"""Given events of some locations and where those of each begin: which of them have what is looked for, and when."""
+
 COLUMNS = ["kind", "region", "time"]
 
 SMALL = 1 << 15
@@ -51,53 +54,56 @@ def find_focus(store: Store, regions: Regions, locations: Locations) -> NDArray[
     """
     if not regions.is_init.any() or PIECE in store.manifest["source"] or not store.n_events.sum():
         return None
-    begin, end = _begins_and_ends(store, regions, locations)
-    if not begin:
+    times, is_known = _begins_and_ends(store, regions, locations)
+    if not is_known[0].any():
         return None
-    first = min(begin.values())
-    last = max(end.values()) if end else int(store.manifest["last_time"]) + 1
+    first = times[0][is_known[0]].min()
+    last = times[1][is_known[1]].max() if is_known[1].any() else int(store.manifest["last_time"]) + 1
     if last <= first:
         return None
-    process = locations.process
-    starts, stops = (np.full(int(process.max()) + 1, default, np.int64) for default in (first, last))
-    for times, found in ((starts, begin), (stops, end)):
-        times[list(found)] = list(found.values())
-    return np.stack([starts, np.maximum(starts, stops)], axis=1)[process]
+    starts, stops = (np.where(*of) for of in zip(is_known, times, (first, last), strict=True))
+    return np.stack([starts, np.maximum(starts, stops)], axis=1)[locations.process]
 
 
-def _begins_and_ends(store: Store, regions: Regions, locations: Locations) -> tuple[dict[int, int], dict[int, int]]:
-    """Return by process when it leaves MPI_Init and when it enters MPI_Finalize; mostly the masters do."""
+def _begins_and_ends(
+    store: Store, regions: Regions, locations: Locations
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return by process when it leaves MPI_Init and when it enters MPI_Finalize, and whether it does; mostly the
+    masters do; (2, n_processes) int64, bool."""
     process = locations.process
-    found: tuple[dict[int, int], dict[int, int]] = {}, {}
+    times = np.zeros((2, int(process.max()) + 1), np.int64)
+    is_known = np.zeros(times.shape, bool)
     is_master = locations.master == np.arange(len(locations))
     for members in (np.flatnonzero(locations.is_cpu & is_master), np.flatnonzero(locations.is_cpu & ~is_master)):
-        for of, from_end, find in ((found[0], False, _exit_of_init), (found[1], True, _enter_of_finalize)):
-            lacking = members[[int(p) not in of for p in process[members].tolist()]]
+        for of_process, known, from_end, find in zip(
+            times, is_known, (False, True), (_exits_of_init, _enters_of_finalize), strict=True
+        ):
+            lacking = members[~known[process[members]]]
             for location, time in _search(store, lacking, from_end, partial(find, regions)):
-                of.setdefault(int(process[location]), time)
-    return found
+                # of several locations of a process the first counts
+                new = np.flatnonzero(~known[process[location]])[::-1]
+                of_process[process[location[new]]] = time[new]
+                known[process[location]] = True
+    return times, is_known
 
 
 def _search(
-    store: Store, members: NDArray[np.int64], from_end: bool, find: Callable[[Columns], int | None]
-) -> Iterator[tuple[int, int]]:
+    store: Store, members: NDArray[np.int64], from_end: bool, find: Find
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Yield locations and what is found in their first events, or their last ones: of larger ones in more and more of
     them until something is."""
     n_events = store.n_events[members]
     for group in _groups(members[n_events <= SMALL], store.n_events):
         columns, counts = store.read_together("events", group, COLUMNS)
-        for location, stop, n in zip(group.tolist(), np.cumsum(counts).tolist(), counts.tolist(), strict=True):
-            time = find({name: column[stop - n : stop] for name, column in columns.items()})
-            if time is not None:
-                yield location, time
+        of, time = find(columns, np.append(0, np.cumsum(counts)))
+        yield group[of], time
     for location, n in zip(members[n_events > SMALL].tolist(), n_events[n_events > SMALL].tolist(), strict=True):
-        time, size = None, SMALL
-        while time is None and size < GROWTH * n:
+        time, size = np.zeros(0, np.int64), SMALL
+        while not time.size and size < GROWTH * n:
             start, stop = (max(n - size, 0), n) if from_end else (0, min(size, n))
-            time = find(store.read("events", location, COLUMNS, start, stop))
+            _, time = find(store.read("events", location, COLUMNS, start, stop), np.array([0, stop - start]))
             size *= GROWTH
-        if time is not None:
-            yield location, time
+        yield np.full(time.size, location), time
 
 
 def _groups(members: NDArray[np.int64], n_events: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -113,20 +119,33 @@ def _changes(columns: Columns) -> NDArray[np.int64]:
     return is_push.astype(np.int64) - ((action == POP) | ((action == ON_OFF) & ~is_push))
 
 
-def _exit_of_init(regions: Regions, columns: Columns) -> int | None:
-    """Return when a location leaves MPI_Init for the first time; None if it does not."""
-    entered = np.flatnonzero(_enters(columns, regions.is_init))
-    if not entered.size:
-        return None
-    depth = np.cumsum(_changes(columns)[entered[0] :])
-    left = np.flatnonzero(depth == 0)
-    return int(columns["time"][entered[0] + left[0]]) if left.size else None
+def _first(at: NDArray[np.int64], bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return of some events, ascending, the first of each location, given where the events of each begin: which
+    location, and the event."""
+    of = np.searchsorted(bounds, at, "right") - 1
+    is_first = np.append(True, of[1:] != of[:-1])[: of.size]
+    return of[is_first], at[is_first]
 
 
-def _enter_of_finalize(regions: Regions, columns: Columns) -> int | None:
-    """Return when a location enters MPI_Finalize; None if it does not."""
-    entered = np.flatnonzero(_enters(columns, regions.is_finalize))
-    return int(columns["time"][entered[0]]) if entered.size else None
+def _exits_of_init(
+    regions: Regions, columns: Columns, bounds: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find which of some locations leave MPI_Init, and when they do for the first time."""
+    of, entered = _first(np.flatnonzero(_enters(columns, regions.is_init)), bounds)
+    depth, location = np.cumsum(_changes(columns)), np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
+    since, before = bounds[1:].copy(), np.zeros(bounds.size - 1, np.int64)
+    since[of], before[of] = entered, depth[entered] - 1
+    is_left = (np.arange(depth.size) >= since[location]) & (depth == before[location])
+    of, left = _first(np.flatnonzero(is_left), bounds)
+    return of, columns["time"][left]
+
+
+def _enters_of_finalize(
+    regions: Regions, columns: Columns, bounds: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find which of some locations enter MPI_Finalize, and when they do for the first time."""
+    of, entered = _first(np.flatnonzero(_enters(columns, regions.is_finalize)), bounds)
+    return of, columns["time"][entered]
 
 
 def _enters(columns: Columns, which: NDArray[np.bool_]) -> NDArray[np.bool_]:

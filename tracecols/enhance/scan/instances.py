@@ -40,6 +40,10 @@ WALKED = 1 << 17
 each time are 3 ns per event."""
 
 
+ROOTED = 1 << 12
+"""Locations whose outermost call paths are looked for together."""
+
+
 class CallInstances:
     """The call instances of some locations, one location after the other.
 
@@ -255,27 +259,33 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
     (n_locations,) int64
         -1 for locations that are not chosen, and where neither the master nor the location itself has a call path.
     """
-    labels, master = facts.call_paths, facts.locations.master
-    tree = labels.whole
-    roots = np.flatnonzero(tree.parent < 0)
-    result = np.full(facts.n_locations, -1, np.int64)
-    found: dict[int, int] = {}
-    for i in chosen.tolist():
-        for source in (int(master[i]), i):
-            if source < 0 or result[i] >= 0:
-                continue
-            if source not in found:
-                path = tree.numbers[source]
-                real = path >= 0
-                total = np.zeros(roots.size, np.int64)
-                np.add.at(
-                    total,
-                    np.searchsorted(roots, path[real], "right") - 1,
-                    scans[source].paths.column("exclusive")[real],
-                )
-                found[source] = int(labels.outside(roots[total.argmax()])) if path.size else -1
-            result[i] = found[source]
+    master, result = facts.locations.master, np.full(facts.n_locations, -1, np.int64)
+    sources = np.unique(np.append(master[chosen], chosen))
+    found = np.full(facts.n_locations + 1, -1, np.int64)
+    for some in bounded(np.ones(sources.size, np.int64), ROOTED):
+        _find_longest_roots(facts, scans, sources[some][sources[some] >= 0], found)
+    of_master = found[np.where(master[chosen] >= 0, master[chosen], -1)]
+    result[chosen] = np.where(of_master >= 0, of_master, found[chosen])
     return result
+
+
+def _find_longest_roots(
+    facts: Facts, scans: Sequence[LocationScan], locations: NDArray[np.int64], found: NDArray[np.int64]
+) -> None:
+    """Write the outermost call path in which each of some locations is longest to `found`; nothing where it has no call
+    path."""
+    labels = facts.call_paths
+    roots = np.flatnonzero(labels.whole.parent < 0)
+    start, path = labels.whole.numbers_of(locations)
+    if not path.size:
+        return
+    exclusive = joined_column(merged(scans[i].paths for i in locations.tolist()), "exclusive", np.int64)
+    of = np.repeat(np.arange(locations.size), np.diff(start))
+    real = path >= 0
+    total = np.zeros((locations.size, roots.size), np.int64)
+    np.add.at(total, (of[real], np.searchsorted(roots, path[real], "right") - 1), exclusive[real])
+    has_paths = np.diff(start) > 0
+    found[locations[has_paths]] = labels.outside(roots[total.argmax(axis=1)])[has_paths]
 
 
 @dataclass(frozen=True, eq=False)

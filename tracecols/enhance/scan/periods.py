@@ -113,9 +113,10 @@ class Divider:
         """Return the same with edges in another unit of time."""
         return replace(self, edges=times(self.edges), focus=times(self.focus))
 
-    def edges_of(self, location: int) -> NDArray[np.int64]:
-        """Return the edges between the spans of a location, ascending; (n_spans - 1,) int64."""
-        return np.sort(np.append(self.edges, self.focus[location]))
+    def edges_of(self, locations: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the edges between the spans of some locations, ascending; (n_locations, n_spans - 1) int64."""
+        of_bins = np.broadcast_to(self.edges, (locations.size, self.edges.size))
+        return np.sort(np.concatenate([of_bins, self.focus[locations]], axis=1), axis=1)
 
     def piece(
         self, time: NDArray[Any], location: NDArray[np.signedinteger[Any]], side: Literal["left", "right"] = "right"

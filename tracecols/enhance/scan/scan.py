@@ -395,9 +395,8 @@ class LocationScan:
         self._known = self._master.size
         if self._known:
             # none of them is known: NO_PARENT, and no period
-            self._parents, self._programs, self._team_periods = (
-                teams.large.full(self._known, stacks.NO_PARENT, np.int64) for _ in range(3)
-            )
+            unknown = teams.large.full(3 * self._known, stacks.NO_PARENT, np.int64)
+            self._parents, self._programs, self._team_periods = unknown.reshape(3, -1)
             is_other = self._master >= 0
             if is_other.any():
                 self.depends, self._known = np.unique(self._master[is_other]), int(is_other.argmax())
@@ -429,10 +428,10 @@ class LocationScan:
 
         Programs that are not recorded have none; a location that records the program is its main thread.
         """
+        if not self.store.n_rows("threads", self.location):
+            return
         recorded = self.store.manifest["events_by_kind"]
         if not all(kind in recorded for kind in IN_PROGRAMS):
-            return
-        if not self.store.n_rows("threads", self.location):
             return
         threads = self.store.read("threads", self.location, ["row", "kind"])
         rows = threads["row"][threads["kind"] == EventKind.THREAD_BEGIN]
@@ -617,11 +616,8 @@ class LocationScan:
         self.paths, self.calls, self.events = paths, calls, events
         self.global_calls, self.global_numbers = global_calls, global_numbers
         self.done = True
-        del self.tasks, self._master, self._fork, self._parents, self._programs, self._team_periods, self.fork_rows
-        del self._stop_times, self._task_slots, self.state, self.begun, self.samples, self._events_of_teams
-        self.buffers = None
-        self._spans = None
-        self._interval_start = self._interval_stop = self._last_join = NOTHING
+        # what the pass worked with takes more memory than what it found of a small location
+        self.__dict__ = {name: self.__dict__[name] for name in (*RESULTS, "at", "_known")}
 
 
 class Scans(Sequence[LocationScan], ABC):
@@ -786,6 +782,7 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
     firsts = first_path, first_call, first_event, first_global
     bounds = zip(*(pairwise(first.tolist()) for first in firsts), strict=True)
     numbers -= np.repeat(first_call[:-1], np.diff(first_global))
+    has_phases = bool(n_phases.any())
     for scan, rows, of_phases in zip(scans, bounds, pairwise(first_phase.tolist()), strict=True):
         if scan.samples.size:
             own_calls = arrays.first(arrays.after(buffers.calls, rows[1][0]), rows[1][1] - rows[1][0])
@@ -794,7 +791,7 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
             role = scan.regions.construct[scan.regions.of_entry[np.maximum(own_entries, 0)]].astype(np.int8)
             own = scan.samples, own_calls, own_events, scan.begins, scan.begun, role
             scan.gaps = find_gaps(scan.store, scan.location, *own)
-        if n_phases.any():
+        if has_phases:
             scan.phase_begin, scan.phase_end = (edges[slice(*of_phases)] for edges in phases)
         slices = (ColumnSlice(source, *of_location) for source, of_location in zip(kept, rows, strict=True))
         scan.finish(numbers[slice(*rows[-1])], *slices)

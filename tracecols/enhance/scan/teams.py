@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.grouping import bounded, mask_of
+from tracecols.enhance.dataflow.grouping import bounded, mask_of, ranges
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.kernels import teams as kernels
 from tracecols.kernels.actions import FORK, JOIN, TEAM_BEGIN, TEAM_END, kinds_that
+from tracecols.once import once
 from tracecols.schema import EventKind
 from tracecols.store import Store
 from tracecols.work.large import BLOCK, LargeArrays, blocks
@@ -50,6 +52,33 @@ class ThreadEvents:
         return self.kind == EventKind.THREAD_TEAM_BEGIN
 
 
+class TeamEvents(Sequence[ThreadEvents]):
+    """The thread events of all locations, those of one location after those of another.
+
+    Attributes
+    ----------
+    all : ThreadEvents
+    start : (n_locations + 1,) int64
+        Where those of each location begin.
+    """
+
+    def __init__(self, of_all: ThreadEvents, counts: NDArray[np.int64]) -> None:
+        self.all, self.start = of_all, np.append(0, np.cumsum(counts))
+
+    def __len__(self) -> int:
+        return self.start.size - 1
+
+    def __getitem__(self, location: int) -> ThreadEvents:  # type: ignore[override]
+        here = slice(int(self.start[location]), int(self.start[location + 1]))
+        return ThreadEvents(self.all.row[here], self.all.kind[here], self.all.team[here])
+
+    def of(self, locations: NDArray[np.int64]) -> tuple[ThreadEvents, NDArray[np.int64]]:
+        """Return those of some locations, and how many each has."""
+        counts = np.diff(self.start)[locations]
+        at = ranges(self.start[locations], counts)
+        return ThreadEvents(self.all.row[at], self.all.kind[at], self.all.team[at]), counts
+
+
 class TeamBegins(NamedTuple):
     """The begins of a location in teams: a mark of each (`Teams.marks_of`), and the team instance, -1 where it is not
     defined or nobody forked it; (n_begins,) int64 each."""
@@ -70,7 +99,7 @@ class Teams:
 
     Attributes
     ----------
-    events : list of ThreadEvents
+    events : TeamEvents
         By location.
     n_instances : int
     n_undefined : int
@@ -105,20 +134,17 @@ class Teams:
         n_locations, self.large = len(locations), large or LargeArrays()
         chosen = np.arange(n_locations) if members is None else np.sort(members)
         self.events = _read(store, chosen, n_locations, self.large)
-        n_of = np.zeros((2, n_locations), np.int64)
-        filled = [i for i in chosen.tolist() if self.events[i].row.size]
-        for i in filled:
-            meaning = MEANING[self.events[i].kind]
-            n_of[:, i] = np.count_nonzero(meaning == kernels.FORKS), np.count_nonzero(meaning == kernels.BEGINS)
-        n_forks, n_begins = n_of
+        n_forks, n_begins = self._count(kernels.FORKS), self._count(kernels.BEGINS)
         self.forker = (
             self._forkers(locations, np.flatnonzero(n_forks), np.flatnonzero(n_begins)) if forker is None else forker
         )
-        self._n_defined = 1 + max((int(self.events[i].team.max()) for i in filled), default=-1)
+        self._n_defined = 1 + int(self.events.all.team.max(initial=-1))
         # where no event says so, every thread of the process begins with each FORK
         is_forked = self.forker >= 0
         n_begins[is_forked] = n_forks[self.forker[is_forked]]
-        n_begins[np.setdiff1d(np.arange(n_locations), chosen)] = 0
+        is_chosen = np.zeros(n_locations, bool)
+        is_chosen[chosen] = True
+        n_begins[~is_chosen] = 0
         self.begin_start = np.append(0, np.cumsum(n_begins))
         begins = self._list(locations, chosen[n_begins[chosen] > 0])
         self.location, self.team, self.instance, _, self.is_master = begins
@@ -135,25 +161,25 @@ class Teams:
         self._last, self._size = found.last, found.size
         self.team_of_instance = self.large.computed(n, np.int64, lambda here: self._team_everywhere(found.team[here]))
 
+    def _count(self, meaning: int) -> NDArray[np.int64]:
+        """Count the events of a meaning; (n_locations,) int64."""
+        kind, start = self.events.all.kind, self.events.start
+        at = self.large.chosen(kind.size, lambda here: MEANING[kind[here]] == meaning)
+        return np.diff(np.searchsorted(at, start))
+
     def _list(self, locations: Locations, chosen: NDArray[np.int64]) -> kernels.Begins:
         """List the begins of some locations in teams, of which the k-th in a team is the k-th turn of it."""
         n, large = int(self.begin_start[-1]), self.large
         types = np.int32, np.int64, np.int64, np.int64, np.bool_
         begins = kernels.Begins(*(large.empty(n, of) for of in types))  # type: ignore[arg-type]
         self._n_processes = int(locations.process.max(initial=-1)) + 1
-        self.n_undefined = 0
         # defined teams, one of each process, and an unknown one of each location
         first_unknown = self._n_defined + self._n_processes
         turns = np.full((2, first_unknown + len(locations)), -1, np.int64)
-        for i in chosen.tolist():
-            mine, events = self.begins_of(i), self.events[i]
-            if self.forker[i] < 0:
-                given = i, mine.start, MEANING, events.kind, events.team, first_unknown + i
-                self.n_undefined += int(kernels.list_begins(*given, turns, begins))
-                continue
-            begins.location[mine], begins.is_master[mine] = i, self.forker[i] == i
-            begins.team[mine] = self._n_defined + int(locations.process[i])
-            begins.instance[mine] = begins.fork[mine] = np.arange(mine.stop - mine.start)
+        events = self.events.all
+        of_locations = kernels.Locations(chosen, self.forker, locations.process, self.events.start, self.begin_start)
+        given = of_locations, MEANING, events.kind, events.team, self._n_defined, turns, begins
+        self.n_undefined = int(kernels.list_begins(*given)) if n else 0
         return begins
 
     def _team_everywhere(self, team: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -181,18 +207,22 @@ class Teams:
         """Return which team begins are a location's."""
         return slice(int(self.begin_start[location]), int(self.begin_start[location + 1]))
 
+    @once
+    def _masters(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each team begin the location that forked and the number of its FORK; -1 for none or itself."""
+
+        def forked_by(here: slice) -> NDArray[np.int64]:
+            by = pick(self.location, self.master[self.instance[here]])
+            return np.where(self.is_master[here], -1, by).astype(np.int64)
+
+        n, computed = self.instance.size, self.large.computed
+        return computed(n, np.int64, forked_by), computed(n, np.int64, lambda here: self.fork[self.instance[here]])
+
     def masters_of(self, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return for each team begin of a location the location that forked and the number of its FORK; -1 for none or
         itself."""
-        mine = self.begins_of(location)
-        instance, is_master = self.instance[mine], self.is_master[mine]
-
-        def forked_by(here: slice) -> NDArray[np.int64]:
-            by = pick(self.location, self.master[instance[here]])
-            return np.where(is_master[here], -1, by).astype(np.int64)
-
-        n, computed = instance.size, self.large.computed
-        return computed(n, np.int64, forked_by), computed(n, np.int64, lambda here: self.fork[instance[here]])
+        mine, (master, fork) = self.begins_of(location), self._masters
+        return master[mine], fork[mine]
 
     def marks_of(self, location: int) -> NDArray[np.int64]:
         """Return a number for each begin of a location; those of an instance add up to 0, and those of some of its
@@ -218,34 +248,39 @@ class Teams:
 
         return TeamBegins(self.marks_of(location), self.large.computed(mine.stop - mine.start, np.int64, known))
 
+    @once
+    def _forks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows of all FORKs, one location after the other, and where those of each location begin."""
+        kind = self.events.all.kind
+        at = self.large.chosen(kind.size, lambda here: IS_FORK[kind[here]])
+        return self.events.all.row[at], np.searchsorted(at, self.events.start)
+
     def fork_rows_of(self, location: int) -> NDArray[np.int64]:
         """Return the rows of the FORKs of a location, in order."""
-        events = self.events[location]
-        return events.row[IS_FORK[events.kind]]
+        rows, start = self._forks
+        return rows[start[location] : start[location + 1]]
 
 
-def _read(store: Store, chosen: NDArray[np.int64], n_locations: int, large: LargeArrays) -> list[ThreadEvents]:
+def _read(store: Store, chosen: NDArray[np.int64], n_locations: int, large: LargeArrays) -> TeamEvents:
     """Read the events of teams of some locations, ascending; by location."""
     counts = store.counts("threads")[chosen]
     row, kind, team = (large.empty(int(counts.sum()), of) for of in (np.int64, np.uint8, np.int32))
-    found, n = [ThreadEvents(row[:0], kind[:0], team[:0])] * n_locations, 0
+    kept_of, n = np.zeros(n_locations, np.int64), 0
     for some in bounded(counts, BLOCK):
         members, sizes = chosen[some], counts[some]
-        kept_of, first = np.zeros(members.size, np.int64), n
-        of = np.repeat(np.arange(members.size), sizes)
+        of = np.repeat(members, sizes)
         # several that have no more than a block together are read at once
         for here in blocks(of.size) if members.size == 1 else [slice(0, of.size)]:
             rows = _rows_of(store, members, here)
             kept = np.flatnonzero(KEPT[rows["kind"]])
             into = slice(n, n + kept.size)
             row[into], kind[into], team[into] = (rows[c][kept] for c in COLUMNS)
-            kept_of += np.bincount(of[here][kept], minlength=members.size)
+            if kept.size:
+                kept_of[members[0] : members[-1] + 1] += np.bincount(
+                    of[here][kept] - members[0], minlength=members[-1] - members[0] + 1
+                )
             n += kept.size
-        for k in np.flatnonzero(kept_of).tolist():
-            into = slice(first, first + int(kept_of[k]))
-            found[members[k]] = ThreadEvents(row[into], kind[into], team[into])
-            first = into.stop
-    return found
+    return TeamEvents(ThreadEvents(row[:n], kind[:n], team[:n]), kept_of)
 
 
 def _rows_of(store: Store, members: NDArray[np.int64], here: slice) -> dict[str, NDArray[Any]]:
