@@ -9,7 +9,6 @@ each value best from the others are taken (leave one out). That a cell grows at 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -229,12 +228,3 @@ def _chances(errors: Floats, values: Floats, quality: Floats) -> Floats:
     rng = np.random.default_rng(0)
     best = np.sort([best_terms(errors, values[rng.permutation(len(values))])[0].min() for _ in range(SHUFFLES)])
     return (1 + np.searchsorted(best, quality, "right")) / (1 + SHUFFLES)
-
-
-def reaches(growth: Growth, limit: float, largest: float) -> float:
-    """Return the value of the parameter from which a cell takes longer than a limit; inf if it is not reached below
-    2^20 times the largest value of the runs."""
-    values = largest * 2.0 ** np.linspace(0, 20, 20 * 64 + 1)
-    taken = growth.constant + growth.coefficient * basis(values, *growth.term)
-    above = np.flatnonzero(taken > limit)
-    return float(values[above[0]]) if above.size else math.inf
