@@ -139,21 +139,6 @@ def copy(root: Path) -> None:
     shutil.copytree(ROOT, root, symlinks=True, ignore=left_out)
 
 
-def _forget_kernels(root: Path, path: str) -> None:
-    """Remove compiled kernels of all modules that import a changed one: their machine code contains its kernels."""
-    modules = {p.relative_to(root): p.read_text() for f in ("kernels", "converters") for p in (root / f).rglob("*.py")}
-    stale = {Path(path)}
-    while True:
-        names = {f"{p.parent.name}.{p.stem} import" for p in stale}
-        more = {p for p, text in modules.items() if any(name in text for name in names)} - stale
-        if not more:
-            break
-        stale |= more
-    for module in stale:
-        for file in (root / module.parent / "__pycache__").glob(f"{module.stem}.*.nb?"):
-            file.unlink()
-
-
 def run_tests(root: Path, folders: tuple[str, ...], seconds: float | None) -> tuple[str, float]:
     """Run quick tests until one fails; return which one ("" for none), and how long it took."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "--tb=no"]
@@ -190,7 +175,6 @@ def try_change(change: Change, seconds: float) -> bool:
             # reference traces, which tests look for beside the repository
             (root.parent / "shared").symlink_to((ROOT.parent / "shared").resolve())
         before, after = change.apply(root)
-        _forget_kernels(root, change.path)
         failed, took = run_tests(root, folders, seconds)
     result = f"found by {failed}" if failed else "SURVIVED"
     print(f"{change.path}:{change.line}  {result}  ({took:.0f} s)\n    {before}\n    {after}", flush=True)

@@ -11,22 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import inner_part, kernel, part
-from tracecols.kernels.periods import Labels, first_at_least, label_of
+from tracecols.kernels.ordered import first_at_least, place_of
+from tracecols.kernels.periods import Labels, label_of
 
 FEW = 12
 """Shares up to which each is compared with each: no slower than passes over them, since nothing has to be predicted."""
-
-
-@kernel
-def _is_member(process, group, group_start, group_member):
-    low, high = group_start[group], group_start[group + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if group_member[middle] < process:
-            low = middle + 1
-        else:
-            high = middle
-    return low < group_start[group + 1] and group_member[low] == process
 
 
 class Groups(NamedTuple):
@@ -94,7 +83,7 @@ def find_last_synchronisations(location_start, partner, groups, queries, last, l
                     g = used[u]
                     if last_group[g] <= best:
                         break
-                    if _is_member(r, g, group_start, group_member):
+                    if place_of(r, group_start[g], group_start[g + 1], group_member) >= 0:
                         best = last_group[g]
                         break
                 found[order[q]] = best
@@ -161,7 +150,7 @@ def find_places(values, among, place):
     for i in range(values.size):
         if i == 0 or values[i] != last:
             last = values[i]
-            at = first_at_least(last, among)
+            at = first_at_least(last, 0, among.size, among)
             if at == among.size or among[at] != last:
                 at = np.int64(-1)
         place[i] = at
@@ -503,7 +492,7 @@ def _divide_by_period(path, x, p, spread, shares, n, sums):
     """Add what a pair costs a call path to its sums by period, in proportion to the time spent in each."""
     labels = spread.labels
     key = spread.interval[p] * labels.n_paths + path
-    first = first_at_least(key, spread.key)
+    first = first_at_least(key, 0, spread.key.size, spread.key)
     stop = first
     while stop < spread.key.size and spread.key[stop] == key:
         stop += 1
@@ -611,24 +600,12 @@ class Stops(NamedTuple):
 
 
 @part
-def _first_from(value, low, high, values):
-    """Return where ascending values are no less than one, between two places."""
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@part
 def _point_at(row, stops):
     """Return the point at a row of an event; -1 if there is none."""
-    here = _first_from(row + 1, 0, stops.first_row.size, stops.first_row) - 1
+    here = first_at_least(row + 1, 0, stops.first_row.size, stops.first_row) - 1
     if row < 0 or here < 0:
         return np.int64(-1)
-    p = _first_from(row, stops.start[here], stops.start[here + 1], stops.event)
+    p = first_at_least(row, stops.start[here], stops.start[here + 1], stops.event)
     return p if p < stops.start[here + 1] and stops.event[p] == row else np.int64(-1)
 
 
@@ -732,7 +709,7 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
                     work[n] = s
                     n += 1
                 continue
-            k = _first_from(team, 0, stops.team_set.size, stops.team_set)
+            k = first_at_least(team, 0, stops.team_set.size, stops.team_set)
             while k < stops.team_set.size and stops.team_set[k] == team:
                 m = stops.team_member[k]
                 if stops.wait[m] == 0 and not seen[m]:

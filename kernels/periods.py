@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.ordered import place_of
 
 
 class Labels(NamedTuple):
@@ -30,19 +31,6 @@ class Labels(NamedTuple):
 
 
 @part
-def first_at_least(key, keys):
-    """Return the place of the first of ascending keys that is not less than one; their number if all are."""
-    low, high = np.int64(0), np.int64(keys.size)
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@part
 def label_of(path, period, labels):
     """Return the number of a call path in a period, or outside of all where it does not occur there; null stays."""
     if path < 0:
@@ -52,8 +40,8 @@ def label_of(path, period, labels):
         return labels.places[key]
     if labels.key.size == 0:
         return key
-    at = min(first_at_least(key, labels.key), np.int64(labels.key.size - 1))
-    return at if labels.key[at] == key else path
+    at = place_of(key, 0, labels.key.size, labels.key)
+    return at if at >= 0 else path
 
 
 @kernel

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH
 from tracecols.kernels.kernel import inner_part, kernel, part
+from tracecols.kernels.ordered import place_of
 from tracecols.kernels.sums import EPOCH, N_PATHS, N_SORTED, Sum, add_time, sort_paths
 
 REQUEST = 255
@@ -186,16 +187,8 @@ def stub_of(around, c, tasks):
     """Return the call path that represents a task where it is scheduled: the region of call path c, entered from
     `around`; -1 none."""
     key = (around + 1) * tasks.n_regions + tasks.region[c]
-    low, high = np.int64(0), np.int64(tasks.child_key.size)
-    while low < high:
-        middle = (low + high) // 2
-        if tasks.child_key[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    if low < tasks.child_key.size and tasks.child_key[low] == key:
-        return tasks.child[low]
-    return np.int64(-1)
+    at = place_of(key, 0, tasks.child_key.size, tasks.child_key)
+    return np.int64(tasks.child[at] if at >= 0 else -1)
 
 
 @inner_part

@@ -1027,12 +1027,16 @@ def assert_severities(
     """
     families = list(patterns)
 
-    def analyze() -> SeverityCube:
-        with program.trace() as trace:
-            return trace.analyze(conventions, patterns=families, parameters=parameters)
-
-    cube = analyze()
-    found = severities(cube, name)
+    with program.trace() as trace:
+        cube = trace.analyze(conventions, patterns=families, parameters=parameters)
+        with (
+            mock.patch("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1),
+            mock.patch("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 1),
+        ):
+            # what a trace knows of itself is kept: opened again it is divided
+            again = type(trace)(trace.path, jobs=1)
+            parts = again.analyze(conventions, patterns=families, parameters=parameters)
+    found, divided = severities(cube, name), severities(parts, name)
     lines = [
         f"{' '.join(map(str, key))}: {found.get(key, 0):g}, expected {expected.get(key, 0):g}"
         for key in sorted({*found, *expected})
@@ -1043,11 +1047,6 @@ def assert_severities(
     violations = cube.violations()
     if violations:
         raise AssertionError("properties contradict each other\n  " + "\n  ".join(violations))
-    with (
-        mock.patch("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1),
-        mock.patch("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 1),
-    ):
-        divided = severities(analyze(), name)
     if divided != found:
         raise AssertionError(
             f"{name} is another when processes are looked at one by one: {divided} instead of {found}\n"

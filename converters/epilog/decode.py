@@ -21,6 +21,7 @@ from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.epilog import records
 from tracecols.converters.epilog.records import AHEAD, COMM, FLAG, LOCK_TYPE, PEER, PLAIN, REGION, REQUEST, SITE, WINDOW
 from tracecols.kernels.kernel import inner_part, kernel, part
+from tracecols.kernels.ordered import place_of
 from tracecols.kernels.prefetch import prefetch
 from tracecols.schema.kinds import EventKind
 
@@ -685,16 +686,9 @@ def walk_records(file, table, locations, scales, state, counts, notes, unknown):
 @part
 def rank_in(communicator, process, communicators):
     """Find the rank of a process in a communicator; -1 if it is not a member."""
-    members = communicators.members
-    low, high = communicators.member_start[communicator], communicators.member_start[communicator + 1]
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if members[middle] < process:
-            low = middle + 1
-        else:
-            high = middle
-    return np.int64(communicators.ranks[low]) if low < end and members[low] == process else np.int64(-1)
+    start = communicators.member_start
+    at = place_of(process, start[communicator], start[communicator + 1], communicators.members)
+    return np.int64(communicators.ranks[at] if at >= 0 else -1)
 
 
 @part

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tracecols.converters.buffers import N_VALUES
 from tracecols.converters.otf2.records import MAPS
 from tracecols.kernels.kernel import inner_part, kernel, part
+from tracecols.kernels.ordered import place_of
 from tracecols.schema.kinds import EventKind
 
 PADDING = 64
@@ -253,17 +254,8 @@ def translate(value, which, ids):
         return np.int64(-1)
     if 0 <= value < ids.lut_size[which]:
         return ids.lut[ids.lut_start[which] + value]
-    low, high = ids.key_start[which], ids.key_start[which + 1]
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if ids.keys[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    if low < end and ids.keys[low] == value:
-        return ids.targets[low]
-    return np.int64(-2)
+    at = place_of(value, ids.key_start[which], ids.key_start[which + 1], ids.keys)
+    return np.int64(ids.targets[at] if at >= 0 else -2)
 
 
 @part

@@ -173,7 +173,7 @@ def waits_of(cube) -> dict[str, dict[int, float]]:
     return found
 
 
-@pytest.mark.parametrize("ops", [("allreduce", "barrier"), OPS], ids=["n x n", "all"])
+@pytest.mark.parametrize("ops", [OPS, *slow([(("allreduce", "barrier"),)])], ids=["all", "n x n"])
 @pytest.mark.parametrize("seed", [0, *slow(range(1, 12))])
 def test_random_programs__to_the_tick(seed, ops):
     simulation = random_ranks(seed, ops=ops)
@@ -185,7 +185,7 @@ def test_random_programs__to_the_tick(seed, ops):
             mock.patch("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1),
             mock.patch("tracecols.enhance.mpi.collectives.BUCKET_ROWS", 1),
         ):
-            divided = trace.analyze()
+            divided = tracecols.open(trace.path, jobs=1).analyze()
         for name in cube.cells:
             assert severities(divided, name) == severities(cube, name), name
 

@@ -517,6 +517,19 @@ def test_sums_of_intervals__are_in_the_order_of_call_paths(parts):
             assert added_up(kernel, spent, empty_sum(9001, 9001), 300) == expected
 
 
+@pytest.mark.parametrize("n", [3, 200])
+def test_segments__have_their_call_paths_in_order_whatever_is_met_first(n):
+    """A full sum to which they are added later drops what is smallest then, so that the order counts."""
+    entries = {int(c): float(c % 7 + 1) for c in np.random.default_rng(n).permutation(9000)[:n]}
+    sum_, n_paths = empty_sum(9000, n), 0
+    for c, x in entries.items():
+        n_paths = sums.add_time(c, x, 1, n_paths, sum_)
+    out = segments.Maps(np.zeros(1, np.int64), np.zeros(n + 2, np.int32), np.zeros(n + 2))
+    with np.errstate(over="ignore"):
+        assert segments.take_out(n_paths, sum_, out, 5, 3) == 5 + n
+    assert list(zip(out.path[2:].tolist(), out.value[2:].tolist(), strict=True)) == sorted(entries.items())
+
+
 @given(
     st.lists(st.sets(st.integers(0, 130)), min_size=1, max_size=4),
     st.lists(st.integers(-1, 140), max_size=12),

@@ -50,6 +50,7 @@ def test_import__loads_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
+@pytest.mark.slow
 def test_commands_that_call_no_kernel__do_not_load_numba(work, tmp_path):
     """It takes longer to import than most of them take."""
     store, cube = work / "h.trace", work / "h.severity"

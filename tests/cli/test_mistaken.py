@@ -61,11 +61,10 @@ def test_source__of_another_kind_is_recognised(words, given, message, made, tmp_
 @pytest.mark.parametrize(
     ("command", "given"),
     [
-        ("diagnose", "folder"),
         ("show", "anchor"),
         ("compare", "store"),
-        ("report", "folder"),
-        *slow([("diagnose", "store"), ("show", "folder"), ("compare", "anchor"), ("report", "store")]),
+        *slow([("diagnose", "folder"), ("diagnose", "store"), ("show", "folder"), ("compare", "anchor")]),
+        *slow([("report", "folder"), ("report", "store")]),
     ],
 )
 def test_trace__in_the_place_of_a_cube_is_analysed(command, given, made, tmp_path, monkeypatch):

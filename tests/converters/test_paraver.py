@@ -323,7 +323,7 @@ def test_truncated_files__are_refused_or_salvaged(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "first", "n"), [("x.prv", 0, 10), *slow([("x.prv", 1000, 100), ("x.prv.gz", 5000, 40)])]
+    ("name", "first", "n"), [("x.prv", 0, 5), *slow([("x.prv", 1000, 100), ("x.prv.gz", 5000, 40)])]
 )
 def test_damaged_files__are_read_or_refused_in_words(tmp_path, name, first, n):
     damage = Damage(write(tmp_path / name, random_program(4, 2, 2, 8)))

@@ -8,8 +8,10 @@ from collections import defaultdict
 import pytest
 
 import tracecols
+from tracecols.drawings.programs import WindowProgram
 from tracecols.schema import NAMES
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
+from tracecols.testing import assert_severities
 
 
 def seconds(cube, name):
@@ -213,3 +215,17 @@ def test_windows_of_some_processes__know_them_by_their_ranks(archive, analyze):
     # process 2 waits until the put to it has returned, and then for process 0
     assert (ticks(cube, "mpi_rma_wait_at_fence"), ticks(cube, "mpi_rma_early_fence")) == (20 + 17, 2)
     assert [note for note in cube.facts["counts"] if not note.startswith(DIFFERENCES)] == []
+
+
+@pytest.mark.parametrize(("access", "late"), [(0, 27), (28, 17), (None, 0)])
+def test_late_complete__is_the_wait_after_the_last_access_also_at_time_0(access, late):
+    program = WindowProgram(2)
+    program.masters[0].enter(0, "main"), program.masters[1].enter(0, "main")
+    program.synchronise(1, "MPI_Win_post", 0, 0, other=0)
+    program.synchronise(0, "MPI_Win_start", 0, 0, other=1)
+    if access is not None:
+        program.put(0, access, access, target=1)
+    program.synchronise(0, "MPI_Win_complete", 45, 60, other=1).leave(65)
+    program.synchronise(1, "MPI_Win_wait", 18, 60, other=0).leave(65)
+    expected = {("main/MPI_Win_wait", 1): late} if late else {}
+    assert_severities(program, "mpi_rma_latecomplete", expected, conventions="expert")

@@ -80,7 +80,7 @@ def test_shape__has_the_overlap_of_the_simulation(tmp_path, enhance, seed):
 def test_shape__has_the_overlap_of_a_generated_program(tmp_path):
     path = tmp_path / "x.trace"
     path.mkdir()
-    write_store(make("sweep", 6, 1, 4_000), path, jobs=1, salvage=False, progress=None)
+    write_store(make("sweep", 6, 1, 2_000), path, jobs=1, salvage=False, progress=None)
     model = model_of(Store(path), 1)
     shape = shape_of_sweeps(model, np.ones(len(model.call_paths.whole) + 1, bool))
     m = tracecols.open(path).messages

@@ -172,6 +172,7 @@ def call(folder, what="one", result=7):
     return done.stdout == "True\n"
 
 
+@pytest.mark.slow
 def test_cache__kernels_from_the_disk_need_no_numba(tmp_path):
     (tmp_path / "kernels_of_the_test.py").write_text(KERNELS)
     # compiled; loaded, and one that calls it compiled; both loaded

@@ -45,7 +45,10 @@ WORDS = {"time", "mpi", "shmem", "visits", "bytes", "delay", "imbalance", "bytes
 
 def ids_in(path: Path) -> list[str]:
     """The literals of a module that are ids of properties."""
-    literals = (node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant))
+    text = path.read_text(encoding="utf-8")
+    if not any(f'"{name}"' in text for name in DECLARED - WORDS):
+        return []
+    literals = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
     return [value for value in literals if isinstance(value, str) and value in DECLARED - WORDS]
 
 

@@ -204,7 +204,8 @@ def test_counters__that_are_relative_are_such_differences(archive, analyze):
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 20])
 def test_counters__of_long_locations_are_added_up_chunk_by_chunk(chunk, archive, analyze, monkeypatch):
-    """Two counters by turns, on two locations and with values of a source without class in between."""
+    """Two counters by turns, on two locations, with values of a source without class in between and
+    with other events after."""
     first, second = counter(archive, "accumulated_start"), counter(archive, "accumulated_start")
     unclassed = archive.define("MetricInstance", self=99, metric_class=None, recorder=0, metric_scope=0, scope=0)
     of = enums.VALUE_TYPES.index("int64")
@@ -214,7 +215,9 @@ def test_counters__of_long_locations_are_added_up_chunk_by_chunk(chunk, archive,
             [(first, 3), (second, 50), (first, 5), (unclassed, 0), (second, 60), (first, 9), (second, 61)], 1
         ):
             x.record(t, "Metric", source=source, values=[] if source == unclassed else [(of, scale * value)])
-        x.leave(9, "f")
+        for t in range(10, 18, 2):
+            x.fork(t, 1).join(t + 1)
+        x.leave(18, "f")
     monkeypatch.setattr(counters, "CHUNK", chunk)
     cube = analyze(archive)
     assert cells(cube, "misses") == {("f", 0): 6, ("f", 0, 1): 60}

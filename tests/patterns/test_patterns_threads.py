@@ -179,6 +179,17 @@ def test_barrier__a_task_that_was_interrupted_counts_with_what_was_executed(arch
     assert cube.by_location("time") == pytest.approx([100e-9, 100e-9])
 
 
+def test_tasks__are_taken_off_once_where_other_call_paths_follow(archive, analyze_tasks):
+    region = Region(archive, 2)
+    execute(region.begin(0, 15), 22, 32, region.team, (0, 1))
+    region.begin(1, 15)
+    region.end(80, 80)
+    region.threads[0].call(110, 117, "after")
+    cube = analyze_tasks(archive)
+    assert cells(cube, "execution")["TASKS", 0] == -10
+    assert cells(cube, "execution")["after", 0] == 7
+
+
 # -- locks -------------------------------------------------------------------------------------------------------------
 
 

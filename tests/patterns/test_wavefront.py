@@ -377,6 +377,17 @@ def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
     ]
 
 
+def test_given_topology__of_arrays_is_that_of_lists(archive, enhance, tmp_path):
+    sender_and_receiver(archive, 4, (1, 0))
+    at = [[1, 0], [0, 0], [0, 1], [1, 1]]
+    arrays = {"sizes": np.array([2, 2]), "locations": np.array([3, 0, 1, 2]), "coordinates": [np.array(x) for x in at]}
+    cube = analyze_model(enhance(archive), topologies=[arrays])
+    topology = tracecols.SeverityCube.load(cube.save(tmp_path / "x.severity")).topologies[0]
+    # in the order of locations, as topologies keep them
+    assert (topology.sizes, topology.location.tolist()) == ((2, 2), [0, 1, 2, 3])
+    assert topology.coordinates.tolist() == [[0, 0], [0, 1], [1, 1], [1, 0]]
+
+
 @pytest.mark.parametrize(
     ("description", "words"),
     [
@@ -386,6 +397,8 @@ def test_overlapping_properties__leave_the_others_as_they_are(archive, enhance):
         ({"sizes": [0, 4], "order": "C"}, r"sizes \[0, 4\] are not positive"),
         ({"sizes": [2, True], "order": "C"}, "not positive numbers"),
         ({"sizes": "22", "order": "C"}, "not positive numbers"),
+        ({"sizes": np.array([[2, 2]]), "order": "C"}, "not positive numbers"),
+        ({"sizes": np.array([2.0, 2.0]), "order": "C"}, "not positive numbers"),
         ({"sizes": [1 << 40, 1], "order": "C"}, "not positive numbers"),
         ({"sizes": [2, 2]}, "neither or both of coordinates and order"),
         ({"sizes": [2, 2], "order": "C", "coordinates": []}, "neither or both"),

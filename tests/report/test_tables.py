@@ -56,6 +56,7 @@ def test_title__loses_its_middle(width, expected):
     assert middle_out(text, width) == expected
 
 
+@pytest.mark.slow
 def test_commands__print_no_line_that_is_wider(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "a_program_with_a_long_name_2x3.trace")

@@ -2038,6 +2038,7 @@ def test_counters__that_are_no_numbers_are_shown_as_such(browser, tmp_path):
     report.context.close()
 
 
+@pytest.mark.slow
 def test_truncated__file_says_so(browser, page, tmp_path):
     text = page.read_text(encoding="utf-8")
     blocks = [m.start() for m in re.finditer('<script type="application/octet-stream"', text)]

@@ -111,6 +111,7 @@ def check_rules(cube: SeverityCube, folder: Path, store: Path) -> None:
         assert said["severity"] == pytest.approx(focused.total(titles[said["name"]]), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", EVERY, ids=name_of)
 def test_factors__are_equal_wherever_they_are_told(source, converted):
     store, folder = converted(source)

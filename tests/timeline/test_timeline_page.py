@@ -1037,6 +1037,7 @@ def test_one_run__has_no_page_of_two(browser, server):
 HOSTILE = "</script><img src=x onerror='window.hit=1'><b>"
 
 
+@pytest.mark.slow
 def test_names__that_are_hostile_stay_text(browser, archive, tmp_path):
     mpi = archive.mpi(2)
     with mpi.ranks[0] as rank:

@@ -263,9 +263,6 @@ def write(output: Path, series: Series, table: pd.DataFrame, looked: Looked, tit
 
 def as_plain(table: pd.DataFrame) -> str:
     """Return a table as JSON; what is not a number is null."""
+    from tracecols.report.tables import plain_rows
 
-    def plain(value: Any) -> Any:
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    rows = [{key: plain(value) for key, value in row.items()} for row in table.to_dict("records")]
-    return json.dumps({"format": "tracecols trend", "rows": rows}, indent=1)
+    return json.dumps({"format": "tracecols trend", "rows": plain_rows(table)}, indent=1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.report.tables import TextTable
+from tracecols.report.tables import TextTable, plain_rows
 from tracecols.severity.comparison import COLUMNS, Comparison
 from tracecols.severity.efficiencies import ratio
 
@@ -215,12 +215,6 @@ def run_names(paths: Sequence[Path]) -> list[str]:
 def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[str]) -> dict[str, Any]:
     """Return all numbers of a comparison for JSON, with a table of it under a name; what is not a number is None."""
 
-    def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-        return [
-            {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-            for row in frame.to_dict("records")
-        ]
-
     sizes = [runs.size(cube) for cube in runs.cubes]
     return {
         "format": "tracecols comparison",
@@ -230,6 +224,6 @@ def as_plain(runs: Comparison, name: str, table: pd.DataFrame, regressed: list[s
         ],
         "notes": runs.notes,
         "regressed": regressed,
-        "properties": rows(runs.totals()),
-        name: rows(table),
+        "properties": plain_rows(runs.totals()),
+        name: plain_rows(table),
     }

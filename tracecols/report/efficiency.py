@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tracecols.given.quantities import in_words
 from tracecols.report.screen import text_width
-from tracecols.report.tables import TextTable
+from tracecols.report.tables import TextTable, plain_rows
 from tracecols.severity.efficiencies import (
     MODEL_TITLES,
     MODELS,
@@ -106,15 +106,9 @@ def plain(
 ) -> str:
     """Return all numbers as JSON; what is not defined is null."""
 
-    def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-        return [
-            {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-            for row in frame.to_dict("records")
-        ]
-
     result = {
-        "runs": [{"name": name, "efficiencies": rows(table)} for name, table in zip(names, tables, strict=True)],
-        "scaling": [] if scaling is None else rows(scaling),
+        "runs": [{"name": name, "efficiencies": plain_rows(table)} for name, table in zip(names, tables, strict=True)],
+        "scaling": [] if scaling is None else plain_rows(scaling),
         "failed": [{k: None if v != v else v for k, v in one.items()} for one in failed],
     }
     return json.dumps(result, indent=1) + "\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.report.tables import TextTable
+from tracecols.report.tables import TextTable, plain_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,16 +99,8 @@ def plain(
     prediction: Prediction, table: pd.DataFrame, factor: float | None, mended: pd.DataFrame | None = None
 ) -> dict[str, Any]:
     """Return all numbers for JSON; what is not defined is null. Without a factor the table is that of slack."""
-    rows = _rows(table)
+    rows = plain_rows(table)
     found: dict[str, Any] = {"slack": rows} if factor is None else {"factor": factor, "savings": rows}
     if mended is not None:
-        found = {"gains": _rows(prediction.gains), "mended": _rows(mended), **found}
+        found = {"gains": plain_rows(prediction.gains), "mended": plain_rows(mended), **found}
     return {**prediction.plain(), "on_an_ideal_network": prediction.shortest, **found}
-
-
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table for JSON; what is not defined is null."""
-    return [
-        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        for row in table.to_dict("records")
-    ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
 from rich.console import RenderableType
@@ -10,6 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tracecols.enhance.scan.paths import fitted
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BETWEEN = 3
 """Columns of the terminal between two columns of a table."""
@@ -28,6 +32,14 @@ def middle_out(text: str, width: int) -> str:
         return text
     tail = max((width - 3) // 2, 0)
     return f"{text[: max(width - 3 - tail, 0)]}...{text[len(text) - tail :]}"[:width]
+
+
+def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table for JSON; what is not a finite number is None."""
+    return [
+        {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+        for row in table.to_dict("records")
+    ]
 
 
 class TextTable:

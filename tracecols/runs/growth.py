@@ -9,7 +9,6 @@ each value best from the others are taken (leave one out). That a cell grows at 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -122,8 +121,9 @@ def find_growth(series: Series, at: float | None = None, rate: float = 0.05, min
     per_thread = series.per_thread()
     looked_at = series.looked_at(min_share)
     means = np.stack([per_thread[series.at(i)].mean(axis=0) for i in range(p.size)])[:, looked_at]
-    quality, term = best_terms(p, means)
-    chance = _chances(p, means, quality)
+    errors = errors_of_terms(p)
+    quality, term = best_terms(errors, means)
+    chance = _chances(errors, means, quality)
     found = []
     for k, cell in enumerate(looked_at.tolist()):
         i, j = TERMS[term[k]]
@@ -174,12 +174,33 @@ def basis(p: Floats, power: Fraction, logarithm: int) -> Floats:
     return result
 
 
-def best_terms(p: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Find the term that predicts the values of each cell best.
+def errors_of_terms(p: Floats) -> Floats:
+    """Return what maps values without their mean to the errors of predicting each by the line through the others.
 
     Parameters
     ----------
     p : (n,) float64
+
+    Returns
+    -------
+    (n_terms, n, n) float64
+        A matrix for each of `TERMS`.
+    """
+    x = np.stack([basis(p, *term) for term in TERMS])
+    centred = x - x.mean(axis=1, keepdims=True)
+    slope = centred / (centred**2).sum(axis=1, keepdims=True)
+    leverage = 1 / p.size + centred * slope
+    errors: Floats = (np.eye(p.size) - centred[:, :, None] * slope[:, None]) / (1 - leverage)[:, :, None]
+    return errors
+
+
+def best_terms(errors: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Find the term that predicts the values of each cell best.
+
+    Parameters
+    ----------
+    errors : (n_terms, n, n) float64
+        Of `errors_of_terms`.
     values : (n, n_cells) float64
 
     Returns
@@ -189,9 +210,10 @@ def best_terms(p: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
     term : (n_cells,) int64
         Number in `TERMS`.
     """
-    n = p.size
-    constant = (((values - values.mean(axis=0)) * n / (n - 1)) ** 2).sum(axis=0)
-    error = np.stack([_left_out(basis(p, *term), values) for term in TERMS])
+    n = len(values)
+    centred = values - values.mean(axis=0)
+    constant = ((centred * n / (n - 1)) ** 2).sum(axis=0)
+    error = ((errors @ centred) ** 2).sum(axis=1)
     best = error.argmin(axis=0)
     scale = (values**2).sum(axis=0)
     # what differs by rounding only is constant
@@ -199,30 +221,10 @@ def best_terms(p: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
     return np.where(is_constant, 1.0, error.min(axis=0) / np.where(is_constant, 1.0, constant)), best
 
 
-def _left_out(x: Floats, values: Floats) -> Floats:
-    """Return the sum of squares of the errors of predicting each value by the line through the others; (n_cells,)."""
-    centred = x - x.mean()
-    spread = float((centred**2).sum())
-    slope = centred @ values / spread
-    residual = values - values.mean(axis=0) - centred[:, None] * slope
-    leverage = 1 / x.size + centred**2 / spread
-    error: Floats = ((residual / (1 - leverage)[:, None]) ** 2).sum(axis=0)
-    return error
-
-
-def _chances(p: Floats, values: Floats, quality: Floats) -> Floats:
+def _chances(errors: Floats, values: Floats, quality: Floats) -> Floats:
     """Return how often the best model of some cell is as good when the values are shuffled; (n_cells,) float64."""
     if not quality.size:
         return quality
     rng = np.random.default_rng(0)
-    best = np.sort([best_terms(p, values[rng.permutation(p.size)])[0].min() for _ in range(SHUFFLES)])
+    best = np.sort([best_terms(errors, values[rng.permutation(len(values))])[0].min() for _ in range(SHUFFLES)])
     return (1 + np.searchsorted(best, quality, "right")) / (1 + SHUFFLES)
-
-
-def reaches(growth: Growth, limit: float, largest: float) -> float:
-    """Return the value of the parameter from which a cell takes longer than a limit; inf if it is not reached below
-    2^20 times the largest value of the runs."""
-    values = largest * 2.0 ** np.linspace(0, 20, 20 * 64 + 1)
-    taken = growth.constant + growth.coefficient * basis(values, *growth.term)
-    above = np.flatnonzero(taken > limit)
-    return float(values[above[0]]) if above.size else math.inf

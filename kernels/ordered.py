@@ -1,0 +1,25 @@
+"""Places of values among ascending ones."""
+
+from __future__ import annotations
+
+from tracecols.kernels.kernel import part
+
+
+@part
+def first_at_least(value, low, high, values):
+    """Return the place from `low` to `high` of the first of ascending values that is not less than one; `high` if all
+    between them are less."""
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
+def place_of(value, low, high, values):
+    """Return the place from `low` to `high` of a value among ascending ones; -1 if it is not there."""
+    at = first_at_least(value, low, high, values)
+    return at if at < high and values[at] == value else -1
