@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 import tracecols
 from benchmarks.generate import make
 from tracecols.analysis.opened import OpenedTrace
+from tracecols.analysis.request import Request
+from tracecols.analysis.run import run
 from tracecols.conversion import write_store
 from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
@@ -29,11 +31,11 @@ from tracecols.store import Store
 from tracecols.timeline import folded, intervals, marks, slices
 from tracecols.timeline import overview as overviews
 from tracecols.timeline.answers import QuestionError, Timeline
-from tracecols.timeline.collected import KINDS, collect
+from tracecols.timeline.collected import KINDS, Collector, overview_properties
 from tracecols.timeline.folded import Folds
 from tracecols.timeline.instances import of_finding, worst_of
 from tracecols.timeline.intervals import Intervals, IntervalsWriter
-from tracecols.timeline.prepare import Prepared, find_prepared, prepare
+from tracecols.timeline.prepare import Prepared, defined, find_prepared, prepare
 from tracecols.timeline.rows import rows_of
 from tracecols.timeline.trees import Selection, Trees, nodes_of, shown_property
 
@@ -219,33 +221,35 @@ def test_waits__sums_are_the_cells(timeline, trace):
 
 
 def collected(store, folder):
-    """What is collected of a trace with two threads, by kind in the order of all columns; and how many windows there
-    were in addition to one for each process."""
+    """What is collected of a trace with two threads: by kind, in the order of all columns, and by property in bins; and
+    how many partitions there were."""
     folder.mkdir()
-    model = OpenedTrace(store, 2).model
-    with model.divided(in_windows=True) as run:
-        n = len(run.division.windows) - len(run.division)
-    collect(model, folder)
+    trace = OpenedTrace(store, 2)
+    model = trace.model_of(with_focus=True)
+    with model.divided() as divided:
+        n = len(divided.division)
+    _, spread = overview_properties(model)
+    with Collector(model, folder, spread, 8) as collector:
+        run(Request.of(defined(store)), trace, also=(collector,))
     found = {}
     for kind in KINDS:
         _, columns = Intervals(folder / f"{kind}.arrow").overlapping(0, 1 << 62)
         # collective operations of different slices have numbers of their own
         found[kind] = sorted(zip(*(v.tolist() for c, v in columns.items() if c != "collective"), strict=True))
-    return found, n
+    return found, {name: ticks.tolist() for name, ticks in collector.severities.items()}, n
 
 
 @pytest.mark.parametrize("kind", ["multizone", *slow(["sweep", "irregular", "fft"])])
-def test_collected__is_the_same_of_windows_of_long_processes(kind, tmp_path, monkeypatch):
+def test_collected__is_the_same_of_a_trace_in_partitions(kind, tmp_path, monkeypatch):
     path = tmp_path / "t.trace"
     path.mkdir()
     write_store(make(kind, 2, 2 if kind == "multizone" else 1, 4_000), path, jobs=1, salvage=False, progress=None)
     store = Store(path)
-    whole, n_windows = collected(store, tmp_path / "whole")
-    assert n_windows == 0
+    *whole, n_partitions = collected(store, tmp_path / "whole")
+    assert n_partitions == 1
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
-    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 300)
-    divided, n_windows = collected(store, tmp_path / "windows")
-    assert n_windows > 3 and len(whole["waits"]) > 50
+    *divided, n_partitions = collected(store, tmp_path / "partitions")
+    assert n_partitions == 2 and len(whole[0]["waits"]) > 50 and len(whole[1]) > 2
     assert divided == whole
 
 

@@ -78,7 +78,7 @@ def view(
         budget, runs = Budget.default(memory), list[Run]()
         for path, cube in sources:
             store = kept.enter_context(opened(path, jobs))
-            timeline = Timeline(store, prepare(OpenedTrace(store, jobs, budget), cube, progress), subdomains)
+            timeline = Timeline(store, prepare(OpenedTrace(store, jobs, budget), progress), subdomains)
             runs.append(Run(timeline, Trees(timeline, jobs, budget, cube), Folds(timeline, jobs, budget)))
         first = runs[0]
         shown = first.timeline.address(start, stop, severity)
