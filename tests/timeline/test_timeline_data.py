@@ -18,24 +18,24 @@ from hypothesis import strategies as st
 import tracecols
 from benchmarks.generate import make
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.analysis.request import Request
-from tracecols.analysis.run import run
 from tracecols.conversion import write_store
 from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels
 from tracecols.report.viewer.profile import part_of, time_profile
+from tracecols.search.cube import analyze_model
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.periods import PeriodCells
 from tracecols.store import Store
 from tracecols.timeline import folded, intervals, marks, slices
 from tracecols.timeline import overview as overviews
+from tracecols.timeline import prepare as preparation
 from tracecols.timeline.answers import QuestionError, Timeline
 from tracecols.timeline.collected import KINDS, Collector, overview_properties
 from tracecols.timeline.folded import Folds
 from tracecols.timeline.instances import of_finding, worst_of
 from tracecols.timeline.intervals import Intervals, IntervalsWriter
-from tracecols.timeline.prepare import Prepared, defined, find_prepared, prepare
+from tracecols.timeline.prepare import Prepared, find_prepared, place_of, prepare
 from tracecols.timeline.rows import rows_of
 from tracecols.timeline.trees import Selection, Trees, nodes_of, shown_property
 
@@ -221,16 +221,16 @@ def test_waits__sums_are_the_cells(timeline, trace):
 
 
 def collected(store, folder):
-    """What is collected of a trace with two threads: by kind, in the order of all columns, and by property in bins; and
-    how many partitions there were."""
+    """What is collected of a trace with two threads, without a replay, as of a large one: by kind, in the order of all
+    columns, and by property in bins; and how many windows there were in addition to one for each process."""
     folder.mkdir()
     trace = OpenedTrace(store, 2)
     model = trace.model_of(with_focus=True)
-    with model.divided() as divided:
-        n = len(divided.division)
+    with model.divided(in_windows=True) as divided:
+        n = len(divided.division.windows) - len(divided.division)
     _, spread = overview_properties(model)
     with Collector(model, folder, spread, 8) as collector:
-        run(Request.of(defined(store)), trace, also=(collector,))
+        analyze_model(model, also=(collector,))
     found = {}
     for kind in KINDS:
         _, columns = Intervals(folder / f"{kind}.arrow").overlapping(0, 1 << 62)
@@ -240,16 +240,17 @@ def collected(store, folder):
 
 
 @pytest.mark.parametrize("kind", ["multizone", *slow(["sweep", "irregular", "fft"])])
-def test_collected__is_the_same_of_a_trace_in_partitions(kind, tmp_path, monkeypatch):
+def test_collected__is_the_same_of_windows_of_long_processes(kind, tmp_path, monkeypatch):
     path = tmp_path / "t.trace"
     path.mkdir()
     write_store(make(kind, 2, 2 if kind == "multizone" else 1, 4_000), path, jobs=1, salvage=False, progress=None)
     store = Store(path)
-    *whole, n_partitions = collected(store, tmp_path / "whole")
-    assert n_partitions == 1
+    *whole, n_windows = collected(store, tmp_path / "whole")
+    assert n_windows == 0
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
-    *divided, n_partitions = collected(store, tmp_path / "partitions")
-    assert n_partitions == 2 and len(whole[0]["waits"]) > 50 and len(whole[1]) > 2
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 300)
+    *divided, n_windows = collected(store, tmp_path / "windows")
+    assert n_windows > 3 and len(whole[0]["waits"]) > 50 and len(whole[1]) > 2
     assert divided == whole
 
 
@@ -863,3 +864,51 @@ def test_counters__of_a_recording_are_those_of_its_tables(converted):
     timeline = Timeline(store, prepare(OpenedTrace(store)))
     for columns in (3, 40):
         check_counters(timeline, timeline.first + 1_000, timeline.last, columns)
+
+
+# -- the first picture -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def first_and_all(tmp_path_factory, path):
+    """The timeline of the first picture, made as of a large trace, and that of all which replaced it."""
+    copy = tmp_path_factory.mktemp("first") / "h.trace"
+    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    store, shown = Store(copy), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preparation, "LARGE", 1)
+        parent, _ = place_of(store)
+        content = preparation.make(OpenedTrace(store), parent, show=lambda first: shown.append(Timeline(store, first)))
+    return shown[0], Timeline(store, Prepared(parent / "timeline", content))
+
+
+def test_first__picture_is_served_when_its_files_are_gone(first_and_all):
+    first, _ = first_and_all
+    assert not first.prepared.folder.exists()
+    assert first.about().says["is_first"] and first.about().says["findings"] == []
+    answer = first.view(0, first.last - first.first + 1, every_row(first), 200)
+    assert answer.says["detail"] and len(answer.arrays["slice.begin"]) > 500
+    assert answer.arrays["waits.begin"].size == answer.arrays["messages.begin"].size == 0
+
+
+def test_first__picture_has_all_time_but_no_waits(first_and_all):
+    first, whole = first_and_all
+    n = whole.overview.bounds.size - 1
+    assert first.overview.bounds.tolist() == whole.overview.bounds.tolist()
+    everything = np.arange(6), 0, n
+    assert "waits" in whole.overview.classes and "waits" not in first.overview.classes
+    of_first, of_all = (o.ticks(0, *everything) for o in (first.overview, whole.overview))
+    assert (of_first.sum(axis=0) == of_all.sum(axis=0)).all()
+    # all waits of this trace are within calls of MPI and OpenMP
+    comp = [o.classes.index("comp") for o in (first.overview, whole.overview)]
+    assert (of_first[comp[0]] == of_all[comp[1]]).all()
+    assert (first.overview.dominant(0, *everything)[0] == whole.overview.dominant(0, *everything)[0]).all()
+
+
+def test_first__picture_is_made_of_large_traces_only(first_and_all, timeline, path):
+    _, whole = first_and_all
+    kept = {name: of for name, of in whole.prepared.content.items() if name != "rows"}
+    assert kept == {name: of for name, of in timeline.prepared.content.items() if name != "rows"} | {"of": kept["of"]}
+    shown = []
+    preparation.make(OpenedTrace(Store(path)), path / "enhanced", show=shown.append)
+    assert shown == [] and not (path / "enhanced" / "timeline" / "first").exists()

@@ -76,8 +76,9 @@ def run(
                 )
             trace = OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask)
         with watch("analyzing") as report:
-            scanning, searching = shares_of(report, trace.store.manifest["n_events"], SCAN, 1 - SCAN)
             is_divided = divides_with_focus(request)
+            scan = 0 if workers is None and trace.is_scanned(choice.periods, is_divided) else SCAN
+            scanning, searching = shares_of(report, trace.store.manifest["n_events"], scan, 1 - scan)
             model = trace.model_of(choice.periods, workers, scanning, with_focus=is_divided)
             # nodes and edges of a replay are found in the slices that the search looks at
             found = _graph_builder(request, model)

@@ -245,6 +245,10 @@ class Visitor(Protocol):
     """What looks at the slices of a run besides the search."""
 
     @property
+    def in_windows(self) -> bool:
+        """Whether it may look at windows of long processes, in the place of whole ones."""
+
+    @property
     def stages(self) -> Collection[str]:
         """The stages whose slices it looks at."""
 
@@ -355,7 +359,7 @@ class Search:
         progress : callable, optional
             As for `Run.stages`.
         also : sequence of Visitor, optional
-            What else looks at the slices, of whole partitions, while they are there.
+            What else looks at the slices while they are there.
 
         Returns
         -------
@@ -371,7 +375,7 @@ class Search:
         # rows of a table that is made location by location are those of whole locations
         in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
         visits = Visits(self.of_slices, frozenset(stages), tuple(also))
-        with self.model.divided(in_windows=in_windows and not also) as run:
+        with self.model.divided(in_windows=in_windows and all(v.in_windows for v in also)) as run:
             for found, more in run.stages(visits, visits.stages, progress, ahead=1 if also else None):
                 for i, of_visitor in more:
                     also[i].take(of_visitor)

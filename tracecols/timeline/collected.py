@@ -131,15 +131,13 @@ class SliceCollector:
     def visit(self, of_slice: Model, stage: str) -> Iterable[tuple[str, Columns]]:
         """Collect the tables that are complete in a stage; pairs, which are many and of all of the trace at once, when
         they are asked for. What is collected by location and bin is named by the id of its property."""
-        found = list(self._of_patterns(of_slice, stage))
+        found = [(name, _narrowed(name, columns, of_slice)) for name, columns in self._of_patterns(of_slice, stage)]
         for kind, table in OF_TABLES.items():
             if TABLES[table].stage == stage:
-                found.append((kind, _READ[kind](of_slice, of_slice.get(table))))
+                found.append((kind, _narrowed(kind, _READ[kind](of_slice, of_slice.get(table)), of_slice)))
         if self.with_causes and TABLES[CRITICAL_PATH.name].stage == stage:
-            path = _path(of_slice.get(CRITICAL_PATH.name))
+            path = _narrowed(PATH, _path(of_slice.get(CRITICAL_PATH.name)), of_slice)
             found += [(PATH, path), (CRITICAL_PATH_TIME, self._in_bins(path["location"], path["begin"], path["end"]))]
-        for _, columns in found:
-            columns |= {c: of_slice.call_paths.path_of(columns[c]) for c in CALL_PATHS if c in columns}
         if self.with_causes and TABLES[DELAY_PAIRS.name].stage == stage:
             return chain(found, ((PAIRS, columns) for columns in _pairs(of_slice)))
         return found
@@ -166,10 +164,16 @@ class SliceCollector:
             yield WAITS, self._of_wait(p, of_slice, found.where(is_mine))
 
     def _in_bins(self, location: NDArray[Any], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Columns:
-        """Return the parts of intervals in bins: their cells, location by location, and ticks."""
-        row, piece, ticks = divide_intervals(self.by, begin, end, location)
-        at = location[row].astype(np.int64)
-        return {"cell": at * (self.by.bounds.size - 1) + self.by.bin_of(piece, at)[0], "ticks": ticks}
+        """Return how many ticks of intervals are in which cells, location by location and bin by bin."""
+        n = self.by.bounds.size - 1
+        sums = np.zeros(int(location.max(initial=-1)) * n + n, np.int64)
+        for low in range(0, location.size, ROWS):
+            some = slice(low, low + ROWS)
+            row, piece, ticks = divide_intervals(self.by, begin[some], end[some], location[some])
+            at = location[some][row].astype(np.int64)
+            np.add.at(sums, at * n + self.by.bin_of(piece, at)[0], ticks)
+        cell = np.flatnonzero(sums)
+        return {"cell": cell, "ticks": sums[cell]}
 
     def _of_wait(self, p: Property, of_slice: Model, found: Matches) -> Columns:
         by_id = self.search.by_id
@@ -183,6 +187,13 @@ class SliceCollector:
             "location": found.location,
             "call_path": found.call_path, "cause_location": location, "cause_call_path": call_path, "cause_time": time,
         }  # fmt: skip
+
+
+def _narrowed(name: str, columns: Columns, of_slice: Model) -> Columns:
+    """Return columns as they are written, with call paths of the whole time: those of several slices wait in memory."""
+    columns |= {c: of_slice.call_paths.path_of(columns[c]) for c in CALL_PATHS if c in columns}
+    dtypes = COLUMNS.get(name, {})
+    return {c: values.astype(dtypes.get(c, values.dtype), copy=False) for c, values in columns.items()}
 
 
 def _messages(of_slice: Model, m: CompoundTable) -> Columns:
@@ -291,6 +302,9 @@ class Collector:
     severities : dict of str to (n_locations * n_bins,) int64 array
         By id of the property; of those that have any, and of the critical path.
     """
+
+    # no table of these is made location by location
+    in_windows = True
 
     def __init__(self, model: Model, folder: Path, spread: list[str], n_bins: int) -> None:
         self.waits = wait_properties(model)

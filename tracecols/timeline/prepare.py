@@ -36,7 +36,8 @@ from tracecols.timeline.intervals import Intervals, IntervalsWriter
 from tracecols.timeline.marks import write_marks
 from tracecols.timeline.overview import Overview, n_bins, severities_of, write_paths, write_times
 from tracecols.version import __version__
-from tracecols.work.memory import give_back
+from tracecols.work.executors import Threads
+from tracecols.work.memory import Budget, give_back
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
 VERSION = 3
@@ -67,6 +68,11 @@ class Prepared:
     folder: Path
     content: dict[str, Any]
     kept: object = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is what the first picture needs only."""
+        return "is_first" in self.content
 
 
 def _origin(store: Store) -> dict[str, Any]:
@@ -147,15 +153,13 @@ def make(
         raise AnalysisError(f"{store.path} has no events\n  there is nothing to draw")
     output = folder_output(parent / NAME, "a timeline", is_part=True)
     with output.new() as folder:
-        # models of the whole time are made once for all that follows
-        opened = OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask)
         first = folder / "first"
         first.mkdir()
-        shown = Prepared(first, _first(opened, first, watch))
+        shown = Prepared(first, _first(trace, first, watch))
         give_back()
         if show is not None and int(store.manifest["n_events"]) >= LARGE:
             show(shown)
-        content = _rest(opened, shown, folder, watch)
+        content = _rest(trace, shown, folder, watch)
         files = sorted(path.name for path in folder.iterdir())
         write_manifest(folder, "a timeline", VERSION, {**content, **_origin(store), "files": files})
     written, _ = read_manifest(parent / NAME)
@@ -170,26 +174,24 @@ def defined(store: Store) -> dict[str, list[str]]:
     return {name: store.definition(name).column("name").to_pylist() for name in ("regions", "metric_members")}
 
 
+def _anew(trace: OpenedTrace) -> OpenedTrace:
+    """Open a trace anew: models take much memory, and that of the bins is never there with another one."""
+    return OpenedTrace(trace.store, trace.jobs, trace.budget, ask=trace.ask)
+
+
 def _first(trace: OpenedTrace, folder: Path, watch: Watch) -> dict[str, Any]:
     """Write what the first picture needs: in which regions the time is spent, and what is open where. That is what a
     scan finds, without what waits for what. Return what the manifest says."""
-    store = trace.store
-    with watch("scanning") as report:
-        model = trace.model_of(progress=report, with_focus=True)
-    paths = model.call_paths.whole
-    np.save(folder / "call-paths.npy", np.array([paths.parent, paths.region]))
-    shown, spread = overview_properties(model)
-    names = [p.id for p in shown if p.id not in spread and p.id != CRITICAL_PATH]
-    bins = n_bins(store.manifest, len(paths), model.executor.budget.memory)
-    request = Request.of(defined(store), properties=names, bins=bins)
-    cube = run(request, OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask), watch=watch)
+    cube = run(_of_regions(trace, folder, watch), _anew(trace), watch=watch)
     assert cube.periods is not None  # divided into bins
     bounds = np.append(cube.periods.begin_time[:1], cube.periods.end_time)
     write_paths(cube, folder)
     overview = write_times(cube.properties, dict(severities_of(cube)), bounds, folder)
+    del cube
+    executor = Threads(trace.jobs, trace.budget or Budget.default(), ask=trace.ask)
     with watch("marking"):
-        write_marks(store, folder / "marks.arrow", model.executor)
-        write_counters(store, folder / COUNTERS, model.executor)
+        write_marks(trace.store, folder / "marks.arrow", executor)
+        write_counters(trace.store, folder / COUNTERS, executor)
     for kind in KINDS:
         with IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind]):
             pass
@@ -197,9 +199,22 @@ def _first(trace: OpenedTrace, folder: Path, watch: Watch) -> dict[str, Any]:
     return {"rows": dict.fromkeys(KINDS, 0), **nothing, "overview": overview, "is_first": True}
 
 
+def _of_regions(trace: OpenedTrace, folder: Path, watch: Watch) -> Request:
+    """Write the call paths, and return the analysis by bins that is suitable for so many."""
+    with watch("scanning") as report:
+        model = _anew(trace).model_of(progress=report)
+    np.save(folder / "call-paths.npy", np.array([model.call_paths.parent, model.call_paths.region]))
+    shown, spread = overview_properties(model)
+    names = [p.id for p in shown if p.id not in spread and p.id != CRITICAL_PATH]
+    bins = n_bins(trace.store.manifest, len(model.call_paths), model.executor.budget.memory)
+    return Request.of(defined(trace.store), properties=names, bins=bins)
+
+
 def _rest(trace: OpenedTrace, first: Prepared, folder: Path, watch: Watch) -> dict[str, Any]:
     """Write what an analysis finds, and take over from the first picture what stays; return what the manifest says."""
-    model = trace.model_of(with_focus=True)
+    trace = _anew(trace)
+    with watch("scanning") as report:
+        model = trace.model_of(progress=report, with_focus=True)
     shown, spread = overview_properties(model)
     of_regions = Overview(first.folder, first.content["overview"])
     with Collector(model, folder, spread, of_regions.bounds.size - 1) as collector:
