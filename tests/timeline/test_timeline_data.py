@@ -27,7 +27,7 @@ from tracecols.search.cube import analyze_model
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.periods import PeriodCells
 from tracecols.store import Store
-from tracecols.timeline import folded, intervals, marks, slices
+from tracecols.timeline import folded, intervals, marks, regions, slices
 from tracecols.timeline import overview as overviews
 from tracecols.timeline import prepare as preparation
 from tracecols.timeline.answers import QuestionError, Timeline
@@ -120,6 +120,23 @@ def test_overview__severities_are_those_of_the_cube(timeline, trace):
     assert waits and all(part_of(cube.properties, name) for name in waits)
 
 
+def test_overview__is_the_same_of_one_process_at_a_time(timeline, path, tmp_path, monkeypatch):
+    copy = tmp_path / "h.trace"
+    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    monkeypatch.setattr(regions, "paths_within", lambda _: 1)
+    store = Store(copy)
+    _, groups = regions.plan(OpenedTrace(store).model)
+    assert [members.tolist() for members in groups] == [[0, 1, 2], [3, 4, 5]]
+    found, expected = Timeline(store, prepare(OpenedTrace(store))).overview, timeline.overview
+    for level in range(expected.n_levels):
+        every = level, np.arange(6), 0, (expected.bounds.size - 1) >> level
+        assert (found.ticks(*every) == expected.ticks(*every)).all()
+        for of_found, of_expected in zip(found.dominant(*every), expected.dominant(*every), strict=True):
+            assert (of_found == of_expected).all()
+    assert found.properties == expected.properties
+    assert all((found.finest(name) == expected.finest(name)).all() for name in found.properties)
+
+
 def test_overview__names_the_call_path_with_most_time(timeline, trace):
     n = timeline.overview.bounds.size - 1
     cells = trace.analyze(bins=n).period_cells["time"]
@@ -164,8 +181,8 @@ def test_n_bins__keeps_the_overview_small(n_locations, n_events, length, n_call_
 
 def test_n_bins__are_fewer_with_less_memory():
     manifest = {"n_locations": 32, "n_events": 10**8, "first_time": 0, "last_time": 10**12}
-    found = [overviews.n_bins(manifest, 38, memory) for memory in (None, 64 * 10**9, 15 * 10**8, 10**9, 10**8)]
-    assert found == [8192, 8192, 4096, 2048, 256]
+    found = [overviews.n_bins(manifest, 500, memory) for memory in (None, 64 * 10**9, 15 * 10**8, 10**9, 10**8)]
+    assert found == [4096, 4096, 4096, 2048, 256]
 
 
 # -- intervals ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from tracecols.kernels import timeline as kernels
 from tracecols.report.viewer.profile import WAITS, part_of
 from tracecols.schema.properties import COMPUTATION, CRITICAL_PATH, EXECUTION, TIME
 from tracecols.severity.axes import PropertyAxis
-from tracecols.severity.cube import SeverityCube
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.reduction import reduce_at
 from tracecols.work.memory import BASE
@@ -27,23 +26,25 @@ MOST_CELLS = 1 << 22
 """Locations times bins of the finest level, at most: 28 B each in the usual case of seven classes, and 8 B for the
 dominant call path."""
 
-MOST_BINS, LEAST_BINS = 1 << 13, 1 << 8
+MOST_BINS, LEAST_BINS = 1 << 12, 1 << 8
 """Bins of the finest level, where the number of locations and the length of the trace permit."""
 
 EVENTS_PER_CELL = 64
 """A finer level would have fewer events in a cell on average: events themselves are drawn then."""
 
 
-BYTES = 200
-"""Memory that the analysis by bins takes for each location, call path and bin, at most: 1.0 GB for 32 x 38 x 4096
-(`multizone`, 8 x 4), however many events there are."""
+BYTES = 600
+"""Memory that the analysis by bins takes for each bin of a call path of a location, at most: 1.4 GB for 592 call paths
+and 4096 bins (`multizone`, 8 x 4), however many events there are."""
 
 
-def n_bins(manifest: dict[str, Any], n_call_paths: int, memory: int | None = None) -> int:
+def n_bins(manifest: dict[str, Any], n_paths: int, memory: int | None = None) -> int:
     """Return how many bins the finest level has: a power of two.
 
     Parameters
     ----------
+    n_paths : int
+        Call paths of the locations of the process that has most of them.
     memory : int, optional
         Bytes that the analysis may take: fewer bins if these are few.
     """
@@ -51,10 +52,15 @@ def n_bins(manifest: dict[str, Any], n_call_paths: int, memory: int | None = Non
     length = max(int(manifest["last_time"] or 0) - int(manifest["first_time"] or 0), 1)
     by_events = max(int(manifest["n_events"]) // n // EVENTS_PER_CELL, LEAST_BINS)
     # call paths in bins: an analysis takes 2**25 of them, with the ends of the focus of each location
-    most = min(MOST_BINS, MOST_CELLS // n, by_events, length, (1 << 24) // max(n_call_paths, 1))
+    most = min(MOST_BINS, MOST_CELLS // n, by_events, length, (1 << 24) // max(n_paths, 1))
     if memory is not None:
-        most = min(most, max((memory - BASE) // (BYTES * n * max(n_call_paths, 1)), LEAST_BINS))
+        most = min(most, max(paths_within(memory) // max(n_paths, 1), LEAST_BINS))
     return 1 << (max(most, 1).bit_length() - 1)
+
+
+def paths_within(memory: int) -> int:
+    """Return for how many bins of call paths of locations some bytes of memory suffice."""
+    return max((memory - BASE) // BYTES, 1)
 
 
 def asked_properties(axis: PropertyAxis) -> list[str]:
@@ -158,25 +164,16 @@ def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
     return values.astype(np.int32) if fits else values
 
 
-def severities_of(cube: SeverityCube) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Return the ticks of each property by location and bin, of those that have any: (n_locations * n_bins,) int64."""
-    assert cube.periods is not None  # made of a cube with bins
-    size = (len(cube.system.rank), len(cube.periods))
-    for name in cube.properties.id:
-        if len(cube.period_cells[name]):
-            yield name, by_cell(cube.period_cells[name], size)
-
-
-def write_paths(cube: SeverityCube, folder: Path) -> None:
-    """Write the dominant call path of each location and bin, and its ticks, of all levels."""
-    assert cube.periods is not None  # made of a cube with bins
-    cells, n, level = cube.period_cells[TIME], len(cube.periods), 0
-    while n >> level:
-        size = (len(cube.system.rank), n >> level)
-        path, best = dominant(cells, size)
-        np.save(folder / f"path-{level:02d}.npy", path.reshape(size))
-        np.save(folder / f"best-{level:02d}.npy", narrow(best).reshape(size))
-        cells, level = halved(cells), level + 1
+def dominant_of_levels(
+    cells: PeriodCells, size: tuple[int, int]
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+    """Return the dominant call path of each location and bin, and its ticks, from the finest level to the coarsest;
+    (n_locations, n_bins) each."""
+    n_locations, n = size
+    while n:
+        path, best = dominant(cells, (n_locations, n))
+        yield path.reshape(n_locations, n), best.reshape(n_locations, n)
+        cells, n = halved(cells), n >> 1
 
 
 def write_times(

@@ -15,10 +15,12 @@ import numpy as np
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
 from tracecols.analysis.run import run, unwatched
+from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.model.model import Progress
 from tracecols.model.table_files import FOLDER
+from tracecols.patterns.base import Property
 from tracecols.report.viewer.overview import diagnosis_of, overview
 from tracecols.schema.properties import CRITICAL_PATH
 from tracecols.schema.severity import DEFAULT
@@ -34,7 +36,8 @@ from tracecols.timeline.counters import COUNTERS, write_counters
 from tracecols.timeline.instances import of_finding, worst_instances
 from tracecols.timeline.intervals import Intervals, IntervalsWriter
 from tracecols.timeline.marks import write_marks
-from tracecols.timeline.overview import Overview, n_bins, severities_of, write_paths, write_times
+from tracecols.timeline.overview import Overview, write_times
+from tracecols.timeline.regions import Groups, plan, region_times
 from tracecols.version import __version__
 from tracecols.work.executors import Threads
 from tracecols.work.memory import Budget, give_back
@@ -182,12 +185,12 @@ def _anew(trace: OpenedTrace) -> OpenedTrace:
 def _first(trace: OpenedTrace, folder: Path, watch: Watch) -> dict[str, Any]:
     """Write what the first picture needs: in which regions the time is spent, and what is open where. That is what a
     scan finds, without what waits for what. Return what the manifest says."""
-    cube = run(_of_regions(trace, folder, watch), _anew(trace), watch=watch)
-    assert cube.periods is not None  # divided into bins
-    bounds = np.append(cube.periods.begin_time[:1], cube.periods.end_time)
-    write_paths(cube, folder)
-    overview = write_times(cube.properties, dict(severities_of(cube)), bounds, folder)
-    del cube
+    paths, shown, planned = _scanned(trace, watch)
+    np.save(folder / "call-paths.npy", np.array([paths.parent, paths.region]))
+    with watch("analyzing regions") as report:
+        times, bounds = region_times(trace, paths, [p.id for p in shown], planned, report)
+    times.write_dominant(folder)
+    overview = write_times(PropertyAxis.of(shown), times.severities, bounds, folder)
     executor = Threads(trace.jobs, trace.budget or Budget.default(), ask=trace.ask)
     with watch("marking"):
         write_marks(trace.store, folder / "marks.arrow", executor)
@@ -199,15 +202,13 @@ def _first(trace: OpenedTrace, folder: Path, watch: Watch) -> dict[str, Any]:
     return {"rows": dict.fromkeys(KINDS, 0), **nothing, "overview": overview, "is_first": True}
 
 
-def _of_regions(trace: OpenedTrace, folder: Path, watch: Watch) -> Request:
-    """Write the call paths, and return the analysis by bins that is suitable for so many."""
+def _scanned(trace: OpenedTrace, watch: Watch) -> tuple[CallPaths, list[Property], tuple[int, Groups]]:
+    """Return the call paths, the properties of which a scan finds the times, and how these are found; the model is not
+    kept, since it takes much memory."""
     with watch("scanning") as report:
         model = _anew(trace).model_of(progress=report)
-    np.save(folder / "call-paths.npy", np.array([model.call_paths.parent, model.call_paths.region]))
     shown, spread = overview_properties(model)
-    names = [p.id for p in shown if p.id not in spread and p.id != CRITICAL_PATH]
-    bins = n_bins(trace.store.manifest, len(model.call_paths), model.executor.budget.memory)
-    return Request.of(defined(trace.store), properties=names, bins=bins)
+    return model.call_paths, [p for p in shown if p.id not in spread and p.id != CRITICAL_PATH], plan(model)
 
 
 def _rest(trace: OpenedTrace, first: Prepared, folder: Path, watch: Watch) -> dict[str, Any]:
