@@ -141,7 +141,7 @@ def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
     store = Store(path)
     found = prepare(OpenedTrace(store))
     timeline = Timeline(store, found)
-    first = Timeline(store, replace(found, content={**found.content, "is_first": True, "findings": []}))
+    first = Timeline(store, replace(found, content={**found.content, "is_first": True, "findings": [], "properties": []}))
     with ViewServer(first) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         server.rest.share = 0.47
@@ -149,6 +149,7 @@ def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
         words = page.page.locator(".rest p")
         words.filter(has_text="findings are still being computed: 40 %.").wait_for()
         assert page.page.locator(".findings").count() == 0
+        assert page.page.get_by_text("Waits are not known yet.").count() == 1
         server.show(Run(timeline, Trees(timeline), Folds(timeline)))
         page.page.locator(".findings li").first.wait_for()
         page.settle()
