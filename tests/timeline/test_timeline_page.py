@@ -141,7 +141,9 @@ def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
     store = Store(path)
     found = prepare(OpenedTrace(store))
     timeline = Timeline(store, found)
-    first = Timeline(store, replace(found, content={**found.content, "is_first": True, "findings": [], "properties": []}))
+    first = Timeline(
+        store, replace(found, content={**found.content, "is_first": True, "findings": [], "properties": []})
+    )
     with ViewServer(first) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         server.rest.share = 0.47

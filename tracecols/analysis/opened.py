@@ -96,10 +96,6 @@ class OpenedTrace:
                 self._models[is_divided] = enhance(self.store, self.jobs, progress, None, executor, focus)
             return self._models[is_divided]
 
-    def is_scanned(self, periods: Periods, with_focus: bool) -> bool:
-        """Return whether the model of the whole trace is there, so that it is not scanned again."""
-        return not periods.facts() and (with_focus and self.focus is not None) in self._models
-
     @property
     def model(self) -> Model:
         """The enhanced model: made by one pass over all events when first needed."""
@@ -119,3 +115,8 @@ class OpenedTrace:
         trace."""
         # without a report of its own: it is part of analyses that report
         return Replay(self.model_of())
+
+
+def is_scanned(trace: OpenedTrace, periods: Periods, with_focus: bool) -> bool:
+    """Return whether the model of a trace is there, so that it is not scanned again."""
+    return not periods.facts() and (with_focus and trace.focus is not None) in trace._models

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from tracecols.analysis.opened import OpenedTrace
+from tracecols.analysis.opened import OpenedTrace, is_scanned
 from tracecols.analysis.request import Request
 from tracecols.enhance.scan.periods import NO_PERIODS
 from tracecols.errors import AnalysisError
@@ -77,7 +77,7 @@ def run(
             trace = OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask)
         with watch("analyzing") as report:
             is_divided = divides_with_focus(request)
-            scan = 0 if workers is None and trace.is_scanned(choice.periods, is_divided) else SCAN
+            scan = 0 if workers is None and is_scanned(trace, choice.periods, is_divided) else SCAN
             scanning, searching = shares_of(report, trace.store.manifest["n_events"], scan, 1 - scan)
             model = trace.model_of(choice.periods, workers, scanning, with_focus=is_divided)
             # nodes and edges of a replay are found in the slices that the search looks at
