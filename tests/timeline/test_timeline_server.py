@@ -255,7 +255,7 @@ def test_preparing__by_another_process_is_the_same(path, tmp_path):
     assert found.content == prepare(OpenedTrace(Store(path))).content
     assert [stage for stage in stages if ":" not in stage] == [
         "scanning",
-        "analyzing",
+        "analyzing regions",
         "marking",
         "scanning",
         "analyzing",
