@@ -1327,7 +1327,7 @@ def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(stores, path, 
     # call paths are divided at the ends of the focus
     model = OpenedTrace(Store(stores(path)), 2).model_of(periods, with_focus=True)
     found = GraphBuilder(model, with_computation=True)
-    analyze_model(model, also=found)
+    analyze_model(model, also=(found,))
     divided = Replay(model, found)
     assert divided.counts == whole.counts
     for name in ("row", "time", "kind", "role", "mark", "location_start"):

@@ -23,17 +23,19 @@ from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels
 from tracecols.report.viewer.profile import part_of, time_profile
+from tracecols.search.cube import analyze_model
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.periods import PeriodCells
 from tracecols.store import Store
-from tracecols.timeline import folded, intervals, marks, slices
+from tracecols.timeline import folded, intervals, marks, regions, slices
 from tracecols.timeline import overview as overviews
+from tracecols.timeline import prepare as preparation
 from tracecols.timeline.answers import QuestionError, Timeline
-from tracecols.timeline.collected import KINDS, collect
+from tracecols.timeline.collected import KINDS, Collector, overview_properties
 from tracecols.timeline.folded import Folds
 from tracecols.timeline.instances import of_finding, worst_of
 from tracecols.timeline.intervals import Intervals, IntervalsWriter
-from tracecols.timeline.prepare import Prepared, find_prepared, prepare
+from tracecols.timeline.prepare import Prepared, find_prepared, place_of, prepare
 from tracecols.timeline.rows import rows_of
 from tracecols.timeline.trees import Selection, Trees, nodes_of, shown_property
 
@@ -118,6 +120,23 @@ def test_overview__severities_are_those_of_the_cube(timeline, trace):
     assert waits and all(part_of(cube.properties, name) for name in waits)
 
 
+def test_overview__is_the_same_of_one_process_at_a_time(timeline, path, tmp_path, monkeypatch):
+    copy = tmp_path / "h.trace"
+    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    monkeypatch.setattr(regions, "paths_within", lambda _: 1)
+    store = Store(copy)
+    _, groups = regions.plan(OpenedTrace(store).model)
+    assert [members.tolist() for members in groups] == [[0, 1, 2], [3, 4, 5]]
+    found, expected = Timeline(store, prepare(OpenedTrace(store))).overview, timeline.overview
+    for level in range(expected.n_levels):
+        every = level, np.arange(6), 0, (expected.bounds.size - 1) >> level
+        assert (found.ticks(*every) == expected.ticks(*every)).all()
+        for of_found, of_expected in zip(found.dominant(*every), expected.dominant(*every), strict=True):
+            assert (of_found == of_expected).all()
+    assert found.properties == expected.properties
+    assert all((found.finest(name) == expected.finest(name)).all() for name in found.properties)
+
+
 def test_overview__names_the_call_path_with_most_time(timeline, trace):
     n = timeline.overview.bounds.size - 1
     cells = trace.analyze(bins=n).period_cells["time"]
@@ -162,8 +181,8 @@ def test_n_bins__keeps_the_overview_small(n_locations, n_events, length, n_call_
 
 def test_n_bins__are_fewer_with_less_memory():
     manifest = {"n_locations": 32, "n_events": 10**8, "first_time": 0, "last_time": 10**12}
-    found = [overviews.n_bins(manifest, 38, memory) for memory in (None, 64 * 10**9, 15 * 10**8, 10**9, 10**8)]
-    assert found == [8192, 8192, 4096, 2048, 256]
+    found = [overviews.n_bins(manifest, 500, memory) for memory in (None, 64 * 10**9, 15 * 10**8, 10**9, 10**8)]
+    assert found == [4096, 4096, 4096, 2048, 256]
 
 
 # -- intervals ---------------------------------------------------------------------------------------------------------
@@ -219,19 +238,22 @@ def test_waits__sums_are_the_cells(timeline, trace):
 
 
 def collected(store, folder):
-    """What is collected of a trace with two threads, by kind in the order of all columns; and how many windows there
-    were in addition to one for each process."""
+    """What is collected of a trace with two threads, without a replay, as of a large one: by kind, in the order of all
+    columns, and by property in bins; and how many windows there were in addition to one for each process."""
     folder.mkdir()
-    model = OpenedTrace(store, 2).model
-    with model.divided(in_windows=True) as run:
-        n = len(run.division.windows) - len(run.division)
-    collect(model, folder)
+    trace = OpenedTrace(store, 2)
+    model = trace.model_of(with_focus=True)
+    with model.divided(in_windows=True) as divided:
+        n = len(divided.division.windows) - len(divided.division)
+    _, spread = overview_properties(model)
+    with Collector(model, folder, spread, 8) as collector:
+        analyze_model(model, also=(collector,))
     found = {}
     for kind in KINDS:
         _, columns = Intervals(folder / f"{kind}.arrow").overlapping(0, 1 << 62)
         # collective operations of different slices have numbers of their own
         found[kind] = sorted(zip(*(v.tolist() for c, v in columns.items() if c != "collective"), strict=True))
-    return found, n
+    return found, {name: ticks.tolist() for name, ticks in collector.severities.items()}, n
 
 
 @pytest.mark.parametrize("kind", ["multizone", *slow(["sweep", "irregular", "fft"])])
@@ -240,12 +262,12 @@ def test_collected__is_the_same_of_windows_of_long_processes(kind, tmp_path, mon
     path.mkdir()
     write_store(make(kind, 2, 2 if kind == "multizone" else 1, 4_000), path, jobs=1, salvage=False, progress=None)
     store = Store(path)
-    whole, n_windows = collected(store, tmp_path / "whole")
+    *whole, n_windows = collected(store, tmp_path / "whole")
     assert n_windows == 0
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
     monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 300)
-    divided, n_windows = collected(store, tmp_path / "windows")
-    assert n_windows > 3 and len(whole["waits"]) > 50
+    *divided, n_windows = collected(store, tmp_path / "windows")
+    assert n_windows > 3 and len(whole[0]["waits"]) > 50 and len(whole[1]) > 2
     assert divided == whole
 
 
@@ -859,3 +881,51 @@ def test_counters__of_a_recording_are_those_of_its_tables(converted):
     timeline = Timeline(store, prepare(OpenedTrace(store)))
     for columns in (3, 40):
         check_counters(timeline, timeline.first + 1_000, timeline.last, columns)
+
+
+# -- the first picture -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def first_and_all(tmp_path_factory, path):
+    """The timeline of the first picture, made as of a large trace, and that of all which replaced it."""
+    copy = tmp_path_factory.mktemp("first") / "h.trace"
+    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    store, shown = Store(copy), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preparation, "LARGE", 1)
+        parent, _ = place_of(store)
+        content = preparation.make(OpenedTrace(store), parent, show=lambda first: shown.append(Timeline(store, first)))
+    return shown[0], Timeline(store, Prepared(parent / "timeline", content))
+
+
+def test_first__picture_is_served_when_its_files_are_gone(first_and_all):
+    first, _ = first_and_all
+    assert not first.prepared.folder.exists()
+    assert first.about().says["is_first"] and first.about().says["findings"] == []
+    answer = first.view(0, first.last - first.first + 1, every_row(first), 200)
+    assert answer.says["detail"] and len(answer.arrays["slice.begin"]) > 500
+    assert answer.arrays["waits.begin"].size == answer.arrays["messages.begin"].size == 0
+
+
+def test_first__picture_has_all_time_but_no_waits(first_and_all):
+    first, whole = first_and_all
+    n = whole.overview.bounds.size - 1
+    assert first.overview.bounds.tolist() == whole.overview.bounds.tolist()
+    everything = np.arange(6), 0, n
+    assert "waits" in whole.overview.classes and "waits" not in first.overview.classes
+    of_first, of_all = (o.ticks(0, *everything) for o in (first.overview, whole.overview))
+    assert (of_first.sum(axis=0) == of_all.sum(axis=0)).all()
+    # all waits of this trace are within calls of MPI and OpenMP
+    comp = [o.classes.index("comp") for o in (first.overview, whole.overview)]
+    assert (of_first[comp[0]] == of_all[comp[1]]).all()
+    assert (first.overview.dominant(0, *everything)[0] == whole.overview.dominant(0, *everything)[0]).all()
+
+
+def test_first__picture_is_made_of_large_traces_only(first_and_all, timeline, path):
+    _, whole = first_and_all
+    kept = {name: of for name, of in whole.prepared.content.items() if name != "rows"}
+    assert kept == {name: of for name, of in timeline.prepared.content.items() if name != "rows"} | {"of": kept["of"]}
+    shown = []
+    preparation.make(OpenedTrace(Store(path)), path / "enhanced", show=shown.append)
+    assert shown == [] and not (path / "enhanced" / "timeline" / "first").exists()

@@ -10,6 +10,7 @@ import os
 import struct
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from xml.etree import ElementTree
@@ -136,6 +137,31 @@ def test_page__shows_rows_and_the_whole_run(page):
     assert page.page.locator(".findings li").count() == len(page.view("view.about.findings")) > 0
 
 
+def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
+    store = Store(path)
+    found = prepare(OpenedTrace(store))
+    timeline = Timeline(store, found)
+    first = Timeline(
+        store, replace(found, content={**found.content, "is_first": True, "findings": [], "properties": []})
+    )
+    with ViewServer(first) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        server.rest.share = 0.47
+        page = Page(browser, server, "#from=20000000&to=90000000")
+        words = page.page.locator(".rest p")
+        words.filter(has_text="findings are still being computed: 40 %.").wait_for()
+        assert page.page.locator(".findings").count() == 0
+        assert page.page.get_by_text("Waits are not known yet.").count() == 1
+        server.show(Run(timeline, Trees(timeline), Folds(timeline)))
+        page.page.locator(".findings li").first.wait_for()
+        page.settle()
+        assert page.page.locator(".rest").count() == 0
+        assert page.view("[view.state.from, view.state.to]") == [20_000_000, 90_000_000]
+        page.context.close()
+        assert page.trouble == []
+        server.shutdown()
+
+
 @pytest.mark.slow
 def test_drawn__slices_are_those_of_the_table(page, path):
     """Of a window in which events can be distinguished, every slice and no other is on the screen."""
@@ -245,7 +271,7 @@ def test_address__of_the_command_shows_what_is_asked_for(browser, server, path):
     """`tracecols view --from --to -p`, which the report of a cube by periods names for a selected period."""
     trace = tracecols.open(path)
     first = int(trace.manifest["first_time"])
-    found = Page(browser, server, f"#{server.timeline.address(0.3, 0.35, 'late sender')}")
+    found = Page(browser, server, f"#{server.run.timeline.address(0.3, 0.35, 'late sender')}")
     assert found.view("[view.state.from, view.state.to]") == [trace.ticks(t) - first for t in (0.3, 0.35)]
     assert found.view("view.state.severity") == "mpi_latesender"
     found.context.close()
@@ -254,7 +280,7 @@ def test_address__of_the_command_shows_what_is_asked_for(browser, server, path):
 
 @pytest.mark.slow
 def test_address__of_the_command_is_within_the_run(server):
-    timeline = server.timeline
+    timeline = server.run.timeline
     assert timeline.address(None, None, None) == ""
     assert timeline.address(0.3, None, None).endswith(f"to={timeline.last - timeline.first + 1}")
     for start, stop in ((-5.0, 1e6), (1e5, None), (None, 1e-9)):
@@ -362,7 +388,7 @@ def test_table__of_a_property_has_its_severity_by_bin(page, server, tmp_path):
     page.page.locator(".labels").focus()
     rows = rows_of(saved(page, "b", tmp_path))
     whole = sum(float(row["mpi_latesender_seconds"]) for row in rows if row["row"] == rows[0]["row"])
-    total = server.timeline.overview.properties["mpi_latesender"]["total"]
+    total = server.run.timeline.overview.properties["mpi_latesender"]["total"]
     assert whole == pytest.approx(total / page.view("view.about.resolution"), rel=1e-9)
 
 
@@ -385,7 +411,7 @@ def test_severity__is_a_heat_map(page, server):
     page.page.get_by_label("What rows show").select_option("mpi_latesender")
     page.settle()
     assert page.view("view.state.severity") == "mpi_latesender"
-    total = server.timeline.overview.properties["mpi_latesender"]["total"]
+    total = server.run.timeline.overview.properties["mpi_latesender"]["total"]
     rows = page.view("view.rows.length")
     found = page.array("severity").reshape(rows, -1)
     assert int(found[0].sum()) == total > 0

@@ -5,9 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from threading import Event, Thread
 from time import sleep
 
@@ -16,12 +19,17 @@ import pytest
 
 import tracecols
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.errors import StoreError
+from tracecols.analysis.run import unwatched
+from tracecols.cli.preparing import Preparing
+from tracecols.errors import AnalysisError, StoreError
 from tracecols.store import Store
 from tracecols.timeline.answers import Timeline
+from tracecols.timeline.compared import Run
+from tracecols.timeline.folded import Folds
 from tracecols.timeline.prepare import prepare
 from tracecols.timeline.server import Latest, Superseded, ViewServer
-from tracecols.timeline.trees import Selection
+from tracecols.timeline.trees import Selection, Trees
+from tracecols.work.memory import Budget
 
 
 @pytest.fixture(scope="module")
@@ -208,9 +216,84 @@ def test_latest__forgets_old_pages():
     latest.check("a", 1)
 
 
+def test_rest__says_how_far_it_is_until_another_run_is_served(path):
+    store = Store(path)
+    all_of_it = prepare(OpenedTrace(store))
+    first = replace(all_of_it, content={**all_of_it.content, "is_first": True})
+    with ViewServer(Timeline(store, first)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+
+        def said():
+            body = ask(server, f"/{server.token}/data/rest")[2]
+            return json.loads(body[4 : 4 + int.from_bytes(body[:4], "little")])
+
+        assert said() == {"is_first": True, "share": 0.0, "error": "", "arrays": []}
+        with server.rest.watch("analyzing") as report:
+            report(1, 4)
+            assert said()["share"] == 0.25
+        server.rest.failed("no room")
+        assert said()["error"] == "no room"
+        timeline = Timeline(store, all_of_it)
+        server.show(Run(timeline, Trees(timeline), Folds(timeline)))
+        assert not said()["is_first"]
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_preparing__by_another_process_is_the_same(path, tmp_path):
+    copy = tmp_path / "h.trace"
+    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    stages = []
+
+    def watch(what):
+        stages.append(what)
+        return nullcontext(lambda *_: None)
+
+    with Preparing(Store(copy), 1, Budget()) as preparing:
+        found = preparing.first(watch)
+    assert found.folder == copy / "enhanced" / "timeline"
+    assert found.content == prepare(OpenedTrace(Store(path))).content
+    assert [stage for stage in stages if ":" not in stage] == [
+        "scanning",
+        "analyzing regions",
+        "marking",
+        "scanning",
+        "analyzing",
+    ]
+
+
+@pytest.mark.slow
+def test_preparing__says_why_it_cannot(path, archive, tmp_path):
+    archive.location(0)
+    store = Store(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    with (
+        Preparing(store, 1, Budget()) as preparing,
+        pytest.raises(AnalysisError, match="has no events\n  there is nothing to draw"),
+    ):
+        preparing.first(unwatched)
+    copy = tmp_path / "h.trace"
+    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    reasons, ended = [], Event()
+    with Preparing(Store(copy), 1, Budget()) as preparing:
+        preparing._process.kill()
+        preparing.later(unwatched, lambda _: None, lambda reason: (reasons.append(reason), ended.set()))
+        assert ended.wait(20)
+    assert "ended (exit code -9)\n  if the memory did not suffice" in reasons[0]
+
+
+@pytest.mark.slow
+def test_preparing__that_nobody_waits_for_leaves_nothing(path, tmp_path):
+    copy = tmp_path / "h.trace"
+    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("enhanced"))
+    with Preparing(Store(copy), 1, Budget()) as preparing:
+        preparing._pipe.recv()
+    assert not preparing._process.is_alive() and preparing._process.exitcode == 0
+    assert [*(copy / "enhanced").iterdir()] == []
+
+
 def test_port__that_is_taken_is_an_error(server):
     with pytest.raises(StoreError, match=r"cannot listen on port \d+: .*\n  choose another one with --port"):
-        ViewServer(server.timeline, server.server_port)
+        ViewServer(server.run.timeline, server.server_port)
 
 
 @pytest.mark.slow

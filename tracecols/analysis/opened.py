@@ -115,3 +115,8 @@ class OpenedTrace:
         trace."""
         # without a report of its own: it is part of analyses that report
         return Replay(self.model_of())
+
+
+def is_scanned(trace: OpenedTrace, periods: Periods, with_focus: bool) -> bool:
+    """Return whether the model of a trace is there, so that it is not scanned again."""
+    return not periods.facts() and (with_focus and trace.focus is not None) in trace._models

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from tracecols.analysis.opened import OpenedTrace
+from tracecols.analysis.opened import OpenedTrace, is_scanned
 from tracecols.analysis.request import Request
 from tracecols.enhance.scan.periods import NO_PERIODS
 from tracecols.errors import AnalysisError
@@ -21,6 +21,7 @@ from tracecols.replay.replay import Replay
 from tracecols.schema.properties import TIME
 from tracecols.search.choice import with_topologies
 from tracecols.search.cube import analyze_model
+from tracecols.search.search import Visitor
 from tracecols.severity.causes import CAUSES, NARROWED
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.efficiencies import IDEAL_RUNTIME
@@ -38,13 +39,21 @@ def unwatched(_what: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, watch: Watch = unwatched) -> SeverityCube:
+def run(
+    request: Request,
+    trace: OpenedTrace,
+    workers: Cluster | None = None,
+    watch: Watch = unwatched,
+    also: Sequence[Visitor] = (),
+) -> SeverityCube:
     """Analyse a trace.
 
     Parameters
     ----------
     workers : Cluster, optional
         Who does the work; by default threads of this process.
+    also : sequence of Visitor, optional
+        What else looks at the slices of the search while they are there.
 
     Raises
     ------
@@ -67,13 +76,15 @@ def run(request: Request, trace: OpenedTrace, workers: Cluster | None = None, wa
                 )
             trace = OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask)
         with watch("analyzing") as report:
-            scanning, searching = shares_of(report, trace.store.manifest["n_events"], SCAN, 1 - SCAN)
             is_divided = divides_with_focus(request)
+            scan = 0 if workers is None and is_scanned(trace, choice.periods, is_divided) else SCAN
+            scanning, searching = shares_of(report, trace.store.manifest["n_events"], scan, 1 - scan)
             model = trace.model_of(choice.periods, workers, scanning, with_focus=is_divided)
             # nodes and edges of a replay are found in the slices that the search looks at
             found = _graph_builder(request, model)
+            visitors = (*also, *([found] if found is not None else []))
             cube = analyze_model(
-                model, request.conventions, request.families, choice, request.topologies, searching, found
+                model, request.conventions, request.families, choice, request.topologies, searching, visitors
             )
             if not is_divided and trace.focus is not None:
                 cube = _with_focus(cube, request, trace, workers)

@@ -15,6 +15,9 @@ from tracecols.cli.vocabulary import option
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
+    from tracecols.store import Store
+    from tracecols.timeline.compared import Run
+    from tracecols.timeline.prepare import Prepared
 
 
 @click.command()
@@ -58,14 +61,14 @@ def view(
     """
     from urllib.parse import urlencode
 
-    from tracecols.analysis.opened import OpenedTrace
+    from tracecols.cli.preparing import Preparing
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.cli.sources import opened
     from tracecols.timeline.answers import Timeline
     from tracecols.timeline.compared import Run
     from tracecols.timeline.folded import Folds
     from tracecols.timeline.page import COMPARE
-    from tracecols.timeline.prepare import prepare
+    from tracecols.timeline.prepare import find_prepared
     from tracecols.timeline.server import ViewServer
     from tracecols.timeline.trees import Trees
     from tracecols.work.jobs import n_jobs
@@ -75,11 +78,20 @@ def view(
         raise click.UsageError("--phases shows instances from their begin to their end, without --from, --to and -p")
     sources = [store_and_cube(path) for path in (source, other) if path is not None]
     with compiling_ahead(n_jobs(jobs)), ExitStack() as kept:
-        budget, runs = Budget.default(memory), list[Run]()
+        budget, runs, preparing = Budget.default(memory), list[Run](), None
+
+        def run_of(store: Store, prepared: Prepared, cube: SeverityCube | None) -> Run:
+            timeline = Timeline(store, prepared, subdomains)
+            return Run(timeline, Trees(timeline, jobs, budget, cube), Folds(timeline, jobs, budget))
+
         for path, cube in sources:
             store = kept.enter_context(opened(path, jobs))
-            timeline = Timeline(store, prepare(OpenedTrace(store, jobs, budget), cube, progress), subdomains)
-            runs.append(Run(timeline, Trees(timeline, jobs, budget, cube), Folds(timeline, jobs, budget)))
+            prepared = find_prepared(store)
+            if prepared is None:
+                preparing = kept.enter_context(Preparing(store, n_jobs(jobs), budget))
+                needs_all = (other, severity, phases) != (None, None, None)
+                prepared = preparing.all(progress) if needs_all else preparing.first(progress)
+            runs.append(run_of(store, prepared, cube))
         first = runs[0]
         shown = first.timeline.address(start, stop, severity)
         second = runs[1] if other is not None else None
@@ -99,6 +111,11 @@ def view(
                 page = f"fold?{urlencode({'phase': phases})}"
             url = f"{server.url}{page}#{shown}" if shown else f"{server.url}{page}"
             _say_where(url, server.server_port)
+            if first.timeline.prepared.is_first and preparing is not None:
+                echo("Waits, their causes and the critical path are being looked for: the page says how far that is.")
+                preparing.later(
+                    server.rest.watch, lambda found: server.show(run_of(store, found, cube)), server.rest.failed
+                )
             if not no_browser:
                 _open(url)
             server.serve_forever()

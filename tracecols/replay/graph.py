@@ -322,7 +322,7 @@ class GraphBuilder:
         The same, if it is found.
     """
 
-    stages = STAGES
+    stages, in_windows = STAGES, False
 
     def __init__(self, model: Model, with_computation: bool = False) -> None:
         self.model, self.with_computation = model, with_computation

@@ -44,7 +44,7 @@ def analyze_model(
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
     progress: Progress | None = None,
-    also: Visitor | None = None,
+    also: Sequence[Visitor] = (),
     *,
     by_side: bool = False,
 ) -> SeverityCube:
@@ -56,7 +56,7 @@ def analyze_model(
         Topologies given by hand (see `enhance.definitions.topologies.given_topology`), besides those of the trace.
     progress : callable, optional
         Called with what is done and what is to be done of the search; the scan of a trace is in its model.
-    also : Visitor, optional
+    also : sequence of Visitor, optional
         What else looks at the slices of the trace while they are there.
     by_side : bool, optional
         Of a model that is divided at the ends of the focus only: what lies outside of it says on which side, as the

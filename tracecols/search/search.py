@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -245,6 +245,10 @@ class Visitor(Protocol):
     """What looks at the slices of a run besides the search."""
 
     @property
+    def in_windows(self) -> bool:
+        """Whether it may look at windows of long processes, in the place of whole ones."""
+
+    @property
     def stages(self) -> Collection[str]:
         """The stages whose slices it looks at."""
 
@@ -264,23 +268,22 @@ class Visits:
     search : SliceSearch
     searched : frozenset of str
         Stages of the search.
-    also : Visitor, optional
+    also : tuple of Visitor
     """
 
     search: SliceSearch
     searched: frozenset[str]
-    also: Visitor | None
+    also: tuple[Visitor, ...]
 
     @property
     def stages(self) -> frozenset[str]:
         """The stages whose slices are visited."""
-        return self.searched | frozenset(() if self.also is None else self.also.stages)
+        return self.searched.union(*(visitor.stages for visitor in self.also))
 
-    def __call__(self, of_slice: Model, stage: str) -> tuple[Found | None, Any]:
-        """Visit a slice; what `Run.stages` calls."""
+    def __call__(self, of_slice: Model, stage: str) -> tuple[Found | None, list[tuple[int, Any]]]:
+        """Visit a slice; what `Run.stages` calls. What other visitors found is beside their numbers."""
         found = self.search(of_slice, stage) if stage in self.searched else None
-        more = self.also.visit(of_slice, stage) if self.also is not None and stage in self.also.stages else None
-        return found, more
+        return found, [(i, v.visit(of_slice, stage)) for i, v in enumerate(self.also) if stage in v.stages]
 
 
 class Search:
@@ -348,7 +351,7 @@ class Search:
         return self.of_slices.matches(of_slice, stage)
 
     def run(
-        self, progress: Progress | None = None, also: Visitor | None = None
+        self, progress: Progress | None = None, also: Sequence[Visitor] = ()
     ) -> tuple[dict[str, Cells], dict[str, int]]:
         """Search the whole trace.
 
@@ -356,8 +359,8 @@ class Search:
         ----------
         progress : callable, optional
             As for `Run.stages`.
-        also : Visitor, optional
-            What else looks at the slices, of whole partitions, while they are there.
+        also : sequence of Visitor, optional
+            What else looks at the slices while they are there.
 
         Returns
         -------
@@ -372,11 +375,11 @@ class Search:
         cells = self.cells
         # rows of a table that is made location by location are those of whole locations
         in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
-        visits = Visits(self.of_slices, frozenset(stages), also)
-        with self.model.divided(in_windows=also is None and in_windows) as run:
-            for found, more in run.stages(visits, visits.stages, progress):
-                if also is not None and more is not None:
-                    also.take(more)
+        visits = Visits(self.of_slices, frozenset(stages), tuple(also))
+        with self.model.divided(in_windows=in_windows and all(v.in_windows for v in also)) as run:
+            for found, more in run.stages(visits, visits.stages, progress, ahead=1 if also else None):
+                for i, of_visitor in more:
+                    also[i].take(of_visitor)
                 if found is None:
                     continue
                 self.findings.teams += found.teams

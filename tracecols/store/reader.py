@@ -395,6 +395,13 @@ class Store:
             found._seen[table] = Extents(part, offset, n)
         return found
 
+    def only(self, locations: NDArray[np.int64]) -> Store:
+        """Return a view of the store in which other locations have no rows. Events keep their numbers."""
+        _ = self._first_rows
+        nothing = np.zeros(self._n_defined("locations") - locations.size, np.int64)
+        others = np.setdiff1d(np.arange(self._n_defined("locations")), locations)
+        return self.between(others, dict.fromkeys(self._extents, (nothing, nothing)))
+
     @property
     def _extents(self) -> dict[str, Extents]:
         """Where the rows of locations are, of those that this view has."""

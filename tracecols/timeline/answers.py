@@ -159,6 +159,7 @@ class Timeline:
             "n_worst": [len(found) for found in content["worst"]],
             "findings": [self._finding(f) for f in content["findings"]],
             "notes": content["notes"],
+            "is_first": self.prepared.is_first,
             "regions": self.region_names,
             "paradigms": self._paradigm,
             "points": list(POINTS),

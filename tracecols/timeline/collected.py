@@ -1,5 +1,5 @@
 """What is collected of a trace for its timeline in one visit of its slices: waits and their causes, messages,
-collective operations, work of devices, the critical path."""
+collective operations, work of devices, the critical path, and how the severity of patterns is spread over time."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
-from tracecols.model.model import Model, Progress
+from tracecols.enhance.scan.periods import Divider, Periods, divide_intervals
+from tracecols.model.model import Model
 from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Property
 from tracecols.patterns.matches import Matches
 from tracecols.patterns.registry import CONVENTIONS, needed
 from tracecols.schema.causes import CRITICAL_PATH, DELAY_PAIRS, SYNC_POINTS
+from tracecols.schema.properties import CRITICAL_PATH as CRITICAL_PATH_TIME
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import declared_for
 from tracecols.search.limits import capacity_suffices_for_causes
 from tracecols.search.matches import causes_of
 from tracecols.search.search import Search, SliceSearch, has_interval, times_of
+from tracecols.severity.axes import PropertyAxis
 from tracecols.timeline.intervals import ROWS, Columns, IntervalsWriter
-from tracecols.work.memory import within
+from tracecols.timeline.overview import asked_properties
 
 WAITS, MESSAGES, COLLECTIVES, LAUNCHES, COPIES, PATH, PAIRS = KINDS = (
     "waits",
@@ -80,56 +84,96 @@ def wait_properties(model: Model) -> list[Property]:
     return [p for p in declared if p.is_wait and p.unit == "sec" and p.pattern is not None and has_interval(p, by_id)]
 
 
+def overview_properties(model: Model) -> tuple[list[Property], list[str]]:
+    """Return the properties of the overview in depth-first order: those that divide the time, and the critical path;
+    and the ids of those that are patterns whose matches say when they are."""
+    declared = declared_for(model, DEFAULT, ())
+    by_id, names = {p.id: p for p in declared}, set(asked_properties(PropertyAxis.of(declared)))
+    shown = [p for p in declared if p.id in names]
+    return shown, [p.id for p in shown if p.pattern is not None and has_interval(p, by_id)]
+
+
+CALL_PATHS = ("call_path", "cause_call_path", "end_call_path")
+"""Columns that are call paths."""
+
+
 @dataclass(frozen=True)
-class Collector:
-    """Collect what a slice has; what `Run.stages` calls.
+class SliceCollector:
+    """Collect what a slice has.
 
     Attributes
     ----------
     search : SliceSearch
     waits : list of Property
         Those whose instances are collected.
+    spread : list of str
+        Ids of the patterns whose severity is collected by location and bin.
     with_causes : bool
         Whether synchronisation points are found.
+    by : Divider
+        The bins.
     """
 
     search: SliceSearch
     waits: list[Property]
+    spread: list[str]
     with_causes: bool
+    by: Divider
 
     @property
     def stages(self) -> set[str]:
         """The stages that are visited."""
-        names = [*OF_TABLES.values(), *(p.table for p in self.waits)]
+        names = [*OF_TABLES.values(), *(self.search.by_id[name].table for name in self.spread)]
+        names += [p.table for p in self.waits]
         names += [DELAY_PAIRS.name, CRITICAL_PATH.name] if self.with_causes else []
         return {TABLES[name].stage for name in names}
 
-    def __call__(self, of_slice: Model, stage: str) -> Iterable[tuple[str, Columns]]:
+    def visit(self, of_slice: Model, stage: str) -> Iterable[tuple[str, Columns]]:
         """Collect the tables that are complete in a stage; pairs, which are many and of all of the trace at once, when
-        they are asked for."""
-        found = [(WAITS, columns) for columns in self._waits(of_slice, stage)]
+        they are asked for. What is collected by location and bin is named by the id of its property."""
+        found = [(name, _narrowed(name, columns, of_slice)) for name, columns in self._of_patterns(of_slice, stage)]
         for kind, table in OF_TABLES.items():
             if TABLES[table].stage == stage:
-                found.append((kind, _READ[kind](of_slice, of_slice.get(table))))
+                found.append((kind, _narrowed(kind, _READ[kind](of_slice, of_slice.get(table)), of_slice)))
         if self.with_causes and TABLES[CRITICAL_PATH.name].stage == stage:
-            found.append((PATH, _path(of_slice.get(CRITICAL_PATH.name))))
+            path = _narrowed(PATH, _path(of_slice.get(CRITICAL_PATH.name)), of_slice)
+            found += [(PATH, path), (CRITICAL_PATH_TIME, self._in_bins(path["location"], path["begin"], path["end"]))]
         if self.with_causes and TABLES[DELAY_PAIRS.name].stage == stage:
             return chain(found, ((PAIRS, columns) for columns in _pairs(of_slice)))
         return found
 
-    def _waits(self, of_slice: Model, stage: str) -> Iterator[Columns]:
-        """Return the instances of wait states; one that a property below has as well is of that."""
-        mine = [p for p in self.waits if TABLES[p.table].stage == stage]
-        if not mine:
+    def _of_patterns(self, of_slice: Model, stage: str) -> Iterator[tuple[str, Columns]]:
+        """Return the instances of wait states, where one that a property below has as well is of that; and the
+        severity of patterns by location and bin."""
+        waits = [p for p in self.waits if TABLES[p.table].stage == stage]
+        spread = [name for name in self.spread if TABLES[self.search.by_id[name].table].stage == stage]
+        if not waits and not spread:
             return
         matches = self.search.matches(of_slice, stage)
-        for p in mine:
+        by_id = self.search.by_id
+        for name in spread:
+            found = matches[name].where((matches[name].call_path >= 0) & (matches[name].severity > 0))
+            begin, end = times_of(by_id[name], by_id, of_slice.get(by_id[name].table), found)
+            yield name, self._in_bins(found.location, begin, end)
+        for p in waits:
             found = matches[p.id]
-            below = [matches[q.id].row for q in mine if q.parent == p.id and q.table == p.table]
+            below = [matches[q.id].row for q in waits if q.parent == p.id and q.table == p.table]
             is_mine = (found.call_path >= 0) & (found.severity > 0)
             if below:
                 is_mine &= ~np.isin(found.row, np.concatenate(below))
-            yield self._of_wait(p, of_slice, found.where(is_mine))
+            yield WAITS, self._of_wait(p, of_slice, found.where(is_mine))
+
+    def _in_bins(self, location: NDArray[Any], begin: NDArray[np.int64], end: NDArray[np.int64]) -> Columns:
+        """Return how many ticks of intervals are in which cells, location by location and bin by bin."""
+        n = self.by.bounds.size - 1
+        sums = np.zeros(int(location.max(initial=-1)) * n + n, np.int64)
+        for low in range(0, location.size, ROWS):
+            some = slice(low, low + ROWS)
+            row, piece, ticks = divide_intervals(self.by, begin[some], end[some], location[some])
+            at = location[some][row].astype(np.int64)
+            np.add.at(sums, at * n + self.by.bin_of(piece, at)[0], ticks)
+        cell = np.flatnonzero(sums)
+        return {"cell": cell, "ticks": sums[cell]}
 
     def _of_wait(self, p: Property, of_slice: Model, found: Matches) -> Columns:
         by_id = self.search.by_id
@@ -143,6 +187,13 @@ class Collector:
             "location": found.location,
             "call_path": found.call_path, "cause_location": location, "cause_call_path": call_path, "cause_time": time,
         }  # fmt: skip
+
+
+def _narrowed(name: str, columns: Columns, of_slice: Model) -> Columns:
+    """Return columns as they are written, with call paths of the whole time: those of several slices wait in memory."""
+    columns |= {c: of_slice.call_paths.path_of(columns[c]) for c in CALL_PATHS if c in columns}
+    dtypes = COLUMNS.get(name, {})
+    return {c: values.astype(dtypes.get(c, values.dtype), copy=False) for c, values in columns.items()}
 
 
 def _messages(of_slice: Model, m: CompoundTable) -> Columns:
@@ -223,53 +274,72 @@ def _passed(points: CompoundTable, point: NDArray[np.int64], first: int) -> NDAr
     return np.where(point >= 0, over, first)
 
 
-@dataclass(frozen=True)
-class Collection:
-    """What was collected.
-
-    Attributes
-    ----------
-    n : dict of str to int
-        Rows of each table.
-    properties : list of Property
-        What numbers of properties mean.
-    notes : list of str
-        What is left out.
-    """
-
-    n: dict[str, int]
-    properties: list[Property]
-    notes: list[str]
-
-
 NO_CAUSES = (
     "this trace is too large for the memory that its root causes take: there is no critical path, and intervals "
     "of causes are not known"
 )
 
 
-def collect(model: Model, folder: Path, progress: Progress | None = None) -> Collection:
-    """Write the tables of intervals of a trace, `KIND.arrow`, in bounded memory.
+class Collector:
+    """Writes the tables of intervals of a trace, `KIND.arrow`, while an analysis looks at its slices (a
+    `search.Visitor`), and adds up severities by location and bin; use in a `with` statement.
 
     Parameters
     ----------
     model : Model
         Of the whole trace, undivided.
+    folder : Path
+    spread : list of str
+        Ids of the patterns whose severity is added up.
+    n_bins : int
+
+    Attributes
+    ----------
+    waits : list of Property
+        What numbers of properties in the tables mean.
+    notes : list of str
+        What is left out.
+    severities : dict of str to (n_locations * n_bins,) int64 array
+        By id of the property; of those that have any, and of the critical path.
     """
-    model = model.with_quirks(CONVENTIONS[DEFAULT].quirks)
-    waits = wait_properties(model)
-    declared = declared_for(model, DEFAULT, ())
-    computed, _ = needed(declared, [p.id for p in waits])
-    search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS[DEFAULT]).of_slices
-    with_causes = capacity_suffices_for_causes(model)
-    collector = Collector(search, waits, with_causes)
-    with ExitStack() as stack:
-        writers = {
-            kind: stack.enter_context(IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind])) for kind in KINDS
-        }
-        # no table of these is made location by location: windows of long processes are enough
-        with within(model.executor.budget.memory), model.divided(in_windows=True) as run:
-            for found in run.stages(collector, collector.stages, progress, ahead=1):
-                for kind, columns in found:
-                    writers[kind].add(columns)
-    return Collection({kind: w.n for kind, w in writers.items()}, waits, [] if with_causes else [NO_CAUSES])
+
+    # no table of these is made location by location
+    in_windows = True
+
+    def __init__(self, model: Model, folder: Path, spread: list[str], n_bins: int) -> None:
+        self.waits = wait_properties(model)
+        declared = declared_for(model, DEFAULT, ())
+        computed, _ = needed(declared, [*spread, *(p.id for p in self.waits)])
+        search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS[DEFAULT]).of_slices
+        with_causes = capacity_suffices_for_causes(model)
+        by = Periods(bins=n_bins).divider(model.regions, model.store.manifest, model.n_locations)
+        self._of_slices = SliceCollector(search, self.waits, spread, with_causes, by)
+        self._n_cells = model.n_locations * n_bins
+        self._writers = {kind: IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind]) for kind in KINDS}
+        self._opened = ExitStack()
+        self.notes = [] if with_causes else [NO_CAUSES]
+        self.severities: dict[str, NDArray[np.int64]] = {}
+        self.stages, self.visit = self._of_slices.stages, self._of_slices.visit
+
+    def __enter__(self) -> Collector:
+        for writer in self._writers.values():
+            self._opened.enter_context(writer)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._opened.__exit__(*error)
+
+    def take(self, found: Iterable[tuple[str, Columns]]) -> None:
+        """Write what was collected in a slice."""
+        for name, columns in found:
+            if name in self._writers:
+                self._writers[name].add(columns)
+            elif columns["cell"].size:
+                if name not in self.severities:
+                    self.severities[name] = np.zeros(self._n_cells, np.int64)
+                np.add.at(self.severities[name], columns["cell"], columns["ticks"])
+
+    @property
+    def n(self) -> dict[str, int]:
+        """Rows of each table."""
+        return {kind: writer.n for kind, writer in self._writers.items()}

@@ -6,7 +6,7 @@ It is made of the cells of an analysis that is divided into bins, so that its su
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from tracecols.kernels import timeline as kernels
 from tracecols.report.viewer.profile import WAITS, part_of
-from tracecols.schema.causes import CHARGED
 from tracecols.schema.properties import COMPUTATION, CRITICAL_PATH, EXECUTION, TIME
 from tracecols.severity.axes import PropertyAxis
-from tracecols.severity.cube import SeverityCube
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.reduction import reduce_at
 from tracecols.work.memory import BASE
@@ -28,23 +26,25 @@ MOST_CELLS = 1 << 22
 """Locations times bins of the finest level, at most: 28 B each in the usual case of seven classes, and 8 B for the
 dominant call path."""
 
-MOST_BINS, LEAST_BINS = 1 << 13, 1 << 8
+MOST_BINS, LEAST_BINS = 1 << 12, 1 << 8
 """Bins of the finest level, where the number of locations and the length of the trace permit."""
 
 EVENTS_PER_CELL = 64
 """A finer level would have fewer events in a cell on average: events themselves are drawn then."""
 
 
-BYTES = 200
-"""Memory that the analysis by bins takes for each location, call path and bin, at most: 1.0 GB for 32 x 38 x 4096
-(`multizone`, 8 x 4), however many events there are."""
+BYTES = 600
+"""Memory that the analysis by bins takes for each bin of a call path of a location, at most: 1.4 GB for 592 call paths
+and 4096 bins (`multizone`, 8 x 4), however many events there are."""
 
 
-def n_bins(manifest: dict[str, Any], n_call_paths: int, memory: int | None = None) -> int:
+def n_bins(manifest: dict[str, Any], n_paths: int, memory: int | None = None) -> int:
     """Return how many bins the finest level has: a power of two.
 
     Parameters
     ----------
+    n_paths : int
+        Call paths of the locations of the process that has most of them.
     memory : int, optional
         Bytes that the analysis may take: fewer bins if these are few.
     """
@@ -52,10 +52,15 @@ def n_bins(manifest: dict[str, Any], n_call_paths: int, memory: int | None = Non
     length = max(int(manifest["last_time"] or 0) - int(manifest["first_time"] or 0), 1)
     by_events = max(int(manifest["n_events"]) // n // EVENTS_PER_CELL, LEAST_BINS)
     # call paths in bins: an analysis takes 2**25 of them, with the ends of the focus of each location
-    most = min(MOST_BINS, MOST_CELLS // n, by_events, length, (1 << 24) // max(n_call_paths, 1))
+    most = min(MOST_BINS, MOST_CELLS // n, by_events, length, (1 << 24) // max(n_paths, 1))
     if memory is not None:
-        most = min(most, max((memory - BASE) // (BYTES * n * max(n_call_paths, 1)), LEAST_BINS))
+        most = min(most, max(paths_within(memory) // max(n_paths, 1), LEAST_BINS))
     return 1 << (max(most, 1).bit_length() - 1)
+
+
+def paths_within(memory: int) -> int:
+    """Return for how many bins of call paths of locations some bytes of memory suffice."""
+    return max((memory - BASE) // BYTES, 1)
 
 
 def asked_properties(axis: PropertyAxis) -> list[str]:
@@ -78,18 +83,21 @@ class Classes:
     ticks: NDArray[np.int64]
 
 
-def classes_of(cube: SeverityCube) -> Classes:
-    """Return what the time of every location and bin was spent on: classes that add up to all of it."""
-    axis, assert_periods = cube.properties, cube.periods
-    assert assert_periods is not None  # made of a cube with bins
-    size = (len(cube.system.rank), len(assert_periods))
+def classes_of(axis: PropertyAxis, severities: Mapping[str, NDArray[np.int64]]) -> Classes:
+    """Return what the time of every location and bin was spent on: classes that add up to all of it.
+
+    Parameters
+    ----------
+    severities : mapping of str to (n_locations * n_bins,) int64
+        Ticks of those properties that have any.
+    """
     order = [COMPUTATION, *(c for c in axis.children.get(EXECUTION, ()) if c != COMPUTATION), WAITS]
     sums: dict[str, NDArray[np.int64]] = {}
     for name in axis.id:
         part = part_of(axis, name)
-        if part is None or not len(cube.period_cells[name]):
+        if part is None or name not in severities:
             continue
-        mine = by_cell(cube.period_cells[name], size)
+        mine = severities[name]
         _add(sums, part, mine)
         parent = axis.parent[axis.number[name]]
         if parent and name in axis.parts(parent) and (of_parent := part_of(axis, parent)):
@@ -97,7 +105,7 @@ def classes_of(cube: SeverityCube) -> Classes:
     found = [part for part in sums if sums[part].any()]
     found.sort(key=lambda part: order.index(part) if part in order else len(order))
     titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
-    ticks = np.array([sums[part] for part in found], np.int64).reshape(len(found), size[0] * size[1])
+    ticks = np.array([sums[part] for part in found], np.int64).reshape(len(found), severities[TIME].size)
     return Classes(found, [titles.get(part) or axis.title[axis.number[part]] for part in found], ticks)
 
 
@@ -156,51 +164,64 @@ def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
     return values.astype(np.int32) if fits else values
 
 
-def write_overview(cube: SeverityCube, folder: Path) -> dict[str, Any]:
-    """Write all levels of the overview, and the severities by location and bin.
+def dominant_of_levels(
+    cells: PeriodCells, size: tuple[int, int]
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+    """Return the dominant call path of each location and bin, and its ticks, from the finest level to the coarsest;
+    (n_locations, n_bins) each."""
+    n_locations, n = size
+    while n:
+        path, best = dominant(cells, (n_locations, n))
+        yield path.reshape(n_locations, n), best.reshape(n_locations, n)
+        cells, n = halved(cells), n >> 1
+
+
+def write_times(
+    axis: PropertyAxis, severities: Mapping[str, NDArray[np.int64]], bounds: NDArray[np.int64], folder: Path
+) -> dict[str, Any]:
+    """Write what time is spent on, of all levels, and the severities by location and bin.
+
+    Parameters
+    ----------
+    severities : mapping of str to (n_locations * n_bins,) int64
+        Ticks of those properties that have any.
+    bounds : (n_bins + 1,) int64
+        Ticks.
 
     Returns
     -------
     dict
         What the manifest says: `classes`, `titles`, `bounds` (ticks), `n_levels`, `properties`.
     """
-    periods = cube.periods
-    assert periods is not None  # made of a cube with bins
-    n_locations, n = len(cube.system.rank), len(periods)
-    found, cells = classes_of(cube), cube.period_cells[TIME]
+    n = bounds.size - 1
+    n_locations = severities[TIME].size // n
+    found = classes_of(axis, severities)
     ticks, level = found.ticks, 0
     while True:
-        size = (n_locations, n >> level)
-        path, best = dominant(cells, size)
-        shape = (len(found.id), *size)
-        np.save(folder / f"ticks-{level:02d}.npy", narrow(ticks).reshape(shape))
-        np.save(folder / f"path-{level:02d}.npy", path.reshape(size))
-        np.save(folder / f"best-{level:02d}.npy", narrow(best).reshape(size))
-        if size[1] == 1:
+        np.save(folder / f"ticks-{level:02d}.npy", narrow(ticks).reshape(len(found.id), n_locations, -1))
+        if not n >> (level + 1):
             break
-        ticks, cells, level = coarser(ticks, n_locations), halved(cells), level + 1
-    bounds = [int(periods.begin_time[0]), *periods.end_time.tolist()]
-    severities = dict(_write_severities(cube, (n_locations, n), folder))
+        ticks, level = coarser(ticks, n_locations), level + 1
     return {
         "classes": found.id,
         "titles": found.title,
-        "bounds": bounds,
+        "bounds": bounds.tolist(),
         "n_levels": level + 1,
-        "properties": severities,
+        "properties": dict(_write_severities(axis, severities, folder)),
     }
 
 
-def _write_severities(cube: SeverityCube, size: tuple[int, int], folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _write_severities(
+    axis: PropertyAxis, severities: Mapping[str, NDArray[np.int64]], folder: Path
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Write what each property has by location and bin, in the order of cells without zeros."""
-    axis, keys, values, at = cube.properties, [], [], 0
-    for name in axis.id:
-        if name in CHARGED and name != CRITICAL_PATH:
-            continue
-        mine = by_cell(cube.period_cells[name], size)
-        filled = np.flatnonzero(mine)
+    keys, values, at = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], 0
+    for i, name in enumerate(axis.id):
+        filled = np.flatnonzero(severities[name]) if name in severities else np.zeros(0, np.int64)
         if not filled.size:
             continue
-        i = axis.number[name]
+        values.append(severities[name][filled])
+        keys.append(filled.astype(np.int32))
         yield (
             name,
             {
@@ -208,14 +229,12 @@ def _write_severities(cube: SeverityCube, size: tuple[int, int], folder: Path) -
                 "parent": axis.parent[i],
                 "is_wait": bool(axis.is_wait[i]),
                 "rows": [at, at + int(filled.size)],
-                "total": int(mine.sum()),
+                "total": int(values[-1].sum()),
             },
         )
-        keys.append(filled.astype(np.int32))
-        values.append(mine[filled])
         at += int(filled.size)
-    np.save(folder / "severity-cell.npy", np.concatenate([np.zeros(0, np.int32), *keys]))
-    np.save(folder / "severity-ticks.npy", np.concatenate([np.zeros(0, np.int64), *values]))
+    np.save(folder / "severity-cell.npy", np.concatenate(keys))
+    np.save(folder / "severity-ticks.npy", np.concatenate(values))
 
 
 class Overview:
@@ -224,9 +243,9 @@ class Overview:
     Parameters
     ----------
     folder : Path
-        Where `write_overview` wrote it.
+        Where `write_paths` and `write_times` wrote it.
     content : dict
-        What it returned.
+        What `write_times` returned.
     """
 
     def __init__(self, folder: Path, content: dict[str, Any]) -> None:
@@ -283,6 +302,13 @@ class Overview:
         """Return the dominant call paths, and their ticks; (n, high - low) int32, int64."""
         rows = (slice(None), slice(low, high))
         return self._path[level][locations][rows], self._best[level][locations][rows].astype(np.int64)
+
+    def finest(self, name: str) -> NDArray[np.int64]:
+        """Return the ticks of a property by location and bin of the finest level; (n_locations * n_bins,) int64."""
+        start, stop = self.properties[name]["rows"]
+        found = np.zeros(self.n_locations * (self.bounds.size - 1), np.int64)
+        found[self._cell[start:stop]] = self._value[start:stop]
+        return found
 
     def severity(self, name: str, level: int, low: int, high: int) -> NDArray[np.int64]:
         """Return the ticks of a property by location and bin; (n_locations, high - low) int64."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,11 +15,14 @@ import numpy as np
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
 from tracecols.analysis.run import run, unwatched
+from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError, StoreError
 from tracecols.model.model import Progress
 from tracecols.model.table_files import FOLDER
+from tracecols.patterns.base import Property
 from tracecols.report.viewer.overview import diagnosis_of, overview
+from tracecols.schema.properties import CRITICAL_PATH
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import declared_for
 from tracecols.severity.axes import PropertyAxis
@@ -27,18 +31,23 @@ from tracecols.severity.diagnosis import Diagnosis
 from tracecols.store import Store
 from tracecols.store.layout import read_manifest, write_manifest
 from tracecols.store.outputs import folder_output
-from tracecols.timeline.collected import WAITS, collect
+from tracecols.timeline.collected import COLUMNS, KINDS, WAITS, Collector, overview_properties
 from tracecols.timeline.counters import COUNTERS, write_counters
 from tracecols.timeline.instances import of_finding, worst_instances
-from tracecols.timeline.intervals import Intervals
+from tracecols.timeline.intervals import Intervals, IntervalsWriter
 from tracecols.timeline.marks import write_marks
-from tracecols.timeline.overview import asked_properties, n_bins, write_overview
+from tracecols.timeline.overview import Overview, write_times
+from tracecols.timeline.regions import Groups, plan, region_times
 from tracecols.version import __version__
-from tracecols.work.memory import give_back
-from tracecols.work.scratch import temporary_folder
+from tracecols.work.executors import Threads
+from tracecols.work.memory import Budget, give_back
+from tracecols.work.scratch import ScratchFolder, temporary_folder
 
-VERSION = 2
+VERSION = 3
 """Grows when the same files hold something else."""
+
+LARGE = 1 << 22
+"""Events from which on a first picture is shown before all is known. Of fewer all takes some seconds."""
 
 NAME = "timeline"
 """The folder among the enhanced tables of a store."""
@@ -63,6 +72,11 @@ class Prepared:
     content: dict[str, Any]
     kept: object = None
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this is what the first picture needs only."""
+        return "is_first" in self.content
+
 
 def _origin(store: Store) -> dict[str, Any]:
     return {"of": store.digest, "made_by": f"tracecols {__version__}, {VERSION}"}
@@ -83,7 +97,17 @@ def find_prepared(store: Store) -> Prepared | None:
     return Prepared(folder, content)
 
 
-def prepare(trace: OpenedTrace, cube: SeverityCube | None = None, watch: Watch = unwatched) -> Prepared:
+def place_of(store: Store) -> tuple[Path, ScratchFolder | None]:
+    """Return the folder in which what is kept of a store is a folder, `NAME`: that of its enhanced tables, or, if the
+    store is read-only, a temporary one."""
+    parent = store.path / FOLDER
+    if os.access(parent if parent.exists() else store.path, os.W_OK):
+        return parent, None
+    kept = temporary_folder()
+    return kept.path, kept
+
+
+def prepare(trace: OpenedTrace, watch: Watch = unwatched) -> Prepared:
     """Return what a timeline needs of a trace; it is made if it is not there.
 
     If the store is read-only it is kept in a temporary folder as long as what is returned exists.
@@ -92,8 +116,6 @@ def prepare(trace: OpenedTrace, cube: SeverityCube | None = None, watch: Watch =
     ----------
     trace : OpenedTrace
         With the threads and the memory that are used.
-    cube : SeverityCube, optional
-        Of the whole trace, whose diagnosis is shown; by default the trace is analysed for it.
     watch : callable
         As for `analysis.run.run`.
 
@@ -104,30 +126,50 @@ def prepare(trace: OpenedTrace, cube: SeverityCube | None = None, watch: Watch =
     AnalysisError
         If the trace has no events.
     """
-    store = trace.store
-    found = find_prepared(store)
+    found = find_prepared(trace.store)
     if found is not None:
         return found
+    parent, kept = place_of(trace.store)
+    return Prepared(parent / NAME, make(trace, parent, watch), kept)
+
+
+def make(
+    trace: OpenedTrace, parent: Path, watch: Watch = unwatched, show: Callable[[Prepared], None] | None = None
+) -> dict[str, Any]:
+    """Make what a timeline needs of a trace, and return the content of its manifest.
+
+    Parameters
+    ----------
+    parent : Path
+        From `place_of`.
+    show : callable, optional
+        Given what the first picture of a large trace needs, as soon as that is there. Its files are removed later:
+        who needs them has to have them open.
+
+    Raises
+    ------
+    StoreError, AnalysisError
+        As `prepare`.
+    """
+    store = trace.store
     if not int(store.manifest["n_events"]):
         raise AnalysisError(f"{store.path} has no events\n  there is nothing to draw")
-    parent, kept = store.path / FOLDER, None
-    if not os.access(parent if parent.exists() else store.path, os.W_OK):
-        kept = temporary_folder()
-        parent = kept.path
     output = folder_output(parent / NAME, "a timeline", is_part=True)
     with output.new() as folder:
-        content, request = _of_whole(trace, cube, folder, watch)
-        # the trace is opened anew: the models of the whole time and of the bins are never in memory together
-        content["overview"] = write_overview(
-            run(request, OpenedTrace(store, trace.jobs, trace.budget), watch=watch), folder
-        )
+        first = folder / "first"
+        first.mkdir()
+        shown = Prepared(first, _first(trace, first, watch))
+        give_back()
+        if show is not None and int(store.manifest["n_events"]) >= LARGE:
+            show(shown)
+        content = _rest(trace, shown, folder, watch)
         files = sorted(path.name for path in folder.iterdir())
         write_manifest(folder, "a timeline", VERSION, {**content, **_origin(store), "files": files})
     written, _ = read_manifest(parent / NAME)
     if any(written.get(k) != v for k, v in _origin(store).items()):
         raise StoreError(f"{parent / NAME} was replaced while it was made\n  try again")
     give_back()
-    return Prepared(parent / NAME, written, kept)
+    return written
 
 
 def defined(store: Store) -> dict[str, list[str]]:
@@ -135,31 +177,64 @@ def defined(store: Store) -> dict[str, list[str]]:
     return {name: store.definition(name).column("name").to_pylist() for name in ("regions", "metric_members")}
 
 
-def _of_whole(
-    given: OpenedTrace, cube: SeverityCube | None, folder: Path, watch: Watch
-) -> tuple[dict[str, Any], Request]:
-    """Write what follows from the whole time; returns what the manifest says of it, and the analysis by bins of which
-    the overview is made."""
-    store, trace = given.store, OpenedTrace(given.store, given.jobs, given.budget)
-    whole = run(Request.of(defined(store)), trace, watch=watch) if cube is None else cube
-    model = trace.model
-    with watch("collecting") as report:
-        collection = collect(model, folder, report)
-    np.save(folder / "call-paths.npy", np.array([model.call_paths.parent, model.call_paths.region]))
-    write_marks(store, folder / "marks.arrow", model.executor)
-    write_counters(store, folder / COUNTERS, model.executor)
-    waits = Intervals(folder / f"{WAITS}.arrow")
-    properties = [p.id for p in collection.properties]
-    axis = PropertyAxis.of(declared_for(model, DEFAULT, ()))
+def _anew(trace: OpenedTrace) -> OpenedTrace:
+    """Open a trace anew: models take much memory, and that of the bins is never there with another one."""
+    return OpenedTrace(trace.store, trace.jobs, trace.budget, ask=trace.ask)
+
+
+def _first(trace: OpenedTrace, folder: Path, watch: Watch) -> dict[str, Any]:
+    """Write what the first picture needs: in which regions the time is spent, and what is open where. That is what a
+    scan finds, without what waits for what. Return what the manifest says."""
+    paths, shown, planned = _scanned(trace, watch)
+    np.save(folder / "call-paths.npy", np.array([paths.parent, paths.region]))
+    with watch("analyzing regions") as report:
+        times, bounds = region_times(trace, paths, [p.id for p in shown], planned, report)
+    times.write_dominant(folder)
+    overview = write_times(PropertyAxis.of(shown), times.severities, bounds, folder)
+    executor = Threads(trace.jobs, trace.budget or Budget.default(), ask=trace.ask)
+    with watch("marking"):
+        write_marks(trace.store, folder / "marks.arrow", executor)
+        write_counters(trace.store, folder / COUNTERS, executor)
+    for kind in KINDS:
+        with IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind]):
+            pass
+    nothing: dict[str, Any] = {name: [] for name in ("properties", "worst", "findings", "notes")}
+    return {"rows": dict.fromkeys(KINDS, 0), **nothing, "overview": overview, "is_first": True}
+
+
+def _scanned(trace: OpenedTrace, watch: Watch) -> tuple[CallPaths, list[Property], tuple[int, Groups]]:
+    """Return the call paths, the properties of which a scan finds the times, and how these are found; the model is not
+    kept, since it takes much memory."""
+    with watch("scanning") as report:
+        model = _anew(trace).model_of(progress=report)
+    shown, spread = overview_properties(model)
+    return model.call_paths, [p for p in shown if p.id not in spread and p.id != CRITICAL_PATH], plan(model)
+
+
+def _rest(trace: OpenedTrace, first: Prepared, folder: Path, watch: Watch) -> dict[str, Any]:
+    """Write what an analysis finds, and take over from the first picture what stays; return what the manifest says."""
+    trace = _anew(trace)
+    with watch("scanning") as report:
+        model = trace.model_of(progress=report, with_focus=True)
+    shown, spread = overview_properties(model)
+    of_regions = Overview(first.folder, first.content["overview"])
+    with Collector(model, folder, spread, of_regions.bounds.size - 1) as collector:
+        whole = run(Request.of(defined(trace.store)), trace, watch=watch, also=(collector,))
+    severities = {name: of_regions.finest(name) for name in of_regions.properties} | collector.severities
     content = {
-        "rows": collection.n,
-        "properties": [{"id": p.id, "title": p.title, "advice": p.advice} for p in collection.properties],
-        "worst": worst_instances(waits, len(properties)),
-        "findings": _findings(whole, diagnosis_of(whole), axis, properties, waits),
-        "notes": collection.notes,
+        "rows": collector.n,
+        "properties": [{"id": p.id, "title": p.title, "advice": p.advice} for p in collector.waits],
+        "notes": collector.notes,
+        "overview": write_times(PropertyAxis.of(shown), severities, of_regions.bounds, folder),
     }
-    bins = n_bins(store.manifest, len(model.call_paths), model.executor.budget.memory)
-    return content, Request.of(defined(store), properties=asked_properties(axis), bins=bins)
+    for path in sorted(first.folder.iterdir()):
+        if not (folder / path.name).exists():
+            path.rename(folder / path.name)
+    shutil.rmtree(first.folder)
+    waits, properties = Intervals(folder / f"{WAITS}.arrow"), [p.id for p in collector.waits]
+    axis = PropertyAxis.of(declared_for(model, DEFAULT, ()))
+    worst = worst_instances(waits, len(properties))
+    return {**content, "worst": worst, "findings": _findings(whole, diagnosis_of(whole), axis, properties, waits)}
 
 
 def _findings(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedIOBase
@@ -29,6 +30,7 @@ from tracecols.timeline.compared import Comparison, Run
 from tracecols.timeline.folded import ORDERS, Folded, Folds
 from tracecols.timeline.page import COMPARE, POLICY, documents
 from tracecols.timeline.trees import Selection, Trees
+from tracecols.work.progress import Progress
 
 ADDRESS = "127.0.0.1"
 
@@ -131,6 +133,35 @@ class _Lines:
             raise Cancelled from error
 
 
+@dataclass
+class Rest:
+    """How far is what the first picture lacks.
+
+    Attributes
+    ----------
+    share : float
+        What is done of the analysis.
+    error : str
+        Why it ended; empty if it did not.
+    """
+
+    share: float = 0.0
+    error: str = ""
+
+    @contextmanager
+    def watch(self, _stage: str) -> Iterator[Progress]:
+        """Note how far a stage of the analysis is."""
+
+        def report(done: int, total: int) -> None:
+            self.share = done / max(total, 1)
+
+        yield report
+
+    def failed(self, reason: str) -> None:
+        """Note why it ended."""
+        self.error = reason
+
+
 class ViewServer(ThreadingHTTPServer):
     """Serves the timeline of one trace, or of two.
 
@@ -156,6 +187,10 @@ class ViewServer(ThreadingHTTPServer):
 
     Attributes
     ----------
+    run : Run
+        May be replaced while it is served.
+    rest : Rest
+        How far the analysis is as long as `run` is the first picture.
     token : str
     url : str
         The address of the page.
@@ -175,7 +210,7 @@ class ViewServer(ThreadingHTTPServer):
     ) -> None:
         self.run, self.second = Run(timeline, trees or Trees(timeline), folds or Folds(timeline)), second
         self.comparison = Comparison(self.run, second) if second else None
-        self.timeline, self.token, self.latest = timeline, secrets.token_urlsafe(24), Latest()
+        self.token, self.latest, self.rest = secrets.token_urlsafe(24), Latest(), Rest()
         self.working = BoundedSemaphore(jobs)
         try:
             super().__init__((ADDRESS, port), _Handler)
@@ -185,6 +220,10 @@ class ViewServer(ThreadingHTTPServer):
                 "  choose another one with --port, or leave it out"
             ) from error
         self.url = f"http://{ADDRESS}:{self.server_port}/{self.token}/"
+
+    def show(self, run: Run) -> None:
+        """Serve another state of the run from now on."""
+        self.run = run
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Be quiet about connections that a browser has closed."""
@@ -302,6 +341,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer a question; None of what is no question."""
         if self.server.comparison and run is self.server.run and name in _OF_BOTH:
             return _OF_BOTH[name](self.server.comparison, given)
+        if name == "data/rest":
+            return Answer({"is_first": run.timeline.prepared.is_first, **asdict(self.server.rest)})
         ask = _QUESTIONS.get(name)
         if ask is None:
             return None

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import Columns
 from tracecols.export.drawing import SideOfSlices, SliceBuilder
 from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels
 from tracecols.store import Store
 from tracecols.timeline.marks import Marks
 
-BATCH = 1 << 18
-"""Events that are read at a time."""
+BATCH = 1 << 20
+"""Events that are read at a time: what a store reads at once."""
+
+KEPT = 1 << 21
+"""Events that are kept for the next question, 13 B each: those of one question. Many questions are about the same time,
+and where there are too many slices they are gone through once more. To read them takes most of the time of an answer,
+since a store reads 2^20 at once."""
 
 MOST_EVENTS = 1 << 21
 """Events between the marks around a range, of all rows that are shown, up to which they are gone through."""
@@ -73,6 +81,8 @@ class SliceReader:
     def __init__(self, store: Store, marks: Marks, n_names: int, tasks_name: int) -> None:
         self._store, self._marks, self._n_names, self._tasks_name = store, marks, n_names, tasks_name
         self._side = lru_cache(256)(lambda location: SideOfSlices.of(store, location))
+        self._recent: OrderedDict[tuple[int, int, int], Columns] = OrderedDict()
+        self._n_recent, self._lock = 0, Lock()
 
     @property
     def n_locations(self) -> int:
@@ -148,11 +158,30 @@ class SliceReader:
         nothing = np.zeros(0, np.int64)
         for base in range(mark.event, top, BATCH):
             high = min(base + BATCH, top)
-            columns = self._store.read("events", location, None, base, high)
+            columns = self._events(location, base, high)
             # past `top` nothing begins before `stop`
             yield from builder.draw(columns, nothing, high == top)
             if builder.is_over:
                 return
+
+    def _events(self, location: int, start: int, stop: int) -> Columns:
+        """Read events of a location, or take those that were read lately."""
+        key = location, start, stop
+        with self._lock:
+            if key in self._recent:
+                self._recent.move_to_end(key)
+                return self._recent[key]
+        read = self._store.read("events", location, None, start, stop)
+        # copies: these are parts of larger arrays
+        found = {name: values.copy() for name, values in read.items()}
+        with self._lock:
+            if key not in self._recent:
+                self._recent[key] = found
+                self._n_recent += stop - start
+            while self._n_recent > KEPT:
+                (_, low, high), _ = self._recent.popitem(last=False)
+                self._n_recent -= high - low
+        return found
 
 
 def _as_slices(found: kernels.Collected, location: int) -> Slices:

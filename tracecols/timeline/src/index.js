@@ -4,6 +4,7 @@ import { imageOf, imageOfDifference } from "./draw.js";
 import { makePane, size } from "./pane.js";
 import { aligning, asOptions, details, findings, folding, instances, legend, legendOfDifference, make, severities } from "./panels.js";
 import { asCsv, asRows, asSvg, download } from "./save.js";
+import { restOf } from "./rest.js";
 import { ask } from "./server.js";
 import { foldAddress, fromAddress, timelineAddress, treesAddress } from "./state.js";
 import { View } from "./view.js";
@@ -164,7 +165,7 @@ function build(abouts, pair) {
     }
     [view, pane, about] = [views[k], panes[k], abouts[k]];
     root.view = view;
-    side.findings.replaceChildren(about.folded ? folding(view) : findings(view));
+    side.findings.replaceChildren(about.folded ? folding(view) : about.is_first ? restOf() : findings(view));
     if (pair) panes.forEach(({ element }, i) => element.classList.toggle("active", i === k));
     redraw();
   }

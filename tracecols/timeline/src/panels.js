@@ -68,7 +68,7 @@ function listed(...pairs) {
 
 export function details(view) {
   const { about, chosen, explained, state } = view;
-  if (!chosen) return make("p", { class: "muted" }, about.folded ? "Click on a region or on a hatched wait." : "Select a finding, or click on a hatched wait to see what it waits for.");
+  if (!chosen) return make("p", { class: "muted" }, about.folded ? "Click on a region or on a hatched wait." : about.is_first ? "Click on a region, or on a cell." : "Select a finding, or click on a hatched wait to see what it waits for.");
   const span = state.to - state.from;
   if (chosen.kind === "slice") {
     const rows = [
@@ -132,7 +132,7 @@ export function details(view) {
 export function instances(view) {
   const { about } = view;
   const choices = about.waits.map((w, i) => [w, i]).filter(([, i]) => about.n_worst[i]);
-  if (!choices.length) return make("p", { class: "muted" }, "There are no waits in this trace.");
+  if (!choices.length) return make("p", { class: "muted" }, about.is_first ? "Waits are not known yet." : "There are no waits in this trace.");
   const select = make("select", { "aria-label": "Wait state", onchange: (e) => view.list(Number(e.target.value)) });
   select.append(make("option", { value: -1 }, "choose a wait state"));
   for (const [w, i] of choices) select.append(make("option", { value: i, selected: i === view.instanceOf }, `${w.title} (${about.n_worst[i]})`));

@@ -1,0 +1,168 @@
+"""What the first view of a trace needs is made by another process: when it ends, all the memory that it took is free
+again, and the server answers meanwhile."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Lock, Thread
+from time import monotonic
+from typing import Any
+
+from tracecols.analysis.opened import OpenedTrace
+from tracecols.cli.progress import COMPILING, compiling_ahead, reported_compiling
+from tracecols.errors import AnalysisError
+from tracecols.store import Store
+from tracecols.store.layout import read_manifest
+from tracecols.timeline.prepare import NAME, Prepared, make, place_of
+from tracecols.work.memory import Budget
+from tracecols.work.progress import Progress
+
+Watch = Callable[[str], AbstractContextManager[Progress | None]]
+
+BETWEEN = 0.1
+"""Seconds between two reports, at least."""
+
+PATIENCE = 10
+"""Seconds after which the process is ended if it does not end by itself."""
+
+
+class Preparing:
+    """Another process that makes what is kept of a store; use in a `with` statement, at whose end it ends.
+
+    Parameters
+    ----------
+    store : Store
+    jobs : int
+        Threads.
+    budget : Budget
+        What the other process may take.
+    """
+
+    def __init__(self, store: Store, jobs: int, budget: Budget) -> None:
+        self._parent, self._kept = place_of(store)
+        context = get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        given = theirs, store.path, jobs, budget, self._parent
+        self._process = context.Process(target=_work, args=given, name="tracecols view", daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def __enter__(self) -> Preparing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pipe.close()
+        self._process.join(PATIENCE)
+        self._process.terminate()
+
+    def first(self, watch: Watch) -> Prepared:
+        """Wait for what the first picture needs: all of a small trace.
+
+        Raises
+        ------
+        TracecolsError
+            If it cannot be made.
+        """
+        return self._next(watch)
+
+    def all(self, watch: Watch) -> Prepared:
+        """Wait for all; the errors are those of `first`."""
+        while (found := self._next(watch)).is_first:
+            pass
+        return found
+
+    def later(self, watch: Watch, then: Callable[[Prepared], None], failed: Callable[[str], None]) -> None:
+        """Return at once, and call `then` with all when it is there, or `failed` with the reason why it is not."""
+
+        def wait() -> None:
+            try:
+                then(self.all(watch))
+            except Exception as error:
+                failed(str(error))
+
+        Thread(target=wait, name="tracecols-preparing", daemon=True).start()
+
+    def _next(self, watch: Watch) -> Prepared:
+        """Go on until something can be shown."""
+        report: Progress | None = None
+        with ExitStack() as shown:
+            while True:
+                try:
+                    what, *said = self._pipe.recv()
+                except (EOFError, OSError) as error:
+                    raise AnalysisError(self._ended()) from error
+                if what == "begin":
+                    shown.close()
+                    report = shown.enter_context(watch(said[0]))
+                elif what == "done" and report is not None:
+                    report(*said)
+                elif what == "error":
+                    raise said[0]
+                elif what == "first":
+                    return Prepared(*said)
+                elif what == "all":
+                    return Prepared(self._parent / NAME, read_manifest(self._parent / NAME)[0], self._kept)
+
+    def _ended(self) -> str:
+        """Say how the process ended that has not said why."""
+        self._process.join(PATIENCE)
+        return (
+            f"the process that analyses the trace for its timeline ended (exit code {self._process.exitcode})\n"
+            "  if the memory did not suffice, give it less with --memory"
+        )
+
+
+class _Ended(Exception):
+    """Nobody waits for the timeline any more."""
+
+
+def _work(pipe: Connection[Any, Any], path: Path, jobs: int, budget: Budget, parent: Path) -> None:
+    """Make what is kept of a store, and say how far that is; what the other process does."""
+    # Ctrl-C reaches all processes of a terminal: this one ends when the other one closes the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    lock = Lock()
+
+    def say(*said: Any) -> None:
+        with lock:
+            try:
+                pipe.send(said)
+            except OSError as error:
+                raise _Ended from error
+
+    def go_on() -> None:
+        # nothing is ever sent here: what can be read is the end
+        if pipe.poll():
+            raise _Ended
+
+    @contextmanager
+    def watch(what: str) -> Iterator[Progress]:
+        last = 0.0
+
+        def report(done: int, total: int) -> None:
+            nonlocal last
+            if monotonic() - last > BETWEEN:
+                last = monotonic()
+                say("done", done, total)
+
+        say("begin", what)
+        with reported_compiling(lambda is_compiling: say("begin", f"{what}: {COMPILING}" if is_compiling else what)):
+            yield report
+
+    try:
+        with compiling_ahead(jobs):
+            make(
+                OpenedTrace(Store(path), jobs, budget, ask=go_on),
+                parent,
+                watch,
+                lambda first: say("first", first.folder, first.content),
+            )
+        say("all")
+    except _Ended:
+        pass
+    except Exception as error:
+        say("error", error)
