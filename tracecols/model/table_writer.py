@@ -33,7 +33,7 @@ from tracecols.schema import EVENTS, Table
 from tracecols.store.arrow import ParquetWriter, arrow_schema, as_batch, open_file, to_numpy
 from tracecols.store.layout import part_name, write_manifest
 from tracecols.store.outputs import folder_output
-from tracecols.work.memory import give_back
+from tracecols.work.memory import give_back, let_go
 
 SAMPLE = 64
 """The bounds of the ranges in which slices are merged are found among every SAMPLE-th row."""
@@ -229,12 +229,6 @@ def leave_slice(path: Path, spec: TableSpec, table: CompoundTable) -> None:
     path.parent.mkdir(exist_ok=True)
     with open_file(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
         writer.write_batch(as_batch(schema, lambda name: (number if name == "number" else table[name])[rows]))
-
-
-def let_go(pages: mmap.mmap) -> None:
-    """Let the system take back the pages of a mapped file, which count as memory of the process until it does."""
-    if hasattr(mmap, "MADV_DONTNEED"):
-        pages.madvise(mmap.MADV_DONTNEED)
 
 
 class Slice:

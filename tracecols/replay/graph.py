@@ -322,7 +322,7 @@ class GraphBuilder:
         The same, if it is found.
     """
 
-    stages, in_windows = STAGES, False
+    stages, in_windows, finds_much = STAGES, False, False
 
     def __init__(self, model: Model, with_computation: bool = False) -> None:
         self.model, self.with_computation = model, with_computation

@@ -249,6 +249,10 @@ class Visitor(Protocol):
         """Whether it may look at windows of long processes, in the place of whole ones."""
 
     @property
+    def finds_much(self) -> bool:
+        """Whether what it finds is large, so that few results may wait in memory."""
+
+    @property
     def stages(self) -> Collection[str]:
         """The stages whose slices it looks at."""
 
@@ -377,7 +381,8 @@ class Search:
         in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
         visits = Visits(self.of_slices, frozenset(stages), tuple(also))
         with self.model.divided(in_windows=in_windows and all(v.in_windows for v in also)) as run:
-            for found, more in run.stages(visits, visits.stages, progress, ahead=1 if also else None):
+            ahead = 1 if any(v.finds_much for v in also) else None
+            for found, more in run.stages(visits, visits.stages, progress, ahead):
                 for i, of_visitor in more:
                     also[i].take(of_visitor)
                 if found is None:

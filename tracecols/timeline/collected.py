@@ -304,7 +304,7 @@ class Collector:
     """
 
     # no table of these is made location by location
-    in_windows = True
+    in_windows, finds_much = True, True
 
     def __init__(self, model: Model, folder: Path, spread: list[str], n_bins: int) -> None:
         self.waits = wait_properties(model)

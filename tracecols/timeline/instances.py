@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.timeline.intervals import Columns, Intervals
 
@@ -17,7 +18,11 @@ Instance = dict[str, int]
 
 def worst_instances(waits: Intervals, n_properties: int) -> list[list[Instance]]:
     """Return the longest instances of each wait state, the worst first."""
-    return [worst_of(waits, [number]) for number in range(n_properties)]
+    kept: list[list[Columns]] = [[] for _ in range(n_properties)]
+    for batch in waits.batches():
+        for number in np.unique(batch["property"]).tolist():
+            kept[number].append(_longest(waits, batch, batch["property"] == number))
+    return [_worst(waits, of_property) for of_property in kept]
 
 
 def worst_of(
@@ -35,16 +40,26 @@ def worst_of(
         Only those that wait on one of these call paths; of none, all.
     """
     kept: list[Columns] = []
-    for batch in waits.batches():
+    for batch in waits.batches() if properties else ():
         mask = np.isin(batch["property"], properties)
         if cause:
             mask &= np.isin(batch["cause_location"], cause)
         if call_paths:
             mask &= np.isin(batch["call_path"], call_paths)
-        at = np.flatnonzero(mask)
-        length = batch["end"][at] - batch["begin"][at]
-        at = at[np.argsort(-length, kind="stable")[:WORST]]
-        kept.append({name: batch[name][at] for name in waits.names})
+        kept.append(_longest(waits, batch, mask))
+    return _worst(waits, kept)
+
+
+def _longest(waits: Intervals, batch: Columns, mask: NDArray[np.bool_]) -> Columns:
+    """Return the longest of the chosen intervals of a batch."""
+    at = np.flatnonzero(mask)
+    length = batch["end"][at] - batch["begin"][at]
+    at = at[np.argsort(-length, kind="stable")[:WORST]]
+    return {name: batch[name][at] for name in waits.names}
+
+
+def _worst(waits: Intervals, kept: Sequence[Columns]) -> list[Instance]:
+    """Return the longest of all, the worst first, given those of every batch."""
     if not kept:
         return []
     found = {name: np.concatenate([part[name] for part in kept]) for name in waits.names}

@@ -6,6 +6,7 @@ The file is an Arrow IPC file that is mapped into memory. It consists of batches
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.store.arrow import as_batch, open_file
+from tracecols.work.memory import let_go
 
 ROWS = 1 << 20
 """Rows of a batch, at most."""
@@ -93,7 +95,9 @@ class Intervals:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = pa.ipc.open_file(pa.memory_map(str(path)))
+        with open(path, "rb") as file:
+            self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._file = pa.ipc.open_file(pa.py_buffer(self._mapped))
         self.names = tuple(name for name in self._file.schema.names if name != "reach")
         self._batches = [
             {name: batch.column(name).to_numpy() for name in self._file.schema.names}
@@ -104,8 +108,11 @@ class Intervals:
         return sum(batch["begin"].size for batch in self._batches)
 
     def batches(self) -> Iterator[Columns]:
-        """Return the intervals batch by batch, mapped from the file."""
-        yield from self._batches
+        """Return the intervals batch by batch, mapped from the file; of each the memory is free again before the next,
+        as the system would keep it as long as it can."""
+        for batch in self._batches:
+            yield batch
+            let_go(self._mapped)
 
     def overlapping(
         self, start: int, stop: int, where: Mapping[str, NDArray[np.bool_]] | None = None, most: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import sys
 from collections import deque
@@ -266,3 +267,9 @@ def _statistic(path: Path, name: str) -> int:
         return int(found[name])
     except (OSError, ValueError, KeyError):
         return 0
+
+
+def let_go(pages: mmap.mmap) -> None:
+    """Let the system take back the pages of a mapped file, which count as memory of the process until it does."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
