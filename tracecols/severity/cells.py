@@ -40,8 +40,13 @@ class Made(Mapping[str, "Cells"]):
         if found is None:
             found = self._make(name)
         self._kept[name] = found
-        while len(self._kept) > 1 and sum(map(len, self._kept.values())) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+        # a list, as other threads may ask at the same time
+        kept = list(self._kept.items())
+        n = sum(len(cells) for _, cells in kept)
+        for other, cells in kept:
+            if n > MOST_KEPT and other != name:
+                self._kept.pop(other, None)
+                n -= len(cells)
         return found
 
     def __contains__(self, name: object) -> bool:
