@@ -35,7 +35,9 @@ def called(archives: Sequence[Path]) -> list[list[Any]]:
     prepare = Kernel.prepare
 
     def noted(kernel: Kernel, kinds: tuple[Kind, ...]) -> Any:
-        own.append([kernel.__module__, kernel.__name__, kinds])
+        # threads may ask for the same kernel at once
+        if (row := [kernel.__module__, kernel.__name__, kinds]) not in own:
+            own.append(row)
         return prepare(kernel, kinds)
 
     Kernel.prepare = noted  # type: ignore[method-assign]

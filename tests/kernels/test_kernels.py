@@ -46,7 +46,7 @@ from tracecols.enhance.scan.scan import (
     keep_results,
     scan_batch,
 )
-from tracecols.enhance.scan.teams import ThreadEvents
+from tracecols.enhance.scan.teams import TeamEvents, ThreadEvents
 from tracecols.kernels import actions, arrays, cuts, stacks, timeline, trees
 from tracecols.kernels import orders as kernel_orders
 from tracecols.kernels.kernel import kernel
@@ -181,7 +181,7 @@ def new_scan(store):
         masters_of=lambda _: (nobody, nobody),
         fork_rows_of=lambda _: nobody,
         forker=[-1],
-        events=[ThreadEvents(nobody, np.zeros(0, np.uint8), np.zeros(0, np.int32))],
+        events=TeamEvents(ThreadEvents(nobody, np.zeros(0, np.uint8), np.zeros(0, np.int32)), np.zeros(1, np.int64)),
     )
     return LocationScan(store, regions, teams, None, 0, FIRST_ROW)
 

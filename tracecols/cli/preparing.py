@@ -15,7 +15,7 @@ from typing import Any
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.cli.progress import COMPILING, compiling_ahead, reported_compiling
-from tracecols.errors import AnalysisError
+from tracecols.errors import AnalysisError, TracecolsError
 from tracecols.store import Store
 from tracecols.store.layout import read_manifest
 from tracecols.timeline.prepare import NAME, Prepared, make, place_of
@@ -84,6 +84,8 @@ class Preparing:
                 then(self.all(watch))
             except Exception as error:
                 failed(str(error))
+                if not isinstance(error, TracecolsError | OSError):
+                    raise
 
         Thread(target=wait, name="tracecols-preparing", daemon=True).start()
 
@@ -164,5 +166,6 @@ def _work(pipe: Connection[Any, Any], path: Path, jobs: int, budget: Budget, par
         say("all")
     except _Ended:
         pass
-    except Exception as error:
+    except (TracecolsError, OSError) as error:
+        # any other ends the process with a traceback
         say("error", error)

@@ -302,7 +302,7 @@ def _team_conditions(
     master = teams.master[team].astype(np.int64)
     first_row = int(facts.first_rows[location])
     if team_instances.forker[location] < 0:
-        own = team_instances.events[location]
+        own = team_instances.events.at(location)
         is_end = own.kind == EventKind.THREAD_TEAM_END
         some = np.flatnonzero(own.is_begin | is_end)
         begin_at = own.is_begin[some]

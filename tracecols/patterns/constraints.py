@@ -277,7 +277,7 @@ def forks(partition: Model, names: Names) -> Found:
     begin = np.argsort(teams.instance, kind="stable")[begin] if of.size else of
     time, location = np.zeros(of.size, np.int64), teams.location[begin].astype(np.int64)
     for at in np.unique(location).tolist():
-        events, mine = teams.events[at], location == at
+        events, mine = teams.events.at(at), location == at
         rows = events.row[events.is_begin][begin[mine] - teams.begin_start[at]] - partition.scans[at].first_row
         time[mine] = partition.store.read("events", at, ["time"])["time"][rows]
     communicator = partition.teams.communicator

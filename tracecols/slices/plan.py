@@ -502,7 +502,7 @@ class SlicePlanner:
 
     def _visits_of(self, teams: Teams, location: int) -> TeamVisits:
         """Find when a thread is in which team instances, where threads say so themselves."""
-        e = teams.events[location]
+        e = teams.events.at(location)
         begins = np.flatnonzero(e.is_begin)
         mine = teams.begins_of(location)
         if begins.size != mine.stop - mine.start or not begins.size:

@@ -27,7 +27,7 @@ from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.gaps import find_gaps, sample_times
 from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.tasks import TaskEvents
-from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, TeamBegins, Teams, ThreadEvents
+from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, TeamBegins, TeamEvents, Teams
 from tracecols.errors import StoreError
 from tracecols.kernels import actions, arrays, stacks
 from tracecols.kernels.actions import action_table
@@ -457,7 +457,7 @@ class LocationScan:
     @property
     def n_thread_events(self) -> int:
         """How many events of teams its side table has, as long as it is not `done`."""
-        return self._events_of_teams[self.location].row.size
+        return self._events_of_teams.at(self.location).row.size
 
     @property
     def forks_teams(self) -> bool:
@@ -1036,13 +1036,12 @@ def _sides(
     return stacks.LocationSides(n_known, *map(joined, values)), bounds, stacks.Tasks(*map(joined, tasks))
 
 
-def fork_spans(scans: Sequence[LocationScan], events_of_teams: Sequence[ThreadEvents], order: EventOrder) -> ForkSpans:
+def fork_spans(scans: Sequence[LocationScan], events_of_teams: TeamEvents, order: EventOrder) -> ForkSpans:
     """Return the FORKs of some locations and their JOINs, after the pass.
 
     Parameters
     ----------
-    events_of_teams : sequence of ThreadEvents
-        By location (`Teams.events`).
+    events_of_teams : TeamEvents
     order : EventOrder
         Order of events across locations.
 
@@ -1057,11 +1056,10 @@ def fork_spans(scans: Sequence[LocationScan], events_of_teams: Sequence[ThreadEv
     mine = np.flatnonzero(IS_OF_TEAM[kind])
     of = np.searchsorted(np.cumsum([sum(map(len, of_scan)) for of_scan in parts]), mine, "right")
     is_fork = IS_FORK[kind[mine]]
-    sides = [events_of_teams[scan.location] for scan in scans]
-    side_kind, side_row = (np.concatenate([getattr(side, name) for side in sides]) for name in ("kind", "row"))
-    of_team = np.flatnonzero(IS_OF_TEAM[side_kind])
-    side_of = np.repeat(np.arange(len(scans)), [side.row.size for side in sides])[of_team]
-    row, is_side_fork = side_row[of_team], IS_FORK[side_kind[of_team]]
+    side, counts = events_of_teams.of(np.array([scan.location for scan in scans], np.int64))
+    of_team = np.flatnonzero(IS_OF_TEAM[side.kind])
+    side_of = np.repeat(np.arange(len(scans)), counts)[of_team]
+    row, is_side_fork = side.row[of_team], IS_FORK[side.kind[of_team]]
     if not (np.array_equal(is_side_fork, is_fork) and np.array_equal(side_of, of)):
         for k, scan in enumerate(scans):
             if not np.array_equal(is_side_fork[side_of == k], is_fork[of == k]):

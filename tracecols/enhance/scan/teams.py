@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -40,7 +39,7 @@ _PROCESSES, _LOCATIONS = 1 << 40, 1 << 41
 
 @dataclass
 class ThreadEvents:
-    """The thread events of one location, in order."""
+    """The thread events of one location, in order, or of several, one location after the other: (n,) arrays."""
 
     row: NDArray[np.int64]
     kind: NDArray[np.uint8]
@@ -52,7 +51,7 @@ class ThreadEvents:
         return self.kind == EventKind.THREAD_TEAM_BEGIN
 
 
-class TeamEvents(Sequence[ThreadEvents]):
+class TeamEvents:
     """The thread events of all locations, those of one location after those of another.
 
     Attributes
@@ -65,10 +64,8 @@ class TeamEvents(Sequence[ThreadEvents]):
     def __init__(self, of_all: ThreadEvents, counts: NDArray[np.int64]) -> None:
         self.all, self.start = of_all, np.append(0, np.cumsum(counts))
 
-    def __len__(self) -> int:
-        return self.start.size - 1
-
-    def __getitem__(self, location: int) -> ThreadEvents:  # type: ignore[override]
+    def at(self, location: int) -> ThreadEvents:
+        """Return those of a location."""
         here = slice(int(self.start[location]), int(self.start[location + 1]))
         return ThreadEvents(self.all.row[here], self.all.kind[here], self.all.team[here])
 
