@@ -433,7 +433,7 @@ class Builder:
         for location in range(self.n_locations):
             mine = of.begins_of(location)
             instance = of.instance[mine]
-            events = of.events[location]
+            events = of.events.at(location)
             if of.forker[location] >= 0:
                 started, stopped = self.places(teams.fork[instance]), self.places(teams.join[instance])
                 empty = np.ones(instance.size, bool)
