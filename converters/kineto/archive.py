@@ -168,7 +168,7 @@ class Archive:
         facts = {
             "ranks": " ".join(map(str, self._ranks)),
             "world size": self._world,
-            "events left out": dict(sorted(left_out.items())),
+            "left out": dict(sorted(left_out.items())),
             "operations": dict(sorted(found.counts.items())),
             "clock offsets added in ns": found.offsets,
             "notes": [*self._notes(found)],

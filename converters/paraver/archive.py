@@ -139,6 +139,7 @@ class Archive:
         self._local = threading.local()
         self._survey()
         of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
+        self._n_strangers = header.n_strangers
         has_functions = any(number in of_user for number, _ in index.named)
         self.properties = self._facts(header.recorded, names.missing, with_mpi and not has_functions)
         self._labels = names.labels
@@ -158,13 +159,18 @@ class Archive:
             notes.append(
                 "functions of the program are known at calls of MPI only: computation between them has no call path"
             )
+        left_out = {
+            "messages within a task": self._index.n_within,
+            "records of global operations (type 4)": self._index.n_global,
+            "members of communicators that are no tasks": self._n_strangers,
+            "impossible counter values": sum(s.n_impossible for s in self._surveyed),
+            "counter readings of buffer flushes": sum(s.n_flush_readings for s in self._surveyed),
+        }
         facts = {
             "recorded": recorded,
             "records": self._index.n_records,
-            "messages within a task": self._index.n_within,
+            "left out": {what: n for what, n in left_out.items() if n},
             "threads with records out of order": self._index.n_disordered,
-            "impossible counter values left out": sum(s.n_impossible for s in self._surveyed),
-            "counter readings of buffer flushes left out": sum(s.n_flush_readings for s in self._surveyed),
             "regions left with the one around them": sum(s.n_crossed for s in self._surveyed),
             "notes": notes,
         }

@@ -151,6 +151,8 @@ class Header:
     size : int
         Bytes of these lines.
     n_lines : int
+    n_strangers : int
+        Members of communicators that are no tasks of the trace, and are left out.
     """
 
     recorded: str
@@ -161,6 +163,7 @@ class Header:
     communicators: dict[int, list[int]] = field(default_factory=dict)
     size: int = 0
     n_lines: int = 1
+    n_strangers: int = 0
 
 
 UNITS = {"_ns": 10**9, "_us": 10**6, "_ms": 10**3, "": 10**6}
@@ -172,6 +175,7 @@ _FIRST = re.compile(
 )
 _APPLICATION = re.compile(r":(?P<n>\d+)\((?P<tasks>[\d:,]+)\)(?:,(?P<comms>\d+))?")
 _TASK = re.compile(r"(\d{1,9}):(\d{1,9})")
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def read_header(path: Path) -> Header:
@@ -258,14 +262,15 @@ def _read_communicators(
         fields = line.decode("latin-1").strip().split(":")
         if fields[0] in ("i", "I"):
             continue
-        if fields[0] not in ("c", "C") or len(fields) < 4 or not all(f.isdecimal() and len(f) < 19 for f in fields[1:]):
+        if fields[0] not in ("c", "C") or len(fields) < 4 or not all(_NUMBER.fullmatch(f) for f in fields[1:]):
             raise wrong(f"expected communicator {number - 1} of {n}, found {line[:40]!r}", number)
         identifier, size, *members = (int(f) for f in fields[2:])
-        if size != len(members) or not all(1 <= m <= len(header.threads) for m in members):
+        if size != len(members) or not all(m < 0 or 1 <= m <= len(header.threads) for m in members):
             raise wrong(f"communicator {identifier} of {size} tasks lists others: {line[:40]!r}", number)
         if identifier in header.communicators:
             raise wrong(f"communicator {identifier} is defined twice", number)
-        header.communicators[identifier] = [m - 1 for m in members]
+        header.communicators[identifier] = [m - 1 for m in members if m > 0]
+        header.n_strangers += sum(m < 0 for m in members)
 
 
 @dataclass

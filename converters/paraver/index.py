@@ -69,6 +69,7 @@ class Scanned:
     disordered: NDArray[np.uint8]
     n_records: int
     n_lines: int
+    n_global: int
     last: int
     fault: str = ""
 
@@ -120,6 +121,9 @@ class Index:
     last : int
         Latest time.
     n_records : int
+    n_global : int
+        Records of global operations (type 4), which early tracers wrote beside the events of the calls, and which are
+        skipped.
     n_disordered : int
         Locations whose records are not in order of time.
     """
@@ -143,7 +147,7 @@ class Index:
         """Scan all blocks, a few at a time, and put together what they hold."""
         self.fault, self.strange = "", Counter[int]()
         self._starts: list[NDArray[np.int64]] = []
-        self.last = self.n_records = 0
+        self.last = self.n_records = self.n_global = 0
         line, named, messages = 0, set[tuple[int, int]](), list[NDArray[np.int64]]()
         latest = np.full(self.n_locations, -1, np.int64)
         disordered = np.zeros(self.n_locations, bool)
@@ -157,6 +161,7 @@ class Index:
             messages.append(found.messages)
             self.last = max(self.last, found.last)
             self.n_records += found.n_records
+            self.n_global += found.n_global
             line += found.n_lines
             if found.fault:
                 self.fault = f"{self.path}: line {line + header.n_lines}: {found.fault}\n  {DAMAGED}"
@@ -247,6 +252,7 @@ class Index:
             found.disordered.copy(),
             n_records,
             int(state[scan.N_LINES]),
+            int(state[scan.N_GLOBAL]),
             int(state[scan.LAST]),
         )
         if why != scan.END:

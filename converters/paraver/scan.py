@@ -19,7 +19,7 @@ from tracecols.converters.paraver.types import IGNORED, SKIPPED, WITH_REGIONS
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 # state of a scan: where it is and what it found
-AT, N_RECORDS, N_WORDS, N_MESSAGES, N_NAMED, N_STRANGE, N_LINES, WHAT, LAST, WITHIN, SCAN_STATE = range(11)
+AT, N_RECORDS, N_WORDS, N_MESSAGES, N_NAMED, N_STRANGE, N_LINES, WHAT, LAST, WITHIN, N_GLOBAL, SCAN_STATE = range(12)
 
 # why a scan ended
 (END, BAD_RECORD, BAD_FIELD, TOO_LARGE, NO_APPLICATION, NO_THREAD, NO_PAIRS, BAD_TIMES) = range(8)
@@ -372,7 +372,9 @@ def scan_lines(data, threads, types, cache, state, found):
         state[AT] = np.int64(p)
         state[N_LINES] += 1
         code = data[p]
-        if code == HASH:
+        is_global = code == 52 and data[p + _1] == COLON
+        if code == HASH or is_global:
+            state[N_GLOBAL] += is_global
             while data[p] != NEWLINE:
                 p += _1
             p += _1

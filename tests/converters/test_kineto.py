@@ -145,7 +145,7 @@ def test_events__of_one_rank(tmp_path):
 def test_events__are_kept_or_counted(tmp_path):
     trace = small()
     store = tracecols.open(tracecols.convert(trace.write(tmp_path / "x.json"), tmp_path / "x.trace")).store
-    left_out = store.manifest["source"]["events left out"]
+    left_out = store.manifest["source"]["left out"]
     assert left_out == {
         "Trace slices": 1, "ac2g flows": 2, "cuda_sync slices": 1, "gpu_user_annotation slices": 1, "instants": 1, "metadata": 1,
         "overhead slices": 1,

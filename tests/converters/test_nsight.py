@@ -85,7 +85,7 @@ def test_rows__are_kept_or_counted(tmp_path):
         "CUPTI_ACTIVITY_KIND_RUNTIME": 3, "CUPTI_ACTIVITY_KIND_KERNEL": 1, "CUPTI_ACTIVITY_KIND_MEMCPY": 1,
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": 1, "NVTX_EVENTS": 3,
     }  # fmt: skip
-    assert found["rows left out"] == {
+    assert found["left out"] == {
         "CUPTI_ACTIVITY_KIND_RUNTIME of class 67": 1, "CUPTI_ACTIVITY_KIND_RUNTIME without valid times": 2,
         "NVTX_EVENTS of type 60": 1, "NVTX_EVENTS of type NvtxMark": 1, "OSRT_API": 1,
     }  # fmt: skip
@@ -212,7 +212,7 @@ def test_times__that_an_export_lacks_are_those_of_no_row(tmp_path, column):
         file.execute(f"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN {column}")
     file.close()
     store = tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).store
-    assert store.manifest["source"]["rows left out"]["CUPTI_ACTIVITY_KIND_KERNEL without valid times"] == 1
+    assert store.manifest["source"]["left out"]["CUPTI_ACTIVITY_KIND_KERNEL without valid times"] == 1
 
 
 def test_ranges__that_are_not_closed_last_to_the_end(tmp_path):

@@ -284,6 +284,7 @@ HEAD = header(100, [2, 1], [[0, 1]])
         ("#Paraver (x):100_ns:1(1):1:2(999999999:1,1:1)\n", "line 1: the header says 1,000,000,000 threads"),
         ("#Paraver (x):100_ns:1(1):1:1(1:1),2\nc:1:1:1:1\n", "expected communicator 2 of 2"),
         ("#Paraver (x):100_ns:1(1):1:1(1:1),1\nc:1:1:1:2\n", "communicator 1 of 1 tasks lists others"),
+        ("#Paraver (x):100_ns:1(1):1:1(1:1),1\nc:1:1:1:--1\n", "expected communicator 1 of 1"),
         (HEAD + "9:1:1:1:1:0:1\n", "line 3: byte .*no state"),
         (HEAD + "1:1:1:1:1:0:10\n", "line 3: byte .*fields"),
         (HEAD + "2:1:1:1:1:5\n", "fields"),
@@ -307,6 +308,25 @@ def test_bad_input__is_refused_with_what_is_wrong(tmp_path, text, words):
     assert "\n  " in str(error.value)
     assert str(path) in str(error.value)
     assert not (tmp_path / "x.trace").exists()
+
+
+def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
+    """Records of type 4 repeat what events say; -1 is the member of a communicator that a task did not get."""
+    text = random_program(8, 2, 1, 50)
+    expected = list(oracle.read_all(write(tmp_path / "y.prv", text)))
+    head, *lines = text.splitlines(keepends=True)
+    first, n = head.rstrip().rsplit(",", 1)
+    early = f"{first},{int(n) + 1}\nc:1:77:2:-1:1\n" + "".join(
+        "4:1:1:1:1:5:91:32:0:10:0\n" * line.startswith("2:") + line for line in lines
+    )
+    path = write(tmp_path / "x.prv", early)
+    source = registry.open_source(path)
+    assert [events_of(source, i) for i in range(2)] == expected
+    trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"))
+    left_out = trace.manifest["source"]["left out"]
+    assert left_out["records of global operations (type 4)"] == early.count("\n4:")
+    assert left_out["members of communicators that are no tasks"] == 1
+    assert [0] in trace.store.definitions["communicators"].column("members").to_pylist()
 
 
 def test_truncated_files__are_refused_or_salvaged(tmp_path):

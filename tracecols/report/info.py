@@ -154,7 +154,7 @@ def describe(store: Store, found: Topology | None = None) -> RenderableType:
     trouble = _trouble(m)
     counters = d["metric_members"].to_pydict()
     of_counters = [counters[c] for c in ("name", "unit", "mode", "type")]
-    left_out = [[n, what] for what, n in m["source"].get("events left out", {}).items()]
+    left_out = [[n, what] for what, n in m["source"].get("left out", {}).items()]
     sections: list[tuple[str, list[str], list[list[Any]], int]] = [
         _processes(d),
         ("Events by kind", ["number", "kind"], [[n, NAMES.get(int(k), str(k))] for k, n in events], 1),
