@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,8 +13,10 @@ from support.random_programs import RandomProgram
 from support.random_threads import RandomThreads
 
 import tracecols
+from tracecols.enhance.dataflow.columns import CompoundTable
+from tracecols.enhance.scan.instances import CallInstances
 from tracecols.enhance.scan.periods import Periods
-from tracecols.model.model import enhance
+from tracecols.model.model import Model, enhance
 from tracecols.search.choice import Choice
 from tracecols.search.cube import analyze_model
 from tracecols.store import Store
@@ -79,6 +82,26 @@ def test_windows__change_nothing(name, size, given, tmp_path, monkeypatch):
     assert most > 10 or name not in ("multizone", "rma", "fft", "sweep", "master")
     # launches on the host precede what streams do
     assert not most or name != "offload"
+
+
+@pytest.mark.parametrize("name", ["multizone", "halo"])
+def test_tables__of_a_window_are_freed_when_it_is_done(name, tmp_path, monkeypatch):
+    """A table that a column of its own refers to would stay in memory until Python looks for garbage."""
+    path = generated(name, tmp_path, 2, 2, 2_000)
+    monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 1)
+    monkeypatch.setattr("tracecols.enhance.scan.gaps.WINDOW_EVENTS", 100)
+    gc.collect()
+    gc.disable()
+    try:
+        analyze_model(enhance(Store(path), 2), "exact")
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = [type(o).__name__ for o in gc.garbage if isinstance(o, (CompoundTable, CallInstances, Model))]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not left
 
 
 @pytest.mark.slow

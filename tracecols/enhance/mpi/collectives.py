@@ -8,7 +8,7 @@ every partition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -224,10 +224,14 @@ def match_collectives(
     def member(name: str) -> NDArray[Any]:
         return joined([o.members.rows(name, *span) for o, span in zip(every_outgoing_members, spans, strict=True)])
 
+    # read once, and not by way of the tables: a column that refers to its table would keep what the table is made of
+    # until Python looks for garbage
+    begin_time, rank, location = (cache(partial(member, name)) for name in ("begin_time", "rank", "location"))
     # operations are numbered by the time of their first end
     end_time, communicator, op, root = member("end_time"), member("communicator"), member("op"), member("root")
     instance, head = number_chronologically(member("key"), end_time)
     segments = Segments(instance, head.size)
+    latest = cache(lambda: latest_member(segments, begin_time(), rank()))
     size = facts.communicators.size_of(communicator[head])
     n_members = segments.count()
     counts = {
@@ -244,15 +248,15 @@ def match_collectives(
             "n_members": n_members.astype(np.int32),
             "size": size.astype(np.int32),
             "root": root[head],
-            "latest_begin_time": lambda: segments.max(member("begin_time")),
-            "latest_location": lambda: pick(member("location"), table.latest_member),
-            "latest_end": lambda: pick(member("end"), table.latest_member),
-            "latest_member": lambda: latest_member(segments, member("begin_time"), member("rank")),
+            "latest_begin_time": lambda: segments.max(begin_time()),
+            "latest_location": lambda: pick(location(), latest()),
+            "latest_end": lambda: pick(member("end"), latest()),
+            "latest_member": latest,
             "earliest_end_time": lambda: segments.min(end_time),
             "sent": lambda: segments.sum(member("sent")),
             "received": lambda: segments.sum(member("received")),
             "first_end": lambda: segments.min(member("end")),
-            "on_device": lambda: facts.locations.is_device[member("location")[head]],
+            "on_device": lambda: facts.locations.is_device[location()[head]],
         },
         counts,
     )
@@ -261,11 +265,14 @@ def match_collectives(
         instance.size,
         {
             **{name: partial(member, name) for name in MEMBER},
+            "begin_time": begin_time,
+            "rank": rank,
+            "location": location,
             "collective": instance,
             "end_time": end_time,
-            "is_root": lambda: (root >= 0) & (members.rank == root),
+            "is_root": lambda: (root >= 0) & (rank() == root),
             "op": op,
-            "on_device": lambda: facts.locations.is_device[members.location],
+            "on_device": lambda: facts.locations.is_device[location()],
         },
     )
     return table, members

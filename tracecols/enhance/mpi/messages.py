@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -554,12 +554,12 @@ def gather_sent(
             facts, every_send("send_location"), every_send("send"), every_send("send_time"), lacks
         )[s]
 
+    done_enter = cache(partial(sent, "send_done_enter"))
     columns: dict[str, Column] = {
         **{name: partial(sent, name) for name in SEND_HALF},
         **{name: partial(received, name) for name in RECV_HALF},
+        "send_done_enter": done_enter,
+        "send_done_late": lambda: late_calls.at(done_enter()),
         "unreceived_before": unreceived_before,
     }
-    table = CompoundTable(
-        SENT_MESSAGES, s.size, {**columns, "send_done_late": lambda: late_calls.at(table.send_done_enter)}
-    )
-    return table
+    return CompoundTable(SENT_MESSAGES, s.size, columns)

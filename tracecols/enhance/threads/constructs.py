@@ -6,6 +6,7 @@ Within a process. One equality join on (team instance, role, k).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -88,7 +89,11 @@ def match_constructs(
     instance, head = number_chronologically(combine(team, role, k), enter)
     n = head.size
     segments = Segments(instance, n)
-    n_members = segments.count()
+    n_members, latest = segments.count(), segments.max(enter)
+    # no column refers to its table: such a cycle would keep the calls until Python looks for garbage
+    latest_member = cache(
+        lambda: segments.min(np.where(enter == latest[instance], np.arange(instance.size), instance.size))
+    )
     n_threads = np.bincount(team_instances.instance, minlength=team_instances.n_instances)
     names = np.array(ROLES, object)
     table = CompoundTable(
@@ -100,12 +105,10 @@ def match_constructs(
             "role": lambda: names[role[head]],
             "role_number": role[head],
             "n_members": n_members.astype(np.int32),
-            "latest_enter_time": segments.max(enter),
-            "latest_location": lambda: pick(call_instances.location[rows], table.latest_member),
-            "latest_enter": lambda: pick(call_instances.enter[rows], table.latest_member),
-            "latest_member": lambda: segments.min(
-                np.where(enter == segments.max(enter)[instance], np.arange(instance.size), instance.size)
-            ),
+            "latest_enter_time": latest,
+            "latest_location": lambda: pick(call_instances.location[rows], latest_member()),
+            "latest_enter": lambda: pick(call_instances.enter[rows], latest_member()),
+            "latest_member": latest_member,
             "earliest_enter_time": lambda: segments.min(enter),
             "first_enter": lambda: segments.min(call_instances.enter[rows]),
         },
@@ -118,7 +121,7 @@ def match_constructs(
             "construct": instance,
             "role": lambda: names[role],
             "role_number": role,
-            "latest_enter_time": lambda: table.latest_enter_time[instance],
+            "latest_enter_time": lambda: latest[instance],
             "location": call_instances.location[rows],
             "enter": call_instances.enter[rows],
             "exit": call_instances.exit[rows],
