@@ -8,7 +8,7 @@ every partition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -221,6 +221,8 @@ def match_collectives(
         for o in every_outgoing_members
     ]
 
+    # columns that asked their own table for others would keep all of it until garbage is collected
+    @cache
     def member(name: str) -> NDArray[Any]:
         return joined([o.members.rows(name, *span) for o, span in zip(every_outgoing_members, spans, strict=True)])
 
@@ -235,6 +237,11 @@ def match_collectives(
         "collective operations whose participants disagree": int((segments.max(op) != segments.min(op)).sum()),
         "participants of collective operations on undefined communicators": int((communicator < 0).sum()),
     }
+
+    @cache
+    def latest() -> NDArray[np.int64]:
+        return latest_member(segments, member("begin_time"), member("rank"))
+
     table = CompoundTable(
         COLLECTIVES,
         head.size,
@@ -245,9 +252,9 @@ def match_collectives(
             "size": size.astype(np.int32),
             "root": root[head],
             "latest_begin_time": lambda: segments.max(member("begin_time")),
-            "latest_location": lambda: pick(member("location"), table.latest_member),
-            "latest_end": lambda: pick(member("end"), table.latest_member),
-            "latest_member": lambda: latest_member(segments, member("begin_time"), member("rank")),
+            "latest_location": lambda: pick(member("location"), latest()),
+            "latest_end": lambda: pick(member("end"), latest()),
+            "latest_member": latest,
             "earliest_end_time": lambda: segments.min(end_time),
             "sent": lambda: segments.sum(member("sent")),
             "received": lambda: segments.sum(member("received")),
@@ -263,9 +270,9 @@ def match_collectives(
             **{name: partial(member, name) for name in MEMBER},
             "collective": instance,
             "end_time": end_time,
-            "is_root": lambda: (root >= 0) & (members.rank == root),
+            "is_root": lambda: (root >= 0) & (member("rank") == root),
             "op": op,
-            "on_device": lambda: facts.locations.is_device[members.location],
+            "on_device": lambda: facts.locations.is_device[member("location")],
         },
     )
     return table, members

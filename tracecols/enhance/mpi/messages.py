@@ -559,7 +559,6 @@ def gather_sent(
         **{name: partial(received, name) for name in RECV_HALF},
         "unreceived_before": unreceived_before,
     }
-    table = CompoundTable(
-        SENT_MESSAGES, s.size, {**columns, "send_done_late": lambda: late_calls.at(table.send_done_enter)}
-    )
-    return table
+    # it asks no column of the table, which would be kept, with all that it is made of, until garbage is collected
+    late = {"send_done_late": lambda: late_calls.at(sent("send_done_enter"))}
+    return CompoundTable(SENT_MESSAGES, s.size, columns | late)

@@ -6,8 +6,10 @@ Within a process. One equality join on (team instance, role, k).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, joined, pick
 from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, number_chronologically, occurrence
@@ -91,6 +93,13 @@ def match_constructs(
     n_members = segments.count()
     n_threads = np.bincount(team_instances.instance, minlength=team_instances.n_instances)
     names = np.array(ROLES, object)
+    latest_enter_time = segments.max(enter)
+
+    # columns that asked the table for this one would keep it, and all that they are made of, until garbage is collected
+    @cache
+    def latest_member() -> NDArray[np.int64]:
+        return segments.min(np.where(enter == latest_enter_time[instance], np.arange(instance.size), instance.size))
+
     table = CompoundTable(
         CONSTRUCTS,
         n,
@@ -100,12 +109,10 @@ def match_constructs(
             "role": lambda: names[role[head]],
             "role_number": role[head],
             "n_members": n_members.astype(np.int32),
-            "latest_enter_time": segments.max(enter),
-            "latest_location": lambda: pick(call_instances.location[rows], table.latest_member),
-            "latest_enter": lambda: pick(call_instances.enter[rows], table.latest_member),
-            "latest_member": lambda: segments.min(
-                np.where(enter == segments.max(enter)[instance], np.arange(instance.size), instance.size)
-            ),
+            "latest_enter_time": latest_enter_time,
+            "latest_location": lambda: pick(call_instances.location[rows], latest_member()),
+            "latest_enter": lambda: pick(call_instances.enter[rows], latest_member()),
+            "latest_member": latest_member,
             "earliest_enter_time": lambda: segments.min(enter),
             "first_enter": lambda: segments.min(call_instances.enter[rows]),
         },
@@ -118,7 +125,7 @@ def match_constructs(
             "construct": instance,
             "role": lambda: names[role],
             "role_number": role,
-            "latest_enter_time": lambda: table.latest_enter_time[instance],
+            "latest_enter_time": lambda: latest_enter_time[instance],
             "location": call_instances.location[rows],
             "enter": call_instances.enter[rows],
             "exit": call_instances.exit[rows],
