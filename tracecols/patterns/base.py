@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -209,9 +210,10 @@ AS_SCALASCA: Variant = MappingProxyType({"": "as scalasca"})
 """What the conventions `exact` have unless it is said."""
 
 
-def _names_of_fields(of: type) -> set[str]:
+@cache
+def _names_of_fields(of: type) -> frozenset[str]:
     """Return the names of the fields of a dataclass."""
-    return {f.name for f in fields(of)}
+    return frozenset(f.name for f in fields(of))
 
 
 class Family:
