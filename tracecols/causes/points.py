@@ -135,7 +135,8 @@ class Synchronisation:
 
 def _alike(quirks: Quirks, given: dict[str, Any], of: dict[str, Any], spill: Spill | None) -> Alike:
     """Keep columns, and apart from them what holds for all rows."""
-    columns, same = {}, {}
+    columns: dict[str, NDArray[Any]] = {}
+    same: dict[str, NDArray[Any]] = {}
     for name, type_of in of.items():
         value = given.get(name, LEFT_OUT.get(name, 0))
         array = np.ascontiguousarray(value, type_of or time_type(quirks))
