@@ -165,11 +165,11 @@ def find_first_gaps(times, here, meanings, scratch, found):
         following = here.enter_time[state[CALL]] if state[CALL] < n_calls else LAST
         if state[EVENT] < n_events:
             following = min(following, here.time[state[EVENT]])
-        is_free = may_divide(here, scratch)
-        while is_free and begin < following and sample < times.size and times[sample] < following:
-            found.begin[sample], found.end[sample] = begin, following
-            note_gap(sample, here, scratch, found)
-            sample += 1
+        if begin < following and times[sample] < following and may_divide(here, scratch):
+            while sample < times.size and times[sample] < following:
+                found.begin[sample], found.end[sample] = begin, following
+                note_gap(sample, here, scratch, found)
+                sample += 1
         if state[CALL] == n_calls and state[EVENT] == n_events:
             break
         # all that happens at one time is on the same side

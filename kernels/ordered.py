@@ -19,6 +19,19 @@ def first_at_least(value, low, high, values):
 
 
 @part
+def first_after(value, low, high, values):
+    """Return the place from `low` to `high` of the first of ascending values that is greater than one; `high` if none
+    of those between them is."""
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@part
 def place_of(value, low, high, values):
     """Return the place from `low` to `high` of a value among ascending ones; -1 if it is not there."""
     at = first_at_least(value, low, high, values)

@@ -130,6 +130,12 @@ def start_locations(rows, start):
         start[i] = n_before(rows.ranks, rows.first_row[i]) + rows.ends_before[i]
 
 
+@inner_part
+def _of_row(column, i):
+    """Return the value of a column in a row; a single one holds for all rows."""
+    return column[i if column.size > 1 else 0]
+
+
 @kernel
 def place_points(found, rows, out):
     """Write points to where they belong; of those of one event the first that is found.
@@ -137,31 +143,32 @@ def place_points(found, rows, out):
     Parameters
     ----------
     found : Points
+        Columns of one element hold for all rows.
     rows : Rows
     out : Points, written
         `location` is -1 where nothing has been written.
     """
     here = 0
     for i in range(found.event.size):
-        if found.call_path[i] < 0:
+        if _of_row(found.call_path, i) < 0:
             continue
         p, here = _point_at(found.event[i], here, rows)
         if out.location[p] >= 0:
             continue
-        out.location[p] = found.location[i]
+        out.location[p] = _of_row(found.location, i)
         out.event[p] = found.event[i]
-        out.kind[p] = found.kind[i]
-        out.begin_time[p] = found.begin_time[i]
-        out.wait[p] = found.wait[i]
-        out.total[p] = found.total[i]
-        out.completion[p] = found.completion[i]
-        out.call_path[p] = found.call_path[i]
-        out.partner[p] = found.partner[i]
-        out.communicator[p] = found.communicator[i]
-        out.set[p] = found.set[i]
+        out.kind[p] = _of_row(found.kind, i)
+        out.begin_time[p] = _of_row(found.begin_time, i)
+        out.wait[p] = _of_row(found.wait, i)
+        out.total[p] = _of_row(found.total, i)
+        out.completion[p] = _of_row(found.completion, i)
+        out.call_path[p] = _of_row(found.call_path, i)
+        out.partner[p] = _of_row(found.partner, i)
+        out.communicator[p] = _of_row(found.communicator, i)
+        out.set[p] = _of_row(found.set, i)
         if out.lead.size > 0:
-            out.lead[p] = found.lead[i]
-            out.tail[p] = found.tail[i]
+            out.lead[p] = _of_row(found.lead, i)
+            out.tail[p] = _of_row(found.tail, i)
 
 
 @kernel
@@ -173,6 +180,7 @@ def place_pairs(n, found, rows, out):
     n : int
         Where the first one belongs.
     found : Pairs
+        Columns of one element hold for all rows.
     rows : Rows
     out : Pairs, written
 
@@ -186,10 +194,10 @@ def place_pairs(n, found, rows, out):
         cause, near_cause = _point_at(found.cause[i], near_cause, rows)
         waiting, near_waiting = _point_at(found.waiting[i], near_waiting, rows)
         if cause >= 0 and waiting >= 0:
-            out.kind[n] = found.kind[i]
+            out.kind[n] = _of_row(found.kind, i)
             out.cause[n] = cause
             out.waiting[n] = waiting
-            out.wait[n] = found.wait[i]
-            out.communicator[n] = found.communicator[i]
+            out.wait[n] = _of_row(found.wait, i)
+            out.communicator[n] = _of_row(found.communicator, i)
             n += 1
     return n

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +24,9 @@ import tracecols
 from tracecols.cli import group
 from tracecols.docs.site.declared import schema
 from tracecols.enhance.dataflow import partitions
+from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.spill import Spill
-from tracecols.enhance.dataflow.steps import ONCE
+from tracecols.enhance.dataflow.steps import BUCKET, ONCE, RECEIVE, SEND, WITHIN
 from tracecols.enhance.mpi import collectives
 from tracecols.errors import StoreError
 from tracecols.frames.catalog import Catalog, side_name
@@ -34,6 +36,8 @@ from tracecols.model.table_writer import with_referred, write_tables
 from tracecols.model.tables import STEP_OF, TABLES
 from tracecols.schema import DEFINITIONS, SIDE_TABLES
 from tracecols.store import Store
+
+OF_SLICES = WITHIN, RECEIVE, SEND, BUCKET
 
 
 @pytest.fixture(scope="module")
@@ -438,6 +442,23 @@ def test_tables__of_a_store_that_cannot_be_written_stand_elsewhere(own, monkeypa
     del table, trace
     gc.collect()
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("name", sorted({s.makes[0] for s in map(STEP_OF.get, TABLES) if s.stage in OF_SLICES}))
+def test_tables__are_freed_with_the_last_reference(store, name):
+    """Tables that asked themselves for columns kept all that a window was made of until garbage was collected."""
+    whole, step = model.enhance(Store(store), 1), STEP_OF[name]
+    read = [whole._read(what) for what in step.reads]
+    gc.collect()
+    gc.disable()
+    try:
+        made = step.function(*read)
+        tables = [of for of in (made if isinstance(made, tuple) else (made,)) if isinstance(of, CompoundTable)]
+        left = [weakref.ref(table) for table in tables]
+        del made, tables
+        assert [ref() for ref in left] == [None] * len(left)
+    finally:
+        gc.enable()
 
 
 def test_enhance__of_a_read_only_store_fails(own, monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick
+from tracecols.kernels import near as kernels
 from tracecols.work.large import LargeArrays, blocks
 
 BITS = 12
@@ -21,7 +22,7 @@ class Near:
     ----------
     source : ColumnSource
     first, stop : (n,) int64
-        First row of each range, and one past its last; ranges may overlap.
+        First row of each range, and one past its last; ranges may overlap, and those that begin at -1 are left out.
     large : LargeArrays, optional
         Makes the arrays of what is read; by default in memory.
     """
@@ -32,27 +33,29 @@ class Near:
         self._source, self._large = source, large or LargeArrays()
         self._begin, self._end = np.zeros(1, np.int64), np.full(1, len(source), np.int64)
         if not isinstance(source, Columns):
-            wanted = np.flatnonzero(stop > first)
-            if not wanted.size:
-                self._begin, self._end = self._begin[:0], self._end[:0]
-            else:
-                low, high = first[wanted] >> BITS, (stop[wanted] - 1) >> BITS
-                base, n = int(low.min()), int(high.max() - low.min()) + 1
-                # a group is needed if more ranges begin there or before than have ended before
-                begun, ended = (np.bincount(of - base, minlength=n + 1) for of in (low, high + 1))
-                is_needed = np.cumsum(begun - ended)[:n] > 0
-                changes = np.flatnonzero(np.diff(is_needed, prepend=False, append=False)) + base
-                self._begin, self._end = changes[::2] << BITS, np.minimum(changes[1::2] << BITS, len(source))
+            # a group is needed if more ranges begin there or before than have ended before
+            change = np.zeros((len(source) >> BITS) + 2, np.int64)
+            kernels.count_ranges(first, stop, BITS, change)
+            changes = np.flatnonzero(np.diff(np.cumsum(change) > 0, prepend=False))
+            self._begin, self._end = changes[::2] << BITS, np.minimum(changes[1::2] << BITS, len(source))
         self._before = np.cumsum(self._end - self._begin) - (self._end - self._begin)
 
     def place(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where rows that the ranges have are in their columns, any place for others; (n,) int64."""
         if isinstance(self._source, Columns):
             return row
-        if not self._begin.size:
-            return np.zeros_like(row)
-        at = np.maximum(np.searchsorted(self._begin, row, "right") - 1, 0) if self._begin.size > 1 else 0
-        return np.maximum(row - self._begin[at] + self._before[at], 0)
+        found = np.empty(row.size, np.int64)
+        kernels.find_places(row, self._begin, self._before, found)
+        return found
+
+    def pick(self, name: str, row: NDArray[np.int64], null: int) -> NDArray[Any]:
+        """Return a column at rows that the ranges have, and `null` at negative ones; (n,)."""
+        values = self.column(name)
+        if isinstance(self._source, Columns) or not values.size:
+            return pick(values, row, null)
+        found = np.empty(row.size, values.dtype)
+        kernels.pick_places(values, row, self._begin, self._before, null, found)
+        return found
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column of the ranges, one after the other."""
@@ -75,7 +78,4 @@ def whole(source: ColumnSource, name: str, large: LargeArrays) -> NDArray[Any]:
 
 def picked(source: ColumnSource, name: str, row: NDArray[np.int64], null: int = -1) -> NDArray[Any]:
     """Return a column at some rows, and `null` at negative ones; (n,)."""
-    if isinstance(source, Columns):
-        return pick(source.column(name), row, null)
-    near = Near(source, row[row >= 0], row[row >= 0] + 1)
-    return pick(near.column(name), np.where(row >= 0, near.place(row), -1), null)
+    return Near(source, row, row + 1).pick(name, row, null)

@@ -150,8 +150,9 @@ def _points(
     ends = facts.locations.is_cpu & has_events
     n_rows = int(facts.store.manifest["n_events"])
     ranks = no_ranks(n_rows + 1, number_type(n_rows), large.zeros)
-    for f in found:
-        ranking.mark_rows(f.points.column("event"), f.points.column("call_path"), ranks)
+    parts = [part for f in found for part in f.points]
+    for part in parts:
+        ranking.mark_rows(part.column("event"), part.column("call_path"), ranks)
     n = int(count_rows(ranks)) + int(ends.sum())
     rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
     is_divided = facts.call_paths.divider is not None
@@ -160,8 +161,8 @@ def _points(
         for name, dtype in OF_POINT.items()
     }
     columns["location"][:] = -1
-    for f in found:
-        of_found = (f.points.column(c) if is_divided or c not in WITHIN_CALL else columns[c] for c in OF_POINT)
+    for part in parts:
+        of_found = (part.column(c) if is_divided or c not in WITHIN_CALL else columns[c] for c in OF_POINT)
         ranking.place_points(ranking.Points(*of_found), rows, ranking.Points(**columns))
     at = location_starts_of(rows)[1:][ends] - 1
     last_time = np.array([scans[i].last_time for i in np.flatnonzero(ends).tolist()], np.int64)
@@ -213,14 +214,15 @@ def _pairs(
     large: LargeArrays,
 ) -> ranking.Pairs:
     """Put all pairs of known points together, those of threads that idle until some points of their masters first."""
-    most, n, number = idle.size + sum(len(f.pairs) for f in found), idle.size, number_type(n_points)
+    parts = [part for f in found for part in f.pairs]
+    most, n, number = idle.size + sum(map(len, parts)), idle.size, number_type(n_points)
     types = {**OF_PAIR, "cause": number, "waiting": number, "wait": time_type(quirks)}
     pairs = ranking.Pairs(**{c: large.empty(most, dtype) for c, dtype in types.items()})
     columns: tuple[NDArray[Any], ...] = pairs
     for column, value in zip(columns, (IDLE, idle, -1, 0, NOBODY), strict=True):
         column[:n] = value
-    for f in found:
-        n = int(ranking.place_pairs(n, ranking.Pairs(*(f.pairs.column(c) for c in OF_PAIR)), rows, pairs))
+    for part in parts:
+        n = int(ranking.place_pairs(n, ranking.Pairs(*(part.column(c) for c in OF_PAIR)), rows, pairs))
     return arrays.first(pairs, n)
 
 

@@ -79,22 +79,45 @@ def number_type(n_points: int) -> type[np.signedinteger[Any]]:
     return np.int32 if n_points < NARROW else np.int64
 
 
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Rows of points or of pairs, some of whose columns are the same in all rows.
+
+    Attributes
+    ----------
+    columns : ColumnSource
+        The other columns.
+    same : dict of str to (1,) array
+        What holds for all rows.
+    """
+
+    columns: ColumnSource
+    same: dict[str, NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column, or the one value that holds for all rows; (n,) or (1,)."""
+        return self.same[name] if name in self.same else self.columns.column(name)
+
+
 class Synchronisation:
     """Points and pairs that a slice of the trace finds.
 
     Parameters
     ----------
     points, pairs : sequence of mapping
-        Columns, one after the other; scalars hold for all rows.
+        Columns of points or pairs of one kind; scalars hold for all rows.
 
     Attributes
     ----------
-    points : Columns
+    points : list of Alike
         `OF_POINT`: location, row of the event, kind (`schema.causes.POINTS`), when its call, or the operation, begins
         (ticks), time waited, in all, and of completion, call path, the process synchronised with (-1 several), the
         channel of the communicator (NOBODY, EVERYBODY), and the number of a set of points whose processes are
         synchronised with; and `WITHIN_CALL`, by default 0.
-    pairs : Columns
+    pairs : list of Alike
         `OF_PAIR`: kind of the delay (`schema.causes.DELAYS`), rows of the events of the causing and of the waiting
         point, time waited, the channel of the communicator of a collective operation.
     """
@@ -106,20 +129,19 @@ class Synchronisation:
         pairs: Sequence[dict[str, Any]],
         spill: Spill | None = None,
     ) -> None:
-        self.points = keep(_joined(quirks, points, OF_POINT), spill)
-        self.pairs = keep(_joined(quirks, pairs, OF_PAIR), spill)
+        self.points = [_alike(quirks, of, OF_POINT, spill) for of in points if np.size(of["event"])]
+        self.pairs = [_alike(quirks, of, OF_PAIR, spill) for of in pairs if np.size(of["cause"])]
 
 
-def _joined(quirks: Quirks, parts: Sequence[dict[str, Any]], of: dict[str, Any]) -> Columns:
-    """Put columns one after the other."""
-    sizes = [max(np.size(v) for v in part.values()) if all(np.size(v) for v in part.values()) else 0 for part in parts]
+def _alike(quirks: Quirks, given: dict[str, Any], of: dict[str, Any], spill: Spill | None) -> Alike:
+    """Keep columns, and apart from them what holds for all rows."""
     columns: dict[str, NDArray[Any]] = {}
+    same: dict[str, NDArray[Any]] = {}
     for name, type_of in of.items():
-        dtype = type_of or time_type(quirks)
-        values = [p.get(name, LEFT_OUT.get(name, 0)) for p in parts]
-        arrays = [np.broadcast_to(np.asarray(v, dtype), n) for v, n in zip(values, sizes, strict=True)]
-        columns[name] = np.concatenate([np.zeros(0, dtype), *arrays])
-    return Columns(sum(sizes), columns)
+        value = given.get(name, LEFT_OUT.get(name, 0))
+        array = np.ascontiguousarray(value, type_of or time_type(quirks))
+        (columns if np.ndim(value) else same)[name] = array
+    return Alike(keep(Columns(next(iter(columns.values())).size, columns), spill), same)
 
 
 def ticks_per_unit(facts: Facts, quirks: Quirks) -> int:

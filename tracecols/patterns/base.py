@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -209,9 +210,10 @@ AS_SCALASCA: Variant = MappingProxyType({"": "as scalasca"})
 """What the conventions `exact` have unless it is said."""
 
 
-def _names_of_fields(of: type) -> set[str]:
+@cache
+def _names_of_fields(of: type) -> frozenset[str]:
     """Return the names of the fields of a dataclass."""
-    return {f.name for f in fields(of)}
+    return frozenset(f.name for f in fields(of))
 
 
 class Family:
@@ -297,7 +299,8 @@ def _varied(p: Property, conventions: str, variant: Variant) -> Property:
     """Return a property as it is under some conventions."""
     found = variant.get("found", p.found)
     changed = {name: variant[name] for name in _names_of_fields(Property) & variant.keys()}
-    of_found = {name: variant[name] for name in (_names_of_fields(type(found)) & variant.keys()) - changed.keys()}
+    fields_of_found = _names_of_fields(type(found))  # type: ignore[arg-type]  # classes are hashable
+    of_found = {name: variant[name] for name in (fields_of_found & variant.keys()) - changed.keys()}
     given = {name: value for name, value in variant.items() if name not in changed and name not in of_found}
     if of_found:
         found = replace(found, **of_found)

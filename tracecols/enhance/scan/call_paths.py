@@ -19,7 +19,7 @@ from tracecols.enhance.scan.periods import Divider, divide_intervals
 from tracecols.enhance.scan.scan import FOREIGN, LocationScan
 from tracecols.errors import AnalysisError
 from tracecols.kernels import stacks, trees
-from tracecols.kernels.periods import Labels
+from tracecols.kernels.periods import Labels, number_labels
 
 TABLE_SIZE = 16
 """Call paths in phases are found in a table where it has at most so many entries for each of them; 8 B each."""
@@ -237,15 +237,9 @@ class PeriodCallPaths(CallPaths):
         ----------
         path, period : (n,) int
         """
-        n = len(self.all_periods)
-        key = (period.astype(np.int64) + 1) * n + path
-        if (places := self._places) is not None:
-            key = places[key]
-        elif self.key.size:
-            at = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
-            # all occur outside, and those are the first
-            key = np.where(self.key[at] == key, at, path)
-        return np.where(path >= 0, key, -1)
+        found = np.empty(path.size, np.int64)
+        number_labels(path, period, self.of_kernels, found)
+        return found
 
     @property
     def of_kernels(self) -> Labels:

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.paths import named_or_numbered
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, is_whole_number, show
+from tracecols.kernels import periods as kernels
 from tracecols.kernels import stacks
 
 PHASE, BIN = KINDS = ("phase", "bin")
@@ -118,6 +118,11 @@ class Divider:
         of_bins = np.broadcast_to(self.edges, (locations.size, self.edges.size))
         return np.sort(np.concatenate([of_bins, self.focus[locations]], axis=1), axis=1)
 
+    @property
+    def spans(self) -> kernels.Spans:
+        """What divides by time, as kernels take it."""
+        return kernels.Spans(self.edges, self.focus)
+
     def piece(
         self, time: NDArray[Any], location: NDArray[np.signedinteger[Any]], side: Literal["left", "right"] = "right"
     ) -> NDArray[np.int64]:
@@ -127,9 +132,9 @@ class Divider:
         ----------
         time, location : (n,) int
         """
-        ends = self.focus[location]
-        passed = ends <= time[:, None] if side == "right" else ends < time[:, None]
-        return np.asarray(np.searchsorted(self.edges, time, side) + passed.sum(axis=1), np.int64)
+        found = np.empty(time.size, np.int64)
+        (kernels.find_begun if side == "right" else kernels.find_ended)(time, location, self.spans, found)
+        return found
 
     def _focus_edges(self, location: NDArray[np.signedinteger[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return which edges of some locations are the begin and the end of the focus; of equal times they come
@@ -344,13 +349,8 @@ def divide_intervals(
     row, piece, ticks : (n_parts,) int64
         Interval and piece of every part, and how long it is.
     """
-    first = by.piece(begin, location)
-    last = np.maximum(by.piece(end, location, "left"), first)
-    n = np.where(end > begin, last - first + 1, 0)
-    row, piece = np.repeat(np.arange(begin.size), n), ranges(first, n)
-    ticks = (end - begin)[row]
-    several = np.flatnonzero(n[row] > 1)
-    of, at = row[several], location[row[several]]
-    low = np.maximum(begin[of], by.edge(piece[several] - 1, at))
-    ticks[several] = np.minimum(end[of], by.edge(piece[several], at)) - low
-    return row, piece, ticks
+    spans = by.spans
+    n = int(kernels.count_parts(begin, end, location, spans))
+    parts = kernels.Parts(*np.empty((3, n), np.int64))
+    kernels.divide_intervals(begin, end, location, spans, parts)
+    return parts
