@@ -63,10 +63,11 @@ class Pairs(NamedTuple):
 
 
 @kernel
-def mark_rows(event, call_path, ranks):
-    """Choose the rows of points whose call path is known; `count_rows` comes after the last ones."""
+def mark_rows(event, call_path, first, stop, ranks):
+    """Choose the rows first <= row < stop of points whose call path is known; `count_rows` comes after the last
+    ones."""
     for i in range(event.size):
-        if call_path[i] >= 0:
+        if call_path[i] >= 0 and first <= event[i] < stop:
             choose(ranks, event[i])
 
 
@@ -131,19 +132,21 @@ def start_locations(rows, start):
 
 
 @kernel
-def place_points(found, rows, out):
-    """Write points to where they belong; of those of one event the first that is found.
+def place_points(found, rows, first, stop, out):
+    """Write the points at the rows first <= row < stop to where they belong; of those of one event the first that is
+    found.
 
     Parameters
     ----------
     found : Points
     rows : Rows
+    first, stop : int
     out : Points, written
         `location` is -1 where nothing has been written.
     """
     here = 0
     for i in range(found.event.size):
-        if found.call_path[i] < 0:
+        if found.call_path[i] < 0 or not first <= found.event[i] < stop:
             continue
         p, here = _point_at(found.event[i], here, rows)
         if out.location[p] >= 0:
@@ -165,13 +168,11 @@ def place_points(found, rows, out):
 
 
 @kernel
-def place_pairs(n, found, rows, out):
+def place_pairs(found, rows, out):
     """Write the pairs whose points are known one after the other.
 
     Parameters
     ----------
-    n : int
-        Where the first one belongs.
     found : Pairs
     rows : Rows
     out : Pairs, written
@@ -179,9 +180,9 @@ def place_pairs(n, found, rows, out):
     Returns
     -------
     int
-        One past the last.
+        How many there are.
     """
-    near_cause, near_waiting = 0, 0
+    n, near_cause, near_waiting = 0, 0, 0
     for i in range(found.cause.size):
         cause, near_cause = _point_at(found.cause[i], near_cause, rows)
         waiting, near_waiting = _point_at(found.waiting[i], near_waiting, rows)

@@ -548,7 +548,7 @@ def test_points__are_numbered_by_rank(rows, wanted, ends):
     wanted = np.array([w if w < 0 else w % (131 * n) for w in wanted], np.int64)
     for kernel in (lambda f: f, lambda f: np.errstate(over="ignore")(f.py_func)):
         ranks = no_ranks(131 * n + 1)
-        kernel(ranking.mark_rows)(row, np.zeros(row.size, np.int32), ranks)
+        kernel(ranking.mark_rows)(row, np.zeros(row.size, np.int32), 0, 131 * n, ranks)
         assert kernel(count_rows)(ranks) == row.size
         of = ranking.Rows(ranks, first_row, np.append(0, np.cumsum(has_end)))
         start, found, last = np.zeros(n + 1, np.int64), np.zeros(wanted.size, np.int64), np.zeros(wanted.size, np.int64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from tracecols.kernels import points as ranking
 from tracecols.kernels.orders import sort_by_number
 from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
+from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, ascends, blocks
 
 AT_END = np.iinfo(np.int64).max
@@ -116,9 +118,10 @@ def match_causes(
     every_thread_regions: Sequence[ParallelRegions],
     division: Division,
     spill: Spill | None,
+    jobs: int,
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
-    large = large_arrays(spill)
+    large = large_arrays(spill, jobs)
     rows, points = _points(facts, quirks, scans, found_points, large)
     idle, idle_since = _idle_threads(facts, quirks, rows, points, every_thread_regions, division, large)
     every = _pairs(quirks, rows, len(points), found_points, idle, large)
@@ -132,8 +135,16 @@ def match_causes(
     # each column takes the place of the one before
     pairs = Columns(n_pairs, {c: taken(columns.pop(c)) for c in OF_PAIR})
     since = {c: large.full(n_pairs, -1, number) for c in SINCE}
-    _intervals_of_threads(rows, points, pairs, idle_since, kept, since, large)
-    _intervals_of_processes(facts, quirks, rows, points, pairs, since, large)
+
+    def find_intervals(of_threads: bool) -> None:
+        # each finds those of other pairs
+        if of_threads:
+            _intervals_of_threads(rows, points, pairs, idle_since, kept, since, large)
+        else:
+            _intervals_of_processes(facts, quirks, rows, points, pairs, since, large)
+
+    for _ in side_by_side(jobs, find_intervals, (False, True)):
+        pass
     beside = [c for c in ("set", "label", *WITHIN_CALL) if c in points.names]
     table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, *beside)})
     kept_columns = {c: pairs[c] for c in OF_PAIR if c != "communicator"} | since
@@ -150,8 +161,18 @@ def _points(
     ends = facts.locations.is_cpu & has_events
     n_rows = int(facts.store.manifest["n_events"])
     ranks = no_ranks(n_rows + 1, number_type(n_rows), large.zeros)
-    for f in found:
-        ranking.mark_rows(f.points.column("event"), f.points.column("call_path"), ranks)
+
+    def mark(here: tuple[int, int]) -> None:
+        for f in found:
+            ranking.mark_rows(f.points.column("event"), f.points.column("call_path"), *here, ranks)
+
+    # no two threads write to one word
+    ranges = [
+        (64 * i, 64 * k)
+        for i, k in pairwise(np.linspace(0, (n_rows + 63) // 64, large.jobs + 1, dtype=np.int64).tolist())
+    ]
+    for _ in side_by_side(large.jobs, mark, ranges):
+        pass
     n = int(count_rows(ranks)) + int(ends.sum())
     rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
     is_divided = facts.call_paths.divider is not None
@@ -160,9 +181,17 @@ def _points(
         for name, dtype in OF_POINT.items()
     }
     columns["location"][:] = -1
-    for f in found:
-        of_found = (f.points.column(c) if is_divided or c not in WITHIN_CALL else columns[c] for c in OF_POINT)
-        ranking.place_points(ranking.Points(*of_found), rows, ranking.Points(**columns))
+
+    def place(here: tuple[int, int]) -> None:
+        for f in found:
+            event = f.points.column("event")
+            if event.size and (event.min() >= here[1] or event.max() < here[0]):
+                continue
+            of_found = (f.points.column(c) if is_divided or c not in WITHIN_CALL else columns[c] for c in OF_POINT)
+            ranking.place_points(ranking.Points(*of_found), rows, *here, ranking.Points(**columns))
+
+    for _ in side_by_side(large.jobs, place, ranges):
+        pass
     at = location_starts_of(rows)[1:][ends] - 1
     last_time = np.array([scans[i].last_time for i in np.flatnonzero(ends).tolist()], np.int64)
     of_end: dict[str, Any] = {
@@ -213,14 +242,23 @@ def _pairs(
     large: LargeArrays,
 ) -> ranking.Pairs:
     """Put all pairs of known points together, those of threads that idle until some points of their masters first."""
-    most, n, number = idle.size + sum(len(f.pairs) for f in found), idle.size, number_type(n_points)
+    start = np.cumsum([idle.size, *(len(f.pairs) for f in found)]).tolist()
+    n, most, number = idle.size, start[-1], number_type(n_points)
     types = {**OF_PAIR, "cause": number, "waiting": number, "wait": time_type(quirks)}
     pairs = ranking.Pairs(**{c: large.empty(most, dtype) for c, dtype in types.items()})
     columns: tuple[NDArray[Any], ...] = pairs
     for column, value in zip(columns, (IDLE, idle, -1, 0, NOBODY), strict=True):
         column[:n] = value
-    for f in found:
-        n = int(ranking.place_pairs(n, ranking.Pairs(*(f.pairs.column(c) for c in OF_PAIR)), rows, pairs))
+
+    def place(k: int) -> int:
+        of_found = ranking.Pairs(*(found[k].pairs.column(c) for c in OF_PAIR))
+        return int(ranking.place_pairs(of_found, rows, arrays.after(pairs, start[k])))
+
+    for at, n_placed in zip(start, side_by_side(large.jobs, place, range(len(found))), strict=False):
+        # those whose points are not known leave gaps
+        for column in columns if at > n else ():
+            column[n : n + n_placed] = column[at : at + n_placed]
+        n += n_placed
     return arrays.first(pairs, n)
 
 

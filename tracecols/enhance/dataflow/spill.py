@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import mkdtemp
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -178,12 +179,6 @@ class SpilledColumns:
         return np.searchsorted(mapped, np.array(codes, np.int64))
 
 
-def _remove(path: Path) -> None:
-    """Remove a file of columns; where the system does not remove open ones, it goes with its folder."""
-    with suppress(OSError):
-        path.unlink()
-
-
 def _when_forgotten(columns: ColumnSource, function: Callable[..., None], *given: Any) -> weakref.finalize[..., Any]:
     """Call a function once columns are not referred to any more, but not at the end of the program."""
     found = weakref.finalize(columns, function, *given)
@@ -202,6 +197,35 @@ class _Once:
             if not self._done:
                 self._value, self._done = make(), True
             return self._value
+
+
+class _Remover:
+    """Removes files of columns in a thread of its own: to give back the pages of a gigabyte takes half a second.
+
+    Where the system does not remove open files, and at the end of the program, they go with their folder.
+    """
+
+    def __init__(self) -> None:
+        # the garbage collector may put something in while the same thread does
+        self._paths: SimpleQueue[Path] = SimpleQueue()
+        self._begin = _Once()
+
+    def begin(self) -> None:
+        """Be ready to remove files."""
+        self._begin.get(lambda: Thread(target=self._go_on, name="tracecols-files", daemon=True).start())
+
+    def remove(self, path: Path) -> None:
+        """Let a file be removed."""
+        self._paths.put(path)
+
+    def _go_on(self) -> None:
+        while True:
+            with suppress(OSError):
+                self._paths.get().unlink()
+
+
+_remover = _Remover()
+"""That of this process."""
 
 
 class Spill:
@@ -345,7 +369,8 @@ class Spill:
                 in_shell=MAKE_ROOM_IN_SHELL,
             ) from error
         if self._columns is None:
-            _when_forgotten(written, _remove, path)
+            _remover.begin()
+            _when_forgotten(written, _remover.remove, path)
         return written
 
     def _new_file(self) -> Path:
@@ -357,9 +382,10 @@ class Spill:
             return self._scratch.path / str(self._n_files)
 
 
-def large_arrays(spill: Spill | None) -> LargeArrays:
-    """Return what makes arrays of the whole trace; in memory if a step is given nothing to keep them with."""
-    return LargeArrays() if spill is None else spill.large
+def large_arrays(spill: Spill | None, jobs: int = 1) -> LargeArrays:
+    """Return what makes arrays of the whole trace, with so many threads; in memory if a step is given nothing to keep
+    them with."""
+    return (LargeArrays() if spill is None else spill.large).by_threads(jobs)
 
 
 def keep(columns: Columns, spill: Spill | None, borrowed: bool = False) -> ColumnSource:
