@@ -63,11 +63,10 @@ class Pairs(NamedTuple):
 
 
 @kernel
-def mark_rows(event, call_path, first, stop, ranks):
-    """Choose the rows first <= row < stop of points whose call path is known; `count_rows` comes after the last
-    ones."""
+def mark_rows(event, call_path, ranks):
+    """Choose the rows of points whose call path is known; `count_rows` comes after the last ones."""
     for i in range(event.size):
-        if call_path[i] >= 0 and first <= event[i] < stop:
+        if call_path[i] >= 0:
             choose(ranks, event[i])
 
 

@@ -42,6 +42,9 @@ from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, ascends, blocks
 
+RANGES = 256
+"""Ranges of rows, at most, whose points are put in order one after the other."""
+
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
 
@@ -161,18 +164,14 @@ def _points(
     ends = facts.locations.is_cpu & has_events
     n_rows = int(facts.store.manifest["n_events"])
     ranks = no_ranks(n_rows + 1, number_type(n_rows), large.zeros)
+    spans: list[tuple[int, int]] = []
 
-    def mark(here: tuple[int, int]) -> None:
-        for f in found:
-            ranking.mark_rows(f.points.column("event"), f.points.column("call_path"), *here, ranks)
+    def read(f: Synchronisation) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        return f.points.column("event"), f.points.column("call_path")
 
-    # no two threads write to one word
-    ranges = [
-        (64 * i, 64 * k)
-        for i, k in pairwise(np.linspace(0, (n_rows + 63) // 64, large.jobs + 1, dtype=np.int64).tolist())
-    ]
-    for _ in side_by_side(large.jobs, mark, ranges):
-        pass
+    for event, call_path in side_by_side(large.jobs, read, found, ahead=1):
+        ranking.mark_rows(event, call_path, ranks)
+        spans.append((int(event.min()), int(event.max()) + 1) if event.size else (0, 0))
     n = int(count_rows(ranks)) + int(ends.sum())
     rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
     is_divided = facts.call_paths.divider is not None
@@ -183,14 +182,12 @@ def _points(
     columns["location"][:] = -1
 
     def place(here: tuple[int, int]) -> None:
-        for f in found:
-            event = f.points.column("event")
-            if event.size and (event.min() >= here[1] or event.max() < here[0]):
-                continue
-            of_found = (f.points.column(c) if is_divided or c not in WITHIN_CALL else columns[c] for c in OF_POINT)
-            ranking.place_points(ranking.Points(*of_found), rows, *here, ranking.Points(**columns))
+        for f, (low, high) in zip(found, spans, strict=True):
+            if low < here[1] and high > here[0]:
+                of_found = f.points_between(*here, [c for c in OF_POINT if columns[c].size])
+                ranking.place_points(ranking.Points(**columns | of_found), rows, *here, ranking.Points(**columns))
 
-    for _ in side_by_side(large.jobs, place, ranges):
+    for _ in side_by_side(large.jobs, place, _ranges_of_rows(facts, n_rows, large.jobs)):
         pass
     at = location_starts_of(rows)[1:][ends] - 1
     last_time = np.array([scans[i].last_time for i in np.flatnonzero(ends).tolist()], np.int64)
@@ -217,6 +214,16 @@ def _points(
         label, path_of = columns["call_path"], facts.call_paths.path_of
         columns |= {"label": label, "call_path": large.computed(n, np.int32, lambda here: path_of(label[here]))}
     return rows, Columns(n, {name: column for name, column in columns.items() if is_divided or name not in WITHIN_CALL})
+
+
+def _ranges_of_rows(facts: Facts, n_rows: int, jobs: int) -> list[tuple[int, int]]:
+    """Divide the rows of events by processes, since most points are found process by process: all that is written to a
+    range is written together. Of few processes ranges are equal."""
+    start = facts.first_rows[np.flatnonzero(np.diff(facts.process, prepend=-1))]
+    start = start[np.diff(start * RANGES // max(n_rows, 1), prepend=-1) > 0]
+    if start.size < 2 * jobs:
+        start = np.linspace(0, n_rows, jobs + 1, dtype=np.int64)[:-1]
+    return [*pairwise([0, *start[1:].tolist(), n_rows])]
 
 
 def location_starts_of(rows: ranking.Rows) -> NDArray[np.int64]:

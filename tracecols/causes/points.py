@@ -86,6 +86,9 @@ class Synchronisation:
     ----------
     points, pairs : sequence of mapping
         Columns, one after the other; scalars hold for all rows.
+    by_event : bool, optional
+        Put the points in the order of their events: for those of many processes, of which `points_between` then reads
+        only what it is asked for.
 
     Attributes
     ----------
@@ -105,9 +108,18 @@ class Synchronisation:
         points: Sequence[dict[str, Any]],
         pairs: Sequence[dict[str, Any]],
         spill: Spill | None = None,
+        by_event: bool = False,
     ) -> None:
-        self.points = keep(_joined(quirks, points, OF_POINT), spill)
+        of_points = _joined(quirks, points, OF_POINT)
+        if by_event:
+            of_points = of_points.take(np.argsort(of_points.event, kind="stable"))
+        self.points, self._is_sorted = keep(of_points, spill), by_event
         self.pairs = keep(_joined(quirks, pairs, OF_PAIR), spill)
+
+    def points_between(self, first: int, stop: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return columns of the points at the rows first <= row < stop, and perhaps of others."""
+        low, high = self.points.search("event", [first, stop]).tolist() if self._is_sorted else (0, len(self.points))
+        return {name: self.points.rows(name, low, high) for name in names}
 
 
 def _joined(quirks: Quirks, parts: Sequence[dict[str, Any]], of: dict[str, Any]) -> Columns:
@@ -234,7 +246,7 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
         recv.points(facts, "late sender", send, wait, _positive(recv.leave - send.leave)),
         send.points(facts, "send", recv, 0, _positive(send.leave - recv.leave)),
     ]
-    return Synchronisation(quirks, points, [_pairs("late_sender", send.event, recv.event, wait)], spill)
+    return Synchronisation(quirks, points, [_pairs("late_sender", send.event, recv.event, wait)], spill, by_event=True)
 
 
 @step(SEND, "late_receivers", keeps=("late_receivers",))
@@ -250,7 +262,8 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
         done.points(facts, "late receiver", post, wait, completion),
         post.points(facts, "receive posted", done, 0, _positive(-longer)),
     ]
-    return Synchronisation(quirks, points, [_pairs("late_receiver", post.event, done.event, wait)], spill)
+    pairs = [_pairs("late_receiver", post.event, done.event, wait)]
+    return Synchronisation(quirks, points, pairs, spill, by_event=True)
 
 
 class _Shares(NamedTuple):
@@ -335,7 +348,8 @@ def collective_points(
         row = np.flatnonzero(chosen)
         if row.size:
             found.append(_points_of_kind(facts, quirks, m, row, kind, waits_here[row]))
-    return Synchronisation(quirks, [points for points, _ in found], [pairs for _, pairs in found], spill)
+    points, pairs = ([of[k] for of in found] for k in range(2))
+    return Synchronisation(quirks, points, pairs, spill, by_event=True)
 
 
 def _points_of_kind(

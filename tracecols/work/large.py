@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
 from tracecols.work.executors import side_by_side
-from tracecols.work.memory import Held
+from tracecols.work.memory import Held, read_at_random
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL
 
 BLOCK = 1 << 18
@@ -237,6 +237,7 @@ class LargeArrays:
                 f"cannot make a temporary file of {size:,} bytes in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
                 in_shell=MAKE_ROOM_IN_SHELL,
             ) from error
+        read_at_random(mapped)
         _pages.add(mapped, (self._memory or 0) // 2)
         return np.frombuffer(mapped, np.uint8)
 

@@ -3,6 +3,7 @@ of a cluster see. It is decided here, and nowhere else."""
 
 from __future__ import annotations
 
+import mmap
 import shutil
 import uuid
 import weakref
@@ -24,7 +25,7 @@ from tracecols.kernels import packing
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
 from tracecols.work.large import LargeArrays, blocks
-from tracecols.work.memory import Budget, Held
+from tracecols.work.memory import Budget, Held, read_at_random
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, temporary_folder
 
 SMALLEST = 1 << 12
@@ -210,7 +211,10 @@ class SpilledColumns:
         kept = column.held
         if kept is None:
             assert self._path is not None  # what is not held is in a file
-            kept = np.memmap(self._path, column.stored, "r", column.offset, (column.n,))
+            with open(self._path, "rb") as file:
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            read_at_random(mapped)
+            kept = np.frombuffer(mapped, column.stored, column.n, column.offset)
         codes = [min(v - column.low + 1, np.iinfo(np.int64).max) for v in values] if column.is_packed else values
         return np.searchsorted(kept, np.array(codes, np.int64))
 
