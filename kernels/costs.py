@@ -15,6 +15,19 @@ from tracecols.kernels.kernel import inner_part, kernel
 
 
 @kernel
+def count_open(cause, waiting, n_open):
+    """Count the waiting points of each cause; `n_open` (n_points,) int32, zeros, is filled.
+
+    Parameters
+    ----------
+    cause, waiting : (n_pairs,) int32 or int64
+        Where `waiting` is -1 no point waits.
+    """
+    for p in range(cause.size):
+        n_open[cause[p]] += waiting[p] >= 0
+
+
+@kernel
 def order_pairs(pair_start, point_start, location, cause, pair_of, n_open, scratch, is_blocked, order):
     """Order pairs so that every one comes after all whose waits end in the interval of its cause or depend on it, from
     the end of the trace to its beginning.
@@ -339,9 +352,10 @@ def settle_costs(start, pairs, costs, shares):
 
 
 @kernel
-def count_kinds(lists, n_of_kind):
-    """Count the items of lists by kind; `n_of_kind` (n_kinds,) int64, zeros, is filled."""
-    for i in range(lists.head.size):
+def count_kinds(lists, first, stop, n_of_kind):
+    """Count the items of the lists from `first` to `stop` - 1 by kind; `n_of_kind` (n_kinds,) int64, zeros, is
+    filled."""
+    for i in range(first, stop):
         at = lists.head[i]
         while at >= 0:
             n_of_kind[lists.kind[at]] += 1
@@ -349,17 +363,18 @@ def count_kinds(lists, n_of_kind):
 
 
 @kernel
-def list_by_kind(lists, begin, row, amount):
-    """Write the items of lists by kind, of each kind in the order of the lists.
+def list_by_kind(lists, first, stop, begin, row, amount):
+    """Write the items of the lists from `first` to `stop` - 1 by kind, of each kind in the order of the lists.
 
     Parameters
     ----------
     lists : Lists
+    first, stop : int
     begin : (n_kinds,) int64
         Where those of each kind begin; where they end afterwards.
     row, amount : (n,) int32 or int64, as in `lists`; written
     """
-    for i in range(lists.head.size):
+    for i in range(first, stop):
         at = lists.head[i]
         while at >= 0:
             k = begin[lists.kind[at]]

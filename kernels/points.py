@@ -62,11 +62,17 @@ class Pairs(NamedTuple):
     communicator: NDArray[np.int64]
 
 
+@inner_part
+def _of_row(column, i):
+    """Return the value of a column in a row; a single one holds for all rows."""
+    return column[i if column.size > 1 else 0]
+
+
 @kernel
 def mark_rows(event, call_path, ranks):
     """Choose the rows of points whose call path is known; `count_rows` comes after the last ones."""
     for i in range(event.size):
-        if call_path[i] >= 0:
+        if _of_row(call_path, i) >= 0:
             choose(ranks, event[i])
 
 
@@ -130,27 +136,23 @@ def start_locations(rows, start):
         start[i] = n_before(rows.ranks, rows.first_row[i]) + rows.ends_before[i]
 
 
-@inner_part
-def _of_row(column, i):
-    """Return the value of a column in a row; a single one holds for all rows."""
-    return column[i if column.size > 1 else 0]
-
-
 @kernel
-def place_points(found, rows, out):
-    """Write points to where they belong; of those of one event the first that is found.
+def place_points(found, rows, first, stop, out):
+    """Write the points at the rows first <= row < stop to where they belong; of those of one event the first that is
+    found.
 
     Parameters
     ----------
     found : Points
         Columns of one element hold for all rows.
     rows : Rows
+    first, stop : int
     out : Points, written
         `location` is -1 where nothing has been written.
     """
     here = 0
     for i in range(found.event.size):
-        if _of_row(found.call_path, i) < 0:
+        if _of_row(found.call_path, i) < 0 or not first <= found.event[i] < stop:
             continue
         p, here = _point_at(found.event[i], here, rows)
         if out.location[p] >= 0:
@@ -172,13 +174,11 @@ def place_points(found, rows, out):
 
 
 @kernel
-def place_pairs(n, found, rows, out):
+def place_pairs(found, rows, out):
     """Write the pairs whose points are known one after the other.
 
     Parameters
     ----------
-    n : int
-        Where the first one belongs.
     found : Pairs
         Columns of one element hold for all rows.
     rows : Rows
@@ -187,9 +187,9 @@ def place_pairs(n, found, rows, out):
     Returns
     -------
     int
-        One past the last.
+        How many there are.
     """
-    near_cause, near_waiting = 0, 0
+    n, near_cause, near_waiting = 0, 0, 0
     for i in range(found.cause.size):
         cause, near_cause = _point_at(found.cause[i], near_cause, rows)
         waiting, near_waiting = _point_at(found.waiting[i], near_waiting, rows)

@@ -175,7 +175,7 @@ def test_explain__has_the_steps_that_divide_root_causes():
         bounds = [
             {step.name: step.n_bytes for step in explain(trace.store, ["run_causes"], of)} for of in (False, True)
         ]
-    assert all(step in plan for step in ("divide_own_times", "find_arising", "divide_causes", "divide_run"))
+    assert all(step in plan for step in ("divide_own_times", "find_delay_periods", "divide_causes", "divide_run"))
     assert set(bounds[0]) == set(bounds[1]) >= {"divide_own_times", "divide_run"}
 
 

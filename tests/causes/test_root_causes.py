@@ -8,6 +8,7 @@ must hold. The conventions `exact`, which are the default, are those of test_exa
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,9 @@ from tracecols.causes import charges, near, sweep
 from tracecols.causes import points as of_points
 from tracecols.causes import segments as segments_of
 from tracecols.causes.index import Ranges
-from tracecols.causes.quirks import OF_SCALASCA
+from tracecols.causes.pairs import RANGES, _ranges_of_rows
+from tracecols.causes.points import Synchronisation
+from tracecols.causes.quirks import NONE, OF_SCALASCA
 from tracecols.causes.segments import LIMIT
 from tracecols.causes.sweep import Amounts
 from tracecols.enhance.dataflow import partitions, spill
@@ -571,7 +574,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
     monkeypatch.setattr(near, "BITS", bits)
     first = np.array([a for a, _ in ranges], np.int64)
     stop = first + np.array([n for _, n in ranges], np.int64)
-    spilled = SpilledColumns(columns, {}, tmp_path / "columns")
+    spilled = SpilledColumns(columns, {}, lambda _: tmp_path / "columns")
     pieces = pieced([columns.take(np.arange(a, b)) for a, b in pairwise((0, 50, 50, 57, 110))])
     assert pieces.search("x", [-1, 0, 49**3 + 1, 57**3, 10**9]).tolist() == [0, 0, 50, 57, 110]
     for source in (columns, spilled, pieces):
@@ -608,11 +611,38 @@ def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
     monkeypatch.setattr(Budget, "large", 0)
     pieces = []
     monkeypatch.setattr(segments_of, "pieced", lambda of: pieces.append(len(of)) or pieced(of))
-    spilled = trace.analyze(conventions, properties=["delay", "performance_impact"])
-    assert max(pieces) > 1
-    for name in held.properties.id:
-        assert np.array_equal(held.cells[name].key, spilled.cells[name].key), name
-        assert np.array_equal(held.cells[name].value, spilled.cells[name].value), name
+    # steps that run once compute their rows with several threads
+    for jobs in (1, 3):
+        of_jobs = tracecols.open(trace.path, jobs=jobs)
+        spilled = of_jobs.analyze(conventions, properties=["delay", "performance_impact"])
+        assert max(pieces) > 1
+        for name in held.properties.id:
+            assert np.array_equal(held.cells[name].key, spilled.cells[name].key), name
+            assert np.array_equal(held.cells[name].value, spilled.cells[name].value), name
+
+
+@given(st.lists(st.integers(0, 30), max_size=12), st.integers(0, 31), st.integers(0, 31), st.booleans())
+def test_points_between__are_those_at_some_rows_in_the_order_in_which_they_are_found(event, first, stop, by_event):
+    rows = {"event": np.array(event, np.int64), "location": np.arange(len(event), dtype=np.int32), "kind": 0}
+    found = Synchronisation(NONE, [rows] if event else [], [], by_event=by_event)
+    some = found.points_between(first, stop, ["event", "location"])
+    pairs = list(zip(some["event"].tolist(), some["location"].tolist(), strict=True))
+    expected = [(e, i) for i, e in enumerate(event) if first <= e < stop]
+    if by_event:
+        assert pairs == sorted(expected)
+    else:
+        assert [pair for pair in pairs if first <= pair[0] < stop] == expected
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("process", [[0], [0, 0, 0], [0, 0, 1, 1, 2], list(range(2000)), [0, 1, 0, 1, 2, 2, 3, 3]])
+def test_ranges_of_rows__have_all_rows_and_begin_with_processes(process, jobs):
+    first_rows = np.arange(len(process)) * 10
+    ranges = _ranges_of_rows(SimpleNamespace(process=np.array(process), first_rows=first_rows), len(process) * 10, jobs)
+    assert [*ranges[0][:1], *(stop for _, stop in ranges)] == [*(start for start, _ in ranges), len(process) * 10]
+    assert ranges[0][0] == 0 and jobs <= len(ranges) <= max(RANGES, jobs)
+    if len(ranges) > jobs:
+        assert all(process[start // 10] != process[start // 10 - 1] for start, _ in ranges[1:])
 
 
 @given(st.lists(st.integers(0, 5), max_size=8), st.data())

@@ -26,11 +26,12 @@ from tracecols.docs.site.declared import schema
 from tracecols.enhance.dataflow import partitions
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.spill import Spill
-from tracecols.enhance.dataflow.steps import BUCKET, ONCE, RECEIVE, SEND, WITHIN
+from tracecols.enhance.dataflow.steps import BESIDE, BUCKET, ONCE, RECEIVE, SEND, STAGES, WITHIN
 from tracecols.enhance.mpi import collectives
 from tracecols.errors import StoreError
 from tracecols.frames.catalog import Catalog, side_name
 from tracecols.model import event_rows, model, table_writer
+from tracecols.model.model import kept_for, side_by_side_of
 from tracecols.model.table_files import ENHANCED, find_table, find_tables, schema_of
 from tracecols.model.table_writer import with_referred, write_tables
 from tracecols.model.tables import STEP_OF, TABLES
@@ -240,6 +241,16 @@ def test_stages__forget_what_no_later_step_reads_and_make_nothing_twice(wanted, 
     # what waits for the last stages, and the limits of buckets
     assert left[-1] == {"buckets"}
     assert "sync_points" in left[-2] and not {"outgoing_messages", "late_senders"} & left[-2]
+
+
+def test_stages__that_run_beside_another_one_do_not_wait_for_it():
+    for stage, before in BESIDE.items():
+        assert STAGES.index(stage) == STAGES.index(before) + 1 and before in ONCE
+        assert kept_for([stage], before) == []
+    together = side_by_side_of(STAGES)
+    assert [stage for stages in together for stage in stages] == [*STAGES]
+    assert {tuple(stages) for stages in together if len(stages) > 1} == {(b, s) for s, b in BESIDE.items()}
+    assert side_by_side_of(["causes", "spent", "sweep"]) == [["causes"], ["spent"], ["sweep"]]
 
 
 def test_finish__begins_when_nothing_is_kept_for_other_slices(store, tmp_path, monkeypatch):

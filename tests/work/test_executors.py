@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from tracecols.work.executors import Threads
+from tracecols.work.executors import Threads, side_by_side
 
 
 def test_map__yields_results_in_the_order_of_the_items_and_reports_all():
@@ -35,6 +35,18 @@ def test_map__does_not_go_far_ahead_of_who_takes_large_results():
         time.sleep(0.002)
         assert max(begun) <= item + 3
     assert taken == [*range(50)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+def test_side_by_side__yields_results_in_the_order_of_the_items(jobs):
+    def square(k):
+        time.sleep(0.005 * (k == 0))
+        return k * k
+
+    assert [*side_by_side(jobs, square, range(20))] == [k * k for k in range(20)]
+    assert [*side_by_side(jobs, square, iter([3]), ahead=1)] == [9]
+    with pytest.raises(ZeroDivisionError):
+        list(side_by_side(jobs, lambda k: 1 // k, range(3)))
 
 
 def test_map__ends_other_tasks_when_one_fails():

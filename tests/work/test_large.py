@@ -68,14 +68,18 @@ def test_arrays__that_would_need_too_many_files_are_in_memory(tmp_path, small_bl
     assert is_mapped(arrays.zeros(10, np.int64))
 
 
+@pytest.mark.parametrize("jobs", [1, 3])
 @pytest.mark.parametrize("memory", [None, 0])
 @pytest.mark.parametrize("n", [0, 1, 6, 7, 8, 14, 50])
-def test_arrays__block_by_block(n, memory, tmp_path, small_blocks):
-    arrays, values = LargeArrays(memory, tmp_path), np.arange(n) % 5
+def test_arrays__block_by_block(n, memory, jobs, tmp_path, small_blocks):
+    arrays, values = LargeArrays(memory, tmp_path).by_threads(jobs), np.arange(n) % 5
+    assert [i for rows in blocks(n, 3) for i in range(rows.start, rows.stop)] == list(range(n))
     assert [i for rows in blocks(n) for i in range(rows.start, rows.stop)] == list(range(n))
     assert np.array_equal(arrays.zeros(n, np.int8), np.zeros(n, np.int8))
     assert np.array_equal(arrays.computed(n, np.int32, lambda here: 2 * values[here]), 2 * values)
     assert np.array_equal(arrays.chosen(n, lambda here: values[here] > 2), np.flatnonzero(values > 2))
+    narrow = arrays.chosen(n, lambda here: values[here] > 2, np.int8, np.count_nonzero(values > 2))
+    assert narrow.dtype == np.int8 and np.array_equal(narrow, np.flatnonzero(values > 2))
     joined = arrays.joined(n, np.int64, (values[here][::2] for here in blocks(n)))
     assert np.array_equal(joined, np.concatenate([values[:0], *(values[here][::2] for here in blocks(n))]))
     grown = arrays.with_room(arrays.full(n, 4, np.int64), n)
@@ -84,6 +88,13 @@ def test_arrays__block_by_block(n, memory, tmp_path, small_blocks):
         falls = np.arange(n)
         falls[k + 1] = k - 1
         assert not ascends(falls) and ascends(np.arange(n))
+
+
+def test_arrays__say_how_many_rows_are_computed_together():
+    assert LargeArrays().block_of(10**9) == large.BLOCK == LargeArrays(10**12).block_of(100)
+    assert LargeArrays(0).block_of(100) == large.FEWEST
+    # of 40 MB a quarter
+    assert LargeArrays(4 * 10**7).block_of(100) == 10**5
 
 
 @is_linux

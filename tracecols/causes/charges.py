@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.delays import Delays, Intervals, OwnTimes
+from tracecols.causes.delays import ENTRY_BYTES, PAIR_BYTES, Delays, Intervals, OwnTimes
 from tracecols.causes.index import PointIndex
-from tracecols.causes.near import whole
 from tracecols.causes.pairs import CREATED, has_openmp
-from tracecols.causes.periods import Arising, Weights
+from tracecols.causes.periods import DelayPeriods, PathPeriods, Weights
 from tracecols.causes.points import Times, in_ticks, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.segments import LIMIT, Segments
@@ -21,7 +20,7 @@ from tracecols.causes.sweep import Factors, Path
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, number, ranges
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
-from tracecols.enhance.dataflow.steps import CHARGES, RUN, step
+from tracecols.enhance.dataflow.steps import CHARGES, ON_PATH, RUN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.given.quantities import counted
 from tracecols.kernels import causes as kernels
@@ -29,7 +28,7 @@ from tracecols.kernels.orders import order_by
 from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.schema.notes import CONVENTIONS
-from tracecols.work.large import LargeArrays, blocks
+from tracecols.work.large import blocks
 
 ROUNDING = 2.0**-44
 """What rounding may change of a sum over all locations and call paths, in proportion."""
@@ -58,7 +57,7 @@ def charge_causes(
     delay_charges: Charges,
     path_charges: Charges,
     device_path_rows: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None,
-    arising: Arising | None,
+    delay_periods: DelayPeriods | None,
 ) -> tuple[CompoundTable, list[Weights] | None]:
     """Charge some locations with what their delays cost and with their part of the critical path.
 
@@ -73,7 +72,7 @@ def charge_causes(
     if device_path_rows is not None:
         paths, location, ticks = device_path_rows
         rows.append((CHARGED.index("critical_path"), paths.astype(np.int32), location.astype(np.int32), ticks))
-    weights = None if arising is None else delay_charges.weights + path_charges.weights
+    weights = None if delay_periods is None else delay_charges.weights + path_charges.weights
     return _table(quirks, ROOT_CAUSES, rows), weights
 
 
@@ -85,7 +84,7 @@ def charge_delays(
     delay_pairs: CompoundTable,
     delays: Delays,
     factors: Factors,
-    arising: Arising | None,
+    delay_periods: DelayPeriods | None,
     spill: Spill | None,
 ) -> Charges:
     """Charge the causing sides of pairs by the call paths on which they spent more time.
@@ -93,38 +92,42 @@ def charge_delays(
     What is charged is in proportion to that time; whole ticks are divided into whole ticks, and where a cause spent no
     more time on anything than those that waited, the call in which it comes is charged.
     """
-    large = large_arrays(spill)
-    pair, first, stop = (whole(delays.pairs, name, large) for name in ("pair", "first", "stop"))
-    call_path, time = (whole(delays.entries, name, large) for name in ("call_path", "time"))
-    n, met = pair.size, facts.call_paths.whole.met
-    kind = large.computed(n, np.int8, lambda here: delay_pairs.kind[pair[here]])
-    location = large.computed(n, np.int32, lambda here: sync_points.location[delay_pairs.cause[pair[here]]])
-    in_call = large.computed(n, met.dtype, lambda here: pick(met, sync_points.call_path[delay_pairs.cause[pair[here]]]))
-    short = large.computed(n, factors.scale.dtype, lambda here: factors.scale[pair[here]])
-    lost = kernels.Lost(first, stop, in_call, call_path, time)
-    charging = _Charging(facts, quirks, lost, None if arising is None else arising.of_delays(), large)
+    n, dtype = len(delays.pairs), factors.scale.dtype
+    # sums of floating-point numbers depend on what is added first
+    size = n
+    if not quirks.rounds_seconds:
+        size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(delays.entries) // max(n, 1)))
+    spread = None if delay_periods is None else delay_periods.spread
     names = [DELAY_IDS[DELAYS[k]] for k in factors.kinds.tolist()]
-
-    def charges() -> Iterator[tuple[str, NDArray[np.int64], Times]]:
-        for name, k in zip(names, factors.kinds.tolist(), strict=True):
-            chosen = large.chosen(n, lambda here, k=k: (kind[here] == k) & (short[here] != 0))  # type: ignore[misc]
-            yield name, chosen, large.computed(chosen.size, short.dtype, lambda here, at=chosen: short[at[here]])  # type: ignore[misc]
-        for name, of in zip(names, factors.shares, strict=True):
-            yield f"{name}_longterm", *of.among(pair)
-
     rows: list[Rows] = []
     weights: list[Weights] = []
-    for name, chosen, amount in charges():
-        if chosen.size:
-            code = CHARGED.index(name)
-            of_chosen = large.computed(chosen.size, np.int32, lambda here, at=chosen: location[at[here]])  # type: ignore[misc]
-            charged, by_period = charging.charge(of_chosen, chosen, amount)
-            paths = pick(facts.call_paths.whole.creation, charged.call_path).astype(np.int32)
-            rows.append((code, paths, charged.location, charged.time))
-            if arising is not None:
-                codes = np.full(by_period.location.size, code, np.int16)
-                weights.append(Weights(codes, *by_period))
+    for here in blocks(n, max(size, 1)):
+        pair, first, stop = (delays.pairs.rows(name, here.start, here.stop) for name in ("pair", "first", "stop"))
+        low, high = int(first.min()), int(stop.max())
+        call_path, time = (delays.entries.rows(name, low, high) for name in ("call_path", "time"))
+        kind, cause, amount = delay_pairs.kind[pair], delay_pairs.cause[pair], factors.scale[pair]
+        in_call = pick(facts.call_paths.whole.met, sync_points.call_path[cause])
+        lost = kernels.Lost(first - low, stop - low, in_call, call_path, time)
+        charging = _Charging(facts, quirks, lost, None if spread is None else _spread_of(spread, here))
+        location = sync_points.location[cause]
+        of_kinds = [np.flatnonzero((kind == k) & (amount != 0)) for k in factors.kinds.tolist()]
+        shares = zip([f"{name}_longterm" for name in names], (of.among(pair) for of in factors.shares), strict=True)
+        own = zip(names, ((of, amount[of]) for of in of_kinds), strict=True)
+        for name, (chosen, cost) in (*own, *shares):
+            if chosen.size:
+                code = CHARGED.index(name)
+                charged, by_period = charging.charge(location[chosen], chosen, cost.astype(dtype, copy=False))
+                paths = pick(facts.call_paths.whole.creation, charged.call_path).astype(np.int32)
+                rows.append((code, paths, charged.location, charged.time))
+                if spread is not None:
+                    codes = np.full(by_period.location.size, code, np.int16)
+                    weights.append(Weights(codes, *by_period))
     return Charges(rows, weights)
+
+
+def _spread_of(spread: kernels.Spread, pairs: slice) -> kernels.Spread:
+    """Return in which periods the causing sides of some of the pairs of a partition spent their time."""
+    return spread._replace(interval=spread.interval[pairs], comes=spread.comes[pairs])
 
 
 class _Charging:
@@ -133,18 +136,15 @@ class _Charging:
     Parameters
     ----------
     lost : Lost
-        Of the pairs of a partition.
+        Of the pairs.
     spread : Spread, optional
         In which periods the causing sides spent their time.
     """
 
-    def __init__(
-        self, facts: Facts, quirks: Quirks, lost: kernels.Lost, spread: kernels.Spread | None, large: LargeArrays
-    ) -> None:
+    def __init__(self, facts: Facts, quirks: Quirks, lost: kernels.Lost, spread: kernels.Spread | None) -> None:
         dtype, n_labels = lost.time.dtype, 0 if spread is None else len(facts.call_paths)
         self._lost, self._spread = lost, spread
-        n = lost.first.size
-        self._size = large.computed(n, np.int32, lambda here: np.maximum(lost.stop[here] - lost.first[here], 1))
+        self._size = np.maximum(lost.stop - lost.first, 1)
         # one for each call path, and one for null
         self._of_paths, self._of_labels = (
             kernels.Sums(np.zeros(n, dtype), np.zeros(n, bool), np.empty(n, np.int32))
@@ -159,10 +159,7 @@ class _Charging:
     ) -> tuple[kernels.Charged, kernels.Charged]:
         """Charge the locations of some pairs; return that by call path, in the order in which they are met, and by call
         path in a period."""
-        n = sum(int(self._size[pair[here]].sum()) for here in blocks(pair.size))
-        n_runs = 1 + sum(
-            int(np.count_nonzero(np.diff(location[here.start : here.stop + 1]))) for here in blocks(pair.size)
-        )
+        n, n_runs = int(self._size[pair].sum()), 1 + int(np.count_nonzero(np.diff(location)))
         room = min(n, n_runs * self._of_paths.met.size)
         charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, amount.dtype))
         room = min(n + self._n_times, n_runs * self._of_labels.met.size) if self._spread is not None else 0
@@ -183,7 +180,7 @@ def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> ND
     return divide_ticks(amount, end, weights.ravel()).reshape(weights.shape)
 
 
-@step(CHARGES, "path_charges")
+@step(ON_PATH, "path_charges", keeps=("path_charges",))
 def charge_path(
     facts: Facts,
     quirks: Quirks,
@@ -193,7 +190,7 @@ def charge_path(
     segments: Segments,
     path: Path,
     device_path: Columns | None,
-    arising: Arising | None,
+    path_periods: PathPeriods | None,
     spill: Spill | None,
 ) -> Charges:
     """Add up the time of some locations on the critical path; nothing where it is found over streams."""
@@ -215,8 +212,8 @@ def charge_path(
         some = here[start : start + size]
         at, paths, times, is_outside = _on_path(facts, quirks, sync_points, segments, intervals, path, some, created)
         location = sync_points.location[path.until[some]][at]
-        if arising is not None:
-            weights += _weights_on_path(arising, path, here, at + start, paths, times, location, is_outside)
+        if path_periods is not None:
+            weights += _weights_on_path(path_periods, path, here, at + start, paths, times, location, is_outside)
         rows += _added_up(quirks, (CHARGED.index("critical_path"), paths, location, times))
     return Charges(rows, weights)
 
@@ -231,7 +228,7 @@ def _added_up(quirks: Quirks, rows: Rows) -> list[Rows]:
 
 
 def _weights_on_path(
-    arising: Arising,
+    periods: PathPeriods,
     path: Path,
     here: NDArray[np.int64],
     at: NDArray[np.int64],
@@ -251,12 +248,12 @@ def _weights_on_path(
     """
     code = CHARGED.index("critical_path")
     inside, outside = np.flatnonzero(~is_outside), np.flatnonzero(is_outside)
-    parts = arising.of_path(at[inside], paths[inside])
+    parts = periods.parts(at[inside], paths[inside])
     weights = [parts.weigh(code, np.arange(inside.size), times[inside], location[inside])]
     if outside.size:
         of = at[outside]
         began, ended = path.begin_time[here[of]], path.end_time[here[of]]
-        parts = arising.of_outside(of, paths[outside], location[outside], began, ended)
+        parts = periods.parts_outside(of, paths[outside], location[outside], began, ended)
         weights.append(parts.weigh(code, np.arange(outside.size), times[outside], location[outside]))
     return weights
 

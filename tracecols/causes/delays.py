@@ -20,10 +20,14 @@ from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
+from tracecols.kernels import arrays
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
 from tracecols.kernels.sums import FIRST
-from tracecols.work.large import BLOCK, LargeArrays, blocks
+from tracecols.work.large import LargeArrays, blocks
+
+PAIR_BYTES, ENTRY_BYTES = 300, 40
+"""Bytes of memory, about, for each pair that is compared, and for each entry of its intervals."""
 
 END_OF_EVENTS = np.iinfo(np.int64).max
 """Beyond the rows of the last location."""
@@ -208,8 +212,10 @@ def find_delays(
 ) -> Delays:
     """Find what the causing sides of pairs spent more time on than the waiting sides, by call path."""
     pairs = point_index.causing(members)
-    compared = Comparison(facts, quirks, sync_points, delay_pairs, point_index, segments, len(pairs), spill)
-    for here in blocks(len(pairs)):
+    # both sides of each pair, and what either lost
+    size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(segments.entries) // max(len(pairs), 1)))
+    compared = Comparison(facts, quirks, sync_points, delay_pairs, point_index, segments, min(len(pairs), size), spill)
+    for here in blocks(len(pairs), size):
         pair = pairs[here]
         cause, own, since, waiting = numbers_of(delay_pairs, pair, "cause", "own_since", "cause_since", "waiting")
         begins = np.where(own >= 0, own, since)
@@ -241,7 +247,7 @@ class Comparison:
     spent : Segments
         Of the partition.
     n : int
-        Pairs of the partition.
+        Pairs, at most, that are compared together.
     spill : Spill, optional
         Keeps what is found.
     """
@@ -257,21 +263,20 @@ class Comparison:
         n: int,
         spill: Spill | None,
     ) -> None:
-        large = large_arrays(spill)
-        self._given, self._large, self._spill = (facts, quirks, points, index), large, spill
+        self._given, self._spill = (facts, quirks, points, index), spill
         self._quirks, self._pairs, self._index = quirks, pairs, index
-        self._intervals = Intervals(*self._given, spent, large)
+        self._intervals = Intervals(*self._given, spent)
         self._sums = [sum_of(facts, quirks) for _ in range(3)]
-        n, dtype = min(n, BLOCK), time_type(quirks)
+        dtype = time_type(quirks)
         room = max(1 << 12, 4 * n, len(facts.call_paths.whole) + 1)
         first, stop = np.empty(n, np.int64), np.empty(n, np.int64)
-        entries = large.empty(room, np.int32), large.empty(room, dtype)
+        entries = np.empty(room, np.int32), np.empty(room, dtype)
         self._out = kernels.Listed(first, stop, np.empty(n, dtype), *entries)
         self._filled = self._n_kept = 0
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
 
     def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64]) -> None:
-        """Describe the causing sides of some pairs, at most `BLOCK`, which are compared one after the other.
+        """Describe the causing sides of some pairs, which are compared one after the other.
 
         Parameters
         ----------
@@ -299,7 +304,7 @@ class Comparison:
         """
         # nothing waits where threads idle
         waiting = self._waiting_since[rows], self._waiting[rows]
-        waits, of_waiting = Intervals(*self._given, other, self._large).spans(*waiting)
+        waits, of_waiting = Intervals(*self._given, other).spans(*waiting)
         causing, within = (kernels.part_of(of, rows) for of in (self._causing, self._within))
         sides, row = kernels.Sides(causing, waits, within), self._row[rows]
         # what is read near the intervals of some pairs has other numbers than what is read near those of others
@@ -311,7 +316,7 @@ class Comparison:
             done, self._filled = kernels.compare_sides(done, self._filled, row, *given, self._out)
             if done == row.size:
                 break
-            path, value = (self._large.with_room(of, int(self._filled)) for of in (self._out.path, self._out.value))
+            path, value = (arrays.with_room(of, int(self._filled)) for of in (self._out.path, self._out.value))
             self._out = self._out._replace(path=path, value=value)
 
     def keep(self, pair: NDArray[np.int64]) -> None:

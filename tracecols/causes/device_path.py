@@ -21,7 +21,7 @@ from tracecols.causes.quirks import Quirks
 from tracecols.causes.sweep import list_stops
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import latest_before, lookup
-from tracecols.enhance.dataflow.steps import CHARGES, SWEEP, step
+from tracecols.enhance.dataflow.steps import CHARGES, PATH, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.kernels import chains
@@ -71,7 +71,7 @@ class _Everything(NamedTuple):
     exits: _Exits
 
 
-@step(SWEEP, "device_path", keeps=("device_path",))
+@step(PATH, "device_path", keeps=("device_path",))
 def device_path(
     facts: Facts,
     quirks: Quirks,

@@ -105,10 +105,10 @@ class PointIndex:
 
 @step(CAUSES, "point_index", keeps=("point_index",))
 def index_points(
-    facts: Facts, sync_points: CompoundTable, delay_pairs: CompoundTable, spill: Spill | None
+    facts: Facts, sync_points: CompoundTable, delay_pairs: CompoundTable, spill: Spill | None, jobs: int
 ) -> PointIndex:
     """Find where the points and the pairs of each location are, and which points wait."""
-    large, n = large_arrays(spill), len(sync_points)
+    large, n = large_arrays(spill, jobs), len(sync_points)
     number, wait, call_path = number_type(n), sync_points.wait, sync_points.call_path
     waits_before, n_waits = large.zeros(n + 1, number), 0
     for here in blocks(n):
@@ -116,7 +116,7 @@ def index_points(
         np.cumsum(wait[here] > 0, dtype=number, out=after)
         after += n_waits
         n_waits = int(after[-1])
-    waits = large.joined(n_waits, number, (np.flatnonzero(wait[here] > 0) + here.start for here in blocks(n)))
+    waits = large.chosen(n, lambda here: wait[here] > 0, number, n_waits)
     start = location_starts(facts, sync_points.location)
     pair_of = large.full(n, -1, number_type(len(delay_pairs)))
     for here in blocks(len(delay_pairs)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tracecols.causes.points import (
     OF_PAIR,
     OF_POINT,
     WITHIN_CALL,
+    Alike,
     ParallelRegions,
     Synchronisation,
     number_type,
@@ -38,7 +40,11 @@ from tracecols.kernels import points as ranking
 from tracecols.kernels.orders import sort_by_number
 from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
+from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, ascends, blocks
+
+RANGES = 256
+"""Ranges of rows, at most, whose points are put in order one after the other."""
 
 AT_END = np.iinfo(np.int64).max
 """Row of the point at the end of a location."""
@@ -116,9 +122,10 @@ def match_causes(
     every_thread_regions: Sequence[ParallelRegions],
     division: Division,
     spill: Spill | None,
+    jobs: int,
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of all synchronisation points and of the pairs of who causes a wait and who waits."""
-    large = large_arrays(spill)
+    large = large_arrays(spill, jobs)
     rows, points = _points(facts, quirks, scans, found_points, large)
     idle, idle_since = _idle_threads(facts, quirks, rows, points, every_thread_regions, division, large)
     every = _pairs(quirks, rows, len(points), found_points, idle, large)
@@ -132,8 +139,16 @@ def match_causes(
     # each column takes the place of the one before
     pairs = Columns(n_pairs, {c: taken(columns.pop(c)) for c in OF_PAIR})
     since = {c: large.full(n_pairs, -1, number) for c in SINCE}
-    _intervals_of_threads(rows, points, pairs, idle_since, kept, since, large)
-    _intervals_of_processes(facts, quirks, rows, points, pairs, since, large)
+
+    def find_intervals(of_threads: bool) -> None:
+        # each finds those of other pairs
+        if of_threads:
+            _intervals_of_threads(rows, points, pairs, idle_since, kept, since, large)
+        else:
+            _intervals_of_processes(facts, quirks, rows, points, pairs, since, large)
+
+    for _ in side_by_side(jobs, find_intervals, (False, True)):
+        pass
     beside = [c for c in ("set", "label", *WITHIN_CALL) if c in points.names]
     table = CompoundTable(SYNC_POINTS, len(points), {c: points[c] for c in (*SYNC_POINTS.names, *beside)})
     kept_columns = {c: pairs[c] for c in OF_PAIR if c != "communicator"} | since
@@ -151,8 +166,14 @@ def _points(
     n_rows = int(facts.store.manifest["n_events"])
     ranks = no_ranks(n_rows + 1, number_type(n_rows), large.zeros)
     parts = [part for f in found for part in f.points]
-    for part in parts:
-        ranking.mark_rows(part.column("event"), part.column("call_path"), ranks)
+    spans: list[tuple[int, int]] = []
+
+    def read(part: Alike) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        return part.column("event"), part.column("call_path")
+
+    for event, call_path in side_by_side(large.jobs, read, parts, ahead=1):
+        ranking.mark_rows(event, call_path, ranks)
+        spans.append((int(event.min()), int(event.max()) + 1))
     n = int(count_rows(ranks)) + int(ends.sum())
     rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
     is_divided = facts.call_paths.divider is not None
@@ -161,9 +182,15 @@ def _points(
         for name, dtype in OF_POINT.items()
     }
     columns["location"][:] = -1
-    for part in parts:
-        of_found = (part.column(c) if is_divided or c not in WITHIN_CALL else columns[c] for c in OF_POINT)
-        ranking.place_points(ranking.Points(*of_found), rows, ranking.Points(**columns))
+
+    def place(here: tuple[int, int]) -> None:
+        for part, (low, high) in zip(parts, spans, strict=True):
+            if low < here[1] and high > here[0]:
+                of_found = part.between(*here, [c for c in OF_POINT if columns[c].size])
+                ranking.place_points(ranking.Points(**columns | of_found), rows, *here, ranking.Points(**columns))
+
+    for _ in side_by_side(large.jobs, place, _ranges_of_rows(facts, n_rows, large.jobs)):
+        pass
     at = location_starts_of(rows)[1:][ends] - 1
     last_time = np.array([scans[i].last_time for i in np.flatnonzero(ends).tolist()], np.int64)
     of_end: dict[str, Any] = {
@@ -191,6 +218,16 @@ def _points(
     return rows, Columns(n, {name: column for name, column in columns.items() if is_divided or name not in WITHIN_CALL})
 
 
+def _ranges_of_rows(facts: Facts, n_rows: int, jobs: int) -> list[tuple[int, int]]:
+    """Divide the rows of events by processes, since most points are found process by process: all that is written to a
+    range is written together. Of few processes ranges are equal."""
+    start = facts.first_rows[np.flatnonzero(np.diff(facts.process, prepend=-1))]
+    start = start[np.diff(start * RANGES // max(n_rows, 1), prepend=-1) > 0]
+    if start.size < 2 * jobs:
+        start = np.linspace(0, n_rows, jobs + 1, dtype=np.int64)[:-1]
+    return [*pairwise([0, *start[1:].tolist(), n_rows])]
+
+
 def location_starts_of(rows: ranking.Rows) -> NDArray[np.int64]:
     """Return the first point of each location; (n_locations + 1,) int64."""
     start = np.empty(rows.first_row.size, np.int64)
@@ -215,14 +252,23 @@ def _pairs(
 ) -> ranking.Pairs:
     """Put all pairs of known points together, those of threads that idle until some points of their masters first."""
     parts = [part for f in found for part in f.pairs]
-    most, n, number = idle.size + sum(map(len, parts)), idle.size, number_type(n_points)
+    start = np.cumsum([idle.size, *map(len, parts)]).tolist()
+    n, most, number = idle.size, start[-1], number_type(n_points)
     types = {**OF_PAIR, "cause": number, "waiting": number, "wait": time_type(quirks)}
     pairs = ranking.Pairs(**{c: large.empty(most, dtype) for c, dtype in types.items()})
     columns: tuple[NDArray[Any], ...] = pairs
     for column, value in zip(columns, (IDLE, idle, -1, 0, NOBODY), strict=True):
         column[:n] = value
-    for part in parts:
-        n = int(ranking.place_pairs(n, ranking.Pairs(*(part.column(c) for c in OF_PAIR)), rows, pairs))
+
+    def place(k: int) -> int:
+        of_found = ranking.Pairs(*(parts[k].column(c) for c in OF_PAIR))
+        return int(ranking.place_pairs(of_found, rows, arrays.after(pairs, start[k])))
+
+    for at, n_placed in zip(start, side_by_side(large.jobs, place, range(len(parts))), strict=False):
+        # those whose points are not known leave gaps
+        for column in columns if at > n else ():
+            column[n : n + n_placed] = column[at : at + n_placed]
+        n += n_placed
     return arrays.first(pairs, n)
 
 

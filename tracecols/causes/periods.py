@@ -26,7 +26,7 @@ from tracecols.causes.sweep import Factors, Path
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import combine, lookup, number, ranges
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
-from tracecols.enhance.dataflow.steps import CHARGES, RUN, SPENT, step
+from tracecols.enhance.dataflow.steps import CHARGES, ON_PATH, RUN, SPENT, step
 from tracecols.enhance.scan.call_paths import PeriodCallPaths
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import arrays
@@ -363,46 +363,57 @@ def _before_interval(
 
 
 @dataclass(frozen=True, eq=False)
-class Arising:
-    """When what some locations are charged with arises.
+class DelayPeriods:
+    """In which periods the causing sides of the pairs of a partition spent the time that they are charged for.
 
     Attributes
     ----------
     facts : Facts
-    quirks : Quirks
     comes : (n_pairs,) int32
         The period in which each cause comes whose interval lies in several.
     interval : (n_pairs,) int64
         What interval each pair of the partition has.
     intervals : PeriodTimes
         Those in which the causing sides spent more time than the waiting sides.
-    ends : (n_stretches,) int32
-        The period in which each stretch of the critical path ends.
-    stretches : PeriodTimes
-        Those of the critical path on the locations.
     """
 
     facts: Facts
-    quirks: Quirks
     comes: NDArray[np.int32]
     interval: NDArray[np.int64]
     intervals: PeriodTimes
-    ends: NDArray[np.int32]
-    stretches: PeriodTimes
 
-    def of_delays(self) -> charging.Spread:
-        """Return in which periods the causing sides of the pairs of the partition spent their time, as kernels take
-        it."""
+    @property
+    def spread(self) -> charging.Spread:
+        """The same as kernels take it."""
         labels, of = labels_of(self.facts), self.intervals
         times = of.period, of.is_single, of.key, of.of_period, of.ticks
         return charging.Spread(self.interval, self.comes, *times, labels.whole.creation, labels.of_kernels)
 
-    def of_path(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
-        """Return the parts of what stretches of the critical path on the locations have of some call paths."""
+
+@dataclass(frozen=True, eq=False)
+class PathPeriods:
+    """In which periods the stretches of the critical path on some locations lie.
+
+    Attributes
+    ----------
+    facts : Facts
+    quirks : Quirks
+    ends : (n_stretches,) int32
+        The period in which each stretch ends.
+    stretches : PeriodTimes
+    """
+
+    facts: Facts
+    quirks: Quirks
+    ends: NDArray[np.int32]
+    stretches: PeriodTimes
+
+    def parts(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
+        """Return the parts of what stretches have of some call paths."""
         labels, path = labels_of(self.facts), call_path.astype(np.int64)
         return self.stretches.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
-    def of_outside(
+    def parts_outside(
         self,
         stretch: NDArray[np.int64],
         call_path: NDArray[np.int32],
@@ -417,7 +428,7 @@ class Arising:
         """
         labels = labels_of(self.facts)
         if not labels.by.by_time:
-            return self.of_path(stretch, call_path)
+            return self.parts(stretch, call_path)
         n_paths, n_bins = len(labels.whole), labels.by.n_spans
         by = labels.by.converted(clock(self.facts, self.quirks))
         first, last = by.piece(began, location), by.piece(ended, location, "left")
@@ -465,7 +476,7 @@ def _of_delays(
     Returns
     -------
     interval, comes : (n_pairs,) int64, int32
-        As `Arising` has them.
+        As `DelayPeriods` has them.
     times : PeriodTimes
         Of the intervals.
     """
@@ -505,41 +516,64 @@ def _of_delays(
     return interval, comes, PeriodTimes.joined(found, len(facts.call_paths.whole))
 
 
-@step(CHARGES, "arising")
-def find_arising(
+def _period_of(
+    facts: Facts, points: CompoundTable, segments: Segments
+) -> Callable[[NDArray[np.int64]], NDArray[np.int32]]:
+    """Return a function that returns the periods in which the calls of points begin; where a location ends it is in its
+    last one."""
+    labels, edges = labels_of(facts), segments.edges
+    assert edges is not None  # asked where periods divide the trace
+
+    def period_of(at: NDArray[np.int64]) -> NDArray[np.int32]:
+        period = pick(labels.period, labels.at(points.label[at], points.begin_time[at], points.location[at]))
+        last = np.searchsorted(edges.segment, segments.stop[points.location[at]]) - 1
+        is_end = (points.label[at] < 0) & (last >= 0)
+        period[is_end] = pick(edges.period, last)[is_end]
+        return period
+
+    return period_of
+
+
+@step(CHARGES, "delay_periods")
+def find_delay_periods(
     facts: Facts,
     quirks: Quirks,
-    members: NDArray[np.int64],
     sync_points: CompoundTable,
     delay_pairs: CompoundTable,
     point_index: PointIndex,
     segments: Segments,
     delays: Delays,
+    spill: Spill | None,
+) -> DelayPeriods | None:
+    """Find in which phases or bins the causing sides of pairs spent the time that they are charged for; nothing without
+    these."""
+    if segments.edges is None:
+        return None
+    large = large_arrays(spill)
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
+    period_of = _period_of(facts, sync_points, segments)
+    given = sync_points, delay_pairs, point_index, segments, delays, intervals, period_of, large
+    interval, comes, times = _of_delays(facts, quirks, *given)
+    return DelayPeriods(facts, comes, interval, times)
+
+
+@step(ON_PATH, "path_periods")
+def find_path_periods(
+    facts: Facts,
+    quirks: Quirks,
+    members: NDArray[np.int64],
+    sync_points: CompoundTable,
+    point_index: PointIndex,
+    segments: Segments,
     path: Path,
     spill: Spill | None,
-) -> Arising | None:
-    """Find in which phases or bins some locations spent the time that they are charged for; nothing without these."""
-    edges = segments.edges
-    if edges is None:
+) -> PathPeriods | None:
+    """Find in which phases or bins some locations spent the time that they have on the critical path; nothing without
+    these."""
+    if segments.edges is None:
         return None
-    labels, large = labels_of(facts), large_arrays(spill)
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large)
     met = facts.call_paths.whole.met
-
-    def period_of(at: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the periods in which the calls of points begin; where a location ends it is in its last one."""
-        period = pick(
-            labels.period, labels.at(sync_points.label[at], sync_points.begin_time[at], sync_points.location[at])
-        )
-        last = np.searchsorted(edges.segment, segments.stop[sync_points.location[at]]) - 1
-        is_end = (sync_points.label[at] < 0) & (last >= 0)
-        period[is_end] = pick(edges.period, last)[is_end]
-        return period
-
-    interval, comes, of_delays = _of_delays(
-        facts, quirks, sync_points, delay_pairs, point_index, segments, delays, intervals, period_of, large
-    )
-
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large_arrays(spill))
     mine = np.zeros(facts.n_locations, bool)
     mine[members] = True
     here = np.flatnonzero(mine[sync_points.location[path.until]]) if path.until.size else np.zeros(0, np.int64)
@@ -571,7 +605,7 @@ def find_arising(
         less,
         more,
     )
-    return Arising(facts, quirks, comes, interval, of_delays, period_of(until), stretches)
+    return PathPeriods(facts, quirks, _period_of(facts, sync_points, segments)(until), stretches)
 
 
 @step(SPENT, "period_times", keeps=("period_times",))

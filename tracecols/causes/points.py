@@ -89,10 +89,13 @@ class Alike:
         The other columns.
     same : dict of str to (1,) array
         What holds for all rows.
+    is_by_event : bool
+        Whether points are in the order of their events.
     """
 
     columns: ColumnSource
     same: dict[str, NDArray[Any]]
+    is_by_event: bool
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -100,6 +103,11 @@ class Alike:
     def column(self, name: str) -> NDArray[Any]:
         """Return a column, or the one value that holds for all rows; (n,) or (1,)."""
         return self.same[name] if name in self.same else self.columns.column(name)
+
+    def between(self, first: int, stop: int, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return columns of the points at the rows first <= row < stop, and perhaps of others."""
+        low, high = self.columns.search("event", [first, stop]).tolist() if self.is_by_event else (0, len(self))
+        return {name: self.same[name] if name in self.same else self.columns.rows(name, low, high) for name in names}
 
 
 class Synchronisation:
@@ -109,6 +117,9 @@ class Synchronisation:
     ----------
     points, pairs : sequence of mapping
         Columns of points or pairs of one kind; scalars hold for all rows.
+    by_event : bool, optional
+        Put the points of each kind in the order of their events: for those of many processes, of which
+        `Alike.between` then reads only what it is asked for.
 
     Attributes
     ----------
@@ -128,12 +139,15 @@ class Synchronisation:
         points: Sequence[dict[str, Any]],
         pairs: Sequence[dict[str, Any]],
         spill: Spill | None = None,
+        by_event: bool = False,
     ) -> None:
-        self.points = [_alike(quirks, of, OF_POINT, spill) for of in points if np.size(of["event"])]
+        self.points = [_alike(quirks, of, OF_POINT, spill, by_event) for of in points if np.size(of["event"])]
         self.pairs = [_alike(quirks, of, OF_PAIR, spill) for of in pairs if np.size(of["cause"])]
 
 
-def _alike(quirks: Quirks, given: dict[str, Any], of: dict[str, Any], spill: Spill | None) -> Alike:
+def _alike(
+    quirks: Quirks, given: dict[str, Any], of: dict[str, Any], spill: Spill | None, by_event: bool = False
+) -> Alike:
     """Keep columns, and apart from them what holds for all rows."""
     columns: dict[str, NDArray[Any]] = {}
     same: dict[str, NDArray[Any]] = {}
@@ -141,7 +155,10 @@ def _alike(quirks: Quirks, given: dict[str, Any], of: dict[str, Any], spill: Spi
         value = given.get(name, LEFT_OUT.get(name, 0))
         array = np.ascontiguousarray(value, type_of or time_type(quirks))
         (columns if np.ndim(value) else same)[name] = array
-    return Alike(keep(Columns(next(iter(columns.values())).size, columns), spill), same)
+    kept = Columns(next(iter(columns.values())).size, columns)
+    if by_event:
+        kept = kept.take(np.argsort(kept["event"], kind="stable"))
+    return Alike(keep(kept, spill), same, by_event)
 
 
 def ticks_per_unit(facts: Facts, quirks: Quirks) -> int:
@@ -256,7 +273,7 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
         recv.points(facts, "late sender", send, wait, _positive(recv.leave - send.leave)),
         send.points(facts, "send", recv, 0, _positive(send.leave - recv.leave)),
     ]
-    return Synchronisation(quirks, points, [_pairs("late_sender", send.event, recv.event, wait)], spill)
+    return Synchronisation(quirks, points, [_pairs("late_sender", send.event, recv.event, wait)], spill, by_event=True)
 
 
 @step(SEND, "late_receivers", keeps=("late_receivers",))
@@ -272,7 +289,8 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
         done.points(facts, "late receiver", post, wait, completion),
         post.points(facts, "receive posted", done, 0, _positive(-longer)),
     ]
-    return Synchronisation(quirks, points, [_pairs("late_receiver", post.event, done.event, wait)], spill)
+    pairs = [_pairs("late_receiver", post.event, done.event, wait)]
+    return Synchronisation(quirks, points, pairs, spill, by_event=True)
 
 
 class _Shares(NamedTuple):
@@ -357,7 +375,8 @@ def collective_points(
         row = np.flatnonzero(chosen)
         if row.size:
             found.append(_points_of_kind(facts, quirks, m, row, kind, waits_here[row]))
-    return Synchronisation(quirks, [points for points, _ in found], [pairs for _, pairs in found], spill)
+    points, pairs = ([of[k] for of in found] for k in range(2))
+    return Synchronisation(quirks, points, pairs, spill, by_event=True)
 
 
 def _points_of_kind(

@@ -11,13 +11,13 @@ from tracecols.causes.points import in_ticks
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.sweep import Path
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
-from tracecols.enhance.dataflow.steps import SWEEP, step
+from tracecols.enhance.dataflow.steps import PATH, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
 from tracecols.schema.causes import CRITICAL_PATH
 
 
-@step(SWEEP, "critical_path_stretches")
+@step(PATH, "critical_path_stretches")
 def list_stretches(
     facts: Facts,
     quirks: Quirks,

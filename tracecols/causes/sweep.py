@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,12 @@ from tracecols.causes.points import Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
-from tracecols.enhance.dataflow.steps import SWEEP, step
+from tracecols.enhance.dataflow.steps import PATH, SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes
 from tracecols.kernels import costs as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
+from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, blocks
 
 N_P2P_KINDS = 2
@@ -151,10 +154,14 @@ def _sides(
     """Find what the causing sides of pairs lost since the point before which their intervals begin."""
     n, dtype = len(pairs), index.wait.dtype
     total = large.zeros(n, dtype)
-    for d in delays:
+
+    def put_total(d: Delays) -> None:
         for here in blocks(len(d.pairs)):
             pair, lost = (d.pairs.rows(name, here.start, here.stop) for name in ("pair", "total"))
             total[pair] = lost
+
+    for _ in side_by_side(large.jobs, put_total, delays):
+        pass
     sums = _Sums(index.wait, large)
 
     def waited_in(here: slice) -> Times:
@@ -171,7 +178,7 @@ def _sides(
 
     n_threads = facts.locations.n_threads
     others = large.computed(n, np.int32, lambda here: n_threads[points.location[pairs.cause[here]]] - 1)
-    return _Sides(total, waited, others, large.joined(n, dtype, map(lost_in, blocks(n))))
+    return _Sides(total, waited, others, large.joined(n, dtype, side_by_side(large.jobs, lost_in, blocks(n), 1)))
 
 
 @step(SWEEP, "factors", keeps=("factors",))
@@ -183,9 +190,10 @@ def sweep_costs(
     point_index: PointIndex,
     every_delays: Sequence[Delays],
     spill: Spill | None,
+    jobs: int,
 ) -> Factors:
     """Carry the costs of waits back through time to those that they go back to."""
-    kind, cause, n, large = delay_pairs.kind, delay_pairs.cause, len(delay_pairs), large_arrays(spill)
+    kind, cause, n, large = delay_pairs.kind, delay_pairs.cause, len(delay_pairs), large_arrays(spill, jobs)
     beginning = (point_index.start - 1).astype(cause.dtype)
 
     def since_of(here: slice) -> NDArray[np.signedinteger[Any]]:
@@ -193,12 +201,13 @@ def sweep_costs(
         return np.where(since >= 0, since, beginning[sync_points.location[cause[here]]])
 
     since = large.computed(n, cause.dtype, since_of)
-    sides = _sides(facts, sync_points, delay_pairs, point_index, every_delays, since, large)
-    order, n_forced = delay_pairs.cause[:0], 0
-    if has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others):
-        order, n_forced = _ordered(sync_points, delay_pairs, point_index, large)
-    n_of_kind = sum((np.bincount(kind[here], minlength=len(DELAYS)) for here in blocks(n)), np.zeros(len(DELAYS), int))
-    kinds = np.flatnonzero(n_of_kind).astype(np.int8)
+    is_ordered = has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others)
+    order_all = partial(_ordered, sync_points, delay_pairs, point_index, large)
+    find_sides = partial(_sides, facts, sync_points, delay_pairs, point_index, every_delays, since, large)
+    begun: list[Callable[[], Any]] = [order_all if is_ordered else lambda: (cause[:0], 0), find_sides]
+    (order, n_forced), sides = side_by_side(jobs, lambda begin: begin(), begun)
+    of_blocks = side_by_side(jobs, lambda here: np.bincount(kind[here], minlength=len(DELAYS)), blocks(n))
+    kinds = np.flatnonzero(sum(of_blocks, np.zeros(len(DELAYS), int))).astype(np.int8)
     caused = kernels.Caused(
         kind, cause, delay_pairs.waiting, since, delay_pairs.counts_from, point_index.waits_before, point_index.wait
     )
@@ -264,13 +273,23 @@ class _Pool:
 
     def by_kind(self, kinds: NDArray[np.int8]) -> list[Amounts]:
         """Return the items of each kind."""
-        n_of_kind = np.zeros(len(DELAYS), np.int64)
-        kernels.count_kinds(self.lists, n_of_kind)
+        jobs, n_lists, dtype = self._large.jobs, self.lists.head.size, self.lists.amount.dtype
+        ranges = [*pairwise(np.linspace(0, n_lists, jobs + 1, dtype=np.int64).tolist())]
+
+        def count(k: int) -> NDArray[np.int64]:
+            found = np.zeros(len(DELAYS), np.int64)
+            kernels.count_kinds(self.lists, *ranges[k], found)
+            return found
+
+        n_in = np.stack([*side_by_side(jobs, count, range(jobs))])
+        n_of_kind = n_in.sum(axis=0)
         end = np.cumsum(n_of_kind)
+        begin = end - n_of_kind + np.cumsum(n_in, axis=0) - n_in
         n = int(end[-1])
-        number, dtype = number_type(self.lists.head.size), self.lists.amount.dtype
-        row, amount = self._large.empty(n, number), self._large.empty(n, dtype)
-        kernels.list_by_kind(self.lists, end - n_of_kind, row, amount)
+        row, amount = self._large.empty(n, number_type(n_lists)), self._large.empty(n, dtype)
+        listed = partial(kernels.list_by_kind, self.lists)
+        for _ in side_by_side(jobs, lambda k: listed(*ranges[k], begin[k], row, amount), range(jobs)):
+            pass
         return [
             Amounts(row[stop - size : stop], amount[stop - size : stop])
             for size, stop in zip(n_of_kind[kinds].tolist(), end[kinds].tolist(), strict=True)
@@ -291,10 +310,7 @@ def _ordered(
     """Order pairs from the end to the beginning; return as well how many points come before what they depend on."""
     n_locations = index.start.size - 1
     n_open = large.zeros(len(points), np.int32)
-    for here in blocks(len(pairs)):
-        # causes ascend
-        cause, n = np.unique(pairs.cause[here][pairs.waiting[here] >= 0], return_counts=True)
-        n_open[cause] += n.astype(np.int32)
+    kernels.count_open(pairs.cause, pairs.waiting, n_open)
     order = large.empty(len(pairs), index.pair_of.dtype)
     scratch, is_blocked = np.empty((3, n_locations), np.int64), np.zeros(n_locations, bool)
     given = index.cause_start, index.start, points.location, pairs.cause, index.pair_of, n_open
@@ -350,7 +366,7 @@ class Path:
     end_time: Times
 
 
-@step(SWEEP, "path", keeps=("path",))
+@step(PATH, "path", keeps=("path",))
 def find_critical_path(
     facts: Facts,
     quirks: Quirks,

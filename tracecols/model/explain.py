@@ -126,6 +126,7 @@ def _of_causes(
         "delays": 32 * n_pairs + entries,
         "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points,
         "path": 16 * n_points,
+        "path_charges": (38 if is_divided else 16) * n_points,
         "root_causes": 18 * n_events,
         "period_times": of_periods,
         **_of_devices(store, n_members, n_receives, n_sends, n_events),

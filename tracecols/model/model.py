@@ -17,7 +17,19 @@ from tracecols.causes.quirks import NONE, Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.partitions import EVERYTHING, Bucket, divide, undivided
 from tracecols.enhance.dataflow.spill import Spill
-from tracecols.enhance.dataflow.steps import BUCKET, EVERY, GIVEN, GLOBAL, ONCE, STAGES, WITHIN, Input
+from tracecols.enhance.dataflow.steps import (
+    BESIDE,
+    BUCKET,
+    EVERY,
+    GIVEN,
+    GLOBAL,
+    ONCE,
+    RECEIVE,
+    SEND,
+    STAGES,
+    WITHIN,
+    Input,
+)
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
@@ -44,10 +56,12 @@ that are needed again are made empty by the system: after every stage that was a
 search of 1.5 s (2 x 10^7 events, two threads)."""
 
 
-LATER_BYTES = 300
-"""Bytes of memory that a task of the stages after `within` takes for each call instance and attributed event of its
-partition, if it has many: those of root causes, divided by the focus, took 280 B (`multizone`, 8 x 4, 10^8 events,
-whose partitions have 3 to 9 M)."""
+LATER_BYTES, MOST_LATER = 300, 150_000_000
+"""Bytes of memory that a task of the stages of root causes takes for each call instance and attributed event of its
+partition, and at most: it goes through what it has block by block."""
+
+MESSAGE_BYTES = 400
+"""Bytes of memory that a task takes for each send and receive of its partition while messages are matched."""
 
 
 class Model:
@@ -296,6 +310,7 @@ class Run:
             "bucket": bucket,
             "spill": self.spill,
             "quirks": self.quirks,
+            "jobs": self.jobs if stage in ONCE else 1,
         }
         return Model(self.jobs, given, stage, self)
 
@@ -328,8 +343,10 @@ class Run:
         stage = model.stage
         if self.whole is not None or stage in ONCE or stage == BUCKET:
             return 0
+        if stage in (RECEIVE, SEND):
+            return MESSAGE_BYTES * int(self.facts.store.counts("p2p")[model.members].sum())
         rows = sum(model.scans[i].n_calls + model.scans[i].n_attributed for i in model.members.tolist())
-        return rows * (EVENT_BYTES if stage == WITHIN else LATER_BYTES)
+        return rows * EVENT_BYTES if stage == WITHIN else min(rows * LATER_BYTES, MOST_LATER)
 
     def _numbers(self, stage: str) -> Sequence[int]:
         """Return the numbers of the slices of a stage, in the order in which they are worked on."""
@@ -379,49 +396,55 @@ class Run:
         several = self.whole is None
         keeps = {s: kept_for(chosen & set(STAGES[i + 1 :]), s) if several else [] for i, s in enumerate(STAGES)}
         needed = [s for s in STAGES if s in chosen or keeps[s]]
-        for i, stage in enumerate(needed):
+        together = side_by_side_of(needed)
+        done: list[str] = []
+        for i, stages in enumerate(together):
             began = monotonic()
-            numbers = self._numbers(stage)
-            task = SliceTask(self, stage, tuple(keeps[stage]), visit if stage in chosen else None)
-            for k, found in enumerate(self.executor.map(task, numbers, ahead=ahead), 1):
+            numbers = [(stage, number) for stage in stages for number in self._numbers(stage)]
+            task = SliceTask(self, "+".join(stages), {s: tuple(keeps[s]) for s in stages}, chosen & {*stages}, visit)
+            # what nothing looks at is not waited for
+            most = ahead if len(stages) == 1 else None
+            for k, found in enumerate(self.executor.map(task, numbers, ahead=most), 1):
                 if progress is not None:
-                    progress(1000 * i + 1000 * k // len(numbers), 1000 * len(needed))
+                    progress(1000 * i + 1000 * k // len(numbers), 1000 * len(together))
                 yield from found
-            self.spill.forget(no_longer_read(needed[: i + 1], needed[i + 1 :]))
+            done += stages
+            self.spill.forget(no_longer_read(done, needed[len(done) :]))
             if monotonic() - began > LONG:
                 give_back()
 
 
 @dataclass(frozen=True, eq=False)
 class SliceTask(Generic[Result]):
-    """What is done with every slice of a stage, given its number; on a cluster it is pickled.
+    """What is done with every slice of the stages that run side by side, given stage and number; on a cluster it is
+    pickled.
 
     Attributes
     ----------
     run : Run
-    stage : str
-    keeps : tuple of str
-        Values that later stages need.
-    visit : callable, optional
-        What looks at the slice (`Run.stages`).
+    name : str
+        The stages, for people who watch a cluster.
+    keeps : dict of str to tuple of str
+        By stage the values that later stages need.
+    visited : set of str
+        Stages whose slices are looked at.
+    visit : callable
+        What looks at them (`Run.stages`).
     """
 
     run: Run
-    stage: str
-    keeps: tuple[str, ...]
-    visit: Callable[[Model, str], Result] | None
+    name: str
+    keeps: dict[str, tuple[str, ...]]
+    visited: set[str]
+    visit: Callable[[Model, str], Result]
 
-    @property
-    def name(self) -> str:
-        """The stage, for people who watch a cluster."""
-        return self.stage
-
-    def __call__(self, number: int, report: Report = not_reported) -> list[Result]:
-        run = self.run.of_task(f"{self.stage}-{number}")
-        model = run.slice(self.stage, number)
+    def __call__(self, which: tuple[str, int], report: Report = not_reported) -> list[Result]:
+        stage, number = which
+        run = self.run.of_task(f"{stage}-{number}")
+        model = run.slice(stage, number)
         with run.turns.take(run.bytes_of(model)):
-            result = [] if self.visit is None else [self.visit(model, self.stage)]
-            for name in self.keeps:
+            result = [self.visit(model, stage)] if stage in self.visited else []
+            for name in self.keeps[stage]:
                 run.value(name, number, model)
             return result
 
@@ -437,6 +460,17 @@ def _run_on_worker(spill: Spill) -> Run:
 def _not_there() -> None:
     """Stop a worker that lacks what its tasks need: the folder was removed."""
     raise FileNotFoundError("what an analysis keeps for its workers is no longer there")
+
+
+def side_by_side_of(stages: Iterable[str]) -> list[list[str]]:
+    """Group stages, given in order, by what runs at the same time."""
+    found: list[list[str]] = []
+    for stage in stages:
+        if found and BESIDE.get(stage) == found[-1][-1]:
+            found[-1].append(stage)
+        else:
+            found.append([stage])
+    return found
 
 
 def made_from(name: str) -> set[str]:
@@ -633,5 +667,6 @@ def enhance(
         "bucket": EVERYTHING,
         "spill": spill,
         "quirks": NONE,
+        "jobs": jobs,
     }
     return Model(jobs, given, executor=executor)

@@ -8,6 +8,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from pathlib import Path
 from threading import Lock, Thread
 from typing import IO, Any
@@ -17,7 +18,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.errors import AnalysisError
 from tracecols.kernels import arrays
-from tracecols.work.memory import Held
+from tracecols.work.executors import side_by_side
+from tracecols.work.memory import Held, read_at_random
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL
 
 BLOCK = 1 << 18
@@ -37,9 +39,14 @@ INTERVAL = 0.02
 """Seconds after which the resident pages of files are counted again: no more than 30 MB come in the meantime."""
 
 
-def blocks(n: int) -> Iterator[slice]:
-    """Yield the rows 0 .. n - 1 in slices of at most `BLOCK`."""
-    return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
+FEWEST = 1 << 14
+"""Rows that are computed together, however little memory there is: what lies near fewer is read again for others."""
+
+
+def blocks(n: int, size: int | None = None) -> Iterator[slice]:
+    """Yield the rows 0 .. n - 1 in slices of at most `size`, by default `BLOCK`."""
+    size = BLOCK if size is None else size
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def resident_of_files() -> int:
@@ -116,10 +123,28 @@ class LargeArrays:
     folder : Path, optional
         Where files are made; by default where `tempfile` puts them (`TMPDIR`). They have no names, so that nothing is
         left of them however the process ends.
+
+    Attributes
+    ----------
+    jobs : int
+        Threads that compute the blocks of an array.
     """
 
     def __init__(self, memory: int | None = None, folder: Path | None = None) -> None:
-        self._memory, self._folder, self._held = memory, folder, Held()
+        self._memory, self._folder, self._held, self.jobs = memory, folder, Held(), 1
+
+    def block_of(self, row_bytes: int) -> int:
+        """Return how many rows are computed together that need so many bytes each for a short time: no more than a
+        quarter of what all arrays may take in memory."""
+        if self._memory is None:
+            return BLOCK
+        return min(BLOCK, max(FEWEST, self._memory // 4 // row_bytes))
+
+    def by_threads(self, jobs: int) -> LargeArrays:
+        """Return what makes the same arrays, in the same memory, whose blocks so many threads compute side by side."""
+        found = copy(self)
+        found.jobs = jobs
+        return found
 
     def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
         """Make an array of n elements, which may be anything.
@@ -169,8 +194,12 @@ class LargeArrays:
     def computed(self, n: int, dtype: DTypeLike, compute: Callable[[slice], Any]) -> NDArray[Any]:
         """Make an array of n elements block by block: `compute(rows)` gives those of a slice of rows."""
         found = self.empty(n, dtype)
-        for rows in blocks(n):
+
+        def put(rows: slice) -> None:
             found[rows] = compute(rows)
+
+        for _ in side_by_side(self.jobs, put, blocks(n)):
+            pass
         return found
 
     def joined(self, most: int, dtype: DTypeLike, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -181,9 +210,20 @@ class LargeArrays:
             n += part.size
         return found[:n]
 
-    def chosen(self, n: int, is_chosen: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:
-        """Find those of n rows that are chosen, ascending; `is_chosen(rows)` says which of a slice of rows are."""
-        return self.joined(n, np.int64, (np.flatnonzero(is_chosen(rows)) + rows.start for rows in blocks(n)))
+    def chosen(
+        self,
+        n: int,
+        is_chosen: Callable[[slice], NDArray[np.bool_]],
+        dtype: DTypeLike = np.int64,
+        most: int | None = None,
+    ) -> NDArray[Any]:
+        """Find those of n rows that are chosen, `most` at most, ascending; `is_chosen(rows)` says which of a slice of
+        rows are."""
+
+        def chosen_of(rows: slice) -> NDArray[np.int64]:
+            return np.flatnonzero(is_chosen(rows)) + rows.start
+
+        return self.joined(n if most is None else most, dtype, side_by_side(self.jobs, chosen_of, blocks(n), self.jobs))
 
     def _mapped(self, size: int) -> NDArray[np.uint8]:
         """Make a file of so many bytes and map it."""
@@ -197,6 +237,7 @@ class LargeArrays:
                 f"cannot make a temporary file of {size:,} bytes in {where}: {error.strerror or error}\n  {MAKE_ROOM}",
                 in_shell=MAKE_ROOM_IN_SHELL,
             ) from error
+        read_at_random(mapped)
         _pages.add(mapped, (self._memory or 0) // 2)
         return np.frombuffer(mapped, np.uint8)
 

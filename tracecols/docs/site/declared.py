@@ -88,9 +88,11 @@ STAGE_DOCS = {
     "global": "once",
     "clocks": "once",
     "causes": "once",
+    "path": "once",
     "spent": "per partition",
     "delays": "per partition",
     "sweep": "once",
+    "on_path": "per partition",
     "charges": "per partition",
     "run": "once",
 }

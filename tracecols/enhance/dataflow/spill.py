@@ -3,15 +3,17 @@ of a cluster see. It is decided here, and nowhere else."""
 
 from __future__ import annotations
 
+import mmap
 import shutil
 import uuid
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from tempfile import mkdtemp
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,14 +25,15 @@ from tracecols.kernels import packing
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
 from tracecols.work.large import LargeArrays, blocks
-from tracecols.work.memory import Budget, Held
+from tracecols.work.memory import Budget, Held, read_at_random
 from tracecols.work.scratch import MAKE_ROOM, MAKE_ROOM_IN_SHELL, ScratchFolder, temporary_folder
 
 SMALLEST = 1 << 12
 """Bytes of columns on a cluster below which they go with the values that hold them: to open a file costs more."""
 
-BUDGET = 1 << 28
-"""Bytes of columns that are held in memory, at most: in files they are packed."""
+BUDGET, PACKED = 1 << 28, 8
+"""Bytes of columns that are held in memory as they are, at most; how many times as many packed, as they are in
+files."""
 
 NOTHING = np.zeros(0, np.int64)
 """Base of codes that are relative to no column."""
@@ -38,18 +41,20 @@ NOTHING = np.zeros(0, np.int64)
 
 @dataclass
 class StoredColumn:
-    """Where a column is in a scratch file and how it is coded.
+    """Where a column is in a scratch file, or in memory, and how it is coded.
 
     Attributes
     ----------
     offset, n : int
         First byte; number of rows.
     dtype, stored : dtype
-        What the column is; what is in the file: codes (see `kernels.packing`), or the same.
+        What the column is; what is kept: codes (see `kernels.packing`), or the same.
     low : int
         What the codes are counted from.
     base : str, optional
         Column that they are relative to.
+    held : (n,) array, optional
+        What is kept, if that is in memory.
     """
 
     offset: int
@@ -58,11 +63,41 @@ class StoredColumn:
     stored: np.dtype[Any]
     low: int = 0
     base: str | None = None
+    held: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, name: str, columns: Columns, base: str | None) -> StoredColumn:
+        """Decide how a column is coded."""
+        array = columns[name]
+        found = cls(0, array.size, array.dtype, array.dtype)
+        if array.size and array.dtype in (np.int32, np.int64):
+            low, high = packing.measure(array, NOTHING if base is None else columns[base])
+            n_codes = high - low + 2
+            fits = (t for t in (np.uint8, np.uint16, np.uint32) if n_codes <= np.iinfo(t).max + 1)
+            narrow = np.dtype(next(fits, array.dtype))
+            if narrow.itemsize < array.itemsize:
+                found.stored, found.low, found.base = narrow, low, base
+        return found
 
     @property
     def is_packed(self) -> bool:
-        """Whether codes are in the file."""
+        """Whether codes are kept."""
         return self.stored != self.dtype
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that are kept."""
+        return self.n * self.stored.itemsize
+
+    def coded(self, name: str, columns: Columns) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Yield slices of rows, and what is kept of them."""
+        array, base = columns[name], NOTHING if self.base is None else columns[self.base]
+        for rows in blocks(self.n, None if self.is_packed else max(self.n, 1)):
+            codes = array[rows]
+            if self.is_packed:
+                codes = np.empty(rows.stop - rows.start, self.stored)
+                packing.pack(array[rows], base[rows], self.low, codes)
+            yield rows, codes
 
 
 def read_into(array: NDArray[Any], path: Path, offset: int) -> None:
@@ -106,12 +141,14 @@ def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
 
 
 class SpilledColumns:
-    """Columns in a scratch file, integers as narrow codes; every access reads the file.
+    """Columns as narrow codes, in a scratch file or in memory; every access reads and decodes them.
 
     Parameters
     ----------
     relative : mapping
         Columns whose values are close to those of another one.
+    where : callable
+        `where(n_bytes)` returns the file to which so many bytes are added; None if they are held in memory.
 
     Raises
     ------
@@ -119,28 +156,22 @@ class SpilledColumns:
         If it cannot be written.
     """
 
-    def __init__(self, columns: Columns, relative: Mapping[str, str], path: Path) -> None:
-        self._path, self._n, self.names = path, len(columns), columns.names
-        self._stored: dict[str, StoredColumn] = {}
-        with path.open("ab") as file:
-            for name in columns.names:
-                array = columns[name]
-                self._stored[name] = column = StoredColumn(file.tell(), array.size, array.dtype, array.dtype)
-                if array.size and array.dtype in (np.int32, np.int64):
-                    base = relative.get(name)
-                    against = NOTHING if base is None else columns[base]
-                    low, high = packing.measure(array, against)
-                    n_codes = high - low + 2
-                    fits = (t for t in (np.uint8, np.uint16, np.uint32) if n_codes <= np.iinfo(t).max + 1)
-                    narrow = np.dtype(next(fits, array.dtype))
-                    if narrow.itemsize < array.itemsize:
-                        column.stored, column.low, column.base = narrow, low, base
-                        for rows in blocks(array.size):
-                            codes = np.empty(rows.stop - rows.start, narrow)
-                            packing.pack(array[rows], against[rows], low, codes)
-                            write_array(file, codes)
-                        continue
-                write_array(file, array)
+    def __init__(self, columns: Columns, relative: Mapping[str, str], where: Callable[[int], Path | None]) -> None:
+        self._n, self.names = len(columns), columns.names
+        self._stored = {name: StoredColumn.of(name, columns, relative.get(name)) for name in columns.names}
+        self.n_bytes = sum(column.n_bytes for column in self._stored.values())
+        self._path = where(self.n_bytes)
+        if self._path is not None:
+            with self._path.open("ab") as file:
+                for name, column in self._stored.items():
+                    column.offset = file.tell()
+                    for _, codes in column.coded(name, columns):
+                        write_array(file, codes)
+            return
+        for name, column in self._stored.items():
+            column.held = np.empty(column.n, column.stored)
+            for rows, codes in column.coded(name, columns):
+                column.held[rows] = codes
 
     def __len__(self) -> int:
         return self._n
@@ -159,8 +190,12 @@ class SpilledColumns:
         column = self._stored[name]
         if start == stop:
             return np.zeros(0, column.dtype)
-        stored = np.empty(stop - start, column.stored)
-        read_into(stored, self._path, column.offset + start * column.stored.itemsize)
+        if column.held is not None:
+            stored = column.held[start:stop]
+        else:
+            assert self._path is not None  # what is not held is in a file
+            stored = np.empty(stop - start, column.stored)
+            read_into(stored, self._path, column.offset + start * column.stored.itemsize)
         if not column.is_packed:
             return stored
         values = np.empty(stored.size, column.dtype)
@@ -173,15 +208,15 @@ class SpilledColumns:
         column = self._stored[name]
         if not column.n:
             return np.zeros(len(values), np.int64)
-        mapped = np.memmap(self._path, column.stored, "r", column.offset, (column.n,))
+        kept = column.held
+        if kept is None:
+            assert self._path is not None  # what is not held is in a file
+            with open(self._path, "rb") as file:
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            read_at_random(mapped)
+            kept = np.frombuffer(mapped, column.stored, column.n, column.offset)
         codes = [min(v - column.low + 1, np.iinfo(np.int64).max) for v in values] if column.is_packed else values
-        return np.searchsorted(mapped, np.array(codes, np.int64))
-
-
-def _remove(path: Path) -> None:
-    """Remove a file of columns; where the system does not remove open ones, it goes with its folder."""
-    with suppress(OSError):
-        path.unlink()
+        return np.searchsorted(kept, np.array(codes, np.int64))
 
 
 def _when_forgotten(columns: ColumnSource, function: Callable[..., None], *given: Any) -> weakref.finalize[..., Any]:
@@ -202,6 +237,35 @@ class _Once:
             if not self._done:
                 self._value, self._done = make(), True
             return self._value
+
+
+class _Remover:
+    """Removes files of columns in a thread of its own: to give back the pages of a gigabyte takes half a second.
+
+    Where the system does not remove open files, and at the end of the program, they go with their folder.
+    """
+
+    def __init__(self) -> None:
+        # the garbage collector may put something in while the same thread does
+        self._paths: SimpleQueue[Path] = SimpleQueue()
+        self._begin = _Once()
+
+    def begin(self) -> None:
+        """Be ready to remove files."""
+        self._begin.get(lambda: Thread(target=self._go_on, name="tracecols-files", daemon=True).start())
+
+    def remove(self, path: Path) -> None:
+        """Let a file be removed."""
+        self._paths.put(path)
+
+    def _go_on(self) -> None:
+        while True:
+            with suppress(OSError):
+                self._paths.get().unlink()
+
+
+_remover = _Remover()
+"""That of this process."""
 
 
 class Spill:
@@ -239,7 +303,9 @@ class Spill:
         self.folder, self._parent = folder, budget.scratch
         self._columns = None if folder is None else folder / f"{task}-{uuid.uuid4().hex[:8]}.columns"
         self._most_held = BUDGET if budget.held is None else min(BUDGET, budget.held)
+        self._most_packed = 0 if budget.held is None else max(min(budget.held - BUDGET, PACKED * BUDGET), 0)
         self._budget: Held = Held() if beside is None else beside._budget
+        self._packed: Held = Held() if beside is None else beside._packed
         self.large: LargeArrays = self._large_arrays(budget) if beside is None else beside.large
         self._lock = Lock()
         self._values: dict[tuple[str, int], _Once] = {}
@@ -334,19 +400,29 @@ class Spill:
             if self._columns is None:
                 self._held.append(_when_forgotten(held, self._budget.give, size))
             return held
-        path = self._columns or self._new_file()
+        path = self._columns
+
+        def where(n_bytes: int) -> Path | None:
+            nonlocal path
+            if path is None and not self._packed.take(n_bytes, self._most_packed):
+                path = self._new_file()
+            return path
+
         try:
-            written = SpilledColumns(columns, relative or {}, path)
+            found = SpilledColumns(columns, relative or {}, where)
         except OSError as error:
             if self._columns is not None:
-                raise cannot_write(path, error) from error
+                raise cannot_write(self._columns, error) from error
             raise AnalysisError(
                 f"cannot write the temporary file {path}: {error.strerror or error}\n  {MAKE_ROOM}",
                 in_shell=MAKE_ROOM_IN_SHELL,
             ) from error
-        if self._columns is None:
-            _when_forgotten(written, _remove, path)
-        return written
+        if path is None:
+            self._held.append(_when_forgotten(found, self._packed.give, found.n_bytes))
+        elif self._columns is None:
+            _remover.begin()
+            _when_forgotten(found, _remover.remove, path)
+        return found
 
     def _new_file(self) -> Path:
         """Return the path of a new file in the scratch folder of this process."""
@@ -357,9 +433,10 @@ class Spill:
             return self._scratch.path / str(self._n_files)
 
 
-def large_arrays(spill: Spill | None) -> LargeArrays:
-    """Return what makes arrays of the whole trace; in memory if a step is given nothing to keep them with."""
-    return LargeArrays() if spill is None else spill.large
+def large_arrays(spill: Spill | None, jobs: int = 1) -> LargeArrays:
+    """Return what makes arrays of the whole trace, with so many threads; in memory if a step is given nothing to keep
+    them with."""
+    return (LargeArrays() if spill is None else spill.large).by_threads(jobs)
 
 
 def keep(columns: Columns, spill: Spill | None, borrowed: bool = False) -> ColumnSource:

@@ -17,9 +17,11 @@ one slice of the trace, independently of all others:
 Root causes are found in further stages:
 
 * `causes`: once: all synchronisation points in order, and who waits for whom.
+* `path`: once: the critical path.
 * `spent`: one partition: its time by call path between these points.
 * `delays`: one partition, and what those did who waited for it.
-* `sweep`: once: from the end of the trace to its beginning.
+* `sweep`: once: what waits cost, from the end of the trace to its beginning.
+* `on_path`: one partition: what its call paths take on the critical path.
 * `charges`: one partition: what its call paths are charged with.
 * `run`: once: what that means for the whole run.
 
@@ -35,15 +37,19 @@ from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
-WITHIN, RECEIVE, SEND, BUCKET, GLOBAL, CLOCKS, CAUSES, SPENT, DELAYS, SWEEP, CHARGES, RUN = STAGES = (
-    "within", "receive", "send", "bucket", "global", "clocks", "causes", "spent", "delays", "sweep", "charges", "run",
+WITHIN, RECEIVE, SEND, BUCKET, GLOBAL, CLOCKS, CAUSES, PATH, SPENT, DELAYS, SWEEP, ON_PATH, CHARGES, RUN = STAGES = (
+    "within", "receive", "send", "bucket", "global", "clocks",
+    "causes", "path", "spent", "delays", "sweep", "on_path", "charges", "run",
 )  # fmt: skip
 """In the order in which they run."""
+
+BESIDE = {SPENT: PATH, ON_PATH: SWEEP}
+"""Stages that run at the same time as the one before, which one thread goes through."""
 
 ANY = ""
 """The stage of a step that works in any of them, on the slice it is asked for."""
 
-ONCE = (GLOBAL, CLOCKS, CAUSES, SWEEP, RUN)
+ONCE = (GLOBAL, CLOCKS, CAUSES, PATH, SWEEP, RUN)
 """Those that run once, for the whole trace."""
 
 IN_WINDOWS = frozenset(STAGES) - {CLOCKS}
@@ -59,6 +65,7 @@ GIVEN = {
     "bucket": "A range of keys of collective operations.",
     "spill": "Where columns are kept for other partitions; None keeps them in memory.",
     "quirks": "Which peculiarities of the reference root causes have.",
+    "jobs": "Threads that a step may use: more than one where no other slice is worked on meanwhile.",
 }
 """Values that exist before any step runs, and what they are."""
 
