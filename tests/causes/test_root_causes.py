@@ -624,8 +624,12 @@ def test_segments__may_be_in_files(conventions, tmp_path, monkeypatch):
 @given(st.lists(st.integers(0, 30), max_size=12), st.integers(0, 31), st.integers(0, 31), st.booleans())
 def test_points_between__are_those_at_some_rows_in_the_order_in_which_they_are_found(event, first, stop, by_event):
     rows = {"event": np.array(event, np.int64), "location": np.arange(len(event), dtype=np.int32), "kind": 0}
-    found = Synchronisation(NONE, [rows] if event else [], [], by_event=by_event)
-    some = found.points_between(first, stop, ["event", "location"])
+    found = Synchronisation(NONE, [rows], [], by_event=by_event).points
+    assert len(found) == bool(event)
+    some = {"event": np.zeros(0, np.int64), "location": np.zeros(0, np.int32)}
+    for part in found:
+        some = part.between(first, stop, ["event", "location"])
+        assert part.between(first, stop, ["kind"])["kind"].tolist() == [0]
     pairs = list(zip(some["event"].tolist(), some["location"].tolist(), strict=True))
     expected = [(e, i) for i, e in enumerate(event) if first <= e < stop]
     if by_event:
