@@ -123,9 +123,9 @@ class Opened:
         }
 
 
-def deflate(data: bytes, level: int = 6) -> bytes:
+def deflate(data: bytes) -> bytes:
     """Compress to a raw deflate stream."""
-    compressor = zlib.compressobj(level, zlib.DEFLATED, -15)
+    compressor = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, -15)
     return compressor.compress(data) + compressor.flush()
 
 
