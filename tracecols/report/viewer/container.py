@@ -169,10 +169,6 @@ def pack(
         What is selected at first, if it was opened from a timeline.
     subdomains : mapping, callable, str or Path, optional
         Which subdomains of the application locations belong to, as for `SeverityCube.by_subdomain`.
-
-    Returns
-    -------
-    Container
     """
     found = diagnosis_of(cube, with_startup)
     # the viewer adds up whatever it shows
