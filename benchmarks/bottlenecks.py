@@ -101,8 +101,8 @@ def _ialltoall(w: World) -> None:
 
 
 def _reduce_and_spread(w: World) -> None:
-    w.to_root("MPI_Reduce", "reduce", 0)
-    w.from_root("MPI_Bcast", "bcast", 0)
+    w.to_root("MPI_Reduce", "reduce")
+    w.from_root("MPI_Bcast", "bcast")
 
 
 def _waitany(w: World) -> None:
@@ -123,7 +123,7 @@ def _waitany(w: World) -> None:
         t = end + 1
     one.leave(t)
     w.now[0][0] = t
-    w.from_root("MPI_Bcast", "bcast", 0)
+    w.from_root("MPI_Bcast", "bcast")
 
 
 def _probe(w: World) -> None:
@@ -135,7 +135,7 @@ def _probe(w: World) -> None:
         one = w.at(0).enter(u, "gather_parts").enter(u, "MPI_Probe").leave(end)
         one.enter(end + 1, "MPI_Recv").receive(end + 5, r, length=64).leave(end + 5).leave(end + 5)
         w.now[r][0], w.now[0][0] = t + 5, end + 5
-    w.from_root("MPI_Bcast", "bcast", 0)
+    w.from_root("MPI_Bcast", "bcast")
 
 
 def _file(w: World) -> None:
@@ -201,11 +201,9 @@ def late_for_scan(rng: random.Random, late: bool) -> Made:
     """Rank 0 is late for a scan, for which all others wait."""
     w = World(rng, processes(rng, 3))
     for _ in range(30):
-        for r in range(w.ranks):
-            w.work(r, "count_particles", 800 + 900 * late * (r == 0))
+        w.everyone("count_particles", 800, 0, 900 * late)
         _inside("number_particles", _scan)(w)
-        for r in range(w.ranks):
-            w.work(r, "move_particles", 600)
+        w.everyone("move_particles", 600)
     return w, Truth(("count_particles",), 0)
 
 
@@ -352,8 +350,7 @@ def gather_and_write(rng: random.Random, late: bool) -> Made:
     """Rank 0 receives the fields of all and writes them alone."""
     w = World(rng, processes(rng, 3))
     for _ in range(10):
-        for r in range(w.ranks):
-            w.work(r, "advance", 3000)
+        w.everyone("advance", 3000)
         w.open("save_fields")
         for r in range(1, w.ranks):
             w.message(r, 0, 1 << 16, cost=20, ready=True)
@@ -368,8 +365,7 @@ def slow_file(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.03)
     slow = rng.randrange(w.ranks)
     for _ in range(15):
-        for r in range(w.ranks):
-            w.work(r, "advance", 1500)
+        w.everyone("advance", 1500)
         w.open("write_restart")
         for r in range(w.ranks):
             w.call(r, "MPI_File_write_at", 100 + 2500 * late * (r == slow))
@@ -382,8 +378,7 @@ def large_messages(rng: random.Random, late: bool) -> Made:
     """Neighbours exchange far more than they need."""
     w = World(rng, processes(rng, 3), noise=0.03)
     for _ in range(25):
-        for r in range(w.ranks):
-            w.work(r, "stencil", 1000)
+        w.everyone("stencil", 1000)
         w.open("exchange_everything")
         w.halo(1 << 23 if late else 8000, 2500 if late else 8)
         w.close()
@@ -394,8 +389,7 @@ def barriers(rng: random.Random, late: bool) -> Made:
     """A barrier after every small step; the work is even."""
     w = World(rng, processes(rng, 4), noise=0.02)
     for k in range(400):
-        for r in range(w.ranks):
-            w.work(r, "small_step", 60)
+        w.everyone("small_step", 60)
         if late:
             w.open("sync_all")
             w.collective("MPI_Barrier", "barrier", 0, 40)

@@ -13,8 +13,7 @@ def after_heavy_start(rng: random.Random, late: bool) -> Made:
     """A long start, which is the same for all, and then a process that is a little late each time."""
     w = World(rng, processes(rng, 3), noise=0.03)
     slow, n = rng.randrange(w.ranks), 30
-    for r in range(w.ranks):
-        w.work(r, "build_mesh", 60_000)
+    w.everyone("build_mesh", 60_000)
     w.barrier()
     for _ in range(n):
         for r in range(w.ranks):
@@ -29,10 +28,9 @@ def serial_start(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.03)
     if late:
         w.work(0, "read_mesh", 12_000)
-    w.from_root("MPI_Bcast", "bcast", 0)
+    w.from_root("MPI_Bcast", "bcast")
     for _ in range(40):
-        for r in range(w.ranks):
-            w.work(r, "iterate", 2000)
+        w.everyone("iterate", 2000)
         w.allreduce()
     return w, Truth(("read_mesh",), 0)
 
@@ -127,8 +125,7 @@ def collectives_in_numbered_steps(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.02)
     for k in range(15):
         w.open(f"step {k}")
-        for r in range(w.ranks):
-            w.work(r, "kernel", 3000)
+        w.everyone("kernel", 3000)
         for _ in range(40 if late else 1):
             w.collective("MPI_Allreduce", "allreduce", 8, 25)
         w.close()
@@ -140,8 +137,7 @@ def messages_in_numbered_steps(rng: random.Random, late: bool) -> Made:
     w = World(rng, rng.choice([2, 4]), noise=0.03)
     for k in range(12):
         w.open(f"cycle_{k}")
-        for r in range(w.ranks):
-            w.work(r, "push_particles", 3000)
+        w.everyone("push_particles", 3000)
         w.open("send_particles")
         for _ in range(60 if late else 1):
             for r in range(0, w.ranks, 2):
@@ -159,12 +155,10 @@ def on_two_call_paths(rng: random.Random, late: bool) -> Made:
     for _ in range(25):
         for caller in ("predictor", "corrector"):
             w.open(caller)
-            for r in range(w.ranks):
-                w.work(r, "right_hand_side", 900 + 400 * late * (r == slow))
+            w.everyone("right_hand_side", 900, slow, 400 * late)
             w.halo()
             w.close()
-        for r in range(w.ranks):
-            w.work(r, "filter", 1000)
+        w.everyone("filter", 1000)
         w.allreduce()
     return w, Truth(("right_hand_side",), slow)
 
@@ -174,11 +168,9 @@ def two_faults(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.04)
     large, small = rng.sample(range(w.ranks), 2)
     for _ in range(30):
-        for r in range(w.ranks):
-            w.work(r, "radiation", 1500 + 1500 * late * (r == large))
+        w.everyone("radiation", 1500, large, 1500 * late)
         w.allreduce()
-        for r in range(w.ranks):
-            w.work(r, "convection", 1500 + 400 * (r == small))
+        w.everyone("convection", 1500, small, 400)
         w.allreduce()
     return w, Truth(("radiation",), large)
 
@@ -199,8 +191,7 @@ def slow_link(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 4), noise=0.03)
     a = rng.randrange(w.ranks - 1)
     for _ in range(30):
-        for r in range(w.ranks):
-            w.work(r, "stencil", 1500)
+        w.everyone("stencil", 1500)
         w.open("exchange_faces")
         for r in range(w.ranks - 1):
             w.message(r, r + 1, 4096, cost=400 if late and r == a else 8)
@@ -260,14 +251,12 @@ def compensating(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.03)
     one, other = rng.sample(range(w.ranks), 2)
     for _ in range(30):
-        for r in range(w.ranks):
-            w.work(r, "particles", 1500 + 800 * (r == one))
+        w.everyone("particles", 1500, one, 800)
         if late:
             w.open("checkpoint_time")
             w.barrier()
             w.close()
-        for r in range(w.ranks):
-            w.work(r, "fields", 1500 + 800 * (r == other))
+        w.everyone("fields", 1500, other, 800)
         w.allreduce()
     return w, Truth(("checkpoint_time", "particles", "fields"), ANY)
 
@@ -276,8 +265,7 @@ def large_reduction(rng: random.Random, late: bool) -> Made:
     """A reduction of much data takes long on all; processes wait little for each other."""
     w = World(rng, processes(rng, 3), noise=0.05)
     for _ in range(25):
-        for r in range(w.ranks):
-            w.work(r, "gradients", 2500)
+        w.everyone("gradients", 2500)
         w.open("sum_gradients")
         w.collective("MPI_Allreduce", "allreduce", 1 << 22 if late else 8, 900 if late else 10)
         w.close()
@@ -308,8 +296,7 @@ def partly_hidden(rng: random.Random, late: bool) -> Made:
             one.leave(end)
             w.now[r][0] = end
         w.close()
-        for r in range(w.ranks):
-            w.work(r, "edges", 600)
+        w.everyone("edges", 600)
     w.allreduce()
     return w, Truth(("pack_edges",), slow)
 
@@ -335,8 +322,7 @@ def small_writes(rng: random.Random, late: bool) -> Made:
     """All processes write many small pieces to files."""
     w = World(rng, processes(rng, 2), noise=0.03)
     for _ in range(20):
-        for r in range(w.ranks):
-            w.work(r, "advance", 2500)
+        w.everyone("advance", 2500)
         w.open("write_particles")
         for r in range(w.ranks):
             for _ in range(60 if late else 1):
@@ -351,8 +337,7 @@ def receives_one_by_one(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 4), noise=0.04)
     slow = rng.randrange(1, w.ranks)
     for _ in range(30):
-        for r in range(w.ranks):
-            w.work(r, "integrate", 1200 + 700 * late * (r == slow))
+        w.everyone("integrate", 1200, slow, 700 * late)
         w.open("gather_parts")
         for r in range(1, w.ranks):
             w.message(r, 0, 4096)
@@ -382,8 +367,7 @@ def barrier_in_front_of_reduction(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3), noise=0.03)
     slow = rng.randrange(w.ranks)
     for _ in range(30):
-        for r in range(w.ranks):
-            w.work(r, "local_sum", 1500 + 500 * late * (r == slow))
+        w.everyone("local_sum", 1500, slow, 500 * late)
         w.open("global_sum")
         w.barrier()
         w.allreduce()

@@ -45,8 +45,7 @@ def late_post(rng: random.Random, late: bool) -> Made:
     window, alone = _windows(w)
     target = rng.randrange(w.ranks)
     for _ in range(rng.choice([15, 40])):
-        for r in range(w.ranks):
-            w.work(r, "prepare_window", 800 + 1500 * late * (r == target))
+        w.everyone("prepare_window", 800, target, 1500 * late)
         w.open("put_to_neighbour")
         for r in range(w.ranks):
             _epoch_call(w, r, "MPI_Win_post", 0, window, alone[(r - 1) % w.ranks])
@@ -92,8 +91,7 @@ def late_for_persistent(rng: random.Random, late: bool) -> Made:
         for name in ("MPI_Send_init", "MPI_Recv_init"):
             w.call(r, name, 2)
     for _ in range(rng.choice([20, 50])):
-        for r in range(w.ranks):
-            w.work(r, "smooth_block", 900 + 900 * late * (r == slow))
+        w.everyone("smooth_block", 900, slow, 900 * late)
         w.open("exchange_block")
         sent = {}
         for r in range(w.ranks):
@@ -136,13 +134,12 @@ def late_for_gather(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 3))
     slow = rng.randrange(1, w.ranks)
     for _ in range(rng.choice([15, 40])):
-        for r in range(w.ranks):
-            w.work(r, "local_spectrum", 700 + 1000 * late * (r == slow))
+        w.everyone("local_spectrum", 700, slow, 1000 * late)
         w.open("collect_spectra")
-        w.to_root("MPI_Gather", "gather", 0)
+        w.to_root("MPI_Gather", "gather")
         w.close()
         w.work(0, "normalise", 60)
-        w.from_root("MPI_Scatter", "scatter", 0)
+        w.from_root("MPI_Scatter", "scatter")
     return w, Truth(("local_spectrum",), slow)
 
 
@@ -173,8 +170,7 @@ def in_turns(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 4))
     pair = rng.sample(range(w.ranks), 2)
     for k in range(40):
-        for r in range(w.ranks):
-            w.work(r, "push_ions", 1000 + 1500 * late * (r == pair[k % 2]))
+        w.everyone("push_ions", 1000, pair[k % 2], 1500 * late)
         w.allreduce()
     return w, Truth(("push_ions",), ANY)
 
@@ -221,11 +217,10 @@ def read_input(rng: random.Random, late: bool) -> Made:
     for _ in range(5):
         w.work(0, "parse_elements", 200 + 3000 * late)
     w.close([0])
-    w.from_root("MPI_Bcast", "bcast", 0)
+    w.from_root("MPI_Bcast", "bcast")
     w.close()
     for _ in range(20):
-        for r in range(w.ranks):
-            w.work(r, "advance", 1500)
+        w.everyone("advance", 1500)
         w.allreduce()
     return w, Truth(("parse_elements", "load_mesh"), 0)
 
@@ -234,8 +229,7 @@ def write_in_turn(rng: random.Random, late: bool) -> Made:
     """Each process waits for a token before it writes its part of a file."""
     w = World(rng, processes(rng, 4))
     for _ in range(10):
-        for r in range(w.ranks):
-            w.work(r, "advance", 2500)
+        w.everyone("advance", 2500)
         w.open("write_in_order")
         for r in range(w.ranks):
             if r and late:
@@ -250,8 +244,7 @@ def communicators_again(rng: random.Random, late: bool) -> Made:
     """A communicator is made in every iteration."""
     w = World(rng, processes(rng, 3), noise=0.02)
     for k in range(40):
-        for r in range(w.ranks):
-            w.work(r, "select_active", 500)
+        w.everyone("select_active", 500)
         if late or not k:
             w.open("regroup")
             for r in range(w.ranks):
@@ -282,8 +275,7 @@ def alltoall_of_much(rng: random.Random, late: bool) -> Made:
     """All exchange far more with all others than they need."""
     w = World(rng, processes(rng, 3), noise=0.03)
     for _ in range(25):
-        for r in range(w.ranks):
-            w.work(r, "local_sort", 1000)
+        w.everyone("local_sort", 1000)
         w.open("exchange_keys")
         w.collective("MPI_Alltoallv", "alltoallv", (1 << 22) if late else 4096, 1500 if late else 20)
         w.close()
@@ -644,8 +636,7 @@ def hot_spot(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 4), noise=0.03)
     hot = rng.randrange(w.ranks)
     for _ in range(15):
-        for r in range(w.ranks):
-            w.work(r, "integrate", 1500)
+        w.everyone("integrate", 1500)
         w.open("gather_by_hand")
         for r in range(w.ranks):
             if r != hot:
@@ -660,8 +651,7 @@ def noise_everywhere(rng: random.Random, late: bool) -> Made:
     w = World(rng, processes(rng, 4), noise=0.03)
     for _ in range(60):
         victim = rng.randrange(w.ranks)
-        for r in range(w.ranks):
-            w.work(r, "smooth", 1000 + 900 * late * (r == victim))
+        w.everyone("smooth", 1000, victim, 900 * late)
         w.allreduce()
     return w, Truth(("smooth",), ANY)
 
@@ -670,8 +660,7 @@ def slow_collective_write(rng: random.Random, late: bool) -> Made:
     """Writing takes long on all processes alike."""
     w = World(rng, processes(rng, 3), noise=0.03)
     for k in range(20):
-        for r in range(w.ranks):
-            w.work(r, "advance", 1000)
+        w.everyone("advance", 1000)
         if k % 2:
             w.open("checkpoint")
             for r in range(w.ranks):
@@ -685,8 +674,7 @@ def domino_of_sendrecv(rng: random.Random, late: bool) -> Made:
     """Each process works on what it gets from the one before it, and sends it on."""
     w = World(rng, processes(rng, 4))
     for _ in range(15):
-        for r in range(w.ranks):
-            w.work(r, "own_cells", 1000)
+        w.everyone("own_cells", 1000)
         w.open("pass_border")
         for r in range(w.ranks):
             if r and late:

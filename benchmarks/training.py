@@ -24,12 +24,7 @@ N_ELEMENTS = 4_000_000
 
 
 class Rank:
-    """A rank: its clock, when its stream is idle again, and what the profiler has recorded of it.
-
-    Parameters
-    ----------
-    number : int
-    """
+    """A rank: its clock, when its stream is idle again, and what the profiler has recorded of it."""
 
     def __init__(self, number: int) -> None:
         self.number, self.now, self.idle = number, 0, 0

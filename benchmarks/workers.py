@@ -23,8 +23,6 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from distributed import Status
-
 import tracecols
 from benchmarks.generate import make, write
 from benchmarks.kill import content
@@ -100,7 +98,7 @@ def kill_one(client: Any, work: Callable[[], Any], after: float, chance: random.
     """Do some work and kill a worker after some seconds; returns what was made, and whether the work was not done
     before."""
     # a nanny that is just starting a worker does not start another one
-    nannies = [n for n in client.cluster.workers.values() if n.status == Status.running]
+    nannies = [n for n in client.cluster.workers.values() if n.status.name == "running"]
     victim, done, hit = chance.choice(sorted(n.pid for n in nannies)), Event(), Event()
 
     def shoot() -> None:

@@ -97,6 +97,11 @@ class World:
         self.now[rank][thread] = t + self.noisy(ticks)
         self.at(rank, thread).enter(t, region).leave(self.now[rank][thread])
 
+    def everyone(self, region: str, ticks: float, slow: int = -1, more: float = 0) -> None:
+        """All masters compute, one of them longer."""
+        for r in range(self.ranks):
+            self.work(r, region, ticks + more * (r == slow))
+
     def open(self, region: str, ranks: Sequence[int] | None = None) -> None:
         """Enter a region on masters."""
         for r in range(self.ranks) if ranks is None else ranks:
@@ -178,27 +183,23 @@ class World:
         self.now[rank][0] = t + cost
         self.at(rank).enter(t, name).leave(t + cost)
 
-    def from_root(self, name: str, op: str, root: int, cost: int = 10) -> None:
-        """All processes but the root wait for it."""
-        sent = self.now[root][0]
+    def from_root(self, name: str, op: str) -> None:
+        """All processes but the root, rank 0, wait for it."""
+        sent = self.now[0][0]
         for r in range(self.ranks):
-            t = self.now[r][0]
-            self.now[r][0] = (t if r == root else max(t, sent)) + cost
-            sizes = {"sent": 8 * self.ranks, "received": 8} if r == root else {"sent": 0, "received": 8}
-            self._rooted(r, t, name, op, root, sizes)
+            self._rooted(r, max(self.now[r][0], sent), name, op, {"sent": 8 * self.ranks * (not r), "received": 8})
 
-    def to_root(self, name: str, op: str, root: int, cost: int = 10) -> None:
-        """The root waits for all others."""
+    def to_root(self, name: str, op: str) -> None:
+        """The root, rank 0, waits for all others."""
         last = max(now[0] for now in self.now)
         for r in range(self.ranks):
-            t = self.now[r][0]
-            self.now[r][0] = (last if r == root else t) + cost
-            sizes = {"sent": 8, "received": 8 * self.ranks} if r == root else {"sent": 8, "received": 0}
-            self._rooted(r, t, name, op, root, sizes)
+            t = self.now[r][0] if r else last
+            self._rooted(r, t, name, op, {"sent": 8, "received": 8 * self.ranks * (not r)})
 
-    def _rooted(self, rank: int, t: int, name: str, op: str, root: int, sizes: dict[str, int]) -> None:
-        end = self.now[rank][0]
-        self.at(rank).enter(t, name).begin_collective(t).end_collective(end, op, root, **sizes).leave(end)
+    def _rooted(self, rank: int, ready: int, name: str, op: str, sizes: dict[str, int]) -> None:
+        t, end = self.now[rank][0], ready + 10
+        self.now[rank][0] = end
+        self.at(rank).enter(t, name).begin_collective(t).end_collective(end, op, 0, **sizes).leave(end)
 
     def among(self, ranks: Sequence[int], communicator: int, name: str, op: str) -> None:
         """Some processes take part in an operation for which all of them wait."""

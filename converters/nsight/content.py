@@ -109,10 +109,6 @@ def process_id(process: int) -> int:
 class Content:
     """An opened export.
 
-    Parameters
-    ----------
-    path : Path
-
     Attributes
     ----------
     skipped : Counter

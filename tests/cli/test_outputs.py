@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import tracecols
+from tracecols.cli import group
 from tracecols.errors import TracecolsError
 from tracecols.severity import SeverityCube
 from tracecols.store import Store
@@ -30,11 +33,9 @@ COMMANDS = {
 }
 
 RUN = """
-import resource, signal, sys
-size = int(sys.argv[1])
-if size:
-    # what a full disk does to files: OSError, at the first byte beyond
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+import resource, sys
+# what a full disk does to files: OSError, at the first byte beyond
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
 from tracecols.cli import group
 group(sys.argv[2:])
 """
@@ -68,11 +69,15 @@ def run(name: str, made: dict[str, str], out: Path | str, size: int, temporary: 
     # a kernel that no test has called yet cannot be kept either
     note, _, error = done.stderr.rpartition("error: ")
     assert not note or (note.startswith("note: kernels are compiled at every start") and note.count("\n") == 2)
-    assert "Traceback" not in error
-    assert error.count("\n") == 2
-    assert "\n  " in error
     assert not list(temporary.iterdir())
-    return f"error: {error}"
+    return checked(f"error: {error}")
+
+
+def checked(error: str) -> str:
+    """An error of one line, with another that says what to do."""
+    assert "Traceback" not in error
+    assert error.startswith("error: ") and error.count("\n") == 2 and "\n  " in error
+    return error
 
 
 @pytest.mark.slow
@@ -89,14 +94,17 @@ def test_disk__is_full(name, made, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no such folders there")
 @pytest.mark.parametrize("name", COMMANDS)
-def test_folder__where_nothing_can_be_written(name, made, tmp_path):
+def test_folder__where_nothing_can_be_written(name, made, tmp_path, monkeypatch):
     """Even root cannot make files below these: permissions would not stop a test that runs as root."""
     (tmp_path / "file").write_text("not a folder")
-    error = run(name, made, tmp_path / "file" / "deeper", 0, tmp_path / "temporary")
-    assert "cannot write" in error
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    for out in (tmp_path / "file" / "deeper", *(p for p in (Path("/proc"),) if (p / "self").exists())):
+        result = CliRunner().invoke(group, [a.format(**made, out=out) for a in COMMANDS[name]])
+        assert result.exit_code == 1
+        assert f"cannot write {out}" in checked(result.stderr)
     assert (tmp_path / "file").read_text() == "not a folder"
-    if Path("/proc/self").exists():
-        assert "cannot write /proc/" in run(name, made, "/proc", 0, tmp_path / "temporary")
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 @pytest.mark.parametrize("number", [28, 30, 122])

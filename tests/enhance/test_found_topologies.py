@@ -279,13 +279,18 @@ def test_own_recordings__of_random_graphs_have_none(tmp_path, name):
     assert found_in(convert(mpi_recordings.write(name, tmp_path), tmp_path)) is None
 
 
-GENERATED = [
-    ("sweep", 6, False),
-    *slow([("sweep", 16, False), ("sweep", 30, False), ("halo", 24, False), ("halo", 64, False), ("halo", 27, True)]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("program", "n", "periodic"), GENERATED)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "n", "periodic"),
+    [
+        ("sweep", 6, False),
+        ("sweep", 16, False),
+        ("sweep", 30, False),
+        ("halo", 24, False),
+        ("halo", 64, False),
+        ("halo", 27, True),
+    ],
+)
 def test_generated__topologies_are_found_again(tmp_path, program, n, periodic):
     trace = convert(write(make(program, n, 1, 10_000, 1, periodic=periodic), tmp_path), tmp_path)
     (own,) = [t for t in Definitions.of(trace.store).topologies if not t.is_artificial]

@@ -77,6 +77,7 @@ def test_shape__has_the_overlap_of_the_simulation(tmp_path, enhance, seed):
     assert 0 < overlap < under_way
 
 
+@pytest.mark.slow
 def test_shape__has_the_overlap_of_a_generated_program(tmp_path):
     path = tmp_path / "x.trace"
     path.mkdir()

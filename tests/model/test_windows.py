@@ -78,7 +78,9 @@ def assert_same(path, monkeypatch, sizes, conventions=("exact",), periods=None):
 )
 def test_windows__change_nothing(name, size, given, tmp_path, monkeypatch):
     path = generated(name, tmp_path, *size, **given)
-    most = assert_same(path, monkeypatch, [100, 1000, 5000], ("exact", "scalasca", "expert"))
+    # windows of more events than there are divide nothing
+    sizes = [n for n in (100, 1000, 5000) if n < size[2] // 2]
+    most = assert_same(path, monkeypatch, sizes, ("exact", "scalasca", "expert"))
     assert most > 10 or name not in ("multizone", "rma", "fft", "sweep", "master")
     # launches on the host precede what streams do
     assert not most or name != "offload"

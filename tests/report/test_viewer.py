@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from conftest import slow
 from support.browser import Report, chromium, encoded, link, small
 from support.small_cubes import small_cube
 
@@ -370,7 +371,7 @@ def report(tab):
     assert tab.trouble == []
 
 
-@pytest.mark.parametrize("name", ["time", "visits"])
+@pytest.mark.parametrize("name", ["time", *slow(["visits"])])
 def test_report__of_subdomains_has_the_sums_of_their_locations(browser, cube, tmp_path, name):
     parts = {0: "ocean", (1, 0): "ice", (1, 2): "output"}
     path = cube.report(tmp_path / "h.html", with_startup=True, subdomains=parts)
@@ -649,6 +650,7 @@ def test_overview__tells_the_diagnosis_and_selects_what_a_finding_is_about(brows
     assert shown.count() == 1
 
 
+@pytest.mark.slow
 def test_overview__shows_advice_and_all_of_five_findings(browser, cube, tmp_path):
     """Advice was only a tooltip, paths lost their leaf, and two of five findings fitted at 900 px (issue 33, 6)."""
     report = Report(browser, cube.report(tmp_path / "f.html"), width=1400, height=900)
@@ -666,6 +668,7 @@ def test_overview__shows_advice_and_all_of_five_findings(browser, cube, tmp_path
     report.context.close()
 
 
+@pytest.mark.slow
 def test_page__begins_at_its_top_on_a_low_screen(browser, cube, tmp_path):
     report = Report(browser, cube.report(tmp_path / "f.html"), width=1200, height=600)
     report.page.wait_for_timeout(300)
@@ -1484,6 +1487,7 @@ def check_metric(report, cube, name, call_path):
 METRICS = ("ratio = p1 / p2", "least = min(p3, counter * 2e9) - -(time / 4)", "nested = ratio / max(least, 1)")
 
 
+@pytest.mark.slow
 def test_report__computes_metrics_for_every_row(browser, tmp_path):
     cube = divide(random_cube(11), 9).with_metrics(*METRICS)
     path = cube.report(tmp_path / "r.html", with_startup=True)

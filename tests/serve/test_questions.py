@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from tracecols.converters.otf2.write import write_archive
 from tracecols.serve.pages import MOST, count_tokens
 from tracecols.testing import Program
 
-anyio = pytest.importorskip("anyio", reason="the SDK of the Model Context Protocol is not installed (extra mcp)")
-pytest.importorskip("mcp.server.mcpserver", reason="the SDK of the Model Context Protocol is not installed (extra mcp)")
+# not imported, which takes a second, before a test needs it
+pytestmark = pytest.mark.skipif(
+    find_spec("mcp") is None, reason="the SDK of the Model Context Protocol is not installed (extra mcp)"
+)
 
 INJECTED = SHARED / "injected"
 
@@ -251,7 +254,12 @@ class Client:
 
 
 @pytest.fixture(scope="module")
-def client(folder):
+def sdk():
+    pytest.importorskip("mcp.server.mcpserver", reason="the SDK of the Model Context Protocol is too old (extra mcp)")
+
+
+@pytest.fixture(scope="module")
+def client(folder, sdk):
     from anyio.from_thread import start_blocking_portal
     from mcp import Client as SDKClient
     from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -313,7 +321,7 @@ def test_error__is_an_answer(client, tool, arguments, words):
 
 
 @pytest.mark.slow
-def test_server__ends_with_its_input(folder):
+def test_server__ends_with_its_input(folder, sdk):
     import subprocess
 
     command = [sys.executable, "-m", "tracecols", "serve", "--mcp", str(folder)]

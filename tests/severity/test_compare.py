@@ -642,6 +642,7 @@ def test_compare__writes_the_difference_as_a_report(saved, tmp_path):
     assert result.exit_code == 1 and "is not a report of tracecols" in result.output
 
 
+@pytest.mark.slow
 def test_compare__of_a_whole_and_a_part_has_no_speedup(tmp_path, data):
     """A run against the analysis of a tenth of it is not ten times as fast (issue 33, number 6)."""
     trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))

@@ -191,6 +191,7 @@ def test_reports_issue_30__stay_as_they_are(made, tmp_path):
     assert (digest(made["cube"]), digest(made["store"])) == before
 
 
+@pytest.mark.slow
 def test_store__with_other_times_is_replaced_only_with_force(made, tmp_path):
     recorded, corrected, predicted = (tmp_path / f"{name}.trace" for name in ("recorded", "corrected", "predicted"))
     paths = {"convert": recorded, "correct": corrected, "what-if": predicted}

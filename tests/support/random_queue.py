@@ -19,10 +19,6 @@ Operation = tuple[str, int]
 class RandomQueue:
     """Run producers and consumers, and record what they do.
 
-    Parameters
-    ----------
-    seed : int
-
     Attributes
     ----------
     program : Program

@@ -1,6 +1,6 @@
 """Change values of a store, make all checksums right again, and see that using it ends well or with an error of ours.
 
-Also a program, to be started in `tests` with the kernels' bounds checked: ``python -m support.store_mutations FOLDER
+Also a program, to be started in `tests` with kernels whose indices are checked: ``python -m support.store_mutations FOLDER
 FIRST_SEED COUNT`` writes a store into FOLDER and prints how many changed ones could be used, and how many were refused.
 """
 

@@ -137,6 +137,7 @@ def test_page__shows_rows_and_the_whole_run(page):
     assert page.page.locator(".findings li").count() == len(page.view("view.about.findings")) > 0
 
 
+@pytest.mark.slow
 def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
     store = Store(path)
     found = prepare(OpenedTrace(store))

@@ -10,13 +10,12 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
 
 import numpy as np
 import pytest
-
-pytest.importorskip("distributed")
 
 import tracecols
 from benchmarks.generate import make, write
@@ -34,7 +33,10 @@ from tracecols.work.cluster import SCRATCH, local_workers
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="needs signals"),
+    pytest.mark.skipif(find_spec("distributed") is None, reason="Dask is not installed (extra dask)"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -361,12 +363,17 @@ def test_options__that_do_not_go_together(commands, words, message, trace):
         assert message in found.output
 
 
+def waiting(time):
+    """Wait for a scheduler no longer than this, in a context."""
+    import dask
+
+    return dask.config.set({"distributed.comm.timeouts.connect": time})
+
+
 @pytest.fixture
 def impatient():
     """Wait for a scheduler a second at most."""
-    import dask
-
-    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+    with waiting("1s"):
         yield
 
 
@@ -392,11 +399,12 @@ def asked(trace, *words):
     ],
     ids=["missing", "empty", "no address", "bad address", "unknown protocol"],
 )
-def test_scheduler_file__that_cannot_be_used(content, message, trace, tmp_path, impatient):
+def test_scheduler_file__that_cannot_be_used(content, message, trace, tmp_path):
     path = tmp_path / "x.json"
     if content is not None:
         path.write_text(content)
-    assert message in asked(trace, "--scheduler-file", path)
+    with waiting("100ms"):
+        assert message in asked(trace, "--scheduler-file", path)
 
 
 @pytest.mark.parametrize("what", ["FIFO", "device", "large"])

@@ -40,12 +40,6 @@ class OpenedTrace:
         Which subdomains of the application locations belong to (`given.subdomains.find_subdomains`).
     ask : callable, optional
         Called before each step of an analysis; it may raise an error, to end it.
-
-    Attributes
-    ----------
-    store : Store
-    jobs : int
-    budget : Budget or None
     """
 
     def __init__(

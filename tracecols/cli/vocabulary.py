@@ -171,7 +171,6 @@ TERMS = {
             "N",
             {"type": click.IntRange(1)},
         ),
-        Term("no_browser", ("--no-browser",), "Do not open a browser."),
         Term(
             "phases",
             ("--phases",),

@@ -449,11 +449,11 @@ def team(n: int, begin: list[int]) -> Program:
     return program
 
 
-def leave_team(program: Program, end: list[int], join: int, until: int) -> None:
-    """End a parallel region."""
+def leave_team(program: Program, end: list[int], join: int) -> None:
+    """End a parallel region; the program ends at 60 s."""
     for one, time in zip(program.locations, end, strict=True):
         one.leave(time).end_team(time)
-    program.masters[0].join(join).leave(until)
+    program.masters[0].join(join).leave(60)
 
 
 def omp_barrier(name: str) -> Example:
@@ -461,7 +461,7 @@ def omp_barrier(name: str) -> Example:
     program = team(3, [5, 5, 5])
     for one, begin in zip(program.locations, (15, 30, 45), strict=True):
         one.enter(begin, name).leave(55)
-    leave_team(program, [55, 55, 55], 55, 60)
+    leave_team(program, [55, 55, 55], 55)
     first, second, last = program.locations
     kind = "implicit" if name == IMPLICIT else "explicit"
     return Example(
@@ -496,7 +496,7 @@ def locked(acquire: str, release: str) -> Example:
     ).leave(46)
     waiting.enter(18, acquire).acquire(43, lock=1, order=2).leave(44).enter(48, release).release(49, lock=1, order=2)
     waiting.leave(53)
-    leave_team(program, [55, 55], 55, 60)
+    leave_team(program, [55, 55], 55)
     return Example(program, (Interval(waiting, 18, 41),), Cause(owner, 41, "thread 0 releases the lock"))
 
 
@@ -525,7 +525,7 @@ def critical_contention() -> Example:
     waiting.enter(18, CRITICAL).acquire(43, lock=1, order=2).enter(43, INSIDE).leave(51).release(
         51, lock=1, order=2
     ).leave(52)
-    leave_team(program, [55, 55], 55, 60)
+    leave_team(program, [55, 55], 55)
     return Example(program, (Interval(waiting, 18, 42),), Cause(owner, 42, "thread 0 leaves the critical section"))
 
 
@@ -536,7 +536,7 @@ def critical_contention() -> Example:
 def fork() -> Example:
     """Threads start some time after the fork."""
     program = team(3, [15, 20, 30])
-    leave_team(program, [50, 50, 50], 50, 60)
+    leave_team(program, [50, 50, 50], 50)
     return Example(
         program,
         tuple(Interval(one, 5, t) for one, t in zip(program.locations, (15, 20, 30), strict=True)),
@@ -550,7 +550,7 @@ def fork() -> Example:
 def management() -> Example:
     """Threads start some time after the fork, and end some time before the join."""
     program = team(2, [12, 20])
-    leave_team(program, [50, 40], 55, 60)
+    leave_team(program, [50, 40], 55)
     master, worker = program.locations
     return Example(
         program,
@@ -1317,7 +1317,7 @@ def delay_of_omp_barrier() -> Example:
     program = team(2, [5, 5])
     for one, begin in zip(program.locations, (15, 45), strict=True):
         one.enter(5, "compute").leave(begin).enter(begin, IMPLICIT).leave(55)
-    leave_team(program, [55, 55], 55, 60)
+    leave_team(program, [55, 55], 55)
     last = program.locations[1]
     return Example(program, (Interval(last, 15, 45),), Cause(last, 45, "thread 1 enters the implicit barrier"))
 

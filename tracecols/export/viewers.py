@@ -85,10 +85,6 @@ def export_timeline(
     progress : callable, optional
         Called with the number of events done and the number of all.
 
-    Returns
-    -------
-    Shown
-
     Raises
     ------
     ExportError

@@ -35,12 +35,7 @@ Tables = Mapping[str, list[dict[str, Any]]]
 
 
 class Tools:
-    """The tools, on the traces and cubes of some folders.
-
-    Parameters
-    ----------
-    files : Files
-    """
+    """The tools, on the traces and cubes of some folders."""
 
     def __init__(self, files: Files) -> None:
         self._files = files

@@ -605,17 +605,13 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     )
 
 
-def finding_with_cells(
-    cube: Severities, number: int, *, with_startup: bool = False
-) -> tuple[Finding, Mapping[str, Cells], Severities]:
+def finding_with_cells(cube: Severities, number: int) -> tuple[Finding, Mapping[str, Cells], Severities]:
     """Return a finding by its number in the diagnosis, what it explains, and the cube whose cells that is of.
 
     Parameters
     ----------
     number : int
         From 1 on.
-    with_startup : bool, optional
-        As of `diagnose`.
 
     Returns
     -------
@@ -629,8 +625,7 @@ def finding_with_cells(
     SeverityError
         As of `diagnose`, or if there is no such finding.
     """
-    whole = diagnose(cube, 0, with_startup=with_startup)
-    looked_at = cube if with_startup else focus.focused(cube)
+    whole, looked_at = diagnose(cube, 0), focus.focused(cube)
     found = findings_with_cells(looked_at, whole.seconds, whole.runtime)
     if not 1 <= number <= len(found):
         raise SeverityError(

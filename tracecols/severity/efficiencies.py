@@ -335,12 +335,7 @@ def is_above_one(value: float, unit: str) -> bool:
 
 
 def why_above_one(metric: str) -> str:
-    """Return what it means that a factor is above 1.
-
-    Parameters
-    ----------
-    metric : str
-    """
+    """Return what it means that a factor is above 1."""
     return ABOVE_ONE.get(metric, MULTIPLIED)
 
 
@@ -352,12 +347,7 @@ of processes."""
 
 
 def is_of_several(metric: str) -> bool:
-    """Say whether a metric is about several processes, so that there is nothing to tell of a run of one.
-
-    Parameters
-    ----------
-    metric : str
-    """
+    """Say whether a metric is about several processes, so that there is nothing to tell of a run of one."""
     is_sum = metric in ("mpi_parallel_efficiency", "process_efficiency")
     return metric in OF_SEVERAL or (metric.startswith(("mpi_", "process_")) and not is_sum)
 

@@ -318,12 +318,7 @@ def _by_property(
 
 
 def tree_tables(cube: Severities) -> dict[str, dict[str, Any]]:
-    """Return the tables that hold the trees and topologies of a cube; no values are copied.
-
-    Parameters
-    ----------
-    cube : Severities
-    """
+    """Return the tables that hold the trees and topologies of a cube; no values are copied."""
     ts, s = cube.topologies, cube.system
     numbers = np.arange(len(ts), dtype=np.int32)
     of_dimension = np.repeat(numbers, [len(t.sizes) for t in ts])

@@ -329,8 +329,8 @@ def wrong_manifest(manifest: Mapping[str, Any]) -> str:
     def is_number(value: Any, low: int = _INT64.min) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and low <= value <= _INT64.max
 
-    def are_counts(value: Any, low: int = 0) -> bool:
-        return isinstance(value, dict) and all(is_number(n, low) for n in value.values())
+    def are_counts(value: Any) -> bool:
+        return isinstance(value, dict) and all(is_number(n, 0) for n in value.values())
 
     clock, source, lost = manifest.get("clock"), manifest.get("source"), manifest.get("lost")
     for what, holds in (

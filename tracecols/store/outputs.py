@@ -172,7 +172,7 @@ class Output:
         return self.error(f"{text}force=True to replace it", in_shell="give another name, or --force to replace it")
 
 
-def folder_output(path: Path, what: str, error: type[TracecolsError] = StoreError, *, is_part: bool = False) -> Output:
+def folder_output(path: Path, what: str, *, is_part: bool = False) -> Output:
     """Return a folder with a manifest that replaces any other of its kind.
 
     Parameters
@@ -186,7 +186,7 @@ def folder_output(path: Path, what: str, error: type[TracecolsError] = StoreErro
     def recognise(found: Path) -> str | None:
         return "" if is_made_here(found, what) else None
 
-    return Output(Path(path), what, recognise, is_folder=True, is_part=is_part, error=error)
+    return Output(Path(path), what, recognise, is_folder=True, is_part=is_part)
 
 
 def store_output(path: str | Path, source: Mapping[str, Any], *, force: bool = False) -> Output:

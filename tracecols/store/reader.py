@@ -333,8 +333,13 @@ class Store:
             return self._definitions.setdefault(
                 name, pa.Table.from_arrays(empty, schema=arrow_schema(DEFINITIONS[name]))
             )
+        try:
+            size = path.stat().st_size
+        except OSError:
+            # to open it says why
+            size = 0
         file = self._open(path)
-        if what := self._wrong_size(name, file.metadata.num_rows, path):
+        if what := self._wrong_size(name, file.metadata.num_rows, size):
             raise self.damaged(f"definitions {name} has {file.metadata.num_rows} rows, but {what}")
         try:
             # not pq.read_table: it imports pyarrow.dataset and pandas, 0.3 s
@@ -355,7 +360,7 @@ class Store:
             table = table.select(DEFINITIONS[name].names)
         return self._definitions.setdefault(name, table)
 
-    def _wrong_size(self, name: str, n: int, path: Path) -> str:
+    def _wrong_size(self, name: str, n: int, size: int) -> str:
         """Say why a definition table cannot have as many rows as its file says, before these fill the memory; an empty
         text if it can.
 
@@ -365,7 +370,7 @@ class Store:
         n_locations = int(self.manifest["n_locations"])
         if name == "locations":
             return f"the manifest counts {n_locations}" if n != n_locations else ""
-        most = path.stat().st_size
+        most = size
         if name == "segments":
             most = n_locations * (1 + len(SIDE_TABLES) + len(self._stored))
         elif name == "topology_coordinates":

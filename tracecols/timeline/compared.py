@@ -23,14 +23,7 @@ WAYS = {"focus": "the beginning of the focus", "start": "the first event", "phas
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is shown, with who answers what is asked of it.
-
-    Attributes
-    ----------
-    timeline : Timeline
-    trees : Trees
-    folds : Folds
-    """
+    """A run that is shown, with who answers what is asked of it."""
 
     timeline: Timeline
     trees: Trees
@@ -121,12 +114,7 @@ def spread(ticks: NDArray[np.int64], edges: NDArray[np.int64], at: NDArray[np.fl
 
 
 class Comparison:
-    """Answers questions about two runs.
-
-    Parameters
-    ----------
-    first, second : Run
-    """
+    """Answers questions about two runs."""
 
     def __init__(self, first: Run, second: Run) -> None:
         self._runs = (first, second)

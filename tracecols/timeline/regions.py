@@ -45,12 +45,7 @@ def plan(model: Model) -> tuple[int, Groups]:
 
 
 class WholePaths:
-    """The call paths of a trace, to find those of a part of it.
-
-    Parameters
-    ----------
-    paths : CallPaths
-    """
+    """The call paths of a trace, to find those of a part of it."""
 
     def __init__(self, paths: CallPaths) -> None:
         self._number = {key: i for i, key in enumerate(_keys(paths, paths.parent.tolist()))}
@@ -70,10 +65,6 @@ def _keys(paths: CallPaths, parent: list[int]) -> Iterator[tuple[int, int, int]]
 
 class RegionTimes:
     """The times of regions by location and bin, added up part by part of a trace.
-
-    Parameters
-    ----------
-    n_locations, n_bins : int
 
     Attributes
     ----------

@@ -36,10 +36,6 @@ class Drawing:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
 
-        Returns
-        -------
-        matplotlib Axes
-
         Raises
         ------
         MissingExtraError
@@ -110,12 +106,6 @@ def answer(table: Table, columns: Mapping[str, Any]) -> Answer:
 
 
 def sorted_by(made: Answer, *columns: str) -> Answer:
-    """Order an answer by columns, the largest first; rows that are equal in them keep their order.
-
-    Parameters
-    ----------
-    made : Answer
-    *columns : str
-    """
+    """Order an answer by columns, the largest first; rows that are equal in them keep their order."""
     result: Answer = made.sort_values(list(columns), ascending=False, kind="stable", ignore_index=True)
     return result

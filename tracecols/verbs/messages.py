@@ -21,7 +21,7 @@ from tracecols.verbs.passes import (
     check_count,
     check_grouping,
     interval_edges,
-    over_slices,
+    over_messages,
 )
 
 POWERS = np.array([0, *(1 << k for k in range(63))], np.int64)
@@ -60,7 +60,7 @@ def comm_matrix(trace: OpenedTrace, by: str = "rank") -> Answer:
         key = group[m.send_location] * n + group[m.recv_location]
         return add_up(key, np.ones(len(m), np.int64), m.length)
 
-    key, n_messages, length = add_up_all(over_slices(model, "messages", visit), 2)
+    key, n_messages, length = add_up_all(over_messages(model, visit), 2)
     send, recv = np.divmod(key, max(n, 1))
     columns: dict[str, Any] = {"n_messages": n_messages, "bytes": length}
     keys: list[NDArray[Any]] = [of[recv], of[send]]
@@ -99,7 +99,7 @@ def message_histogram(trace: OpenedTrace, bins: int | Sequence[int] | None = Non
         edges = POWERS
     elif is_whole_number(bins):
         n = check_count(bins, "bins")
-        longest = max((int(v) for v in over_slices(model, "messages", lambda m: m.length.max(initial=0))), default=0)
+        longest = max((int(v) for v in over_messages(model, lambda m: m.length.max(initial=0))), default=0)
         # whole bytes: the last bins may lie beyond the longest message
         edges = np.arange(n + 1, dtype=np.int64) * -(-(longest + 1) // n)
     else:
@@ -113,7 +113,7 @@ def message_histogram(trace: OpenedTrace, bins: int | Sequence[int] | None = Non
     def visit(m: CompoundTable) -> tuple[NDArray[np.int64], ...]:
         return add_up(np.searchsorted(edges, m.length, "right") - 1, np.ones(len(m), np.int64), m.length)
 
-    at, n_messages, length = add_up_all(over_slices(model, "messages", visit), 2)
+    at, n_messages, length = add_up_all(over_messages(model, visit), 2)
     n_bins = edges.size if bins is None else edges.size - 1
     outside = n_messages[(at < 0) | (at >= n_bins)].sum()
     if outside:
@@ -165,7 +165,7 @@ def comm_over_time(trace: OpenedTrace, bins: int = 50) -> Answer:
             np.add.at(found[2 * i + 1], at, m.length)
         return found
 
-    found: Any = sum(over_slices(model, "messages", visit), np.zeros((4, n), np.int64))
+    found: Any = sum(over_messages(model, visit), np.zeros((4, n), np.int64))
     names = ("n_sent", "bytes_sent", "n_received", "bytes_received")
     times = {"begin_seconds": readable.seconds(edges[:-1]), "end_seconds": readable.seconds(edges[1:])}
     return answer(answers.COMM_OVER_TIME, {**times, **dict(zip(names, found, strict=True))})

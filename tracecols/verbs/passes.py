@@ -19,17 +19,16 @@ from tracecols.severity.reduction import reduce_at
 Result = TypeVar("Result")
 
 
-def over_slices(model: Model, table: str, visit: Callable[[Any], Result]) -> list[Result]:
-    """Visit a compound table slice by slice; what a slice computes is dropped when it has been visited.
+def over_messages(model: Model, visit: Callable[[Any], Result]) -> list[Result]:
+    """Visit the messages slice by slice; what a slice computes is dropped when it has been visited.
 
     Parameters
     ----------
     visit : callable
-        `visit(rows)` gets the table of a slice and returns what is small.
+        `visit(messages)` gets the table of a slice and returns what is small.
     """
-    stage = TABLES[table].stage
     with model.divided() as run:
-        return list(run.stages(lambda of_slice, _stage: visit(of_slice.get(table)), [stage]))
+        return list(run.stages(lambda of_slice, _stage: visit(of_slice.get("messages")), [TABLES["messages"].stage]))
 
 
 def over_locations(model: Model, locations: NDArray[np.int64], visit: Callable[[int], Result]) -> list[Result]:

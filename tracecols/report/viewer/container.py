@@ -123,9 +123,9 @@ class Opened:
         }
 
 
-def deflate(data: bytes, level: int = 6) -> bytes:
+def deflate(data: bytes) -> bytes:
     """Compress to a raw deflate stream."""
-    compressor = zlib.compressobj(level, zlib.DEFLATED, -15)
+    compressor = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, -15)
     return compressor.compress(data) + compressor.flush()
 
 
@@ -169,10 +169,6 @@ def pack(
         What is selected at first, if it was opened from a timeline.
     subdomains : mapping, callable, str or Path, optional
         Which subdomains of the application locations belong to, as for `SeverityCube.by_subdomain`.
-
-    Returns
-    -------
-    Container
     """
     found = diagnosis_of(cube, with_startup)
     # the viewer adds up whatever it shows

@@ -90,10 +90,6 @@ def write_page(
         Which subdomains of the application locations belong to, as for `SeverityCube.by_subdomain`: the system tree
         then has a switch between them and the machine.
 
-    Returns
-    -------
-    Path
-
     Raises
     ------
     SeverityError
