@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ctypes
 import mmap
 import os
@@ -48,6 +49,8 @@ def give_back() -> None:
     saved no memory more, and pages that are needed again at once cost time. What Arrow read columns into is a heap of
     its own.
     """
+    # commands look for garbage seldom (`cli.main`): what refers to itself would hold what it is made of until then
+    gc.collect(1)
     trim, arrow = _trim(), sys.modules.get("pyarrow")
     if trim is not None:
         trim(0)
