@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import ctypes
+import gc
 import mmap
 import os
 import sys
