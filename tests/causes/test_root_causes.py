@@ -574,7 +574,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
     monkeypatch.setattr(near, "BITS", bits)
     first = np.array([a for a, _ in ranges], np.int64)
     stop = first + np.array([n for _, n in ranges], np.int64)
-    spilled = SpilledColumns(columns, {}, lambda _: tmp_path / "columns")
+    spilled = SpilledColumns(columns, {}, tmp_path / "columns")
     pieces = pieced([columns.take(np.arange(a, b)) for a, b in pairwise((0, 50, 50, 57, 110))])
     assert pieces.search("x", [-1, 0, 49**3 + 1, 57**3, 10**9]).tolist() == [0, 0, 50, 57, 110]
     for source in (columns, spilled, pieces):

@@ -275,7 +275,7 @@ def is_emptied(folder):
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float64])
-def test_spill__packed_columns_are_the_same_in_memory_and_in_files(dtype, tmp_path):
+def test_spill__columns_in_files_are_the_same(dtype, tmp_path):
     values = {
         "base": np.arange(5, 1005),
         "near": np.arange(1000) % 3 + np.arange(5, 1005),
@@ -283,31 +283,11 @@ def test_spill__packed_columns_are_the_same_in_memory_and_in_files(dtype, tmp_pa
     }
     columns = Columns(1000, {name: of.astype(dtype) for name, of in values.items()} | {"no": np.zeros(1000, bool)})
     relative = {} if dtype == np.float64 else {"near": "base"}
-    sizes = []
-
-    def where(path):
-        return lambda n_bytes: sizes.append(n_bytes) or path
-
-    held, written = (spill.SpilledColumns(columns, relative, where(of)) for of in (None, tmp_path / "x"))
-    assert sizes == [(tmp_path / "x").stat().st_size] * 2
+    written = spill.SpilledColumns(columns, relative, tmp_path / "x")
     for name in columns.names:
-        for of in (held, written):
-            found = of.rows(name, 3, 999)
-            assert found.dtype == columns[name].dtype and np.array_equal(found, columns[name][3:999])
-    assert held.search("base", [5, 7, 10**9]).tolist() == written.search("base", [5, 7, 10**9]).tolist() == [0, 2, 1000]
-
-
-def test_spill__holds_packed_columns_where_there_is_much_memory(monkeypatch):
-    monkeypatch.setattr(spill, "BUDGET", 10_000)
-    keeper = spill.Spill(budget=memory.Budget(memory.BASE + 8 * 14_000))
-    rows = Columns(1000, {"a": np.arange(1000)})
-    # as they are, twice packed in two bytes each, and in a file
-    kept = [keeper.keep(rows) for _ in range(4)]
-    assert [isinstance(of, spill.SpilledColumns) for of in kept] == [False, True, True, True]
-    assert [getattr(of, "_path", None) is None for of in kept] == [True, True, True, False]
-    assert all(np.array_equal(of.a, rows.a) for of in kept)
-    del kept[1]
-    assert keeper.keep(rows)._path is None
+        found = written.rows(name, 3, 999)
+        assert found.dtype == columns[name].dtype and np.array_equal(found, columns[name][3:999])
+    assert written.search("base", [5, 7, 10**9]).tolist() == [0, 2, 1000]
 
 
 def test_spill__columns_that_nobody_refers_to_make_room(monkeypatch):
