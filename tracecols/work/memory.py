@@ -275,7 +275,7 @@ def _statistic(path: Path, name: str) -> int:
 def read_at_random(pages: mmap.mmap) -> None:
     """Let the system read no more of a mapped file than what is looked at.
 
-    It reads as much around each page as devices are told to read ahead: with 8 MB an analysis of 10^9 events, whose
+    It reads as much around each page as the device reads ahead: with 8 MB an analysis of 10^9 events, whose
     temporary files of 5 GB did not fit into the page cache, had read 437 GB before it compared any waits.
     """
     if hasattr(mmap, "MADV_RANDOM"):
