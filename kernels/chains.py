@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.causes import divide
 from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.ordered import first_after
 
 LATEST = int(np.iinfo(np.int64).max)
 HOST, NOTHING = -1, -2
@@ -147,14 +148,7 @@ def _add(cell, ticks, n, sums):
 @part
 def _last_until(values, low, high, value):
     """Return the last position of `low <= i < high` with values[i] <= value; low - 1 if there is none."""
-    first = low
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] <= value:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1 if low > first else first - 1
+    return first_after(value, low, high, values) - 1
 
 
 @part

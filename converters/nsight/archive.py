@@ -189,13 +189,14 @@ class Archive:
     def _facts(self, contents: Sequence[Content], joined: Joined, mpi: Found) -> dict[str, Any]:
         skipped = sum((content.skipped for content in contents), start=contents[0].skipped.__class__())
         facts = contents[0].facts
-        found = {
+        left_out = {what: n for what, n in sorted(skipped.items()) if n}
+        found: dict[str, Any] = {
             "recorded by": " ".join(
                 facts[name] for name in ("EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION") if facts.get(name)
             ),
             "reports": [str(content.path) for content in contents] if len(contents) > 1 else [],
             "rows": {table: n for table, n in self._recording.counted.items() if n},
-            "left out": {what: n for what, n in sorted(skipped.items()) if n},
+            "left out": left_out,
             "operations of NCCL": joined.n_operations,
             "kernels of NCCL that belong to no operation": joined.n_alone,
             "kernels of NCCL left out at the begin": joined.n_before,
@@ -206,7 +207,7 @@ class Archive:
             "ranges and calls that overlapped on a thread": self._cut(False).n_cut,
             "nanoseconds cut off ranges and calls": self._cut(False).time,
         }
-        found["notes"] = list(self._notes(contents, joined, mpi, dict(found["left out"])))  # type: ignore[call-overload]
+        found["notes"] = list(self._notes(contents, joined, mpi, left_out))
         return {k: v for k, v in found.items() if v}
 
     def _cut(self, on_streams: bool) -> Nested:

@@ -17,7 +17,7 @@ from tracecols.converters.base import Batch, Clock, Loss, Report
 from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.paraver import decode, scan, types
 from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
-from tracecols.converters.paraver.files import DAMAGED, line_of, read_header, read_names
+from tracecols.converters.paraver.files import DAMAGED, Header, line_of, read_header, read_names
 from tracecols.converters.paraver.index import Index, type_table
 from tracecols.converters.paraver.operations import Calls, Operations
 from tracecols.converters.paraver.teams import ThreadEvents, find_teams
@@ -139,12 +139,11 @@ class Archive:
         self._local = threading.local()
         self._survey()
         of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
-        self._n_strangers = header.n_strangers
         has_functions = any(number in of_user for number, _ in index.named)
-        self.properties = self._facts(header.recorded, names.missing, with_mpi and not has_functions)
+        self.properties = self._facts(header, names.missing, with_mpi and not has_functions)
         self._labels = names.labels
 
-    def _facts(self, recorded: str, missing: list[str], without_functions: bool) -> dict[str, Any]:
+    def _facts(self, header: Header, missing: list[str], without_functions: bool) -> dict[str, Any]:
         """Return what the manifest is to say."""
         stem = self.path.name.removesuffix(".gz").removesuffix(".prv")
         notes = [
@@ -162,12 +161,12 @@ class Archive:
         left_out = {
             "messages within a task": self._index.n_within,
             "records of global operations (type 4)": self._index.n_global,
-            "members of communicators that are no tasks": self._n_strangers,
+            "members of communicators that are no tasks": header.n_unknown_members,
             "impossible counter values": sum(s.n_impossible for s in self._surveyed),
             "counter readings of buffer flushes": sum(s.n_flush_readings for s in self._surveyed),
         }
         facts = {
-            "recorded": recorded,
+            "recorded": header.recorded,
             "records": self._index.n_records,
             "left out": {what: n for what, n in left_out.items() if n},
             "threads with records out of order": self._index.n_disordered,

@@ -151,7 +151,7 @@ class Header:
     size : int
         Bytes of these lines.
     n_lines : int
-    n_strangers : int
+    n_unknown_members : int
         Members of communicators that are no tasks of the trace, and are left out.
     """
 
@@ -163,7 +163,7 @@ class Header:
     communicators: dict[int, list[int]] = field(default_factory=dict)
     size: int = 0
     n_lines: int = 1
-    n_strangers: int = 0
+    n_unknown_members: int = 0
 
 
 UNITS = {"_ns": 10**9, "_us": 10**6, "_ms": 10**3, "": 10**6}
@@ -270,7 +270,7 @@ def _read_communicators(
         if identifier in header.communicators:
             raise wrong(f"communicator {identifier} is defined twice", number)
         header.communicators[identifier] = [m - 1 for m in members if m > 0]
-        header.n_strangers += sum(m < 0 for m in members)
+        header.n_unknown_members += sum(m < 0 for m in members)
 
 
 @dataclass

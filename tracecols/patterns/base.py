@@ -298,9 +298,9 @@ class Family:
 def _varied(p: Property, conventions: str, variant: Variant) -> Property:
     """Return a property as it is under some conventions."""
     found = variant.get("found", p.found)
+    of: type = type(found)
     changed = {name: variant[name] for name in _names_of_fields(Property) & variant.keys()}
-    fields_of_found = _names_of_fields(type(found))  # type: ignore[arg-type]  # classes are hashable
-    of_found = {name: variant[name] for name in (fields_of_found & variant.keys()) - changed.keys()}
+    of_found = {name: variant[name] for name in (_names_of_fields(of) & variant.keys()) - changed.keys()}
     given = {name: value for name, value in variant.items() if name not in changed and name not in of_found}
     if of_found:
         found = replace(found, **of_found)

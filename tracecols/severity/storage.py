@@ -24,7 +24,7 @@ from tracecols.severity.queries import Severities
 from tracecols.store.arrow import StoredTable, write_table
 from tracecols.store.layout import (
     MANIFEST,
-    await_folder,
+    await_manifest,
     checksum,
     identity,
     instead,
@@ -250,8 +250,7 @@ def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
         If there is none.
     """
     try:
-        await_folder(path)
-        manifest, found = read_manifest(path)
+        manifest, found = await_manifest(path)
         kind, version = manifest.get("format"), version_of(manifest)
     except (OSError, ValueError, AttributeError) as error:
         if path.is_file():

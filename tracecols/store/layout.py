@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -14,6 +15,9 @@ from tracecols.given.files import UnusableFileError, is_denied, open_regular, pa
 from tracecols.schema import Version
 
 MANIFEST = "manifest.json"
+
+EXCHANGES = 3
+"""How often a folder may be exchanged for another one while its manifest is looked for."""
 
 _FORMATS = {
     "a store of a trace": "tracecols store",
@@ -27,14 +31,6 @@ _FORMATS = {
 def part_name(number: int) -> str:
     """Return the file name of a part."""
     return f"part-{number:05d}.parquet"
-
-
-def await_folder(folder: Path) -> None:
-    """Wait up to 60 ms while nothing is at a place: another process may be exchanging the folder there."""
-    for pause in (0.001, 0.01, 0.05):
-        if folder.exists():
-            break
-        time.sleep(pause)
 
 
 def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
@@ -56,11 +52,33 @@ def read_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
         return parse_json(read_whole(file)), _identity(os.fstat(file.fileno()))
 
 
+def await_manifest(folder: Path) -> tuple[Any, tuple[int, ...]]:
+    """Read the manifest of a folder that another process may be exchanging: wait up to 60 ms while nothing is there,
+    and look again if the folder goes between two looks.
+
+    Returns and raises what `read_manifest` does.
+    """
+    for _ in range(EXCHANGES):
+        if not _appears(folder):
+            break
+        with suppress(FileNotFoundError):
+            return read_manifest(folder)
+    return read_manifest(folder)
+
+
+def _appears(folder: Path) -> bool:
+    """Whether something is at a place within 60 ms."""
+    for pause in (0.001, 0.01, 0.05):
+        if folder.exists():
+            return True
+        time.sleep(pause)
+    return folder.exists()
+
+
 def is_made_here(path: Path, what: str) -> bool:
     """Say whether a folder has the manifest of a store, a cube or an index, whichever is asked for."""
     try:
-        await_folder(path)
-        return bool(read_manifest(path)[0]["format"] == _FORMATS[what])
+        return bool(await_manifest(path)[0]["format"] == _FORMATS[what])
     except (OSError, ValueError, LookupError, TypeError):
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -36,17 +37,7 @@ from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.versions import difference, newer_note
 from tracecols.store import checks
 from tracecols.store.arrow import absent, arrow_schema, arrow_type, compare_columns, open_parquet, to_numpy
-from tracecols.store.layout import (
-    MANIFEST,
-    await_folder,
-    checksum,
-    identity,
-    instead,
-    part_name,
-    read_manifest,
-    reason,
-    recognised,
-)
+from tracecols.store.layout import MANIFEST, await_manifest, checksum, identity, instead, part_name, reason, recognised
 
 DAMAGED = "the store is damaged; convert the trace again"
 """What to do about a store that cannot be read as it is."""
@@ -109,8 +100,7 @@ class Store:
         self.path = Path(path)
         try:
             self.manifest: dict[str, Any]
-            await_folder(self.path)
-            self.manifest, self._identity = read_manifest(self.path)
+            self.manifest, self._identity = await_manifest(self.path)
             is_store = self.manifest.get("format") == "tracecols store"
         except (OSError, ValueError, AttributeError) as error:
             if not is_denied(error) and not self.path.exists():
@@ -337,7 +327,7 @@ class Store:
             size = path.stat().st_size
         except OSError:
             # to open it says why
-            size = 0
+            size = sys.maxsize
         file = self._open(path)
         if what := self._wrong_size(name, file.metadata.num_rows, size):
             raise self.damaged(f"definitions {name} has {file.metadata.num_rows} rows, but {what}")
