@@ -25,7 +25,7 @@ export class View {
     this.counters = null;
     this.countersOf = new Map();
     this.trouble = "";
-    this.pending = 0;
+    this.pending = this.asked = 0;
     this.rowOf = new Map(about.rows.map((row, i) => [row.location, i]));
     this.below = about.rows.map(() => []);
     about.rows.forEach((row, i) => {
@@ -113,8 +113,14 @@ export class View {
 
   // -- time ----------------------------------------------------------------------------------------------------------
 
-  ask(name, given, signal) {
-    return ask(name, given, signal, this.about.base);
+  /** Ask the server; as long as it has not answered, the view is not settled. */
+  async ask(name, given, signal) {
+    this.asked++;
+    try {
+      return await ask(name, given, signal, this.about.base);
+    } finally {
+      this.asked--;
+    }
   }
 
   go(from, to) {
@@ -260,7 +266,7 @@ export class View {
 
   /** Whether nothing is asked for any more. */
   get isSettled() {
-    return !this.isStale;
+    return !this.isStale && !this.asked;
   }
 
   /** The share of each class of time of a row within what is shown. */
