@@ -9,7 +9,7 @@ wants more memory than it may is a failure, like any error that is not one of tr
 compared with the sound trace:
 
 * *same*: all events, attributes, definitions and severities are; the definitions may be in another order.
-* *told*: something differs and the store says so: events lost, records not understood, definitions missing among others,
+* *reported*: something differs and the store says so: events lost, records not understood, definitions missing among others,
   contradictions that `tracecols check` counts.
 * *silent*: something differs and nothing says so. Traces have no checksums; what differs is distinguished by `explain`:
 
@@ -175,15 +175,15 @@ def content(store_path: Path) -> tuple[dict[str, str], str]:
             found[f"{name}.{column}"] = digest(table.column(column).to_pylist())
     found["clock"] = digest(store.manifest["clock"])
     missing = store.manifest["source"].get("definitions missing among others")
-    told = repr((store.manifest["lost"], store.manifest["not_understood"], missing))
+    reported = repr((store.manifest["lost"], store.manifest["not_understood"], missing))
     model = enhance(store, 1)
     for conventions in ("scalasca", "expert"):
         cube = analyze_model(model, conventions)
-        told += repr(cube.facts["counts"])
+        reported += repr(cube.facts["counts"])
         found[f"severities, {conventions}"] = digest(
             [(n, c.key.tolist(), c.value.tolist()) for n, c in cube.cells.items()]
         )
-    return found, told
+    return found, reported
 
 
 Values = dict[str, dict[Any, Any]]
@@ -289,12 +289,12 @@ def try_one(target: Damaged, sound: tuple[dict[str, str], str, Path], seed: int,
         if isinstance(target, StoreValues):
             (out / "used").mkdir()
             store_mutations.use(store, out / "used", seed)
-        found, told = content(store)
-        before, told_before, sound_store = sound
+        found, reported = content(store)
+        before, reported_before, sound_store = sound
         if found == before:
             return "same"
-        if told != told_before:
-            return "told"
+        if reported != reported_before:
+            return "reported"
         return explain(values_of(sound_store), values_of(store))
     except TracecolsError:
         return "refused"
@@ -442,13 +442,13 @@ def main() -> None:
                     silent[outcome] += n
                 elif kind == "FAILED":
                     failures.append(f"{name}: {what}")
-    table = Grid("trace", "mutations", "refused", "same", "told", *SILENT, "other %", "failed")
+    table = Grid("trace", "mutations", "refused", "same", "reported", *SILENT, "other %", "failed")
     total: Counter[str] = Counter()
     for name in [*outcomes, "all"]:
         seen = outcomes.get(name, total)
         total.update(seen if name != "all" else {})
         n = sum(seen.values())
-        columns = (f"{seen[k]:,}" for k in ("refused", "same", "told", *SILENT))
+        columns = (f"{seen[k]:,}" for k in ("refused", "same", "reported", *SILENT))
         other = seen["other records"] + seen["not understood"]
         table.add_row(name, f"{n:,}", *columns, f"{100 * other / max(n, 1):.2f}", f"{seen['FAILED']}")
     console = Console(width=140)
