@@ -194,6 +194,8 @@ def main() -> None:
         try:
             group()
         finally:
+            # the interpreter ends with a search for garbage, which took a tenth of a small analysis; there is none
+            gc.freeze()
             # here, and not when the interpreter ends, it can fail with an error
             sys.stdout.flush()
     except OSError as error:
