@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.instances import WALKED, scan_stacks, walk_stacks
 from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.scan import ACTION
+from tracecols.frozen import frozen
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
@@ -21,7 +22,7 @@ from tracecols.replay.nodes import Nodes, mpi_regions, runs_of_locations
 from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class LocationEvents:
     """The events of a location, and where it is from each of them on.
 
@@ -64,7 +65,7 @@ def _call_path_after(paths: CallPaths, kind: NDArray[np.uint8], own: NDArray[np.
     return result
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Computation:
     """The computation before the nodes of a trace: a row for each node and call path; and the call paths of the nodes.
 
