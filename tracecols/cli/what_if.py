@@ -180,7 +180,8 @@ def print_prediction(
 
         echo(json.dumps(plain(predicted, table, factor, mended), indent=1))
         return
-    from tracecols.report.screen import Screen, text_width
+    from tracecols.report.plain import text_width
+    from tracecols.report.screen import Screen
 
     console = Screen(soft_wrap=True, width=1000)
     width = text_width()
