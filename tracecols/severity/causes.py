@@ -223,11 +223,10 @@ def _take_below(
         path, location = int(key[at] >> 32), int(key[at] & 0xFFFFFFFF)
         mine = {}
         for p in taken:
-            c = parts[p]
-            low, high = np.searchsorted(c.key, [path << 32, int(end[path]) << 32])
-            there = low + np.flatnonzero((c.location[low:high] == location) & of_openmp[c.call_path[low:high]])
-            if there.size:
-                mine[p] = there
+            low, high = parts[p].key.searchsorted((path << 32, int(end[path]) << 32)).tolist()
+            if low < high:
+                below = parts[p].key[low:high]
+                mine[p] = low + np.flatnonzero((below & 0xFFFFFFFF == location) & of_openmp[below >> 32])
         whole = sum(float(left[p][there].sum()) for p, there in mine.items())
         part = min(1.0, float(wanted[at]) / whole) if whole > 0 else 0.0
         for p, there in mine.items():
