@@ -16,8 +16,9 @@ class _Fields(NamedTuple):
     """What a new value is given."""
 
     names: tuple[str, ...]
+    n_required: int
     defaults: dict[str, Any]
-    makers: tuple[tuple[str, Callable[[], Any]], ...]
+    makers: tuple[tuple[int, str, Callable[[], Any]], ...]
     is_completed: bool
 
 
@@ -37,15 +38,17 @@ class _Signature:
 
 
 def _initialise(self: Any, *given: Any, **named: Any) -> None:
-    names, defaults, makers, is_completed = type(self)._fields
-    own = self.__dict__
+    names, n_required, defaults, makers, is_completed = type(self)._fields
+    own, n = self.__dict__, len(given)
+    # all names first, so that fields have their order
     own.update(defaults)
     own.update(zip(names, given, strict=False))
     own.update(named)
-    for name, make in makers:
-        if name not in own:
+    for i, name, make in makers:
+        if i >= n and name not in named:
             own[name] = make()
-    if len(given) > len(names) or len(own) != len(names) or not named.keys().isdisjoint(names[: len(given)]):
+    is_complete = all(map(named.__contains__, names[n:n_required]))
+    if not is_complete or n > len(names) or len(own) != len(names) or not named.keys().isdisjoint(names[:n]):
         # says what is wrong, as Python does
         type(self).__signature__.bind(*given, **named)
     if is_completed:
@@ -127,8 +130,9 @@ def _made(of: Any, eq: bool) -> Any:
     fields = [of.__dataclass_fields__[name] for name in names]
     of._fields = _Fields(
         names,
-        {f.name: f.default for f in fields if f.default is not MISSING},
-        tuple((f.name, f.default_factory) for f in fields if f.default_factory is not MISSING),
+        sum(f.default is f.default_factory is MISSING for f in fields),
+        {f.name: None if f.default is MISSING else f.default for f in fields},
+        tuple((i, f.name, f.default_factory) for i, f in enumerate(fields) if f.default_factory is not MISSING),
         hasattr(of, "__post_init__"),
     )
     of.__signature__ = _Signature()
