@@ -52,7 +52,7 @@ def convert(
     from tracecols.conversion import convert as run
     from tracecols.conversion import convert_with, files_seen, store_name
     from tracecols.converters.registry import find_given, open_source
-    from tracecols.report.info import fate
+    from tracecols.schema.notes import fate
     from tracecols.store import Store
     from tracecols.store.outputs import CORRECTED, check_not_read, store_output
     from tracecols.work.jobs import n_jobs
