@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from numpy.typing import NDArray
 
 from tracecols.errors import SourceError
+from tracecols.frozen import frozen
 from tracecols.given.files import advice, exists
 
 Columns = dict[str, NDArray[Any]]
@@ -217,7 +218,7 @@ def _all(anchors: list[Path]) -> list[Path]:
     return anchors
 
 
-@dataclass(frozen=True)
+@frozen
 class Format:
     """A trace format.
 

@@ -4,12 +4,12 @@ kernels."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from tracecols.frozen import frozen
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 
-@dataclass(frozen=True)
+@frozen
 class Operation:
     """An operation.
 

@@ -9,7 +9,7 @@ from tracecols.converters.base import Format, Source, has_file
 from tracecols.converters.unread import refusal
 from tracecols.errors import SourceError, UnsupportedError
 from tracecols.given import packages
-from tracecols.given.files import advice
+from tracecols.given.files import advice, open_regular
 from tracecols.store.layout import ARCHIVES, instead, kind_of_folder
 
 GROUP = "tracecols.formats"
@@ -34,7 +34,24 @@ def _open_paraver(path: Path) -> Source:
     return Archive(path)
 
 
+_PACKED = b"\x1f\x8b"
+"""How gzip'ed files begin."""
+
+
+def _begins(path: Path, *with_: bytes) -> bool:
+    """Say whether a file, or what is packed in it, may begin with one of some texts: formats that cannot be in it are
+    not imported."""
+    try:
+        with open_regular(path) as file:
+            head = file.read(64).lstrip(b" \t\r\n\xef\xbb\xbf")
+    except OSError:
+        return False
+    return not head or head.startswith((*with_, _PACKED))
+
+
 def _is_paraver(path: Path) -> bool:
+    if not _begins(path, b"#Paraver"):
+        return False
     from tracecols.converters.paraver.files import begins_as_paraver
 
     return begins_as_paraver(path)
@@ -67,12 +84,16 @@ def _open_nsight_files(files: tuple[Path, ...]) -> Source:
 
 
 def _is_kineto(path: Path) -> bool:
+    if path.is_file() and not _begins(path, b"{"):
+        return False
     from tracecols.converters.kineto.files import files_of
 
     return bool(files_of(path))
 
 
 def _is_nsight(path: Path) -> bool:
+    if path.is_file() and not _begins(path, b"SQLite format 3"):
+        return False
     from tracecols.converters.nsight.tables import exports_of
 
     return bool(exports_of(path))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tracecols.frozen import frozen
 from tracecols.schema import EventKind as K
 
 # what the number in a field means, and so what becomes of it
@@ -15,7 +14,7 @@ AFTER, AHEAD = 1, 2
 """Where the counter values of a record are: after its fields, or ahead of them."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Event:
     """One type of event record and the events it becomes.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tracecols.frozen import frozen
 
 # what becomes of an event of a type
 (
@@ -32,7 +32,7 @@ WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM)
 """What names a region by its value."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Types:
     """Event types with one meaning.
 

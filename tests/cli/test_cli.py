@@ -70,13 +70,13 @@ def test_commands_that_call_no_kernel__do_not_load_numba(work, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["convert", "analyze"])
-def test_commands__load_neither_pandas_nor_the_compiler(command, tmp_path, work, data):
+def test_commands__load_neither_pandas_nor_rich_nor_the_compiler(command, tmp_path, work, data):
     source = data / "hybrid_2x3" if command == "convert" else work / "h.trace"
     for k in range(2):
         code = (
             f"import sys\nsys.argv = ['tracecols', {command!r}, {str(source)!r}, '-o', {str(tmp_path / f'out{k}')!r}]\n"
             "import tracecols.cli\ntry:\n    tracecols.cli.main()\nexcept SystemExit as e:\n    assert not e.code\n"
-            "print([m for m in ('pandas', 'numba.np.arraymath', 'numba.np.linalg') if m in sys.modules], file=sys.stderr)"
+            "print([m for m in ('pandas', 'rich', 'numba.np.arraymath', 'numba.np.linalg') if m in sys.modules], file=sys.stderr)"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

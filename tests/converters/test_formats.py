@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -115,3 +117,21 @@ def test_files_of_other_tools__beside_a_trace_do_not_matter(tmp_path):
     (tmp_path / "report.nsys-rep").write_bytes(b"x")
     (tmp_path / "traces.otf2").write_bytes(b"x")
     assert registry.find_anchor(tmp_path) == tmp_path / "traces.otf2"
+
+
+def test_find_anchor__imports_no_format_that_cannot_be_in_a_file():
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom tracecols.converters.registry import find_anchor\n"
+        f"find_anchor(Path({str(DATA / 'hybrid_2x3' / 'traces.otf2')!r}))\n"
+        "print([name for name in ('paraver', 'kineto', 'nsight') if f'tracecols.converters.{name}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize("front", [b"", b" \n\t" * 40])
+def test_find_anchor__knows_a_format_by_its_content_behind_white_space(front, tmp_path):
+    text = b'{"schemaVersion": 1, "traceEvents": []}'
+    file = tmp_path / "profile.txt"
+    file.write_bytes(front + text)
+    assert registry.find_anchor(file) == file

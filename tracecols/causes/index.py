@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,11 @@ from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
+from tracecols.frozen import frozen
 from tracecols.work.large import blocks
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Ranges:
     """The numbers of some ranges, one range after the other, of which some are listed at a time.
 
@@ -60,7 +60,7 @@ class Ranges:
         return np.append(0, np.minimum(self.end[of], here.stop) - here.start)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class PointIndex:
     """Where the points and the pairs of each location are, and which points wait.
 

@@ -7,7 +7,6 @@ Who waits is found by the rules of the wait states (`enhance.mpi.operation_waits
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,13 +36,14 @@ from tracecols.enhance.mpi.operation_waits import (
 )
 from tracecols.enhance.mpi.waits import ONE_TO_N
 from tracecols.enhance.scan.facts import Facts
+from tracecols.frozen import frozen
 from tracecols.schema.causes import DELAYS, POINTS
 from tracecols.store.arrow import to_numpy
 
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Events:
     """Events at which locations wait, or let others wait.
 
@@ -67,7 +67,7 @@ class Events:
         return Events(*(pick(column, rows) for column in columns))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Waiting:
     """Waits in operations of one kind, and who causes them.
 

@@ -7,10 +7,12 @@ every cell of the reference is met; under the conventions `exact` all are off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
+
+from tracecols.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Quirks:
     """Peculiarities of the reference; the numbers are those of docs/root-causes.md.
 

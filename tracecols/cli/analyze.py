@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import parameters, seconds
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, option, part_options
+from tracecols.frozen import frozen
 from tracecols.schema.notes import note, worth_telling
 from tracecols.schema.severity import DEFAULT
 
 
-@dataclass(frozen=True)
+@frozen
 class Shown:
     """What is printed of an analysis."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -12,6 +11,7 @@ import click
 from tracecols.cli.options import share
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, in_percent, option
+from tracecols.frozen import frozen
 from tracecols.given.quantities import quantity
 
 OPERATIONS = ("difference", "mean", "minimum", "maximum", "merge")
@@ -27,7 +27,7 @@ def growth(_ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     return share(_ctx, param, value)
 
 
-@dataclass(frozen=True)
+@frozen
 class How:
     """How runs are compared, and how much is printed."""
 
@@ -157,7 +157,8 @@ def compare(
         echo(plain, nl=False)
     else:
         from tracecols.report.comparison import ComparisonDisplay
-        from tracecols.report.screen import Screen, text_width
+        from tracecols.report.plain import text_width
+        from tracecols.report.screen import Screen
 
         display = ComparisonDisplay(runs, chosen, how.rows, set(regressed), text_width())
         console = Screen(soft_wrap=True, width=1000)

@@ -48,11 +48,10 @@ def convert(
     machines.
     """
     from tracecols.cli.progress import compiling_ahead, progress
-    from tracecols.clocks.correction import as_bounds
     from tracecols.conversion import convert as run
     from tracecols.conversion import convert_with, files_seen, store_name
     from tracecols.converters.registry import find_given, open_source
-    from tracecols.report.info import fate
+    from tracecols.schema.notes import fate
     from tracecols.store import Store
     from tracecols.store.outputs import CORRECTED, check_not_read, store_output
     from tracecols.work.jobs import n_jobs
@@ -62,7 +61,12 @@ def convert(
     unused = [f"--{name}" for name, value in given.items() if value is not None]
     if unused and not correct_clocks:
         raise click.UsageError(f"{', '.join(unused)} without --correct-clocks: clocks are not corrected")
-    bounds = as_bounds(**given)
+    bounds = None
+    if correct_clocks:
+        # imported where clocks are corrected: the import took a quarter of a small conversion
+        from tracecols.clocks.correction import as_bounds
+
+        bounds = as_bounds(**given)
     asked = GivenCluster(**cluster)
     asked.check()
     source = find_given(sources)
@@ -81,7 +85,7 @@ def convert(
                 run(source, recorded, jobs=jobs, salvage=salvage, force=force, progress=report)
             else:
                 convert_with(workers, source, recorded, salvage=salvage, force=force, progress=report)
-        if correct_clocks:
+        if bounds is not None:
             store = Store(recorded)
             write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), force=force)
     manifest = Store(path).manifest

@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 
 def print_diagnosis(diagnosis: Diagnosis, source: str, *, err: bool = False) -> None:
     """Print a diagnosis, in colours on a terminal."""
-    from rich.text import Text
+    from tracecols.report.diagnosis import STYLES, WIDTH, lines
+    from tracecols.report.plain import text_width
 
-    from tracecols.report.diagnosis import WIDTH, lines
-    from tracecols.report.screen import Screen, text_width
-
-    console = Screen(soft_wrap=True, stderr=err)
     for line, style in lines(diagnosis, source, min(WIDTH, text_width())):
-        console.print(Text(line, style))
+        echo(line, err=err, **STYLES[style])
 
 
 @click.command()

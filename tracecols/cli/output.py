@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import click
 
 from tracecols.given.printable import printable
 
 
-def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print a message; characters in names that would control the terminal are shown instead."""
-    click.echo(printable(str(message)), err=err, nl=nl)
+def echo(message: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
+    """Print a message; characters in names that would control the terminal are shown instead.
+
+    Parameters
+    ----------
+    **style
+        How it looks on a terminal (`click.style`), unless `NO_COLOR` is in the environment.
+    """
+    text = printable(str(message))
+    click.echo(click.style(text, **style) if style and not os.environ.get("NO_COLOR") else text, err=err, nl=nl)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from subprocess import Popen
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracecols.work.progress import Progress
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 COMPILING = "compiling kernels, once after an installation"
 
@@ -59,12 +61,12 @@ def compiling_ahead(jobs: int) -> Iterator[None]:
     jobs : int
         Threads of the command; each but one represents a process.
     """
-    from tracecols.kernels import ahead
-
     processes: list[Popen[bytes]] = []
 
     def tell(is_compiling: bool) -> None:
         if is_compiling and not processes:
+            from tracecols.kernels import ahead
+
             # without them this process compiles all by itself
             with suppress(OSError):
                 processes.extend(ahead.start(jobs - 1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import click
 from tracecols.cli.options import named_values, part_of_whole
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, option
+from tracecols.frozen import frozen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,7 @@ def growth_limit(_ctx: click.Context, _param: click.Parameter, value: str | None
     return found
 
 
-@dataclass(frozen=True)
+@frozen
 class Asked:
     """Which runs of an experiment a command looks at, and of what."""
 
@@ -122,8 +122,9 @@ def add(
 @option("as_json")
 def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json: bool) -> None:
     """List the runs of an experiment with their parameters and runtimes."""
+    from tracecols.report.plain import text_width
     from tracecols.report.runs import runs_table
-    from tracecols.report.screen import Screen, text_width
+    from tracecols.report.screen import Screen
     from tracecols.runs import Experiment
 
     table = Experiment(folder).frame(where, with_startup=with_startup)
@@ -141,8 +142,9 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 @grouped(asked=Asked)
 def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     """Show the severities of runs side by side, by property and call path, the mean of repetitions."""
+    from tracecols.report.plain import text_width
     from tracecols.report.runs import head_of, severities_table
-    from tracecols.report.screen import Screen, text_width
+    from tracecols.report.screen import Screen
     from tracecols.runs import Experiment
 
     series = asked.series(folder)
@@ -155,7 +157,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     console.print(severities_table(table, series, rows, text_width()))
 
 
-@dataclass(frozen=True)
+@frozen
 class Looked:
     """What a trend is looked at for."""
 
@@ -204,8 +206,9 @@ def trend(
       tracecols runs trend nightly --along commit --last 2 --require 'growth<=2%'
       tracecols runs trend sizes --along processes --growth --at 4096
     """
+    from tracecols.report.plain import text_width
     from tracecols.report.runs import changes_shown, growth_shown
-    from tracecols.report.screen import Screen, text_width
+    from tracecols.report.screen import Screen
     from tracecols.runs import Experiment
     from tracecols.runs.changes import too_few
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -11,12 +10,13 @@ import click
 
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, option
+from tracecols.frozen import frozen
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
 
 
-@dataclass(frozen=True)
+@frozen
 class Selected:
     """What of a cube is shown, and how it is laid out."""
 
@@ -27,7 +27,7 @@ class Selected:
     over_time: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class Numbers:
     """How values are written, and how many."""
 

@@ -4,7 +4,7 @@ commands and the table in docs/commands.md are made."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +14,7 @@ import click
 
 from tracecols.cli.options import latency, memory, named_values, numbers, part_of_whole, seconds
 from tracecols.cli.output import echo
+from tracecols.frozen import frozen
 from tracecols.schema.severity import CONVENTIONS
 
 Command = Callable[..., Any]
@@ -24,7 +25,7 @@ def in_percent(text: str) -> str:
     return text if text.strip().endswith("%") else f"{text}%"
 
 
-@dataclass(frozen=True)
+@frozen
 class Term:
     """An option that means the same in all commands that have it.
 
@@ -276,7 +277,7 @@ def grouped(**groups: type) -> Callable[[Command], Command]:
     return decorate
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """The part of a run that a command looks at."""
 
@@ -290,7 +291,7 @@ class Part:
         return self.start is not None or self.stop is not None
 
 
-@dataclass(frozen=True)
+@frozen
 class Written:
     """Where a command writes, and in which form."""
 

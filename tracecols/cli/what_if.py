@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from click.core import ParameterSource
 from tracecols.cli.options import bandwidth, share, size
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import Part, Written, grouped, option
+from tracecols.frozen import frozen
 from tracecols.given.quantities import UNITS, quantity
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return result
 
 
-@dataclass(frozen=True)
+@frozen
 class GivenChanges:
     """What is different in the predicted run: the parameters of `Trace.what_if`."""
 
@@ -50,7 +50,7 @@ class GivenChanges:
     with_startup: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class GivenTable:
     """What is printed besides the runtimes."""
 
@@ -180,7 +180,8 @@ def print_prediction(
 
         echo(json.dumps(plain(predicted, table, factor, mended), indent=1))
         return
-    from tracecols.report.screen import Screen, text_width
+    from tracecols.report.plain import text_width
+    from tracecols.report.screen import Screen
 
     console = Screen(soft_wrap=True, width=1000)
     width = text_width()

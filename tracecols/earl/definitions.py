@@ -5,14 +5,15 @@ Every definition is there once; two are equal if they are the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from tracecols.frozen import frozen
 from tracecols.store import Store
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Region:
     """A program region: `file`, first and last line (0 unknown), `rtype` (its role), description."""
 
@@ -25,7 +26,7 @@ class Region:
     descr: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class CallSite:
     """A line of source (0 unknown) from which the region `callee` is entered."""
 
@@ -35,7 +36,7 @@ class CallSite:
     callee: Region
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Metric:
     """A counter; `type` of its values, `mode` how they are to be read (`MetricMode`)."""
 
@@ -46,7 +47,7 @@ class Metric:
     mode: str
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Machine:
     """A root of the system tree."""
 
@@ -55,7 +56,7 @@ class Machine:
     nodes: list[Node] = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Node:
     """A shared-memory node: `ncpus` processors (-1 unknown), `clckrt` Hz (0 unknown)."""
 
@@ -67,7 +68,7 @@ class Node:
     procs: list[Process] = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Process:
     """A location group; `node` is None if nothing says where it runs."""
 
@@ -83,7 +84,7 @@ class Process:
         return self.thrds[0].loc
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Thread:
     """A thread: its number in the process."""
 
@@ -93,7 +94,7 @@ class Thread:
     loc: Location = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Location:
     """A stream of events (thesis 3.17): machine, node, process, thread."""
 
@@ -118,7 +119,7 @@ class Location:
         return self.proc.node.mach if self.proc.node is not None else None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Communicator:
     """A communicator or team: `locs` in rank order (those of an inter-communicator's other group in `remote_locs`).
 
@@ -157,7 +158,7 @@ class Communicator:
         return self.locs[rank].proc
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Cartesian:
     """A Cartesian topology: sizes (0 unknown) and whether it wraps around, by dimension."""
 
@@ -183,7 +184,7 @@ class Cartesian:
         return self._locs.get(tuple(coords))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Window:
     """A window of one-sided communication."""
 

@@ -3,7 +3,6 @@ expected."""
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import reprlib
@@ -26,7 +25,10 @@ def show(given: object) -> str:
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     """Return a hint: up to three names like the one that was not found, or what to do if none is like it."""
-    near = difflib.get_close_matches(name, list(dict.fromkeys(known)), 3)
+    # imported where a name is unknown
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(dict.fromkeys(known)), 3)
     return f"did you mean {', '.join(near)}?" if near else otherwise
 
 

@@ -6,7 +6,6 @@ as Python writes them in literals, such as ``\\u001b``.
 
 from __future__ import annotations
 
-import html
 import re
 
 _HIDDEN = (
@@ -56,4 +55,7 @@ def escaped(text: str) -> str:
     >>> escaped("vector<int>")
     'vector&lt;int&gt;'
     """
-    return html.escape(printable(text))
+    # imported for pages: commands import this module
+    from html import escape
+
+    return escape(printable(text))

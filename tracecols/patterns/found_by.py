@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.scan.region_rules import RegionRule
+from tracecols.frozen import frozen
 from tracecols.patterns.matches import Cause, Causes, Constituent, Matches
 from tracecols.severity.cells import Cells
 
@@ -19,7 +20,7 @@ CellFunction = Callable[..., Cells]
 CauseFunction = Callable[["Model", CompoundTable, Matches], Causes]
 
 
-@dataclass(frozen=True)
+@frozen
 class FoundBy:
     """What finds a property: one of the classes below."""
 
@@ -28,7 +29,7 @@ class FoundBy:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@frozen
 class Pattern(FoundBy):
     """A function finds matches: rows of a compound table.
 
@@ -70,7 +71,7 @@ class Pattern(FoundBy):
         return f"matches {self.table}"
 
 
-@dataclass(frozen=True)
+@frozen
 class InRegions(FoundBy):
     """The time, or the visits, of the call paths whose region fits a rule.
 
@@ -89,7 +90,7 @@ class InRegions(FoundBy):
         return "visits of regions" if self.measure == "visits" else "time in regions"
 
 
-@dataclass(frozen=True)
+@frozen
 class SumOf(FoundBy):
     """The sum of the properties below it."""
 
@@ -97,7 +98,7 @@ class SumOf(FoundBy):
         return "sum of those below"
 
 
-@dataclass(frozen=True)
+@frozen
 class Rest(FoundBy):
     """What its siblings leave of the parent."""
 
@@ -105,7 +106,7 @@ class Rest(FoundBy):
         return "the remainder of its parent"
 
 
-@dataclass(frozen=True)
+@frozen
 class Computed(FoundBy):
     """A function computes the cells from the model.
 
@@ -127,7 +128,7 @@ class Computed(FoundBy):
         return "profile"
 
 
-@dataclass(frozen=True)
+@frozen
 class Derived(Computed):
     """A function computes the cells from those of all others, when these are known.
 
@@ -141,7 +142,7 @@ class Derived(Computed):
         return "computed from others"
 
 
-@dataclass(frozen=True)
+@frozen
 class Charged(FoundBy):
     """A table of root causes (`schema.causes`) has the severities: seconds that call paths are charged with, which may
     exceed their time, and are kept with fractions of ticks.

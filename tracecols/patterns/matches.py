@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick, read_only
+from tracecols.frozen import frozen
 from tracecols.severity.cells import Cells
 
 
@@ -69,7 +70,7 @@ class Matches:
         return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
 
 
-@dataclass(frozen=True)
+@frozen
 class Constituent:
     """Further events of a compound event (thesis 3.7): rows of another table that a pointer of the root leads to.
 
@@ -88,7 +89,7 @@ class Constituent:
     column: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Cause:
     """Who lets a match wait, as columns of its table.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -61,6 +60,9 @@ def load(what: Family | str | Path) -> list[Family]:
         If the file cannot be run or declares none.
     """
     if isinstance(what, (str, Path)):
+        # imported where there is a file
+        from runpy import run_path
+
         path = Path(what)
         try:
             read_bytes(path)
@@ -69,7 +71,7 @@ def load(what: Family | str | Path) -> list[Family]:
                 f"cannot read {path}: {error.strerror or error}\n  give a Python file that declares patterns"
             ) from error
         try:
-            names = runpy.run_path(str(path))
+            names = run_path(str(path))
         except (Exception, SystemExit) as error:
             # a file that ends the interpreter would end the analysis, as if all were well
             raise AnalysisError(

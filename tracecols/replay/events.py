@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
+from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.instances import WALKED, scan_stacks, walk_stacks
 from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.scan import ACTION
+from tracecols.frozen import frozen
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.nodes import Nodes, mpi_regions, runs_of_locations
 from tracecols.replay.tasks import TASK_CHANGES, call_path_before
+from tracecols.work.executors import side_by_side
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class LocationEvents:
     """The events of a location, and where it is from each of them on.
 
@@ -64,7 +68,7 @@ def _call_path_after(paths: CallPaths, kind: NDArray[np.uint8], own: NDArray[np.
     return result
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Computation:
     """The computation before the nodes of a trace: a row for each node and call path; and the call paths of the nodes.
 
@@ -113,25 +117,39 @@ def regions_of_calls(model: Model, calls: NDArray[np.int64], computation: Comput
     return found
 
 
+OfNodes = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+"""What `Computation` knows of nodes: the number of rows, the call paths at the node and before it."""
+
 DOES = np.where(ACTION == PUSH, kernels.ENTERS, np.where(ACTION == POP, kernels.LEAVES, 0)).astype(np.uint8)
 """What kinds of events do to the call path of a location (`kernels.replay`)."""
 DOES[list(TASK_CHANGES)] = kernels.CHANGES_TASK
 
 
 def find_computation(model: Model, nodes: Nodes) -> Computation:
-    """Add up computation by node and call path in a slice of a trace, given its nodes: one walk over its events; 16 B
-    stay per node and call path before it."""
-    paths = model.call_paths.whole
-    n, size = len(nodes), len(paths)
-    n_rows, of_node, before_node = np.zeros(n, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
-    sums, state = (
-        kernels.OpenSums(np.empty(size, np.int32), np.zeros(size, np.int64)),
-        np.zeros(kernels.N_STATE, np.int64),
-    )
-    room = np.empty(WALKED + size, np.int32), np.empty(WALKED + size, np.int64)
-    found = kernels.FoundComputation(n_rows, of_node, before_node, *room)
-    parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64))]
+    """Add up computation by node and call path in a slice of a trace, given its nodes: one walk over its events, of
+    groups of locations side by side; 16 B stay per node and call path before it."""
+    n = len(nodes)
+    by_node = np.zeros(n, np.int32), np.full(n, -1, np.int32), np.full(n, -1, np.int32)
     locations = np.flatnonzero(np.diff(nodes.location_start))
+    n_events = model.facts.store.n_events[locations]
+    groups = bounded(n_events, max(WALKED, -(-int(n_events.sum()) // model.jobs)))
+    walks = side_by_side(model.jobs, lambda some: list(_computation_of(model, nodes, locations[some], by_node)), groups)
+    parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64)), *chain.from_iterable(walks)]
+    call_path, ticks = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    n_rows, of_node, before_node = by_node
+    start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
+    return Computation(start, call_path, np.repeat(nodes.location, n_rows), ticks, of_node, before_node)
+
+
+def _computation_of(
+    model: Model, nodes: Nodes, locations: NDArray[np.int64], by_node: OfNodes
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+    """Yield call paths and ticks of the rows of some locations, and fill in what is known by node."""
+    paths = model.call_paths.whole
+    size, state = len(paths), np.zeros(kernels.N_STATE, np.int64)
+    sums = kernels.OpenSums(np.empty(size, np.int32), np.zeros(size, np.int64))
+    call_path, ticks = np.empty(WALKED + size, np.int32), np.empty(WALKED + size, np.int64)
+    found = kernels.FoundComputation(*by_node, call_path, ticks)
     for walked in walk_stacks(model.facts, model.scans, model.team_instances, locations):
         begins = walked.row == model.facts.first_rows[walked.locations]
         events = kernels.WalkedPaths(
@@ -144,10 +162,7 @@ def find_computation(model: Model, nodes: Nodes) -> Computation:
             *paths.numbers_of(walked.locations),
         )
         n = kernels.add_computation(events, DOES, paths.parent, nodes.ranks, nodes.kind, state, sums, found)
-        parts.append((found.call_path[:n].copy(), found.ticks[:n].copy()))
-    call_path, ticks = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    start = np.append(0, np.cumsum(n_rows)).astype(np.int32)
-    return Computation(start, call_path, np.repeat(nodes.location, n_rows), ticks, of_node, before_node)
+        yield call_path[:n].copy(), ticks[:n].copy()
 
 
 def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], nodes: Nodes) -> Computation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.focus import find_focus
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError
+from tracecols.frozen import frozen
 from tracecols.given.arguments import show
 from tracecols.once import once
 from tracecols.replay.conventions import COLLECTIVES, DIMEMAS, RECORDED, Conventions
@@ -56,7 +57,7 @@ STRAIGHT = 2.0**-20
 """By how much of itself a saving may differ from a straight line: what rounding makes of it."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Changes:
     """What is to be different from the recorded run.
 

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from textwrap import wrap
+from typing import Any
 
 from tracecols.enhance.scan.paths import fitted
 from tracecols.given.printable import escaped
 from tracecols.given.quantities import counted, in_words
-from tracecols.report.efficiency import value_in_words
+from tracecols.report.plain import value_in_words
 from tracecols.severity.diagnosis import Diagnosis, Finding, Place, factors
 from tracecols.severity.efficiencies import Metric, is_above_one, why_above_one
 
@@ -33,8 +34,16 @@ NOTHING = "There is nothing to find: no thread has any time"
 NO_LOSSES = "No findings: they are about wait states and overheads, and this cube was narrowed to other properties"
 """The same of a cube of root causes, counts or computation only."""
 
+STYLES: dict[str, dict[str, Any]] = {
+    "": {},
+    "bold": {"bold": True},
+    "dim": {"dim": True},
+    "heading": {"bold": True, "fg": "cyan"},
+}
+"""Styles of lines on a terminal, as `click.style` takes them."""
+
 Line = tuple[str, str]
-"""A line of text and its style (rich)."""
+"""A line of text and its style, one of `STYLES`."""
 
 
 def cut(text: str, width: int) -> str:
@@ -256,7 +265,7 @@ def lines(d: Diagnosis, source: str = "CUBE", width: int = WIDTH) -> Iterator[Li
         costs = f"{f.share:6.1%} {duration(f.seconds):>12}" if f.seconds else " " * 19
         front = f"{number:2} {costs}  "
         for i, part in enumerate(wrap(f.what or f.title, width - len(front))):
-            yield (front if not i else " " * len(front)) + part, "bold cyan"
+            yield (front if not i else " " * len(front)) + part, "heading"
         yield from _detail_lines(f, source, width - 4 - INDENT, number > IN_FULL)
 
 

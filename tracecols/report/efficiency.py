@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.given.quantities import in_words
-from tracecols.report.screen import text_width
+from tracecols.report.plain import text_width, value_in_words
 from tracecols.report.tables import TextTable, plain_rows
 from tracecols.severity.efficiencies import (
     MODEL_TITLES,
@@ -28,19 +27,6 @@ if TYPE_CHECKING:
 
 LOW, POOR = 0.9, 0.7
 """Below the one an efficiency is yellow, below the other red."""
-
-
-def value_in_words(value: float, unit: str) -> str:
-    """Write a value with its unit; a dash where it is not defined."""
-    if not math.isfinite(value):
-        return "-"
-    if unit == "share":
-        return f"{value:.1%}"
-    if unit == "sec":
-        return f"{value:,.6f} s" if value >= 1e-5 or value <= 0 else in_words(value, "seconds")
-    if unit == "Hz":
-        return f"{value / 1e9:.3f} GHz"
-    return f"{value:,.0f}" if unit == "occ" else f"{value:.3f}"
 
 
 def _cell(value: float, unit: str) -> Text | str:

@@ -18,7 +18,7 @@ from tracecols.given.printable import escaped
 from tracecols.given.quantities import counted
 from tracecols.model.table_files import find_tables
 from tracecols.schema import DEFINITIONS, NAMES, not_analysed
-from tracecols.schema.notes import note, singular
+from tracecols.schema.notes import fate, note, singular
 from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import how_in_words
@@ -45,11 +45,6 @@ def _listing(title: str, columns: list[str], rows: list[list[Any]], right: int =
     for row in rows:
         table.add_row(*(f"{v:,}" if isinstance(v, int) else str(v) for v in row))
     return table
-
-
-def fate(what: str) -> str:
-    """Say what became of records that were not understood: of OTF2 events place and time are known all the same."""
-    return "kept as events of kind UNKNOWN" if what.startswith("event") else "left out"
 
 
 def plain(store: Store, found: Topology | None = None) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,20 +9,6 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from tracecols.given.printable import printable
-
-WIDE = 160
-"""Columns of tables that are written to a file or a pipe."""
-
-NARROWEST = 60
-"""Columns that tables take at least: on a terminal with fewer, lines are folded."""
-
-
-def text_width() -> int:
-    """Return how many columns a table may take: those of the terminal, or as `COLUMNS` says."""
-    screen = Screen()
-    if screen.is_terminal or "COLUMNS" in os.environ:
-        return max(screen.width, NARROWEST)
-    return WIDE
 
 
 class Screen(Console):

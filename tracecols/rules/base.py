@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.frozen import frozen
 from tracecols.given.parameters import Parameter
 from tracecols.severity.cells import Cells
 from tracecols.severity.reduction import reduce_at
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tracecols.trace import Trace
 
 
-@dataclass(frozen=True)
+@frozen
 class Statement:
     """What a rule names: a call path or operation, the quantity the rule looks at, and its cost in seconds.
 
@@ -46,7 +47,7 @@ class Statement:
     severity: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Result:
     """What the function of a rule returns: severity in seconds, statements, and what there is to say.
 
@@ -65,7 +66,7 @@ class Result:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Verdict:
     """What a rule says of a program.
 
@@ -96,7 +97,7 @@ class Verdict:
     note: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Rule:
     """A named performance property.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from tracecols.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Column:
     """One column of a table.
 
@@ -86,7 +88,7 @@ class Column:
         raise ValueError(f"column {self.name!r} of type {self.dtype} has no null\n  declare a default")
 
 
-@dataclass(frozen=True)
+@frozen
 class Table:
     """One table.
 

@@ -7,9 +7,10 @@ a number never changes its meaning.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+from tracecols.frozen import frozen
 
 
 class EventKind(IntEnum):
@@ -103,7 +104,7 @@ class EventKind(IntEnum):
     UNKNOWN = 255
 
 
-@dataclass(frozen=True)
+@frozen
 class Kind:
     """An event kind: its number, the family (side table) of its attributes, and what happens."""
 

@@ -163,3 +163,8 @@ def singular(words: str) -> str:
 def note(n: int, what: str) -> str:
     """Write how many there are of what a note counts."""
     return f"{n:,} {singular(what) if n == 1 else what}"
+
+
+def fate(what: str) -> str:
+    """Say what became of records that were not understood: of OTF2 events place and time are known all the same."""
+    return "kept as events of kind UNKNOWN" if what.startswith("event") else "left out"

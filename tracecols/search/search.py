@@ -19,6 +19,7 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.dataflow.steps import IN_WINDOWS, WITHIN
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
+from tracecols.frozen import frozen
 from tracecols.model.model import Model, Progress
 from tracecols.model.tables import TABLES, tables_of
 from tracecols.patterns.base import Conventions, Findings, Property
@@ -222,7 +223,7 @@ def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
         raise IndexError(f"rows, locations or call paths lie beyond {table}")
 
 
-@dataclass(frozen=True)
+@frozen
 class MatchesOf:
     """The matches of one pattern in slices of a trace.
 
@@ -263,7 +264,7 @@ class Visitor(Protocol):
         """Get what `visit` returned, in the order of the slices and before those of the next stage."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Visits:
     """The visits of slices by a search and by what looks at them besides.
 

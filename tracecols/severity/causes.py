@@ -7,12 +7,12 @@ that prove it, and what it explains of the time of each call path and location.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.frozen import frozen
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
@@ -36,7 +36,7 @@ MOST = 0.5
 """Part of a property on a call path from which on a cause has all of it."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Explained:
     """A cause, and what it explains of a cube.
 
@@ -223,11 +223,10 @@ def _take_below(
         path, location = int(key[at] >> 32), int(key[at] & 0xFFFFFFFF)
         mine = {}
         for p in taken:
-            c = parts[p]
-            low, high = np.searchsorted(c.key, [path << 32, int(end[path]) << 32])
-            there = low + np.flatnonzero((c.location[low:high] == location) & of_openmp[c.call_path[low:high]])
-            if there.size:
-                mine[p] = there
+            low, high = parts[p].key.searchsorted((path << 32, int(end[path]) << 32)).tolist()
+            if low < high:
+                below = parts[p].key[low:high]
+                mine[p] = low + np.flatnonzero((below & 0xFFFFFFFF == location) & of_openmp[below >> 32])
         whole = sum(float(left[p][there].sum()) for p, there in mine.items())
         part = min(1.0, float(wanted[at]) / whole) if whole > 0 else 0.0
         for p, there in mine.items():

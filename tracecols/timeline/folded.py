@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.scan.periods import FROM, phases_of
 from tracecols.errors import AnalysisError
+from tracecols.frozen import frozen
 from tracecols.given.printable import printable
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import propose_phases
@@ -44,7 +44,7 @@ ORDERS = ("longest", "time")
 """How instances can be ordered."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Instances:
     """Instances of a phase; times in ticks.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from tracecols.errors import MissingExtraError
+from tracecols.frozen import frozen
 
 ROWS = 15
 """Bars of a picture, at most."""
@@ -34,7 +34,7 @@ def axes(ax: Any = None) -> Any:
     return plt.subplots(figsize=(8, 4), layout="constrained")[1] if ax is None else ax
 
 
-@dataclass(frozen=True)
+@frozen
 class Picture:
     """A picture.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -12,6 +10,7 @@ from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.findings.measurement import EVENT, are_tiny
 from tracecols.findings.scenarios import RUN_TIME
+from tracecols.frozen import frozen
 from tracecols.model.model import Model
 from tracecols.schema import answers
 from tracecols.severity.reduction import reduce_at
@@ -25,7 +24,7 @@ RECORDS = 2 * (9 + 2)
 """Bytes of ENTER and LEAVE in OTF2, with their time stamps, beside the significant ones of the region's number."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Recording:
     """What recording takes, by region (all of one name).
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import bounded
+from tracecols.frozen import frozen
 
 PARTITION_ROWS = 1 << 18
 """Call instances and attributed events of a partition, at least, four times as many once there are 16 partitions, and
@@ -30,7 +31,7 @@ about (430 with the points of root causes, in `multizone`); how many there are t
 is."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Partition:
     """Whole processes that a step works on together.
 
@@ -46,7 +47,7 @@ class Partition:
     members: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Window:
     """What steps that look at the events within processes work on together: a partition, or a part of one.
 
@@ -75,7 +76,7 @@ class Window:
     around: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
 
 
-@dataclass(frozen=True)
+@frozen
 class Bucket:
     """A range of collective operations.
 
@@ -96,7 +97,7 @@ EVERYTHING = Bucket(0, 0, int(np.iinfo(np.int64).max))
 """All collective operations."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Division:
     """All partitions of a trace.
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tracecols.frozen import frozen
 
 Ints = NDArray[np.int64]
 
@@ -45,7 +46,7 @@ ARITY = range(2, 9)
 """Children of a node in trees whose nodes are in order."""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Graph:
     """An undirected graph without loops.
 
@@ -65,7 +66,7 @@ class Graph:
     weights: tuple[Ints, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Found:
     """What is known of a shape that was found.
 
@@ -89,7 +90,7 @@ class Found:
         return self.kind not in ("star", "tree")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Shape:
     """A shape that was found.
 
@@ -111,7 +112,7 @@ class Shape:
     coordinates: Ints
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class _Fit:
     """A shape of `n` nodes as it fits the edges `used` of a graph; `copies` is the logarithm of the number of graphs
     that would be taken for it, `n_edges` what it has itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,12 +15,13 @@ from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.definitions.topologies import Topology, read_topologies
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.numbering import Numbering
+from tracecols.frozen import frozen
 from tracecols.once import once
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Definitions:
     """The definitions of a trace as columns; small, and the same for all steps.
 
@@ -87,7 +87,7 @@ class Definitions:
         return int(self.store.manifest["clock"]["resolution"])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(eq=False)
 class Facts(Definitions):
     """What steps know of the whole trace; small and picklable.
 

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from tracecols.drawings.examples import shown_under
 from tracecols.drawings.svg import draw
+from tracecols.frozen import frozen
 from tracecols.given.printable import printable
 from tracecols.given.subdomains import Given
 from tracecols.report.viewer.metrics import metrics_of
@@ -92,7 +93,7 @@ class Container:
         return [i for i in found if i < len(self.blocks)]
 
 
-@dataclass(frozen=True)
+@frozen
 class Opened:
     """What a report selects when it is opened from a timeline, and the way back.
 

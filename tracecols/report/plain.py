@@ -1,0 +1,36 @@
+"""Text in the terminal without rich, whose import takes as long as the diagnosis of a small trace."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+
+from tracecols.given.quantities import in_words
+
+WIDE = 160
+"""Columns of tables that are written to a file or a pipe."""
+
+NARROWEST = 60
+"""Columns that tables take at least: on a terminal with fewer, lines are folded."""
+
+
+def text_width() -> int:
+    """Return how many columns a table may take: those of the terminal, or as `COLUMNS` says."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return max(shutil.get_terminal_size().columns, NARROWEST)
+    return WIDE
+
+
+def value_in_words(value: float, unit: str) -> str:
+    """Write a value with its unit; a dash where it is not defined."""
+    if not math.isfinite(value):
+        return "-"
+    if unit == "share":
+        return f"{value:.1%}"
+    if unit == "sec":
+        return f"{value:,.6f} s" if value >= 1e-5 or value <= 0 else in_words(value, "seconds")
+    if unit == "Hz":
+        return f"{value / 1e9:.3f} GHz"
+    return f"{value:,.0f}" if unit == "occ" else f"{value:.3f}"
