@@ -16,9 +16,8 @@ class _Fields(NamedTuple):
     """What a new value is given."""
 
     names: tuple[str, ...]
-    n_required: int
     defaults: dict[str, Any]
-    makers: tuple[tuple[int, str, Callable[[], Any]], ...]
+    makers: tuple[tuple[str, Callable[[], Any]], ...]
     is_completed: bool
 
 
@@ -38,17 +37,15 @@ class _Signature:
 
 
 def _initialise(self: Any, *given: Any, **named: Any) -> None:
-    names, n_required, defaults, makers, is_completed = type(self)._fields
-    own, n = self.__dict__, len(given)
-    # all names first, so that fields have their order
+    names, defaults, makers, is_completed = type(self)._fields
+    own = self.__dict__
     own.update(defaults)
     own.update(zip(names, given, strict=False))
     own.update(named)
-    for i, name, make in makers:
-        if i >= n and name not in named:
+    for name, make in makers:
+        if name not in own:
             own[name] = make()
-    is_complete = all(map(named.__contains__, names[n:n_required]))
-    if not is_complete or n > len(names) or len(own) != len(names) or not named.keys().isdisjoint(names[:n]):
+    if len(given) > len(names) or len(own) != len(names) or not named.keys().isdisjoint(names[: len(given)]):
         # says what is wrong, as Python does
         type(self).__signature__.bind(*given, **named)
     if is_completed:
@@ -130,9 +127,8 @@ def _made(of: Any, eq: bool) -> Any:
     fields = [of.__dataclass_fields__[name] for name in names]
     of._fields = _Fields(
         names,
-        sum(f.default is f.default_factory is MISSING for f in fields),
-        {f.name: None if f.default is MISSING else f.default for f in fields},
-        tuple((i, f.name, f.default_factory) for i, f in enumerate(fields) if f.default_factory is not MISSING),
+        {f.name: f.default for f in fields if f.default is not MISSING},
+        tuple((f.name, f.default_factory) for f in fields if f.default_factory is not MISSING),
         hasattr(of, "__post_init__"),
     )
     of.__signature__ = _Signature()
