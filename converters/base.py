@@ -10,7 +10,6 @@ from typing import Any, Protocol, runtime_checkable
 from numpy.typing import NDArray
 
 from tracecols.errors import SourceError
-from tracecols.frozen import frozen
 from tracecols.given.files import advice, exists
 
 Columns = dict[str, NDArray[Any]]
@@ -218,7 +217,7 @@ def _all(anchors: list[Path]) -> list[Path]:
     return anchors
 
 
-@frozen
+@dataclass(frozen=True)
 class Format:
     """A trace format.
 

@@ -4,12 +4,12 @@ kernels."""
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from tracecols.frozen import frozen
 from tracecols.schema.enums import COLLECTIVE_OPS
 
 
-@frozen
+@dataclass(frozen=True)
 class Operation:
     """An operation.
 

@@ -19,7 +19,6 @@ from tracecols.converters.base import Report, Source, given_as, read_in_order
 from tracecols.converters.registry import Given, find_given, open_source, trace_name
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.errors import StoreError
-from tracecols.frozen import frozen
 from tracecols.store.outputs import store_output
 from tracecols.store.writer import Part, StoreWriter
 from tracecols.version import __version__
@@ -278,7 +277,7 @@ def _opened_again(given: Path | tuple[Path, ...]) -> OpenedSource:
     return OpenedSource(_opened_on_worker(given, tuple((f.st_mtime_ns, f.st_ctime_ns, f.st_size) for f in found)))
 
 
-@frozen
+@dataclass(frozen=True)
 class OpenedSource:
     """An opened archive; a worker of a cluster opens it again.
 
@@ -293,7 +292,7 @@ class OpenedSource:
         return _opened_again, (given_as(self.source),)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class PartTask:
     """What is done to write a part of a store, given its number.
 
@@ -388,7 +387,7 @@ def _apart(folder: Path) -> Iterator[Path]:
         made.rename(folder.parent / "left")
 
 
-@frozen
+@dataclass(frozen=True)
 class SurveyTask:
     """What is done to find out what can be read of a location, given its row: its row, the number of its events, and
     what is lost.

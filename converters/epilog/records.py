@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tracecols.frozen import frozen
+from dataclasses import dataclass
+
 from tracecols.schema import EventKind as K
 
 # what the number in a field means, and so what becomes of it
@@ -14,7 +15,7 @@ AFTER, AHEAD = 1, 2
 """Where the counter values of a record are: after its fields, or ahead of them."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Event:
     """One type of event record and the events it becomes.
 

@@ -18,7 +18,6 @@ from tracecols.converters.nsight.content import NOTHING, Content, Rows, process_
 from tracecols.converters.nsight.regions import Regions
 from tracecols.converters.nsight.tables import DAMAGED
 from tracecols.errors import SourceError
-from tracecols.frozen import frozen
 
 CORRELATION_BITS = 40
 NO_STREAM = (1 << 32) - 1
@@ -32,7 +31,7 @@ MAX_LOCATIONS = 1 << 20
 """Of how many threads and streams exports are read: a damaged column must not take all memory."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Stream:
     """A stream in a process: contexts are of one device, which rows of calls do not name reliably."""
 

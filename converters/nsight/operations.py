@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tracecols.converters.nccl import GROUP, Operation, find_operation, fits_kernel
 from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.payloads import Payload
-from tracecols.frozen import frozen
 
 Ints = NDArray[np.int64]
 
@@ -155,7 +154,7 @@ def _of_payloads(payloads: Sequence[Payload]) -> Operation | None:
     return GROUP if sends or receives else None
 
 
-@frozen
+@dataclass(frozen=True)
 class Ranks:
     """Ranks of processes.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tracecols.converters.nsight.content import Content
-from tracecols.frozen import frozen
 
 NCCL_SCHEMAS = 1 << 24
 """Numbers of the schemas of NCCL count from here."""
@@ -32,7 +32,7 @@ _HEADER, _SCHEMA_AT, _SIZE_AT = 32, 8, 16
 """Bytes before the payload, and where in them are its schema and its size."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Payload:
     """What a range carries.
 

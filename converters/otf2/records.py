@@ -8,7 +8,7 @@ fields are present only while the record has bytes left. ``map`` names the kind 
 
 from __future__ import annotations
 
-from tracecols.frozen import frozen
+from dataclasses import dataclass
 
 MAPS = (
     "STRING", "ATTRIBUTE", "LOCATION", "REGION", "GROUP", "METRIC", "COMM", "PARAMETER", "RMA_WIN", "SCL",
@@ -24,7 +24,7 @@ VALUE_MAPS = {
 """The kind of identifier an attribute value of each type holds."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Field:
     """One field of a record."""
 
@@ -34,7 +34,7 @@ class Field:
     optional: bool = False
 
 
-@frozen
+@dataclass(frozen=True)
 class Record:
     """One record type: its code, name and fields."""
 

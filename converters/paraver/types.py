@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracecols.frozen import frozen
+from dataclasses import dataclass
 
 # what becomes of an event of a type
 (
@@ -32,7 +32,7 @@ WITH_REGIONS = (CALL, CALLER, FUNCTION, REGION, KERNEL, ON_STREAM)
 """What names a region by its value."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Types:
     """Event types with one meaning.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tracecols.enhance.scan.periods import ask
 from tracecols.errors import AnalysisError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import as_texts
 from tracecols.patterns.base import Family
 from tracecols.patterns.plugins import installed, load_all
@@ -20,7 +20,7 @@ from tracecols.search.choice import EVERYTHING, Choice, check_conventions, choos
 from tracecols.severity.formulas import definition
 
 
-@frozen
+@dataclass(frozen=True)
 class Request:
     """What an analysis is asked for, checked as far as that is possible without a trace.
 

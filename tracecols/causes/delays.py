@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +20,6 @@ from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill, keep, large_arrays
 from tracecols.enhance.dataflow.steps import DELAYS, SPENT, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.frozen import frozen
 from tracecols.kernels import arrays
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
@@ -140,7 +140,7 @@ class Intervals:
         return TimeMaps(out.end, large.trimmed(out.path, filled), large.trimmed(out.value, filled))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class TimeMaps:
     """Time by call path of intervals.
 
@@ -179,7 +179,7 @@ def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> 
     return [pairs[name][rows].astype(np.int64, copy=False) for name in columns]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Delays:
     """What the causing sides of pairs spent more time on than the waiting sides.
 
@@ -337,7 +337,7 @@ class Comparison:
         return Delays(pieced(pairs), pieced(entries))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class OwnTimes:
     """The time of locations by call path without the waits: `location` int32, `call_path` int32, `time`
     (`points.time_type`), by location."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,7 +14,6 @@ from tracecols.enhance.dataflow.columns import Columns, ColumnSource
 from tracecols.enhance.dataflow.spill import Spill, keep
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
-from tracecols.frozen import frozen
 from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
 
@@ -21,7 +21,7 @@ ROOM = 1 << 12
 """Entries of edges that there is room for at first."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class PeriodEdges:
     """Where periods begin on some locations, one location after the other.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,10 @@ from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.frozen import frozen
 from tracecols.work.large import blocks
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Ranges:
     """The numbers of some ranges, one range after the other, of which some are listed at a time.
 
@@ -60,7 +60,7 @@ class Ranges:
         return np.append(0, np.minimum(self.end[of], here.stop) - here.start)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class PointIndex:
     """Where the points and the pairs of each location are, and which points wait.
 

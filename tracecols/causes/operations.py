@@ -7,6 +7,7 @@ Who waits is found by the rules of the wait states (`enhance.mpi.operation_waits
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,13 @@ from tracecols.enhance.mpi.operation_waits import (
 )
 from tracecols.enhance.mpi.waits import ONE_TO_N
 from tracecols.enhance.scan.facts import Facts
-from tracecols.frozen import frozen
 from tracecols.schema.causes import DELAYS, POINTS
 from tracecols.store.arrow import to_numpy
 
 Rows = NDArray[np.int64]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Events:
     """Events at which locations wait, or let others wait.
 
@@ -67,7 +67,7 @@ class Events:
         return Events(*(pick(column, rows) for column in columns))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Waiting:
     """Waits in operations of one kind, and who causes them.
 

@@ -7,6 +7,7 @@ The interval of a pair begins, on either side, at the last point that synchronis
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -33,7 +34,6 @@ from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.scan import LocationScan
-from tracecols.frozen import frozen
 from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
 from tracecols.kernels import points as ranking
@@ -471,7 +471,7 @@ def _intervals_of_processes(
         _intervals_of_members(facts, quirks, points, pairs, mpi[~OF_TWO[pairs.kind[mpi]]], last, since)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class _LastSynchronisations:
     """Finds the last points at which locations synchronised with processes.
 

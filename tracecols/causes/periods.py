@@ -9,6 +9,7 @@ last bit of float64 (`divide_cells`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CHARGES, ON_PATH, RUN, SPENT, step
 from tracecols.enhance.scan.call_paths import PeriodCallPaths
 from tracecols.enhance.scan.facts import Facts
-from tracecols.frozen import frozen
 from tracecols.kernels import arrays
 from tracecols.kernels import causes as charging
 from tracecols.kernels import edges as kernels
@@ -62,7 +62,7 @@ def _divided(amount: Times, end: NDArray[np.int64], weight: NDArray[np.int64]) -
     return result
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Weights:
     """What cells are divided in proportion to.
 
@@ -92,7 +92,7 @@ class Weights:
         )
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class PeriodTimes:
     """The time of intervals by call path and period.
 
@@ -165,7 +165,7 @@ class PeriodTimes:
         return Parts(end, label, weight)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Parts:
     """The parts of amounts: where those of each end, their call paths in periods, and what they are in proportion to.
 
@@ -362,7 +362,7 @@ def _before_interval(
     return less, kernels.Part(path, done - np.maximum(completion, 0), done)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class DelayPeriods:
     """In which periods the causing sides of the pairs of a partition spent the time that they are charged for.
 
@@ -390,7 +390,7 @@ class DelayPeriods:
         return charging.Spread(self.interval, self.comes, *times, labels.whole.creation, labels.of_kernels)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class PathPeriods:
     """In which periods the stretches of the critical path on some locations lie.
 

@@ -11,6 +11,7 @@ type in an analysis, that of `time_type`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -43,7 +44,6 @@ from tracecols.enhance.mpi.waits import (
 )
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import is_in
-from tracecols.frozen import frozen
 from tracecols.schema.causes import DELAYS, POINTS
 from tracecols.work.large import LargeArrays
 
@@ -79,7 +79,7 @@ def number_type(n_points: int) -> type[np.signedinteger[Any]]:
     return np.int32 if n_points < NARROW else np.int64
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Alike:
     """Rows of points or of pairs, some of whose columns are the same in all rows.
 
@@ -460,7 +460,7 @@ def startup_points(
     return Synchronisation(quirks, points, pairs)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class ParallelRegions:
     """The parallel regions that threads begin and leave.
 

@@ -7,12 +7,10 @@ every cell of the reference is met; under the conventions `exact` all are off.
 
 from __future__ import annotations
 
-from dataclasses import fields
-
-from tracecols.frozen import frozen
+from dataclasses import dataclass, fields
 
 
-@frozen
+@dataclass(frozen=True)
 class Quirks:
     """Peculiarities of the reference; the numbers are those of docs/root-causes.md.
 

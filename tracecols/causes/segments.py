@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import WalkedEvents, walk_stacks
 from tracecols.enhance.scan.scan import LocationScan, flush_stops_of
 from tracecols.enhance.scan.teams import IS_JOIN, Teams
-from tracecols.frozen import frozen
 from tracecols.kernels import edges as of_edges
 from tracecols.kernels import intervals, sums
 from tracecols.kernels import segments as kernels
@@ -53,7 +53,7 @@ ACTION_WITHOUT_TASKS = np.where(np.isin(ACTION, [TASK_SWITCH, TASK_COMPLETE]), n
 """The same where time is counted from region to region only (`quirks.Quirks.counts_unexecuted`)."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class NestedCuts:
     """Cuts inside of the calls of points that execute other regions or tasks.
 
@@ -88,7 +88,7 @@ class NestedCuts:
         return np.where(at >= 0, pick(self.cut, at), cut), np.where(at >= 0, pick(self.time, at), time)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Segments:
     """The time of some locations by call path, from cut to cut; call paths are numbered in the order in which they are
     met.
@@ -341,7 +341,7 @@ def _since(
     return np.where(late & (not quirks.counts_unexecuted), first_times, 0)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Places:
     """Where cuts are made on some locations, and after these have been gone through, which segments begin there.
 
@@ -418,7 +418,7 @@ class _Places:
             cuts.cut[there], cuts.left[there], cuts.time[there] = cut, cut, time
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class _CallTree:
     """Call paths by the order in which they are met.
 
@@ -519,7 +519,7 @@ def _nested(
     return nested, point, is_resume, np.maximum.accumulate(ends)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Others:
     """What happens at rows of some locations besides their points, and what points at FORKs mean.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -19,7 +20,6 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import PATH, SWEEP, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.frozen import frozen
 from tracecols.kernels import causes
 from tracecols.kernels import costs as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
@@ -34,7 +34,7 @@ ROOM = 1 << 12
 """Items of lists of amounts, at first."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Amounts:
     """What few of many rows have; all others have nothing.
 
@@ -90,7 +90,7 @@ class Amounts:
         return self.row[chosen].astype(np.int64), self.amount[chosen]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Factors:
     """What the delays of pairs cost.
 
@@ -122,7 +122,7 @@ class Factors:
     n_forced: int
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Sides:
     """What the causing sides of pairs lost.
 
@@ -346,7 +346,7 @@ class _Sums:
         return np.where(stop > start, sums, 0)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Path:
     """The critical path.
 

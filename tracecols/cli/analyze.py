@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,11 @@ from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import parameters, seconds
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, option, part_options
-from tracecols.frozen import frozen
 from tracecols.schema.notes import note, worth_telling
 from tracecols.schema.severity import DEFAULT
 
 
-@frozen
+@dataclass(frozen=True)
 class Shown:
     """What is printed of an analysis."""
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracecols.frozen import frozen
-
 if TYPE_CHECKING:
     from tracecols.work.cluster import Cluster
 
 
-@frozen
+@dataclass(frozen=True)
 class GivenCluster:
     """Who is asked to do the work: worker processes of this machine, the workers of a scheduler, or, if nothing is
     given, threads.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -11,7 +12,6 @@ import click
 from tracecols.cli.options import share
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, in_percent, option
-from tracecols.frozen import frozen
 from tracecols.given.quantities import quantity
 
 OPERATIONS = ("difference", "mean", "minimum", "maximum", "merge")
@@ -27,7 +27,7 @@ def growth(_ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     return share(_ctx, param, value)
 
 
-@frozen
+@dataclass(frozen=True)
 class How:
     """How runs are compared, and how much is printed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import click
 
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, option
-from tracecols.frozen import frozen
 from tracecols.schema.causes import BY_CONVENTIONS
 from tracecols.schema.notes import note
 from tracecols.schema.severity import DEFAULT
@@ -19,7 +19,7 @@ PIECES = (".otf2", *TIMELINES)
 """Endings of what holds events, which can be cut."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Table:
     """How a table is written."""
 
@@ -30,7 +30,7 @@ class Table:
     subdomains: Path | None
 
 
-@frozen
+@dataclass(frozen=True)
 class Cut:
     """The part of a trace that is written."""
 
@@ -39,7 +39,7 @@ class Cut:
     locations: list[int] | None
 
 
-@frozen
+@dataclass(frozen=True)
 class Timeline:
     """What a timeline shows besides the events."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,6 @@ import click
 from tracecols.cli.options import named_values, part_of_whole
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, option
-from tracecols.frozen import frozen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,7 @@ def growth_limit(_ctx: click.Context, _param: click.Parameter, value: str | None
     return found
 
 
-@frozen
+@dataclass(frozen=True)
 class Asked:
     """Which runs of an experiment a command looks at, and of what."""
 
@@ -157,7 +157,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     console.print(severities_table(table, series, rows, text_width()))
 
 
-@frozen
+@dataclass(frozen=True)
 class Looked:
     """What a trend is looked at for."""
 

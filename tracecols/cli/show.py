@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -10,13 +11,12 @@ import click
 
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import grouped, option
-from tracecols.frozen import frozen
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
 
 
-@frozen
+@dataclass(frozen=True)
 class Selected:
     """What of a cube is shown, and how it is laid out."""
 
@@ -27,7 +27,7 @@ class Selected:
     over_time: bool
 
 
-@frozen
+@dataclass(frozen=True)
 class Numbers:
     """How values are written, and how many."""
 

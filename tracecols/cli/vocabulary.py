@@ -4,7 +4,7 @@ commands and the table in docs/commands.md are made."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,6 @@ import click
 
 from tracecols.cli.options import latency, memory, named_values, numbers, part_of_whole, seconds
 from tracecols.cli.output import echo
-from tracecols.frozen import frozen
 from tracecols.schema.severity import CONVENTIONS
 
 Command = Callable[..., Any]
@@ -25,7 +24,7 @@ def in_percent(text: str) -> str:
     return text if text.strip().endswith("%") else f"{text}%"
 
 
-@frozen
+@dataclass(frozen=True)
 class Term:
     """An option that means the same in all commands that have it.
 
@@ -277,7 +276,7 @@ def grouped(**groups: type) -> Callable[[Command], Command]:
     return decorate
 
 
-@frozen
+@dataclass(frozen=True)
 class Part:
     """The part of a run that a command looks at."""
 
@@ -291,7 +290,7 @@ class Part:
         return self.start is not None or self.stop is not None
 
 
-@frozen
+@dataclass(frozen=True)
 class Written:
     """Where a command writes, and in which form."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from click.core import ParameterSource
 from tracecols.cli.options import bandwidth, share, size
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import Part, Written, grouped, option
-from tracecols.frozen import frozen
 from tracecols.given.quantities import UNITS, quantity
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return result
 
 
-@frozen
+@dataclass(frozen=True)
 class GivenChanges:
     """What is different in the predicted run: the parameters of `Trace.what_if`."""
 
@@ -50,7 +50,7 @@ class GivenChanges:
     with_startup: bool
 
 
-@frozen
+@dataclass(frozen=True)
 class GivenTable:
     """What is printed besides the runtimes."""
 

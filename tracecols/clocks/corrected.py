@@ -4,6 +4,7 @@ other."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,12 @@ from numpy.typing import NDArray
 from tracecols.clocks.graph import MappedArrays
 from tracecols.converters.base import Batch, Report
 from tracecols.enhance.scan.facts import Facts
-from tracecols.frozen import frozen
 from tracecols.kernels import clocks as kernels
 from tracecols.slices.source import ROWS, StoreSource
 from tracecols.store.outputs import CORRECTED
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Shifts:
     """By how much events move, known of those that take part in clock conditions.
 
@@ -63,7 +63,7 @@ class Shifts:
         return slice(int(low), int(high))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class LocationShifts:
     """By how much the events of one location move.
 
@@ -114,7 +114,7 @@ class LocationShifts:
             yield time, shift
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class FollowingShifts(LocationShifts):
     """By how much the events of a stream of a device move: as far as the threads of its process at the same recorded
     time.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from tracecols.clocks.corrected import CorrectedSource, Shifts
 from tracecols.clocks.graph import ClockGraph
 from tracecols.enhance.dataflow.steps import CLOCKS
 from tracecols.errors import AnalysisError
-from tracecols.frozen import frozen
 from tracecols.kernels import clocks as kernels
 from tracecols.model.model import Model, Progress
 from tracecols.once import once
@@ -36,7 +36,7 @@ SHRINK, STRETCH = 1e-5, 0.01
 (docs/clocks.md)."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Bounds:
     """What a correction keeps to.
 
@@ -68,7 +68,7 @@ class Bounds:
         return f"controlled logical clock, latency {self.latency:g} s, shrink {self.shrink:g}, stretch {self.stretch:g}"
 
 
-@frozen
+@dataclass(frozen=True)
 class Change:
     """What a correction changes.
 

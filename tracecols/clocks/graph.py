@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from tracecols.enhance.conditions import ClockConditions
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.threads.created import times_of
 from tracecols.errors import AnalysisError
-from tracecols.frozen import frozen
 from tracecols.kernels import clocks as kernels
 from tracecols.kernels import maxplus as sweeps
 from tracecols.replay.graph import contradictions
@@ -85,7 +84,7 @@ class MappedArrays:
         return array.view(np.ndarray)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class ClockGraph:
     """Clock conditions of a whole trace; 46 B at the peak per event that takes part in one, of which `HELD` in memory.
 

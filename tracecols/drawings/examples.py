@@ -7,10 +7,10 @@ picture marks it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from tracecols.drawings.programs import PTHREAD, FileProgram, OffloadProgram, PosixProgram, ShmemProgram, WindowProgram
-from tracecols.frozen import frozen
 from tracecols.testing import Location, Program
 
 PARALLEL = "!$omp parallel @a.c:1"
@@ -19,7 +19,7 @@ IMPLICIT = "!$omp implicit barrier @a.c:9"
 CRITICAL, INSIDE = "!$omp critical @a.c:3", "!$omp critical sblock @a.c:3"
 
 
-@frozen
+@dataclass(frozen=True)
 class Interval:
     """A time range of one location, as its property counts it.
 
@@ -36,7 +36,7 @@ class Interval:
     end: int
 
 
-@frozen
+@dataclass(frozen=True)
 class Cause:
     """The event that others wait for.
 
@@ -55,7 +55,7 @@ class Cause:
     what: str
 
 
-@frozen
+@dataclass(frozen=True)
 class Example:
     """A program that has a wait state.
 
@@ -73,7 +73,7 @@ class Example:
     cause: Cause | None = None
 
 
-@frozen
+@dataclass(frozen=True)
 class Shown:
     """How a property is shown.
 

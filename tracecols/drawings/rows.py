@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from tracecols.frozen import frozen
 from tracecols.schema import EventKind as K
 from tracecols.testing import Location, Program
 
@@ -12,7 +12,7 @@ COPIES, COPY = (K.RMA_PUT, K.RMA_GET), "copy"
 SENDS, RECEIVES = (K.MPI_SEND, K.MPI_ISEND), (K.MPI_RECV, K.MPI_IRECV)
 
 
-@frozen
+@dataclass(frozen=True)
 class RegionInterval:
     """A region instance of a location.
 

@@ -5,15 +5,14 @@ Every definition is there once; two are equal if they are the same.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tracecols.frozen import frozen
 from tracecols.store import Store
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Region:
     """A program region: `file`, first and last line (0 unknown), `rtype` (its role), description."""
 
@@ -26,7 +25,7 @@ class Region:
     descr: str
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class CallSite:
     """A line of source (0 unknown) from which the region `callee` is entered."""
 
@@ -36,7 +35,7 @@ class CallSite:
     callee: Region
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Metric:
     """A counter; `type` of its values, `mode` how they are to be read (`MetricMode`)."""
 
@@ -47,7 +46,7 @@ class Metric:
     mode: str
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Machine:
     """A root of the system tree."""
 
@@ -56,7 +55,7 @@ class Machine:
     nodes: list[Node] = field(repr=False)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Node:
     """A shared-memory node: `ncpus` processors (-1 unknown), `clckrt` Hz (0 unknown)."""
 
@@ -68,7 +67,7 @@ class Node:
     procs: list[Process] = field(repr=False)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Process:
     """A location group; `node` is None if nothing says where it runs."""
 
@@ -84,7 +83,7 @@ class Process:
         return self.thrds[0].loc
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Thread:
     """A thread: its number in the process."""
 
@@ -94,7 +93,7 @@ class Thread:
     loc: Location = field(repr=False)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Location:
     """A stream of events (thesis 3.17): machine, node, process, thread."""
 
@@ -119,7 +118,7 @@ class Location:
         return self.proc.node.mach if self.proc.node is not None else None
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Communicator:
     """A communicator or team: `locs` in rank order (those of an inter-communicator's other group in `remote_locs`).
 
@@ -158,7 +157,7 @@ class Communicator:
         return self.locs[rank].proc
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Cartesian:
     """A Cartesian topology: sizes (0 unknown) and whether it wraps around, by dimension."""
 
@@ -184,7 +183,7 @@ class Cartesian:
         return self._locs.get(tuple(coords))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Window:
     """A window of one-sided communication."""
 

@@ -9,6 +9,7 @@ those that are waited for counts in the sums: a location that it does not violat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -25,7 +26,6 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.teams import LATE, Teams, events_in_teams
 from tracecols.enhance.threads.created import times_of
 from tracecols.enhance.threads.locks import lock_order
-from tracecols.frozen import frozen
 from tracecols.schema import EventKind
 from tracecols.schema.clocks import CLOCK_VIOLATIONS, CONDITIONS
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -142,7 +142,7 @@ def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill | Non
     return found.kept()
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Dependence:
     """Who depends on whom in collective operations that all members take part in.
 

@@ -20,7 +20,6 @@ from xml.sax.saxutils import escape as escape_text
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.frozen import frozen
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.formulas import parse
 from tracecols.version import __version__
@@ -63,7 +62,7 @@ def attribute(key: str, value: str) -> str:
     return f'<attr key="{escaped(key)}" value="{text}"/>\n'
 
 
-@frozen
+@dataclass(frozen=True)
 class Format:
     """What is different between the two formats.
 

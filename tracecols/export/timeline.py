@@ -29,7 +29,6 @@ from tracecols.errors import AnalysisError, ExportError
 from tracecols.export.drawing import EVER, Nanoseconds, SliceBuilder, counter_label, divide_intervals
 from tracecols.export.flows import COPY, DEVICE_NAMES, Flows, Instants
 from tracecols.export.waits import Waits, find_waits, properties_of_waits
-from tracecols.frozen import frozen
 from tracecols.given.arguments import as_texts
 from tracecols.kernels import timeline as kernels
 from tracecols.kernels.protobuf import BEGINS, ENDS, GOES_ON
@@ -53,7 +52,7 @@ RECEIVES = (EventKind.MPI_RECV, EventKind.MPI_IRECV, EventKind.MPI_MRECV, EventK
 Kind = Literal["group", "process", "location", "waits", "counter", "path"]
 
 
-@frozen
+@dataclass(frozen=True)
 class Track:
     """A line of the timeline, or a group of lines.
 

@@ -7,7 +7,7 @@ become before something else takes over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, number, range
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, with_descendants
 from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, Spans, steps_or_families, tried
 from tracecols.findings.scenarios import Change, Scenarios, together
-from tracecols.frozen import frozen
 from tracecols.kernels.groups import count_in_groups
 from tracecols.once import once
 from tracecols.severity.causes import CHANGING
@@ -37,7 +36,7 @@ HALVINGS = 8
 """Steps by which is found how much shorter a call path can become before something else takes over."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Work:
     """Computation of some call paths: rows of the computation of a replay, and sums by location.
 

@@ -4,7 +4,7 @@ end."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.findings.polling import collapsed
 from tracecols.findings.windows import window_edges
-from tracecols.frozen import frozen
 from tracecols.kernels import maxplus
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGUN, CUT
@@ -47,7 +46,7 @@ RUN_TIME = (
 """Paradigms whose regions are no code of the program."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Change:
     """A change of the run: less weight of some nodes, and edges that keep nothing waiting.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import latest_before
 from tracecols.enhance.definitions.shapes import components
-from tracecols.frozen import frozen
 from tracecols.model.model import Model
 from tracecols.patterns.wavefront import N_DIMENSIONS, Positions, Sweeps, find_sweeps, positions
 
@@ -24,7 +24,7 @@ SMALLEST = 1 << 12
 """Parts into which a block is divided, at most."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Shape:
     """The sweeps of a function, as most of them are.
 

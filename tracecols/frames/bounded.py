@@ -4,18 +4,18 @@ tables."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from tracecols.errors import StoreError
-from tracecols.frozen import frozen
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@frozen
+@dataclass(frozen=True)
 class Bounds:
     """What a query may take.
 

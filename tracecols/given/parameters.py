@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from tracecols.errors import TracecolsError
-from tracecols.frozen import frozen
 from tracecols.given.quantities import UNITS, in_words, quantity
 
 COUNTS = {"sec": "seconds", "bytes": "bytes", "occ": "occurrences", "share": "share", "rank": "rank"}
 """What a parameter counts (`quantities.UNITS`), by its unit."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Parameter:
     """A number or text that a pattern or a rule can be given.
 

@@ -4,6 +4,7 @@ columns themselves."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.steps import RECEIVE, WITHIN
 from tracecols.enhance.definitions.order import BATCH, EventOrder
-from tracecols.frozen import frozen
 from tracecols.model.model import Model
 from tracecols.model.pointers import POINTERS, SlicePointers
 from tracecols.schema import EVENTS, compound
@@ -25,7 +25,7 @@ INDEX_BYTES = 8
 """Of a row, for its number."""
 
 
-@frozen
+@dataclass(frozen=True)
 class EventSpan:
     """Events of a location that follow each other.
 

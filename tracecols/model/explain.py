@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from tracecols.enhance.scan.facts import Definitions
 from tracecols.enhance.scan.scan import ATTRIBUTED
 from tracecols.enhance.threads.created import KINDS as LIVES
 from tracecols.enhance.threads.locks import ACQUIRE
-from tracecols.frozen import frozen
 from tracecols.model.tables import STEP_OF, STEPS
 from tracecols.schema import EventKind, compound
 from tracecols.schema.causes import DELAYS
@@ -37,7 +37,7 @@ OF_OPERATIONS = MANAGES | mask_of(
 """Kinds of events at which operations wait that the reference does not know (`causes.operations`)."""
 
 
-@frozen
+@dataclass(frozen=True)
 class PlannedStep:
     """A step of an analysis that is going to run.
 

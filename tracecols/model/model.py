@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import RLock
 from time import monotonic
@@ -38,7 +38,6 @@ from tracecols.enhance.scan.gaps import EVENT_BYTES
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
 from tracecols.enhance.scan.scan import LocationScan, Scans, plan_processes, scan_locations
 from tracecols.enhance.scan.windows import divide_into_windows, seen_in
-from tracecols.frozen import frozen
 from tracecols.given.quantities import counted
 from tracecols.model.tables import STEP_OF, STEPS
 from tracecols.schema.causes import IN_SECONDS
@@ -415,7 +414,7 @@ class Run:
                 give_back()
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class SliceTask(Generic[Result]):
     """What is done with every slice of the stages that run side by side, given stage and number; on a cluster it is
     pickled.
@@ -528,7 +527,7 @@ SCANS_PER_SLOT, SMALLEST_SCAN, LARGEST_SCAN = 4, 1 << 20, 1 << 26
 least and at most."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class ScanTask:
     """What is done with the locations of some processes when a trace is scanned, given the number of the group.
 

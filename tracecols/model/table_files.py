@@ -8,6 +8,7 @@ when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tracecols.errors import StoreError
-from tracecols.frozen import frozen
 from tracecols.given.quantities import counted
 from tracecols.model.tables import TABLES
 from tracecols.schema import Table, compound
@@ -71,7 +71,7 @@ def origin(store: Store, name: str) -> dict[str, Any]:
     return {"name": name, "of": store.digest, "made_by": f"tracecols {__version__}, {VERSION}", "columns": columns}
 
 
-@frozen
+@dataclass(frozen=True)
 class TableFiles:
     """A table that is in Parquet files; nothing of it is read before it is asked for.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import write_array
 from tracecols.enhance.dataflow.steps import BUCKET, RECEIVE
 from tracecols.enhance.scan.facts import Facts
-from tracecols.frozen import frozen
 from tracecols.model.model import Model, Progress
 from tracecols.model.pointers import SlicePointers
 from tracecols.model.table_files import FOLDER, ROWS, VERSION, origin, part_writer, schema_of
@@ -122,7 +122,7 @@ def is_separable(spec: TableSpec, division: Division) -> bool:
     return not refers and by_own_event and spec.stage != BUCKET and rows_ascend(division)
 
 
-@frozen
+@dataclass(frozen=True)
 class SliceWriter:
     """Write what a slice has of some tables; what `Run.stages` calls.
 

@@ -4,6 +4,7 @@ derive from them."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -34,7 +35,6 @@ from tracecols.enhance.mpi import collectives, file_operations, messages, nonblo
 from tracecols.enhance.scan import instances, notes
 from tracecols.enhance.scan.scan import ACTION
 from tracecols.enhance.threads import constructs, created, locks, ordered
-from tracecols.frozen import frozen
 from tracecols.kernels.actions import PUSH
 from tracecols.schema import KINDS, EventKind, Table, causes, clocks, compound
 
@@ -79,7 +79,7 @@ STEP_OF: Mapping[str, Step] = MappingProxyType({name: step for step in STEPS for
 """The step that makes a value, by the value's name."""
 
 
-@frozen
+@dataclass(frozen=True)
 class TableSpec:
     """A compound table.
 

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.scan.region_rules import RegionRule, is_in
-from tracecols.frozen import frozen
 from tracecols.given.parameters import Parameter
 from tracecols.once import once
 from tracecols.patterns.found_by import CellFunction, Charged, Computed, FoundBy, Pattern, PatternFunction
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@frozen
+@dataclass(frozen=True, repr=False)
 class Property:
     """A node of the property tree: all that is known of it, and what finds it.
 
@@ -136,7 +135,7 @@ class Property:
         return self.found.table if isinstance(self.found, Pattern | Charged) else ""
 
 
-@frozen
+@dataclass(frozen=True)
 class Conventions:
     """Whose rules are followed, as far as that is not declared with the properties.
 

@@ -6,6 +6,8 @@ of them is the same as in the others.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +16,6 @@ from tracecols.enhance.scan.paths import merged_below_steps, merged_paths, witho
 from tracecols.enhance.scan.periods import FROM
 from tracecols.enhance.scan.scan import ACTION
 from tracecols.enhance.scan.teams import Teams
-from tracecols.frozen import frozen
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
 
@@ -81,7 +82,7 @@ def _most_visits(model: Model, masters: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
-@frozen
+@dataclass(frozen=True)
 class Candidate:
     """A region or call whose executions could be the phases of a program.
 

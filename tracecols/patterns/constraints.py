@@ -20,7 +20,6 @@ from tracecols.enhance.dataflow.grouping import Segments, combine
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
 from tracecols.enhance.mpi.messages import RECEIVES
 from tracecols.enhance.scan.instances import attributed_events, scan_stacks
-from tracecols.frozen import frozen
 from tracecols.model.model import Model, Progress
 from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
@@ -63,7 +62,7 @@ class Found:
         return Found(time.size, time, location, tell)
 
 
-@frozen
+@dataclass(frozen=True)
 class Constraint:
     """A constraint.
 
@@ -87,7 +86,7 @@ class Constraint:
         return self.holds.endswith("(clocks)")
 
 
-@frozen
+@dataclass(frozen=True)
 class Violation:
     """A violated constraint: how often, and the first instances as (ticks, location, words)."""
 

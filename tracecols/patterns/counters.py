@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from tracecols.enhance.dataflow.columns import ColumnSlice, joined, joined_colum
 from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.enhance.scan.instances import outermost_call_paths
 from tracecols.errors import SeverityError, StoreError
-from tracecols.frozen import frozen
 from tracecols.model.model import Model
 from tracecols.patterns.base import Findings, Property
 from tracecols.patterns.found_by import Computed
@@ -113,7 +113,7 @@ def _sum(call_path: NDArray[Any], location: NDArray[Any], value: NDArray[Any]) -
         return Cells.sum(call_path, location, value.astype(np.float64))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class _MetricEvents:
     """METRIC events of some locations, or consecutive ones of a single location.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.scan.region_rules import RegionRule
-from tracecols.frozen import frozen
 from tracecols.patterns.matches import Cause, Causes, Constituent, Matches
 from tracecols.severity.cells import Cells
 
@@ -20,7 +19,7 @@ CellFunction = Callable[..., Cells]
 CauseFunction = Callable[["Model", CompoundTable, Matches], Causes]
 
 
-@frozen
+@dataclass(frozen=True)
 class FoundBy:
     """What finds a property: one of the classes below."""
 
@@ -29,7 +28,7 @@ class FoundBy:
         raise NotImplementedError
 
 
-@frozen
+@dataclass(frozen=True)
 class Pattern(FoundBy):
     """A function finds matches: rows of a compound table.
 
@@ -71,7 +70,7 @@ class Pattern(FoundBy):
         return f"matches {self.table}"
 
 
-@frozen
+@dataclass(frozen=True)
 class InRegions(FoundBy):
     """The time, or the visits, of the call paths whose region fits a rule.
 
@@ -90,7 +89,7 @@ class InRegions(FoundBy):
         return "visits of regions" if self.measure == "visits" else "time in regions"
 
 
-@frozen
+@dataclass(frozen=True)
 class SumOf(FoundBy):
     """The sum of the properties below it."""
 
@@ -98,7 +97,7 @@ class SumOf(FoundBy):
         return "sum of those below"
 
 
-@frozen
+@dataclass(frozen=True)
 class Rest(FoundBy):
     """What its siblings leave of the parent."""
 
@@ -106,7 +105,7 @@ class Rest(FoundBy):
         return "the remainder of its parent"
 
 
-@frozen
+@dataclass(frozen=True)
 class Computed(FoundBy):
     """A function computes the cells from the model.
 
@@ -128,7 +127,7 @@ class Computed(FoundBy):
         return "profile"
 
 
-@frozen
+@dataclass(frozen=True)
 class Derived(Computed):
     """A function computes the cells from those of all others, when these are known.
 
@@ -142,7 +141,7 @@ class Derived(Computed):
         return "computed from others"
 
 
-@frozen
+@dataclass(frozen=True)
 class Charged(FoundBy):
     """A table of root causes (`schema.causes`) has the severities: seconds that call paths are charged with, which may
     exceed their time, and are kept with fractions of ticks.

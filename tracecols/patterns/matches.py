@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick, read_only
-from tracecols.frozen import frozen
 from tracecols.severity.cells import Cells
 
 
@@ -70,7 +69,7 @@ class Matches:
         return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
 
 
-@frozen
+@dataclass(frozen=True)
 class Constituent:
     """Further events of a compound event (thesis 3.7): rows of another table that a pointer of the root leads to.
 
@@ -89,7 +88,7 @@ class Constituent:
     column: str
 
 
-@frozen
+@dataclass(frozen=True)
 class Cause:
     """Who lets a match wait, as columns of its table.
 

@@ -12,6 +12,7 @@ is no such neighbour the message is missing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,7 +22,6 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.scan.region_rules import named
-from tracecols.frozen import frozen
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, region_of
 from tracecols.patterns.found_by import Pattern
@@ -80,7 +80,7 @@ def has_grid(model: Model, n_dimensions: int, is_defined: bool = False) -> bool:
     )
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Positions:
     """Where locations are, on the first grid each is on; a thread is where its process is.
 
@@ -180,7 +180,7 @@ def sequence(model: Model, m: CompoundTable, side: NDArray[np.int8]) -> NDArray[
     return rows
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Blocks:
     """The blocks of sweeps that locations receive, location by location in order.
 
@@ -277,7 +277,7 @@ def _along(side: NDArray[np.int8], at: NDArray[np.int64], low: int, high: int) -
     return found
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Sweeps:
     """The sweeps that locations take part in.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -15,7 +15,6 @@ from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.instances import WALKED, scan_stacks, walk_stacks
 from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.scan import ACTION
-from tracecols.frozen import frozen
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
@@ -25,7 +24,7 @@ from tracecols.replay.tasks import TASK_CHANGES, call_path_before
 from tracecols.work.executors import side_by_side
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class LocationEvents:
     """The events of a location, and where it is from each of them on.
 
@@ -68,7 +67,7 @@ def _call_path_after(paths: CallPaths, kind: NDArray[np.uint8], own: NDArray[np.
     return result
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Computation:
     """The computation before the nodes of a trace: a row for each node and call path; and the call paths of the nodes.
 

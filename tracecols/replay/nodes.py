@@ -10,6 +10,7 @@ events that create, switch and complete them. None strictly inside an outermost 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -22,7 +23,6 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, either, in_role, is_in, named
 from tracecols.enhance.scan.scan import ForkSpans, fork_spans
 from tracecols.enhance.scan.teams import IS_FORK, LATE, events_in_teams
-from tracecols.frozen import frozen
 from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGINS, ENDS
@@ -135,7 +135,7 @@ def roles_of(regions: Regions) -> NDArray[np.uint8]:
     return result
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Nodes:
     """The nodes of some locations, one location after the other, in the order of their events.
 
@@ -285,7 +285,7 @@ def find_nodes(model: Model) -> NodesOfSlice:
     return _together(model, members, of_location, found, begin_rows, np.concatenate(taskwaits))
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Group:
     """Locations whose nodes are found together: their numbers, ascending, the rows of their first events, and where
     those of each begin among those of all of them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.focus import find_focus
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import show
 from tracecols.once import once
 from tracecols.replay.conventions import COLLECTIVES, DIMEMAS, RECORDED, Conventions
@@ -57,7 +56,7 @@ STRAIGHT = 2.0**-20
 """By how much of itself a saving may differ from a straight line: what rounding makes of it."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Changes:
     """What is to be different from the recorded run.
 

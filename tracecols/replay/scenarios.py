@@ -18,11 +18,11 @@ region and of what it calls. Eight scenarios take one and a half times as long a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.frozen import frozen
 from tracecols.kernels import maxplus
 from tracecols.replay.conventions import AS_RECORDED, Conventions
 from tracecols.replay.costs import delays
@@ -36,7 +36,7 @@ OVERHEAD = (NodeClass.OPENMP, NodeClass.LOCK)
 """Classes of what OpenMP and locks take beyond waiting."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """What is different on some call paths of some locations.
 
@@ -88,7 +88,7 @@ class Rule:
         return self.transfer != 1 or self.overhead != 1 or not self.is_waiting
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Scenario:
     """A run in which something is different.
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.frozen import frozen
 from tracecols.given.parameters import Parameter
 from tracecols.severity.cells import Cells
 from tracecols.severity.reduction import reduce_at
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from tracecols.trace import Trace
 
 
-@frozen
+@dataclass(frozen=True)
 class Statement:
     """What a rule names: a call path or operation, the quantity the rule looks at, and its cost in seconds.
 
@@ -47,7 +46,7 @@ class Statement:
     severity: float
 
 
-@frozen
+@dataclass(frozen=True)
 class Result:
     """What the function of a rule returns: severity in seconds, statements, and what there is to say.
 
@@ -66,7 +65,7 @@ class Result:
     note: str = ""
 
 
-@frozen
+@dataclass(frozen=True)
 class Verdict:
     """What a rule says of a program.
 
@@ -97,7 +96,7 @@ class Verdict:
     note: str
 
 
-@frozen
+@dataclass(frozen=True)
 class Rule:
     """A named performance property.
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.frozen import frozen
 from tracecols.runs.series import Floats, Series
 
 SHUFFLES = 999
@@ -26,7 +26,7 @@ SHUFFLES = 999
 Ints = NDArray[np.int64]
 
 
-@frozen
+@dataclass(frozen=True)
 class CellChange:
     """A cell that changed.
 
@@ -44,7 +44,7 @@ class CellChange:
     after: float
 
 
-@frozen
+@dataclass(frozen=True)
 class Change:
     """A change in a series of runs.
 
@@ -70,7 +70,7 @@ class Change:
     cells: list[CellChange]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Looked:
     """The cells that are looked at, the total before them.
 

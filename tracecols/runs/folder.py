@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tracecols.errors import SeverityError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import did_you_mean
 from tracecols.given.files import read_json
 from tracecols.severity.comparison import Comparison
@@ -25,7 +25,7 @@ MEASURED = ("processes", "threads")
 Value = str | float
 
 
-@frozen
+@dataclass(frozen=True)
 class Run:
     """A run of an experiment.
 

@@ -9,13 +9,13 @@ each value best from the others are taken (leave one out). That a cell grows at 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
-from tracecols.frozen import frozen
 from tracecols.runs.changes import SHUFFLES
 from tracecols.runs.folder import in_words
 from tracecols.runs.series import Floats, Series
@@ -52,7 +52,7 @@ TERMS = tuple((i, j) for i in POWERS for j in LOGARITHMS if i or j)
 """Exponents of the parameter and of its logarithm."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Growth:
     """How the time of a cell grows.
 

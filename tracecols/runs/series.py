@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
-from tracecols.frozen import frozen
 from tracecols.runs.folder import Run, Value, in_words, read_cubes, varying
 from tracecols.severity.comparison import Comparison
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Series:
     """Runs in order, and their severities.
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from tracecols.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True)
 class Column:
     """One column of a table.
 
@@ -88,7 +86,7 @@ class Column:
         raise ValueError(f"column {self.name!r} of type {self.dtype} has no null\n  declare a default")
 
 
-@frozen
+@dataclass(frozen=True)
 class Table:
     """One table.
 

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isnan
 from numbers import Integral, Real
 from typing import Any
-
-from tracecols.frozen import frozen
 
 LARGEST_SEVERITY = 1e30
 """No severity is so large; sums of such numbers would leave float64."""
@@ -17,7 +15,7 @@ LARGEST_SEVERITY = 1e30
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
-@frozen
+@dataclass(frozen=True)
 class Fact:
     """One entry of an object, or one element of a list.
 

@@ -7,10 +7,9 @@ a number never changes its meaning.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
-
-from tracecols.frozen import frozen
 
 
 class EventKind(IntEnum):
@@ -104,7 +103,7 @@ class EventKind(IntEnum):
     UNKNOWN = 255
 
 
-@frozen
+@dataclass(frozen=True)
 class Kind:
     """An event kind: its number, the family (side table) of its attributes, and what happens."""
 

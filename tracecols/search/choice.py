@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from tracecols.enhance.mpi.neighbours import find_topology
 from tracecols.enhance.scan.paths import named, with_descendants
 from tracecols.enhance.scan.periods import NO_PERIODS, Periods
 from tracecols.errors import AnalysisError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import as_locations, as_seconds, as_texts, did_you_mean, show
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Property
@@ -28,7 +27,7 @@ from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodCells
 
 
-@frozen
+@dataclass(frozen=True)
 class Choice:
     """What an analysis is narrowed to, and what it is given.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from tracecols.enhance.scan.periods import FOCUS, KINDS
-from tracecols.frozen import frozen
 from tracecols.model.model import Model, Progress
 from tracecols.patterns.base import Family
 from tracecols.patterns.bounds import check_bounds
@@ -144,7 +143,7 @@ def _by_period(
     return cells, by_period, outside if divider.kind == FOCUS or divider.has_focus else None
 
 
-@frozen
+@dataclass(frozen=True)
 class _InFocus(Mapping[str, Cells]):
     """The cells in the focus, made when they are asked for: who takes part in a call path that is entered before the
     focus takes part in it in the focus as well.

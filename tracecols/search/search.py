@@ -19,7 +19,6 @@ from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.enhance.dataflow.steps import IN_WINDOWS, WITHIN
 from tracecols.errors import AnalysisError, SeverityError, TracecolsError
-from tracecols.frozen import frozen
 from tracecols.model.model import Model, Progress
 from tracecols.model.tables import TABLES, tables_of
 from tracecols.patterns.base import Conventions, Findings, Property
@@ -223,7 +222,7 @@ def check_matches(found: Matches, table: CompoundTable, model: Model) -> None:
         raise IndexError(f"rows, locations or call paths lie beyond {table}")
 
 
-@frozen
+@dataclass(frozen=True)
 class MatchesOf:
     """The matches of one pattern in slices of a trace.
 
@@ -264,7 +263,7 @@ class Visitor(Protocol):
         """Get what `visit` returned, in the order of the slices and before those of the next stage."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Visits:
     """The visits of slices by a search and by what looks at them besides.
 

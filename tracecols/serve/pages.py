@@ -10,12 +10,11 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from tracecols.enhance.scan.paths import shortened
 from tracecols.errors import TracecolsError
-from tracecols.frozen import frozen
 from tracecols.given.printable import one_line
 from tracecols.report.tables import middle_out
 
@@ -47,7 +46,7 @@ def count_tokens(text: str) -> int:
     return n_pieces + len(text.encode("utf-8", "surrogatepass")) - len(text)
 
 
-@frozen
+@dataclass(frozen=True)
 class Listing:
     """The rows of a table, all of them or those from some number on.
 

@@ -4,13 +4,13 @@ costs."""
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import with_descendants
-from tracecols.frozen import frozen
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_IDLE, DEVICE_KERNELS, TIME
 from tracecols.severity.causes import starts_of
 from tracecols.severity.cells import Cells
@@ -51,7 +51,7 @@ def starts_devices(cube: Severities) -> NDArray[np.bool_]:
     return found if has_devices or calls.any() else np.zeros(len(c), bool)
 
 
-@frozen
+@dataclass(frozen=True)
 class StartUp:
     """The time in which devices start.
 

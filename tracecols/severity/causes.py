@@ -7,12 +7,12 @@ that prove it, and what it explains of the time of each call path and location.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.frozen import frozen
 from tracecols.severity.cells import Cells
 from tracecols.severity.queries import Severities
 
@@ -36,7 +36,7 @@ MOST = 0.5
 """Part of a property on a call path from which on a cause has all of it."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Explained:
     """A cause, and what it explains of a cube.
 

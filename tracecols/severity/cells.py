@@ -37,16 +37,9 @@ class Made(Mapping[str, "Cells"]):
         if name not in self._names:
             raise KeyError(name)
         found = self._kept.pop(name, None)
-        if found is not None:
-            self._kept[name] = found
-            return found
-        self._kept[name] = found = self._make(name)
-        self._keep_few(name)
-        return found
-
-    def _keep_few(self, name: str) -> None:
-        """Forget what was asked for first, while more than `MOST_KEPT` cells are kept; but not the cells of a
-        property."""
+        if found is None:
+            found = self._make(name)
+        self._kept[name] = found
         # a list, as other threads may ask at the same time
         kept = list(self._kept.items())
         n = sum(len(cells) for _, cells in kept)
@@ -54,6 +47,7 @@ class Made(Mapping[str, "Cells"]):
             if n > MOST_KEPT and other != name:
                 self._kept.pop(other, None)
                 n -= len(cells)
+        return found
 
     def __contains__(self, name: object) -> bool:
         return name in self._names

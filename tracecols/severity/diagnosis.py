@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.scan.paths import function_name
 from tracecols.errors import SeverityError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.printable import one_line, printable
 from tracecols.given.providers import provider
@@ -79,7 +78,7 @@ KINDS = {"computation": "serial", "mpi": "mpi", "io": "mpi", "device": "device"}
 """Which of these it is, by what the time of the master counts as (`schema.properties.PARTS`); all else is `other`."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Place:
     """A location, a call path or both, and its part of a finding.
 
@@ -100,7 +99,7 @@ class Place:
     n_call_paths: int = 1
 
 
-@frozen
+@dataclass(frozen=True, repr=False)
 class Finding:
     """What costs time.
 
@@ -189,7 +188,7 @@ class Finding:
         return f"tracecols show {source} -p {self.property}"
 
 
-@frozen
+@dataclass(frozen=True)
 class Diagnosis:
     """What is wrong with a run (`SeverityCube.diagnosis`). As text it takes at most 50 lines of 100 columns.
 

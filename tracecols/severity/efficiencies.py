@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.schema import properties as ids
 from tracecols.severity.cells import Cells
@@ -52,7 +51,7 @@ CYCLES = ("PAPI_TOT_CYC", "cycles", "cpu-cycles", "perf::CYCLES")
 """Counters by their names, the first that a cube has."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class RunTimes:
     """What efficiencies are made of; seconds.
 
@@ -149,7 +148,7 @@ IDEAL_RUNTIME = "ideal_runtime"
 """The fact of a cube that holds the runtime on an ideal network by replay, in ticks."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Metric:
     """One value of the table."""
 
@@ -705,7 +704,7 @@ def scaling(tables: Sequence[pd.DataFrame], names: Sequence[str], weak: bool = F
 # -- requirements ------------------------------------------------------------------------------------------------------
 
 
-@frozen
+@dataclass(frozen=True)
 class Requirement:
     """What a run is to fulfil: a metric, `>=` or `<=`, and a bound."""
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import show
 
 LONGEST = 10_000
@@ -38,7 +38,7 @@ SIGNS = {"+": 1, "-": 1, "*": 2, "/": 2}
 Values = NDArray[np.float64]
 
 
-@frozen
+@dataclass(frozen=True)
 class Formula:
     """A number, a metric, or what an operation makes of others.
 

@@ -29,7 +29,6 @@ from tracecols.enhance.mpi.messages import SENDS, PointToPoint, pair_events, pos
 from tracecols.enhance.mpi.windows import LOCKS, SYNCHRONIZES, GroupMembers, pair_epochs, pair_locks
 from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.threads.created import times_of
-from tracecols.frozen import frozen
 from tracecols.schema import EventKind as K
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
@@ -64,7 +63,7 @@ class Repeated(NamedTuple):
     region: int = -1
 
 
-@frozen
+@dataclass(frozen=True)
 class SliceBounds:
     """The events of every location that a trace slice holds.
 

@@ -13,12 +13,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any
 
 from tracecols.errors import StoreError, TracecolsError
-from tracecols.frozen import frozen
 from tracecols.given.files import check_path, kind_of
 from tracecols.store.layout import MANIFEST, is_made_here, kind_of_folder, read_manifest
 from tracecols.work.scratch import ScratchFolder
@@ -36,7 +36,7 @@ CORRECTED, REPLAYED = "TRACECOLS::CLOCKS_CORRECTED", "TRACECOLS::REPLAYED"
 _TIMES = {CORRECTED: "corrected clocks", REPLAYED: "predicted times"}
 
 
-@frozen
+@dataclass(frozen=True)
 class Output:
     """A file or folder that is to be written.
 

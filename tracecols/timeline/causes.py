@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.frozen import frozen
 from tracecols.timeline.instances import Instance
 from tracecols.timeline.intervals import Intervals
 from tracecols.timeline.slices import MOST_EVENTS, SliceReader, Slices
@@ -16,7 +16,7 @@ SHOWN = 8
 """Regions that an explanation names, at most."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Causes:
     """What is known of waits and of who causes them.
 

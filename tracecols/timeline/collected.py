@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.scan.periods import Divider, Periods, divide_intervals
-from tracecols.frozen import frozen
 from tracecols.model.model import Model
 from tracecols.model.tables import TABLES
 from tracecols.patterns.base import Property
@@ -97,7 +97,7 @@ CALL_PATHS = ("call_path", "cause_call_path", "end_call_path")
 """Columns that are call paths."""
 
 
-@frozen
+@dataclass(frozen=True)
 class SliceCollector:
     """Collect what a slice has.
 

@@ -4,12 +4,12 @@ something."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.frozen import frozen
 from tracecols.given.printable import printable
 from tracecols.severity.axes import SystemAxis
 from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline
@@ -21,7 +21,7 @@ WAYS = {"focus": "the beginning of the focus", "start": "the first event", "phas
 """How two runs can be aligned, with what it is called."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Run:
     """A run that is shown, with who answers what is asked of it."""
 
@@ -30,7 +30,7 @@ class Run:
     folds: Folds
 
 
-@frozen
+@dataclass(frozen=True)
 class Alignment:
     """Two times that are drawn below each other; before and after them both runs have the same scale of seconds.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -20,7 +20,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.export.drawing import counter_label
-from tracecols.frozen import frozen
 from tracecols.given.printable import printable
 from tracecols.store import Store
 from tracecols.store.arrow import open_file
@@ -51,7 +50,7 @@ TABLE = "metrics_"
 """What the names of metric tables begin with; the number of the metric class follows."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Samples:
     """Samples of a counter, or several together.
 
@@ -108,7 +107,7 @@ def joined(parts: Sequence[Samples]) -> Samples:
     return together.at(np.argsort(together.time, kind="stable"))
 
 
-@frozen
+@dataclass(frozen=True)
 class Series:
     """A counter of a location.
 
@@ -185,7 +184,7 @@ def _groups(store: Store, location: int) -> Iterator[pa.RecordBatch]:
                 yield pa.RecordBatch.from_pydict(block.groups(source, member), GROUPS)
 
 
-@frozen
+@dataclass(frozen=True)
 class Block:
     """Rows of a metric table of a location that follow each other.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.scan.periods import FROM, phases_of
 from tracecols.errors import AnalysisError
-from tracecols.frozen import frozen
 from tracecols.given.printable import printable
 from tracecols.model.model import Model
 from tracecols.patterns.candidates import propose_phases
@@ -44,7 +44,7 @@ ORDERS = ("longest", "time")
 """How instances can be ordered."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Instances:
     """Instances of a phase; times in ticks.
 

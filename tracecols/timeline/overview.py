@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.frozen import frozen
 from tracecols.kernels import timeline as kernels
 from tracecols.report.viewer.profile import WAITS, part_of
 from tracecols.schema.properties import COMPUTATION, CRITICAL_PATH, EXECUTION, TIME
@@ -68,7 +68,7 @@ def asked_properties(axis: PropertyAxis) -> list[str]:
     return [*(name for name in axis.id if part_of(axis, name)), *([CRITICAL_PATH] if CRITICAL_PATH in axis.id else [])]
 
 
-@frozen
+@dataclass(frozen=True)
 class Classes:
     """What time is spent on.
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from tracecols.analysis.run import run, unwatched
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.errors import AnalysisError, StoreError
-from tracecols.frozen import frozen
 from tracecols.model.model import Progress
 from tracecols.model.table_files import FOLDER
 from tracecols.patterns.base import Property
@@ -55,7 +55,7 @@ NAME = "timeline"
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
 
 
-@frozen
+@dataclass(frozen=True)
 class Prepared:
     """What is kept of a store for its timeline.
 

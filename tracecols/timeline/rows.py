@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.frozen import frozen
 from tracecols.severity.axes import SystemAxis
 
 
-@frozen
+@dataclass(frozen=True)
 class Row:
     """A row: a location, or what holds several.
 

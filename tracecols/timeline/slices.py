@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tracecols.converters.base import Columns
 from tracecols.export.drawing import SideOfSlices, SliceBuilder
-from tracecols.frozen import frozen
 from tracecols.kernels import arrays
 from tracecols.kernels import timeline as kernels
 from tracecols.store import Store
@@ -35,7 +34,7 @@ MOST_SLICES = 50_000
 """Slices of an answer, at most: beyond that shorter ones are merged."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Slices:
     """Slices of several locations.
 

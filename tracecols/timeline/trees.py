@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.request import Request
 from tracecols.analysis.run import run, unwatched
-from tracecols.frozen import frozen
 from tracecols.given.printable import printable
 from tracecols.report.viewer.container import Opened, pack
 from tracecols.report.viewer.page import page_of, title_of
@@ -45,7 +45,7 @@ def _reported(report: Report, stage: str) -> Iterator[Progress]:
     yield partial(report, stage)
 
 
-@frozen
+@dataclass(frozen=True)
 class Selection:
     """What is selected in the timeline; times are ticks since the first event.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from tracecols.errors import MissingExtraError
-from tracecols.frozen import frozen
 
 ROWS = 15
 """Bars of a picture, at most."""
@@ -34,7 +34,7 @@ def axes(ax: Any = None) -> Any:
     return plt.subplots(figsize=(8, 4), layout="constrained")[1] if ax is None else ax
 
 
-@frozen
+@dataclass(frozen=True)
 class Picture:
     """A picture.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -10,7 +12,6 @@ from tracecols.analysis.opened import OpenedTrace
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.findings.measurement import EVENT, are_tiny
 from tracecols.findings.scenarios import RUN_TIME
-from tracecols.frozen import frozen
 from tracecols.model.model import Model
 from tracecols.schema import answers
 from tracecols.severity.reduction import reduce_at
@@ -24,7 +25,7 @@ RECORDS = 2 * (9 + 2)
 """Bytes of ENTER and LEAVE in OTF2, with their time stamps, beside the significant ones of the region's number."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Recording:
     """What recording takes, by region (all of one name).
 

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from threading import Event, Lock
 from typing import Protocol, TypeVar
 
-from tracecols.frozen import frozen
 from tracecols.work.memory import Budget
 from tracecols.work.scratch import free_for_files
 
@@ -89,7 +88,7 @@ class Stopped(Exception):
     """Ends a task whose result is not needed, since another one failed or the program is interrupted."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Threads:
     """The threads of this process."""
 

@@ -10,11 +10,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
 
-from tracecols.frozen import frozen
 from tracecols.given.memory import LEAST
 
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
@@ -112,7 +112,7 @@ BASE = 260_000_000
 """Bytes that interpreter, libraries and kernels take before any event is read."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Budget:
     """What the analyses of this process may take.
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import number
-from tracecols.frozen import frozen
 from tracecols.kernels import arrays, maxplus
 
 Rows = NDArray[np.int64]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Edges:
     """Edges from node to node or hub, by their tails.
 

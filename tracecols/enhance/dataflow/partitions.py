@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import bounded
-from tracecols.frozen import frozen
 
 PARTITION_ROWS = 1 << 18
 """Call instances and attributed events of a partition, at least, four times as many once there are 16 partitions, and
@@ -31,7 +30,7 @@ about (430 with the points of root causes, in `multizone`); how many there are t
 is."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Partition:
     """Whole processes that a step works on together.
 
@@ -47,7 +46,7 @@ class Partition:
     members: NDArray[np.int64]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Window:
     """What steps that look at the events within processes work on together: a partition, or a part of one.
 
@@ -76,7 +75,7 @@ class Window:
     around: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
 
 
-@frozen
+@dataclass(frozen=True)
 class Bucket:
     """A range of collective operations.
 
@@ -97,7 +96,7 @@ EVERYTHING = Bucket(0, 0, int(np.iinfo(np.int64).max))
 """All collective operations."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Division:
     """All partitions of a trace.
 

@@ -32,11 +32,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
-
-from tracecols.frozen import frozen
 
 WITHIN, RECEIVE, SEND, BUCKET, GLOBAL, CLOCKS, CAUSES, PATH, SPENT, DELAYS, SWEEP, ON_PATH, CHARGES, RUN = STAGES = (
     "within", "receive", "send", "bucket", "global", "clocks",
@@ -97,7 +96,7 @@ class Input(NamedTuple):
         return f"{self.scope.removesuffix('_')} {self.name}".strip()
 
 
-@frozen
+@dataclass(frozen=True)
 class Step:
     """A step of an analysis.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.regions import device_calls
 from tracecols.errors import StoreError, TracecolsError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import as_locations, check_locations, is_whole_number, selected_numbers, show
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS, TEAM_CONSTRUCTS, device_label
 from tracecols.store import Store
@@ -42,7 +42,7 @@ PIECE_PENDING, PIECE_NUMBERS = "TRACECOLS::PIECE_PENDING", "TRACECOLS::PIECE_NUM
 (`slices.devices`); which numbers its operations have in the whole trace (`enhance.scan.numbering`)."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Locations:
     """The locations of a trace; the same for every piece of it.
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tracecols.frozen import frozen
 
 Ints = NDArray[np.int64]
 
@@ -46,7 +45,7 @@ ARITY = range(2, 9)
 """Children of a node in trees whose nodes are in order."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """An undirected graph without loops.
 
@@ -66,7 +65,7 @@ class Graph:
     weights: tuple[Ints, ...]
 
 
-@frozen
+@dataclass(frozen=True)
 class Found:
     """What is known of a shape that was found.
 
@@ -90,7 +89,7 @@ class Found:
         return self.kind not in ("star", "tree")
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Shape:
     """A shape that was found.
 
@@ -112,7 +111,7 @@ class Shape:
     coordinates: Ints
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Fit:
     """A shape of `n` nodes as it fits the edges `used` of a graph; `copies` is the logarithm of the number of graphs
     that would be taken for it, `n_edges` what it has itself."""

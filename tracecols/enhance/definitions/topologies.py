@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.enhance.definitions.shapes import Found
 from tracecols.errors import AnalysisError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.files import read_json
 from tracecols.given.quantities import counted
@@ -29,7 +28,7 @@ KEYS = ("name", "sizes", "coordinates", "order", "dimensions", "periodic", "loca
 """What a description of a topology by hand may hold."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Topology:
     """A grid and the locations that are on it; positions may be empty, or hold several locations.
 

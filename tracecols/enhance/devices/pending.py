@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import PIECE_PENDING
-from tracecols.frozen import frozen
 from tracecols.store import Store
 
 Ints = NDArray[np.int64]
@@ -18,7 +18,7 @@ WorkKey = tuple[str, int, int, int]
 """What is asked for, `kernel` or `copy`, and process, stream and call site; -1 for what is not recorded."""
 
 
-@frozen
+@dataclass(frozen=True)
 class PendingWork:
     """What devices were asked for before a piece of a trace, and what of it was done; false for whole traces.
 

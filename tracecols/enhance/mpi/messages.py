@@ -8,6 +8,7 @@ matches them (`match_messages`); what they matched comes back to the senders (`g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -33,7 +34,6 @@ from tracecols.enhance.scan.gaps import ENDS, STARTS
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.numbering import Numbered
 from tracecols.enhance.scan.scan import LocationScan
-from tracecols.frozen import frozen
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
 from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
@@ -103,7 +103,7 @@ def _pairs(key: NDArray[np.int64], first: NDArray[np.bool_], second: NDArray[np.
     return result
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class PointToPoint:
     """The point-to-point events of some processes, and which of them belong together.
 
@@ -225,7 +225,7 @@ def list_sends(point_to_point: PointToPoint, call_instances: CallInstances) -> C
     )
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class OutgoingMessages:
     """The sends and receives of a partition: what it sends to others, and what it waits for.
 

@@ -6,6 +6,7 @@ Only the envelopes of sends and the first receives are read, so that the topolog
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
@@ -17,7 +18,6 @@ from tracecols.enhance.definitions.shapes import Graph, Shape, find_shape
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.messages import RECEIVES, SENDS
 from tracecols.enhance.scan.facts import Definitions
-from tracecols.frozen import frozen
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
@@ -33,7 +33,7 @@ MOST_NEIGHBOURS = 64
 """Neighbours of a process, on average, beyond which no topology is looked for: everyone sends to everyone."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Channels:
     """Who sends to whom.
 

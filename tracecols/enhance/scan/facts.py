@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,13 +16,12 @@ from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.definitions.topologies import Topology, read_topologies
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.numbering import Numbering
-from tracecols.frozen import frozen
 from tracecols.once import once
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Definitions:
     """The definitions of a trace as columns; small, and the same for all steps.
 
@@ -87,7 +87,7 @@ class Definitions:
         return int(self.store.manifest["clock"]["resolution"])
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Facts(Definitions):
     """What steps know of the whole trace; small and picklable.
 

@@ -4,6 +4,7 @@ side tables."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,7 +30,6 @@ from tracecols.enhance.scan.scan import (
     scan_batch,
 )
 from tracecols.enhance.scan.teams import Teams
-from tracecols.frozen import frozen
 from tracecols.kernels import arrays, stacks
 from tracecols.kernels.actions import FLUSH, PUSH
 from tracecols.schema import KINDS
@@ -288,7 +288,7 @@ def _find_longest_roots(
     found[locations[has_paths]] = labels.outside(roots[total.argmax(axis=1)])[has_paths]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class WalkedEvents:
     """Events of some locations, one location after the other, with the call path at each of them.
 
@@ -391,7 +391,7 @@ def _scan_again(
     return scan
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class LocationStacks:
     """Where the region stack of a location is at each of its events.
 

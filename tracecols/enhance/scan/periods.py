@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.paths import named_or_numbered
 from tracecols.errors import AnalysisError
-from tracecols.frozen import frozen
 from tracecols.given.arguments import did_you_mean, is_whole_number, show
 from tracecols.kernels import periods as kernels
 from tracecols.kernels import stacks
@@ -34,7 +33,7 @@ def _nothing() -> NDArray[np.int64]:
     return np.zeros(0, np.int64)
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, eq=False)
 class Divider:
     """What divides the time of all locations.
 
@@ -181,7 +180,7 @@ WHOLE = Divider()
 """Divides nothing."""
 
 
-@frozen
+@dataclass(frozen=True)
 class Periods:
     """What a user asks for: phases, a number of bins, or their width; nothing by default.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -26,12 +26,11 @@ from tracecols.enhance.scan.gaps import SAMPLES, TABLES
 from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.region_rules import is_in, is_polling
 from tracecols.enhance.scan.scan import LocationScan, Scans
-from tracecols.frozen import frozen
 from tracecols.kernels.gaps import BEGIN, BEGINS, CALLS, END, EVENTS, FIRST_ROW, FORK, JOIN, STOP_ROW, Gaps
 from tracecols.schema import EventKind
 
 
-@frozen
+@dataclass(frozen=True)
 class WindowScans(Scans):
     """The scans of all locations, of some of them what lies in a window.
 

@@ -39,7 +39,6 @@ from numpy.typing import NDArray
 
 from tracecols.drawings.examples import shown_under
 from tracecols.drawings.svg import draw
-from tracecols.frozen import frozen
 from tracecols.given.printable import printable
 from tracecols.given.subdomains import Given
 from tracecols.report.viewer.metrics import metrics_of
@@ -93,7 +92,7 @@ class Container:
         return [i for i in found if i < len(self.blocks)]
 
 
-@frozen
+@dataclass(frozen=True)
 class Opened:
     """What a report selects when it is opened from a timeline, and the way back.
 

@@ -3,15 +3,15 @@ properties that add up."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from tracecols.frozen import frozen
 from tracecols.given.printable import printable
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.formulas import LONGEST, Formula, parse
 
 
-@frozen
+@dataclass(frozen=True)
 class Metric:
     """A property that is computed from others.
 
