@@ -130,7 +130,7 @@ def test_find_anchor__imports_no_format_that_cannot_be_in_a_file():
 
 
 @pytest.mark.parametrize("front", [b"", b" \n\t" * 40])
-def test_find_anchor__knows_a_format_by_its_content_behind_white_space(front, tmp_path):
+def test_find_anchor__knows_a_format_by_its_content_after_white_space(front, tmp_path):
     text = b'{"schemaVersion": 1, "traceEvents": []}'
     file = tmp_path / "profile.txt"
     file.write_bytes(front + text)
