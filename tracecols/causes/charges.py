@@ -97,7 +97,7 @@ def charge_delays(
     size = n
     if not quirks.rounds_seconds:
         size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(delays.entries) // max(n, 1)))
-    spread = None if delay_periods is None else delay_periods.spread
+    spread = None if delay_periods is None else delay_periods.spread(facts)
     names = [DELAY_IDS[DELAYS[k]] for k in factors.kinds.tolist()]
     rows: list[Rows] = []
     weights: list[Weights] = []
@@ -384,7 +384,6 @@ def charge_run(
     quirks: Quirks,
     sync_points: CompoundTable,
     delay_pairs: CompoundTable,
-    point_index: PointIndex,
     factors: Factors,
     every_root_causes: Sequence[CompoundTable],
     every_own_times: Sequence[OwnTimes],
@@ -399,17 +398,9 @@ def charge_run(
         rows.append(
             (CHARGED.index(f"mpi_wait_indirect_{name}"), sync_points.call_path[e], sync_points.location[e], indirect)
         )
-        waits = point_index.waits
-        kept = np.flatnonzero((sync_points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
-        v = waits[kept]
-        rows.append(
-            (
-                CHARGED.index(f"mpi_wait_propagating_{suffix}"),
-                sync_points.call_path[v],
-                sync_points.location[v],
-                factors.propagated[kept],
-            )
-        )
+        v, passed_on = factors.propagated.positive_of(sync_points.kind, POINTS.index(kind))
+        code = CHARGED.index(f"mpi_wait_propagating_{suffix}")
+        rows.append((code, sync_points.call_path[v], sync_points.location[v], passed_on))
     impacts, n_everywhere = _impacts(facts, quirks, every_root_causes, every_own_times)
     counts = (
         {}
@@ -433,7 +424,7 @@ def _differences(
     def seconds(ticks: Times) -> str:
         return f"{ticks.sum() / facts.resolution:.6g} s"
 
-    waits = pairs.wait[np.isin(pairs.kind, [DELAYS.index(name) for name in UNKNOWN_DELAYS])]
+    waits = pairs.wait[np.flatnonzero(np.isin(DELAYS, UNKNOWN_DELAYS)[pairs.kind])]
     lost = factors.lost
     location = np.concatenate([o.location for o in own])
     here = np.unique(location)

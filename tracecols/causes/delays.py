@@ -176,7 +176,7 @@ def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> 
         `delay_pairs`: all of the trace.
     rows : (n,) int64
     """
-    return [pairs[name][rows].astype(np.int64, copy=False) for name in columns]
+    return [pairs[name].take(rows).astype(np.int64, copy=False) for name in columns]
 
 
 @dataclass(frozen=True, eq=False)

@@ -408,7 +408,8 @@ def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int
     location : (n_points,) int32
         Location of each point, ascending.
     """
-    return np.searchsorted(location, np.arange(facts.n_locations + 1))
+    # numbers of another type would be compared with a copy of all
+    return np.searchsorted(location, np.arange(facts.n_locations + 1, dtype=location.dtype))
 
 
 def _intervals_of_threads(

@@ -368,7 +368,6 @@ class DelayPeriods:
 
     Attributes
     ----------
-    facts : Facts
     comes : (n_pairs,) int32
         The period in which each cause comes whose interval lies in several.
     interval : (n_pairs,) int64
@@ -377,15 +376,13 @@ class DelayPeriods:
         Those in which the causing sides spent more time than the waiting sides.
     """
 
-    facts: Facts
     comes: NDArray[np.int32]
     interval: NDArray[np.int64]
     intervals: PeriodTimes
 
-    @property
-    def spread(self) -> charging.Spread:
-        """The same as kernels take it."""
-        labels, of = labels_of(self.facts), self.intervals
+    def spread(self, facts: Facts) -> charging.Spread:
+        """Return the same as kernels take it."""
+        labels, of = labels_of(facts), self.intervals
         times = of.period, of.is_single, of.key, of.of_period, of.ticks
         return charging.Spread(self.interval, self.comes, *times, labels.whole.creation, labels.of_kernels)
 
@@ -534,7 +531,7 @@ def _period_of(
     return period_of
 
 
-@step(CHARGES, "delay_periods")
+@step(ON_PATH, "delay_periods", keeps=("delay_periods",))
 def find_delay_periods(
     facts: Facts,
     quirks: Quirks,
@@ -554,7 +551,7 @@ def find_delay_periods(
     period_of = _period_of(facts, sync_points, segments)
     given = sync_points, delay_pairs, point_index, segments, delays, intervals, period_of, large
     interval, comes, times = _of_delays(facts, quirks, *given)
-    return DelayPeriods(facts, comes, interval, times)
+    return DelayPeriods(comes, interval, times)
 
 
 @step(ON_PATH, "path_periods")
@@ -744,7 +741,6 @@ def divide_run(
     quirks: Quirks,
     sync_points: CompoundTable,
     delay_pairs: CompoundTable,
-    point_index: PointIndex,
     factors: Factors,
     every_root_causes: Sequence[CompoundTable],
     every_period_times: Sequence[Weights | None],
@@ -754,16 +750,14 @@ def divide_run(
     as it is."""
     if facts.call_paths.divider is None:
         return charged_run
-    waits = point_index.waits
     rows: list[Weights] = []
     for k, (name, suffix, kind) in enumerate(
         (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
     ):
         mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
-        kept = np.flatnonzero((sync_points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
         for code, at, amount in (
             (f"mpi_wait_indirect_{name}", numbers_of(delay_pairs, mine, "waiting")[0], indirect),
-            (f"mpi_wait_propagating_{suffix}", waits[kept].astype(np.int64), factors.propagated[kept]),
+            (f"mpi_wait_propagating_{suffix}", *factors.propagated.positive_of(sync_points.kind, POINTS.index(kind))),
         ):
             rows.append(_in_waits(facts, quirks, sync_points, CHARGED.index(code), at, amount))
     for name in ("critical_path_activities", "non_critical_path_activities"):

@@ -46,8 +46,10 @@ class Matches:
             New values of `severity`, `call_path` or `location`, of all matches before masking.
         """
         kept = np.flatnonzero(mask)
-        columns = {name: changed.get(name, getattr(self, name))[kept] for name in ("severity", "call_path", "location")}
-        return Matches(self.row[kept], **columns)
+        if kept.size == len(self) and not changed:
+            return self
+        columns = (changed.get(name, getattr(self, name)) for name in ("severity", "call_path", "location"))
+        return Matches(self.row.take(kept), *(column.take(kept) for column in columns))
 
     def counted(self, mask: NDArray[np.bool_]) -> Matches:
         """Keep the matches a mask selects; each counts as one occurrence.

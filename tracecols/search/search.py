@@ -41,7 +41,7 @@ def every_row(table: CompoundTable) -> Matches:
     assert charged is not None  # Search refuses patterns on other tables
     call_path, location = charged
     n = len(table)
-    return Matches(np.arange(n), np.zeros(n, np.int64), table[call_path], table[location])
+    return Matches(np.arange(n), np.broadcast_to(np.int64(0), n), table[call_path], table[location])
 
 
 def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolution: int) -> dict[str, Any]:
