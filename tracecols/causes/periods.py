@@ -193,8 +193,8 @@ class Parts:
         """
         n = np.diff(self.end, prepend=0)[chosen]
         end, of = np.cumsum(n), ranges(self.end[chosen] - n, n)
-        label, where = self.label[of], np.repeat(location, n)
-        share = _divided(amount, end, self.weight[of])
+        label, where = self.label.take(of), np.repeat(location, n)
+        share = _divided(amount, end, self.weight.take(of))
         group, first = number(combine(label, where))
         sums = add_up(group, share, first.size)
         return Weights(np.full(first.size, code, np.int16), label[first], where[first], sums)
@@ -353,10 +353,13 @@ def _before_interval(
     known : (n,) bool
         Whether they do.
     """
-    path = np.where(known, pick(facts.call_paths.whole.met, points.call_path[since]), -1).astype(np.int32)
-    begin = clock(facts, quirks)(points.begin_time[since]) - points.lead[since]
-    end, completion = begin + points.total[since], points.completion[since]
-    done = end - points.tail[since]
+    call_path, begin_time, lead, total, completion, tail = (
+        points[c].take(since) for c in ("call_path", "begin_time", "lead", "total", "completion", "tail")
+    )
+    path = np.where(known, pick(facts.call_paths.whole.met, call_path), -1).astype(np.int32)
+    begin = clock(facts, quirks)(begin_time) - lead
+    end = begin + total
+    done = end - tail
     # with peculiarities of the reference completions may be negative: they take off what comes after the call
     less = kernels.Part(path, begin, end - np.minimum(completion, 0))
     return less, kernels.Part(path, done - np.maximum(completion, 0), done)

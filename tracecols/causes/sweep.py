@@ -167,7 +167,7 @@ def _sides(
     def waited_in(here: slice) -> Times:
         own = pairs.own_since[here]
         begin = np.where(own >= 0, own, since[here])
-        return sums.between(index.waits_before[begin + 1], index.waits_before[pairs.cause[here]])
+        return sums.between(index.waits_before.take(begin + 1), index.waits_before.take(pairs.cause[here]))
 
     waited = large.computed(n, dtype, waited_in)
 
@@ -177,7 +177,7 @@ def _sides(
         return lost[lost > 0]
 
     n_threads = facts.locations.n_threads
-    others = large.computed(n, np.int32, lambda here: n_threads[points.location[pairs.cause[here]]] - 1)
+    others = large.computed(n, np.int32, lambda here: n_threads.take(points.location.take(pairs.cause[here])) - 1)
     return _Sides(total, waited, others, large.joined(n, dtype, side_by_side(large.jobs, lost_in, blocks(n), 1)))
 
 
@@ -198,7 +198,7 @@ def sweep_costs(
 
     def since_of(here: slice) -> NDArray[np.signedinteger[Any]]:
         since = delay_pairs.cause_since[here]
-        return np.where(since >= 0, since, beginning[sync_points.location[cause[here]]])
+        return np.where(since >= 0, since, beginning.take(sync_points.location.take(cause[here])))
 
     since = large.computed(n, cause.dtype, since_of)
     is_ordered = has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others)
@@ -344,7 +344,7 @@ class _Sums:
         """Add up the elements from `start` to `stop` - 1; (n_slices,) of the type of the array."""
         values = self._values
         if values.dtype == np.int64:
-            return self._before[np.maximum(start, stop)] - self._before[start]
+            return self._before.take(np.maximum(start, stop)) - self._before.take(start)
         # sums of floating-point numbers depend on what is added first
         bounds = np.stack([start, stop], 1).ravel()
         sums = np.add.reduceat(values, bounds)[::2]

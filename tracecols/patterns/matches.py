@@ -68,7 +68,7 @@ class Matches:
     def cells(self) -> Cells:
         """Add up the severities per call path and location."""
         found = np.flatnonzero((self.call_path >= 0) & (self.severity != 0))
-        return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
+        return Cells.sum(self.call_path.take(found), self.location.take(found), self.severity.take(found))
 
 
 @dataclass(frozen=True)
