@@ -125,7 +125,7 @@ def _of_causes(
         "own_times": 16 * n_events,
         "delays": 32 * n_pairs + entries,
         "delay_periods": (17 * n_pairs if is_divided else 0) + of_periods,
-        "factors": n_pairs * 8 * (len(DELAYS) + 2) + 8 * n_points,
+        "factors": n_pairs * 8 * (len(DELAYS) + 2) + 16 * n_points,
         "path": 16 * n_points,
         "path_charges": (38 if is_divided else 16) * n_points,
         "root_causes": 18 * n_events,
