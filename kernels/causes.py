@@ -128,6 +128,53 @@ def find_last_of_kinds(location_start, kind, is_chosen, before):
 
 
 @kernel
+def count_waits(wait, before):
+    """Count the points that wait before every one; `before` (n_points + 1,) int32 or int64 is filled."""
+    n = 0
+    for i in range(wait.size):
+        before[i] = n
+        if wait[i] > 0:
+            n += 1
+    before[wait.size] = n
+
+
+@kernel
+def list_waits(wait, call_path, met, waits, path, time):
+    """List the points that wait.
+
+    Parameters
+    ----------
+    wait : (n_points,) float64 or int64
+    call_path : (n_points,) int32
+        -1 is null.
+    met : (n_call_paths,) int32
+        Number of every call path in the order in which they are met.
+    waits, path, time : (n_waits,) int32 or int64, int32, as `wait`; written
+        The points, their call paths by `met`, and their waits.
+    """
+    n = 0
+    for i in range(wait.size):
+        if wait[i] > 0:
+            waits[n], time[n] = i, wait[i]
+            path[n] = met[call_path[i]] if call_path[i] >= 0 else -1
+            n += 1
+
+
+@kernel
+def list_last_pairs(waiting, pair_of):
+    """Note the last pair of every waiting point; `pair_of` (n_points,) int32 or int64, -1 before, is written.
+
+    Parameters
+    ----------
+    waiting : (n_pairs,) int32 or int64
+        -1 where no point waits.
+    """
+    for p in range(waiting.size):
+        if waiting[p] >= 0:
+            pair_of[waiting[p]] = p
+
+
+@kernel
 def begin_at_points(kind, is_chosen, point, before, since):
     """Note for pairs of some kinds the point before one of theirs; `since` (n_pairs,) int32 or int64 is written.
 

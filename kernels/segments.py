@@ -75,6 +75,125 @@ class Marks(NamedTuple):
     time: NDArray[Any]
 
 
+class OwnPoints(NamedTuple):
+    """The points of some locations among those of the trace.
+
+    Attributes
+    ----------
+    first, end : (n,) int64
+        First point of each location, and how many points there are up to the end of each.
+    event, kind : (n_points,) int64, int8
+        Of all points of the trace.
+    """
+
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+    event: NDArray[np.int64]
+    kind: NDArray[np.int8]
+
+
+class Others(NamedTuple):
+    """What happens at rows of some locations besides their points, and what points at FORKs mean.
+
+    Attributes
+    ----------
+    row, what, value : (n,)
+        As those of `Marks`, ascending.
+    enter : (n_regions,) int64
+        Rows at which threads enter parallel regions, ascending.
+    at_enter, fork : (n_regions,) int8, as `value`
+        What happens there, and the time since the FORK.
+    """
+
+    row: NDArray[np.int64]
+    what: NDArray[np.int8]
+    value: NDArray[Any]
+    enter: NDArray[np.int64]
+    at_enter: NDArray[np.int8]
+    fork: NDArray[Any]
+
+
+@part
+def _put_mark(n, row, what, value, marks):
+    """Write mark n, at which there is no cut yet; return the number of the next one."""
+    marks.row[n], marks.what[n], marks.value[n] = row, what, value
+    marks.cut[n], marks.time[n] = -1, marks.time.dtype.type(0)
+    return n + 1
+
+
+@kernel
+def list_marks(points, fork, end, others, marks, of_point):
+    """Put the points of some locations and what else happens there in the order of their rows; at the same row points
+    are first.
+
+    Parameters
+    ----------
+    points : OwnPoints
+    fork, end : int
+        Kinds of points: those at FORKs, and the ends of locations, which are no marks.
+    others : Others
+    marks : Marks, written
+        With room for all points and others.
+    of_point : (n_own_points,) int64, written
+        Mark of each point, -1 for the ends of locations.
+
+    Returns
+    -------
+    int
+        How many marks there are.
+    """
+    n, other, entered, i = 0, 0, 0, 0
+    nothing = marks.value.dtype.type(0)
+    for here in range(points.end.size):
+        first = points.first[here] - i
+        while i < points.end[here]:
+            row, kind = points.event[first + i], points.kind[first + i]
+            of_point[i] = -1
+            if kind != end:
+                while other < others.row.size and others.row[other] < row:
+                    n = _put_mark(n, others.row[other], others.what[other], others.value[other], marks)
+                    other += 1
+                what, value = np.int8(CUT), nothing
+                if kind == fork:
+                    while entered < others.enter.size and others.enter[entered] < row:
+                        entered += 1
+                    if entered < others.enter.size and others.enter[entered] == row:
+                        what, value = others.at_enter[entered], others.fork[entered]
+                of_point[i] = n
+                n = _put_mark(n, row, what, value, marks)
+            i += 1
+    while other < others.row.size:
+        n = _put_mark(n, others.row[other], others.what[other], others.value[other], marks)
+        other += 1
+    return n
+
+
+@kernel
+def put_cuts(end, of_point, marks, stop, last, cut, left, time):
+    """Write the cuts at points, as if nothing were nested in their calls.
+
+    Parameters
+    ----------
+    end : (n_locations,) int64
+        How many points there are up to the end of each location.
+    of_point : (n_points,) int64
+        Mark of each point, -1 for the ends of locations.
+    marks : Marks
+    stop, last : (n_locations,) int64, as `marks.time`
+        One past the last segment of each location; until when its time is counted.
+    cut, left, time : (n_points,) int64, int64, as `marks.time`; written
+        The segments that begin at each point and after the begin of its call; until when time before it is counted.
+    """
+    i = 0
+    for here in range(end.size):
+        while i < end[here]:
+            mark = of_point[i]
+            cut[i] = marks.cut[mark] if mark >= 0 else stop[here]
+            left[i] = cut[i]
+            time[i] = marks.time[mark] if mark >= 0 else last[here]
+            i += 1
+
+
 class Nested(NamedTuple):
     """Times inside of the calls of points, by location ascending: a cut is made there if other regions or tasks are
     executed in the call.

@@ -19,11 +19,12 @@ from support.random_epilog import random_recording
 from support.random_programs import RandomProgram
 
 import tracecols
+from tracecols.causes.pairs import END, FORK
 from tracecols.causes.quirks import NONE, OF_SCALASCA, Quirks
 from tracecols.cli import group
 from tracecols.drawings.examples import EXAMPLES
 from tracecols.errors import AnalysisError
-from tracecols.kernels import causes
+from tracecols.kernels import causes, segments
 from tracecols.kernels.periods import Labels
 from tracecols.model.model import enhance
 from tracecols.patterns.registry import CONVENTIONS, by_id
@@ -566,6 +567,66 @@ def test_choose_causes__takes_the_longest_wait_then_the_lowest_cause_then_the_fi
         for k in range(5)
     ]
     assert chosen.tolist() == expected
+
+
+def test_list_waits__has_the_points_that_wait_with_their_call_paths():
+    wait, call_path = np.array([0, 5, 0, 7, 1]), np.array([0, 1, 1, -1, 0], np.int32)
+    before = np.empty(6, np.int32)
+    causes.count_waits(wait, before)
+    assert before.tolist() == [0, 0, 1, 1, 2, 3]
+    waits, path, time = np.empty(3, np.int32), np.empty(3, np.int32), np.empty(3, np.int64)
+    causes.list_waits(wait, call_path, np.array([8, 9], np.int32), waits, path, time)
+    assert (waits.tolist(), path.tolist(), time.tolist()) == ([1, 3, 4], [9, -1, 8], [5, 7, 1])
+
+
+def test_list_last_pairs__has_the_last_of_several():
+    pair_of = np.full(3, -1, np.int32)
+    causes.list_last_pairs(np.array([2, -1, 0, 2], np.int32), pair_of)
+    assert pair_of.tolist() == [2, -1, 3]
+
+
+ROWS = st.lists(st.integers(0, 20), unique=True, max_size=12).map(sorted)
+"""Rows of events, ascending."""
+
+
+@settings(deadline=None, max_examples=60)
+@given(ROWS, ROWS, st.sets(st.integers(0, 20)))
+def test_list_marks__are_those_of_points_and_others_in_order_of_rows(rows, others, forked):
+    """Of two locations, which have rows 0 to 9 and from 10 on; each ends at a point without a mark."""
+    plain, fork, end = 3, FORK, END
+    last = np.iinfo(np.int64).max
+    bounds = [[row for row in rows if (row >= 10) == here] for here in (False, True)]
+    event = np.array([row for own in bounds for row in [*own, last]], np.int64)
+    kind = np.array([end if row == last else fork if row in forked else plain for row in event.tolist()], np.int8)
+    first = np.array([0, len(bounds[0]) + 1])
+    n, dtype = event.size + len(others), np.int64
+    marks = segments.Marks(*(np.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))
+    enter = np.array(sorted(forked), np.int64)
+    given_others = segments.Others(
+        np.array(others, np.int64),
+        np.full(len(others), segments.LEAVE_TEAM, np.int8),
+        np.arange(len(others)),
+        enter,
+        np.full(enter.size, segments.JOIN_TEAM, np.int8),
+        100 * enter,
+    )
+    of_point = np.empty(event.size, np.int64)
+    own = segments.OwnPoints(first, np.array([first[1], event.size]), event, kind)
+    n = segments.list_marks(own, fork, end, given_others, marks, of_point)
+    expected = [(row, 0, *((segments.JOIN_TEAM, 100 * row) if row in forked else (segments.CUT, 0))) for row in rows]
+    expected += [(row, 1, segments.LEAVE_TEAM, k) for k, row in enumerate(others)]
+    found = [of[:n].tolist() for of in marks]
+    assert list(zip(*found[:3], strict=True)) == [(row, what, value) for row, _, what, value in sorted(expected)]
+    assert set(found[3]) <= {-1} and set(found[4]) <= {0}
+    assert [found[0][mark] if mark >= 0 else last for mark in of_point.tolist()] == event.tolist()
+    stop, last_time = np.array([70, 80]), np.array([700, 800])
+    marks.cut[:n], marks.time[:n] = np.arange(n), 10 * np.arange(n)
+    cut, left, time = (np.empty(event.size, np.int64) for _ in range(3))
+    segments.put_cuts(own.end, of_point, marks, stop, last_time, cut, left, time)
+    is_end = of_point < 0
+    assert cut[is_end].tolist() == [70, 80] and time[is_end].tolist() == [700, 800]
+    assert cut[~is_end].tolist() == of_point[~is_end].tolist() == left[~is_end].tolist()
+    assert time[~is_end].tolist() == (10 * of_point[~is_end]).tolist()
 
 
 def test_divide_amounts__equal_remainders_go_to_the_first():

@@ -97,7 +97,7 @@ def charge_delays(
     size = n
     if not quirks.rounds_seconds:
         size = large_arrays(spill).block_of(PAIR_BYTES + ENTRY_BYTES * (len(delays.entries) // max(n, 1)))
-    spread = None if delay_periods is None else delay_periods.spread
+    spread = None if delay_periods is None else delay_periods.spread(facts)
     names = [DELAY_IDS[DELAYS[k]] for k in factors.kinds.tolist()]
     rows: list[Rows] = []
     weights: list[Weights] = []
@@ -105,18 +105,18 @@ def charge_delays(
         pair, first, stop = (delays.pairs.rows(name, here.start, here.stop) for name in ("pair", "first", "stop"))
         low, high = int(first.min()), int(stop.max())
         call_path, time = (delays.entries.rows(name, low, high) for name in ("call_path", "time"))
-        kind, cause, amount = delay_pairs.kind[pair], delay_pairs.cause[pair], factors.scale[pair]
-        in_call = pick(facts.call_paths.whole.met, sync_points.call_path[cause])
+        kind, cause, amount = (of.take(pair) for of in (delay_pairs.kind, delay_pairs.cause, factors.scale))
+        in_call = pick(facts.call_paths.whole.met, sync_points.call_path.take(cause))
         lost = kernels.Lost(first - low, stop - low, in_call, call_path, time)
         charging = _Charging(facts, quirks, lost, None if spread is None else _spread_of(spread, here))
-        location = sync_points.location[cause]
+        location = sync_points.location.take(cause)
         of_kinds = [np.flatnonzero((kind == k) & (amount != 0)) for k in factors.kinds.tolist()]
         shares = zip([f"{name}_longterm" for name in names], (of.among(pair) for of in factors.shares), strict=True)
-        own = zip(names, ((of, amount[of]) for of in of_kinds), strict=True)
+        own = zip(names, ((of, amount.take(of)) for of in of_kinds), strict=True)
         for name, (chosen, cost) in (*own, *shares):
             if chosen.size:
                 code = CHARGED.index(name)
-                charged, by_period = charging.charge(location[chosen], chosen, cost.astype(dtype, copy=False))
+                charged, by_period = charging.charge(location.take(chosen), chosen, cost.astype(dtype, copy=False))
                 paths = pick(facts.call_paths.whole.creation, charged.call_path).astype(np.int32)
                 rows.append((code, paths, charged.location, charged.time))
                 if spread is not None:
@@ -144,14 +144,16 @@ class _Charging:
     def __init__(self, facts: Facts, quirks: Quirks, lost: kernels.Lost, spread: kernels.Spread | None) -> None:
         dtype, n_labels = lost.time.dtype, 0 if spread is None else len(facts.call_paths)
         self._lost, self._spread = lost, spread
-        self._size = np.maximum(lost.stop - lost.first, 1)
+        size = np.maximum(lost.stop - lost.first, 1)
+        # of all pairs, of which some may be charged
+        self._n_shares = int(size.sum())
         # one for each call path, and one for null
         self._of_paths, self._of_labels = (
             kernels.Sums(np.zeros(n, dtype), np.zeros(n, bool), np.empty(n, np.int32))
             for n in (len(facts.call_paths.whole) + 1, n_labels + 1)
         )
         self._n_times = 0 if spread is None else spread.key.size
-        most = int(self._size.max(initial=1)) + self._n_times
+        most = int(size.max(initial=1)) + self._n_times
         self._shares = None if quirks.rounds_seconds else kernels.Shares(*np.empty((4, most), np.int64))
 
     def charge(
@@ -159,7 +161,7 @@ class _Charging:
     ) -> tuple[kernels.Charged, kernels.Charged]:
         """Charge the locations of some pairs; return that by call path, in the order in which they are met, and by call
         path in a period."""
-        n, n_runs = int(self._size[pair].sum()), 1 + int(np.count_nonzero(np.diff(location)))
+        n, n_runs = self._n_shares, 1 + int(np.count_nonzero(np.diff(location)))
         room = min(n, n_runs * self._of_paths.met.size)
         charged = kernels.Charged(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, amount.dtype))
         room = min(n + self._n_times, n_runs * self._of_labels.met.size) if self._spread is not None else 0
@@ -384,7 +386,6 @@ def charge_run(
     quirks: Quirks,
     sync_points: CompoundTable,
     delay_pairs: CompoundTable,
-    point_index: PointIndex,
     factors: Factors,
     every_root_causes: Sequence[CompoundTable],
     every_own_times: Sequence[OwnTimes],
@@ -399,17 +400,9 @@ def charge_run(
         rows.append(
             (CHARGED.index(f"mpi_wait_indirect_{name}"), sync_points.call_path[e], sync_points.location[e], indirect)
         )
-        waits = point_index.waits
-        kept = np.flatnonzero((sync_points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
-        v = waits[kept]
-        rows.append(
-            (
-                CHARGED.index(f"mpi_wait_propagating_{suffix}"),
-                sync_points.call_path[v],
-                sync_points.location[v],
-                factors.propagated[kept],
-            )
-        )
+        v, passed_on = factors.propagated.positive_of(sync_points.kind, POINTS.index(kind))
+        code = CHARGED.index(f"mpi_wait_propagating_{suffix}")
+        rows.append((code, sync_points.call_path[v], sync_points.location[v], passed_on))
     impacts, n_everywhere = _impacts(facts, quirks, every_root_causes, every_own_times)
     counts = (
         {}
@@ -433,7 +426,7 @@ def _differences(
     def seconds(ticks: Times) -> str:
         return f"{ticks.sum() / facts.resolution:.6g} s"
 
-    waits = pairs.wait[np.isin(pairs.kind, [DELAYS.index(name) for name in UNKNOWN_DELAYS])]
+    waits = pairs.wait[np.flatnonzero(np.isin(DELAYS, UNKNOWN_DELAYS)[pairs.kind])]
     lost = factors.lost
     location = np.concatenate([o.location for o in own])
     here = np.unique(location)

@@ -70,11 +70,11 @@ class Intervals:
             return np.where(since >= 0, self.first(since, until), spent.begin[self._points.location[until]])
         if not self._quirks.leaves_out_others:
             # the last JOIN before the end, which nested regions inside of outer ones are not in front of
-            location = self._points.location[until]
-            row = np.minimum(self._points.event[until], pick(self._last_row, location))
+            location = self._points.location.take(until)
+            row = np.minimum(self._points.event.take(until), pick(self._last_row, location))
             at = np.searchsorted(spent.join_row, row, "left") - 1
-            is_here = (at >= 0) & (pick(spent.join_row, at) >= self._facts.first_rows[location])
-            return np.where(is_here, pick(spent.join_cut, at), spent.begin[location])
+            is_here = (at >= 0) & (pick(spent.join_row, at) >= self._facts.first_rows.take(location))
+            return np.where(is_here, pick(spent.join_cut, at), spent.begin.take(location))
         at = np.searchsorted(spent.join_row, pick(self._points.event, since), "right")
         after = pick(spent.join_cut, np.minimum(at, spent.join_row.size - 1))
         stop = self.stop(until)
@@ -176,7 +176,7 @@ def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> 
         `delay_pairs`: all of the trace.
     rows : (n,) int64
     """
-    return [pairs[name][rows].astype(np.int64, copy=False) for name in columns]
+    return [pairs[name].take(rows).astype(np.int64, copy=False) for name in columns]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,10 +224,11 @@ def find_delays(
         at = facts.process[sync_points.location[waiting]]
         of_partition = np.where(waiting >= 0, division.of_process[at], partition)
         order = order[np.argsort(of_partition[order], kind="stable")]
-        others, begin = np.unique(of_partition[order], return_index=True)
-        compared.begin(pair[order], order)
+        of_partition = of_partition[order]
+        others, begin = np.unique(of_partition, return_index=True)
+        compared.begin(pair[order], order, np.flatnonzero(of_partition == partition))
         for other, rows in zip(others.tolist(), pairwise([*begin.tolist(), order.size]), strict=True):
-            compared.compare(slice(*rows), segments if other == partition else every_segments[other])
+            compared.compare(slice(*rows), None if other == partition else every_segments[other])
         compared.keep(pair)
     return compared.kept()
 
@@ -275,36 +276,43 @@ class Comparison:
         self._filled = self._n_kept = 0
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
 
-    def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64]) -> None:
-        """Describe the causing sides of some pairs, which are compared one after the other.
+    def begin(self, pair: NDArray[np.int64], row: NDArray[np.int64], within: NDArray[np.int64]) -> None:
+        """Describe the causing sides of some pairs, which are compared one after the other, and the waiting sides that
+        are in the same partition: entries near both are read once.
 
         Parameters
         ----------
         pair, row : (n_some,) int64
             The pairs, and the row that each has among these.
+        within : (n_within,) int64
+            Which of these pairs have both sides in the partition.
         """
         names = "cause", "own_since", "cause_since", "waiting", "waiting_since"
         cause, own, since, self._waiting, self._waiting_since = numbers_of(self._pairs, pair, *names)
         is_idle, has_own, self._row = self._pairs.kind[pair] == IDLE, own >= 0, row
-        self._causing, self._of_causing = self._intervals.spans(np.where(has_own, own, since), cause, is_idle)
+        # nothing waits where threads idle
+        idle = np.append(is_idle, np.zeros(within.size, bool))
+        begins = np.append(np.where(has_own, own, since), self._waiting_since[within])
+        both, self._of_causing = self._intervals.spans(begins, np.append(cause, self._waiting[within]), idle)
+        self._causing, self._waits = (kernels.part_of(both, of) for of in (slice(pair.size), slice(pair.size, None)))
         limited = has_own if self._quirks.needs_shared_call_paths else has_own[:0]
         self._within, self._of_within = self._intervals.spans(
             since[: limited.size], np.where(limited, cause[: limited.size], -1)
         )
 
-    def compare(self, rows: slice, other: Segments) -> None:
+    def compare(self, rows: slice, other: Segments | None) -> None:
         """Compare both sides of some pairs whose waiting sides are in one partition.
 
         Parameters
         ----------
         rows : slice
             Of those that `begin` was given.
-        other : Segments
-            Of the partition of the waiting sides.
+        other : Segments, optional
+            Of the partition of the waiting sides, if it is another one.
         """
-        # nothing waits where threads idle
-        waiting = self._waiting_since[rows], self._waiting[rows]
-        waits, of_waiting = Intervals(*self._given, other).spans(*waiting)
+        waits, of_waiting = self._waits, self._of_causing
+        if other is not None:
+            waits, of_waiting = Intervals(*self._given, other).spans(self._waiting_since[rows], self._waiting[rows])
         causing, within = (kernels.part_of(of, rows) for of in (self._causing, self._within))
         sides, row = kernels.Sides(causing, waits, within), self._row[rows]
         # what is read near the intervals of some pairs has other numbers than what is read near those of others

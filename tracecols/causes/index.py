@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from tracecols.causes.pairs import location_starts
 from tracecols.causes.points import Times, number_type
-from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.enhance.dataflow.spill import Spill, large_arrays
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.work.large import blocks
+from tracecols.kernels import causes as kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,26 +110,20 @@ def index_points(
     """Find where the points and the pairs of each location are, and which points wait."""
     large, n = large_arrays(spill, jobs), len(sync_points)
     number, wait, call_path = number_type(n), sync_points.wait, sync_points.call_path
-    waits_before, n_waits = large.zeros(n + 1, number), 0
-    for here in blocks(n):
-        after = waits_before[here.start + 1 : here.stop + 1]
-        np.cumsum(wait[here] > 0, dtype=number, out=after)
-        after += n_waits
-        n_waits = int(after[-1])
-    waits = large.chosen(n, lambda here: wait[here] > 0, number, n_waits)
-    start = location_starts(facts, sync_points.location)
+    waits_before = large.empty(n + 1, number)
+    kernels.count_waits(wait, waits_before)
+    n_waits, met = int(waits_before[-1]), facts.call_paths.whole.met
+    waits, wait_path, waited = (large.empty(n_waits, of) for of in (number, met.dtype, wait.dtype))
+    kernels.list_waits(wait, call_path, met, waits, wait_path, waited)
     pair_of = large.full(n, -1, number_type(len(delay_pairs)))
-    for here in blocks(len(delay_pairs)):
-        waiting = delay_pairs.waiting[here]
-        known = np.flatnonzero(waiting >= 0)
-        pair_of[waiting[known]] = known + here.start
-    met = facts.call_paths.whole.met
+    kernels.list_last_pairs(delay_pairs.waiting, pair_of)
+    start = location_starts(facts, sync_points.location)
     return PointIndex(
         start=start,
         waits_before=waits_before,
         waits=waits,
-        wait_path=large.computed(n_waits, met.dtype, lambda here: pick(met, call_path[waits[here]])),
-        wait=large.computed(n_waits, wait.dtype, lambda here: wait[waits[here]]),
+        wait_path=wait_path,
+        wait=waited,
         cause_start=np.searchsorted(delay_pairs.cause, start.astype(delay_pairs.cause.dtype)),
         pair_of=pair_of,
     )

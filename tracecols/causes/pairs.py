@@ -134,7 +134,7 @@ def match_causes(
     del every
 
     def taken(column: NDArray[Any]) -> NDArray[Any]:
-        return large.computed(n_pairs, column.dtype, lambda here: column[kept[here]])
+        return large.computed(n_pairs, column.dtype, lambda here: column.take(kept[here]))
 
     # each column takes the place of the one before
     pairs = Columns(n_pairs, {c: taken(columns.pop(c)) for c in OF_PAIR})
@@ -295,9 +295,9 @@ def _kept(
         following, rows = large.computed(n, waiting.dtype, lambda here: waiting[here] + 1), large.empty(n, number)
         sort_by_number(following, large.zeros(len(points) + 2, number), rows)
     order = large.empty(n, number)
-    of_rows = large.computed(n, cause.dtype, lambda here: cause[rows[here]])
+    of_rows = large.computed(n, cause.dtype, lambda here: cause.take(rows[here]))
     sort_by_number(of_rows, large.zeros(len(points) + 1, number), order)
-    return large.computed(n, number, lambda here: rows[order[here]])
+    return large.computed(n, number, lambda here: rows.take(order[here]))
 
 
 def _idle_threads(
@@ -408,7 +408,8 @@ def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int
     location : (n_points,) int32
         Location of each point, ascending.
     """
-    return np.searchsorted(location, np.arange(facts.n_locations + 1))
+    # numbers of another type would be compared with a copy of all
+    return np.searchsorted(location, np.arange(facts.n_locations + 1, dtype=location.dtype))
 
 
 def _intervals_of_threads(
@@ -457,7 +458,7 @@ def _intervals_of_processes(
     mpi = large.chosen(len(pairs), lambda here: ~(OF_THREADS[pairs.kind[here]] | (pairs.kind[here] == IDLE)))
 
     def taken(column: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
-        return large.computed(rows.size, column.dtype, lambda here: column[rows[here]])
+        return large.computed(rows.size, column.dtype, lambda here: column.take(rows[here]))
 
     causing, waits = taken(cause, mpi), taken(waiting, mpi)
     since["waiting_since"][mpi] = last.find(waits, last.processes_of(causing))
@@ -494,7 +495,8 @@ class _LastSynchronisations:
 
     def processes_of(self, point: NDArray[np.signedinteger[Any]]) -> NDArray[np.int32]:
         """Return the processes of some points; (n,) int32."""
-        return self.large.computed(point.size, np.int32, lambda here: self.process[self.points.location[point[here]]])
+        location = self.points.location
+        return self.large.computed(point.size, np.int32, lambda here: self.process.take(location.take(point[here])))
 
     def find(self, point: NDArray[np.signedinteger[Any]], partner: NDArray[np.int32]) -> NDArray[np.signedinteger[Any]]:
         """Find for points and processes the last point before that synchronises with the process; (n,) as `point`, -1

@@ -193,8 +193,8 @@ class Parts:
         """
         n = np.diff(self.end, prepend=0)[chosen]
         end, of = np.cumsum(n), ranges(self.end[chosen] - n, n)
-        label, where = self.label[of], np.repeat(location, n)
-        share = _divided(amount, end, self.weight[of])
+        label, where = self.label.take(of), np.repeat(location, n)
+        share = _divided(amount, end, self.weight.take(of))
         group, first = number(combine(label, where))
         sums = add_up(group, share, first.size)
         return Weights(np.full(first.size, code, np.int16), label[first], where[first], sums)
@@ -353,10 +353,13 @@ def _before_interval(
     known : (n,) bool
         Whether they do.
     """
-    path = np.where(known, pick(facts.call_paths.whole.met, points.call_path[since]), -1).astype(np.int32)
-    begin = clock(facts, quirks)(points.begin_time[since]) - points.lead[since]
-    end, completion = begin + points.total[since], points.completion[since]
-    done = end - points.tail[since]
+    call_path, begin_time, lead, total, completion, tail = (
+        points[c].take(since) for c in ("call_path", "begin_time", "lead", "total", "completion", "tail")
+    )
+    path = np.where(known, pick(facts.call_paths.whole.met, call_path), -1).astype(np.int32)
+    begin = clock(facts, quirks)(begin_time) - lead
+    end = begin + total
+    done = end - tail
     # with peculiarities of the reference completions may be negative: they take off what comes after the call
     less = kernels.Part(path, begin, end - np.minimum(completion, 0))
     return less, kernels.Part(path, done - np.maximum(completion, 0), done)
@@ -368,7 +371,6 @@ class DelayPeriods:
 
     Attributes
     ----------
-    facts : Facts
     comes : (n_pairs,) int32
         The period in which each cause comes whose interval lies in several.
     interval : (n_pairs,) int64
@@ -377,15 +379,13 @@ class DelayPeriods:
         Those in which the causing sides spent more time than the waiting sides.
     """
 
-    facts: Facts
     comes: NDArray[np.int32]
     interval: NDArray[np.int64]
     intervals: PeriodTimes
 
-    @property
-    def spread(self) -> charging.Spread:
-        """The same as kernels take it."""
-        labels, of = labels_of(self.facts), self.intervals
+    def spread(self, facts: Facts) -> charging.Spread:
+        """Return the same as kernels take it."""
+        labels, of = labels_of(facts), self.intervals
         times = of.period, of.is_single, of.key, of.of_period, of.ticks
         return charging.Spread(self.interval, self.comes, *times, labels.whole.creation, labels.of_kernels)
 
@@ -534,7 +534,7 @@ def _period_of(
     return period_of
 
 
-@step(CHARGES, "delay_periods")
+@step(ON_PATH, "delay_periods", keeps=("delay_periods",))
 def find_delay_periods(
     facts: Facts,
     quirks: Quirks,
@@ -554,7 +554,7 @@ def find_delay_periods(
     period_of = _period_of(facts, sync_points, segments)
     given = sync_points, delay_pairs, point_index, segments, delays, intervals, period_of, large
     interval, comes, times = _of_delays(facts, quirks, *given)
-    return DelayPeriods(facts, comes, interval, times)
+    return DelayPeriods(comes, interval, times)
 
 
 @step(ON_PATH, "path_periods")
@@ -744,7 +744,6 @@ def divide_run(
     quirks: Quirks,
     sync_points: CompoundTable,
     delay_pairs: CompoundTable,
-    point_index: PointIndex,
     factors: Factors,
     every_root_causes: Sequence[CompoundTable],
     every_period_times: Sequence[Weights | None],
@@ -754,16 +753,14 @@ def divide_run(
     as it is."""
     if facts.call_paths.divider is None:
         return charged_run
-    waits = point_index.waits
     rows: list[Weights] = []
     for k, (name, suffix, kind) in enumerate(
         (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
     ):
         mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
-        kept = np.flatnonzero((sync_points.kind[waits] == POINTS.index(kind)) & (factors.propagated > 0))
         for code, at, amount in (
             (f"mpi_wait_indirect_{name}", numbers_of(delay_pairs, mine, "waiting")[0], indirect),
-            (f"mpi_wait_propagating_{suffix}", waits[kept].astype(np.int64), factors.propagated[kept]),
+            (f"mpi_wait_propagating_{suffix}", *factors.propagated.positive_of(sync_points.kind, POINTS.index(kind))),
         ):
             rows.append(_in_waits(facts, quirks, sync_points, CHARGED.index(code), at, amount))
     for name in ("critical_path_activities", "non_critical_path_activities"):

@@ -27,7 +27,7 @@ from tracecols.kernels import edges as of_edges
 from tracecols.kernels import intervals, sums
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
-from tracecols.kernels.arrays import after, first
+from tracecols.kernels.arrays import first
 from tracecols.schema import EventKind as K
 from tracecols.schema.causes import POINTS
 from tracecols.work.large import LargeArrays, blocks
@@ -379,14 +379,14 @@ class _Places:
         points: CompoundTable,
         index: PointIndex,
         group: NDArray[np.int64],
-        others: _Others,
+        others: kernels.Others,
         threads: ParallelRegions,
         large: LargeArrays,
     ) -> _Places:
         """Return those of some locations, ascending."""
         own_points, rows = index.points_of(group), facts.first_rows[group]
         stop = int(rows[-1]) + int(facts.store.n_events[group[-1]])
-        marks, of_point = _marks(points, own_points, others.between(int(rows[0]), stop), large)
+        marks, of_point = _marks(points, own_points, _between(others, int(rows[0]), stop), large)
         nested = _nested(facts, quirks, own_points, points, threads, large)
         return cls(own_points, marks, np.searchsorted(marks.row, rows), of_point, *nested, large)
 
@@ -408,14 +408,9 @@ class _Places:
         stop, last : (n,) int64, `points.time_type`
             One past the last segment of each location; until when its time is counted.
         """
-        for here in blocks(self.of_point.size):
-            of = self.of_point[here]
-            is_end = np.flatnonzero(of < 0)
-            location = np.searchsorted(self.points.end, is_end + here.start, "right")
-            cut, time = pick(self.marks.cut, of), pick(self.marks.time, of)
-            cut[is_end], time[is_end] = stop[location], last[location]
-            there = slice(row + here.start, row + here.stop)
-            cuts.cut[there], cuts.left[there], cuts.time[there] = cut, cut, time
+        there = slice(row, row + self.of_point.size)
+        written = (cuts[name][there] for name in ("cut", "left", "time"))
+        kernels.put_cuts(self.points.end, self.of_point, self.marks, stop, last, *written)
 
 
 @dataclass(frozen=True, eq=False)
@@ -519,40 +514,6 @@ def _nested(
     return nested, point, is_resume, np.maximum.accumulate(ends)
 
 
-@dataclass(frozen=True, eq=False)
-class _Others:
-    """What happens at rows of some locations besides their points, and what points at FORKs mean.
-
-    Attributes
-    ----------
-    row, what, value : (n,)
-        As those of `kernels.Marks`, ascending.
-    enter : (n_regions,) int64
-        Rows at which threads enter parallel regions, ascending.
-    at_enter, fork : (n_regions,) int8, as `value`
-        What happens there, and the time since the FORK.
-    """
-
-    row: NDArray[np.int64]
-    what: NDArray[np.int8]
-    value: Times
-    enter: NDArray[np.int64]
-    at_enter: NDArray[np.int8]
-    fork: Times
-
-    def between(self, low: int, stop: int) -> _Others:
-        """Return what happens at the rows from `low` to one before `stop`."""
-        here, entered = (slice(*np.searchsorted(rows, (low, stop)).tolist()) for rows in (self.row, self.enter))
-        return _Others(
-            self.row[here],
-            self.what[here],
-            self.value[here],
-            self.enter[entered],
-            self.at_enter[entered],
-            self.fork[entered],
-        )
-
-
 def _others(
     facts: Facts,
     quirks: Quirks,
@@ -562,7 +523,7 @@ def _others(
     index: PointIndex,
     threads: ParallelRegions,
     large: LargeArrays,
-) -> _Others:
+) -> kernels.Others:
     """Find the rows of some locations where threads leave parallel regions, and the second rows of those that no other
     location has forked (`masters`)."""
     regions, dtype = threads.regions, time_type(quirks)
@@ -583,7 +544,7 @@ def _others(
         row, what, value = (np.insert(of, at, x) for of, x in ((row, second), (what, kernels.CUT), (value, 0)))
     order = np.argsort(enter, kind="stable")
     fork = whole(regions, "fork", large)
-    return _Others(
+    return kernels.Others(
         row,
         what,
         value,
@@ -591,6 +552,13 @@ def _others(
         np.where(is_guest[order], kernels.JOIN_TEAM, kernels.FORK).astype(np.int8),
         large.computed(order.size, dtype, lambda here: fork[order[here]]),
     )
+
+
+def _between(others: kernels.Others, low: int, stop: int) -> kernels.Others:
+    """Return what happens at the rows from `low` to one before `stop`."""
+    here, entered = (slice(*np.searchsorted(rows, (low, stop)).tolist()) for rows in (others.row, others.enter))
+    row, what, value, enter, at_enter, fork = others
+    return kernels.Others(row[here], what[here], value[here], enter[entered], at_enter[entered], fork[entered])
 
 
 def _second_rows(
@@ -608,7 +576,7 @@ def _second_rows(
 
 
 def _marks(
-    points: CompoundTable, own_points: Ranges, others: _Others, large: LargeArrays
+    points: CompoundTable, own_points: Ranges, others: kernels.Others, large: LargeArrays
 ) -> tuple[kernels.Marks, NDArray[np.int64]]:
     """Put the points of some locations and what else happens there in the order of their rows.
 
@@ -619,36 +587,11 @@ def _marks(
     of_point : (n_own_points,) int64
         Mark of each point of the locations, one location after the other; -1 for their ends.
     """
-    n_real = sum(int((points.kind[own_points[here]] != END).sum()) for here in blocks(len(own_points)))
-    n, dtype = n_real + others.row.size, others.value.dtype
-    marks = kernels.Marks(
-        large.empty(n, np.int64),
-        large.empty(n, np.int8),
-        large.zeros(n, dtype),
-        large.full(n, -1, np.int64),
-        large.zeros(n, dtype),
-    )
-    of_point = large.full(len(own_points), -1, np.int64)
-    filled = done = 0
-    for here in blocks(len(own_points)):
-        point = own_points[here]
-        real = np.flatnonzero(points.kind[point] != END)
-        row, is_fork = points.event[point[real]], points.kind[point[real]] == FORK
-        # up to the last point of these: what is at the same row comes after it
-        until = int(np.searchsorted(others.row, row[-1])) if row.size else done
-        place = np.arange(row.size) + np.searchsorted(others.row[done:until], row)
-        some = first(after(marks, filled), row.size + until - done)
-        of_point[here][real] = filled + place
-        entered = _lookup_near(others.enter, row[is_fork])
-        some.row[place], some.what[place] = row, kernels.CUT
-        some.what[place[is_fork]], some.value[place[is_fork]] = others.at_enter[entered], others.fork[entered]
-        is_other = np.ones(some.row.size, bool)
-        is_other[place] = False
-        _put_others(some, is_other, others, slice(done, until))
-        filled, done = filled + some.row.size, until
-    rest = after(marks, filled)
-    _put_others(rest, np.ones(rest.row.size, bool), others, slice(done, None))
-    return marks, of_point
+    n, dtype = len(own_points) + others.row.size, others.value.dtype
+    marks = kernels.Marks(*(large.empty(n, of) for of in (np.int64, np.int8, dtype, np.int64, dtype)))
+    of_point = large.empty(len(own_points), np.int64)
+    own = kernels.OwnPoints(own_points.first, own_points.end, points.event, points.kind)
+    return first(marks, int(kernels.list_marks(own, FORK, END, others, marks, of_point))), of_point
 
 
 def _lookup_near(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -658,11 +601,6 @@ def _lookup_near(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[
     first, stop = (int(np.searchsorted(keys, *of)) for of in ((wanted[0], "left"), (wanted[-1], "right")))
     found = lookup(keys[first:stop], wanted)
     return np.where(found >= 0, found + first, -1)
-
-
-def _put_others(marks: kernels.Marks, at: NDArray[np.bool_], others: _Others, here: slice) -> None:
-    """Write some of what happens besides points to where it belongs."""
-    marks.row[at], marks.what[at], marks.value[at] = others.row[here], others.what[here], others.value[here]
 
 
 def _numbers_and_flushes(

@@ -55,7 +55,7 @@ class Amounts:
         return cls.among_all(row, amounts[row])
 
     @classmethod
-    def among_all(cls, row: NDArray[np.int64], amount: Times) -> Amounts:
+    def among_all(cls, row: NDArray[np.signedinteger[Any]], amount: Times) -> Amounts:
         """Keep the amounts of some rows, ascending."""
         return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amount)
 
@@ -105,8 +105,8 @@ class Factors:
         By kind, of pairs: seconds of later waits per second of delay; without rounding the ticks charged to the delay.
     indirect : Amounts
         Of pairs: time of the wait that goes back to waits of the causing side.
-    propagated : (n_waits,) float64 or int64
-        Of every point that waits how much of that makes others wait in point-to-point communication.
+    propagated : Amounts
+        Of points that wait how much of that makes others wait in point-to-point communication.
     lost : (n,) float64 or int64
         Of waits for messages that exceed what the other side lost by how much they do.
     n_forced : int
@@ -117,7 +117,7 @@ class Factors:
     kinds: NDArray[np.int8]
     shares: Sequence[Amounts]
     indirect: Amounts
-    propagated: Times
+    propagated: Amounts
     lost: Times
     n_forced: int
 
@@ -167,7 +167,7 @@ def _sides(
     def waited_in(here: slice) -> Times:
         own = pairs.own_since[here]
         begin = np.where(own >= 0, own, since[here])
-        return sums.between(index.waits_before[begin + 1], index.waits_before[pairs.cause[here]])
+        return sums.between(index.waits_before.take(begin + 1), index.waits_before.take(pairs.cause[here]))
 
     waited = large.computed(n, dtype, waited_in)
 
@@ -177,7 +177,7 @@ def _sides(
         return lost[lost > 0]
 
     n_threads = facts.locations.n_threads
-    others = large.computed(n, np.int32, lambda here: n_threads[points.location[pairs.cause[here]]] - 1)
+    others = large.computed(n, np.int32, lambda here: n_threads.take(points.location.take(pairs.cause[here])) - 1)
     return _Sides(total, waited, others, large.joined(n, dtype, side_by_side(large.jobs, lost_in, blocks(n), 1)))
 
 
@@ -198,7 +198,7 @@ def sweep_costs(
 
     def since_of(here: slice) -> NDArray[np.signedinteger[Any]]:
         since = delay_pairs.cause_since[here]
-        return np.where(since >= 0, since, beginning[sync_points.location[cause[here]]])
+        return np.where(since >= 0, since, beginning.take(sync_points.location.take(cause[here])))
 
     since = large.computed(n, cause.dtype, since_of)
     is_ordered = has_mpi(facts) or not (quirks.rounds_seconds and quirks.leaves_out_others)
@@ -214,6 +214,11 @@ def sweep_costs(
     dtype, wait = point_index.wait.dtype, delay_pairs.wait
     propagated = large.zeros(point_index.wait.size, dtype)
     costs, shares = (_Pool(n_lists, dtype, large) for n_lists in (propagated.size, n))
+
+    def passed_on() -> Amounts:
+        kept = large.chosen(propagated.size, lambda here: propagated[here] > 0)
+        return Amounts.among_all(point_index.waits[kept], propagated[kept])
+
     if not quirks.rounds_seconds:
 
         def charged_to(here: slice) -> Times:
@@ -231,7 +236,7 @@ def sweep_costs(
         np.maximum(charged, 0, out=charged)
         p2p = large.chosen(n, lambda here: (kind[here] < N_P2P_KINDS) & (wait[here] != charged[here]))
         indirect = Amounts.among_all(p2p, wait[p2p] - charged[p2p])
-        return Factors(charged, kinds, shares.by_kind(kinds), indirect, propagated, sides.lost, n_forced)
+        return Factors(charged, kinds, shares.by_kind(kinds), indirect, passed_on(), sides.lost, n_forced)
 
     is_idle, is_p2p = kind == IDLE, kind < N_P2P_KINDS
     whole = sides.total + sides.waited
@@ -244,7 +249,7 @@ def sweep_costs(
     of_pairs = order, caused, N_P2P_KINDS, thread_kind, scale, whole, sides.waited
     _in_pools(order.size, costs, shares, lambda at, *of: kernels.scale_costs(at, *of_pairs, *of, propagated))
     indirect = Amounts.of(np.where(is_p2p, scale * sides.waited, 0.0))
-    return Factors(scale, kinds, shares.by_kind(kinds), indirect, propagated, sides.lost, n_forced)
+    return Factors(scale, kinds, shares.by_kind(kinds), indirect, passed_on(), sides.lost, n_forced)
 
 
 class _Pool:
@@ -339,7 +344,7 @@ class _Sums:
         """Add up the elements from `start` to `stop` - 1; (n_slices,) of the type of the array."""
         values = self._values
         if values.dtype == np.int64:
-            return self._before[np.maximum(start, stop)] - self._before[start]
+            return self._before.take(np.maximum(start, stop)) - self._before.take(start)
         # sums of floating-point numbers depend on what is added first
         bounds = np.stack([start, stop], 1).ravel()
         sums = np.add.reduceat(values, bounds)[::2]

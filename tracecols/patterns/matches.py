@@ -46,8 +46,10 @@ class Matches:
             New values of `severity`, `call_path` or `location`, of all matches before masking.
         """
         kept = np.flatnonzero(mask)
-        columns = {name: changed.get(name, getattr(self, name))[kept] for name in ("severity", "call_path", "location")}
-        return Matches(self.row[kept], **columns)
+        if kept.size == len(self) and not changed:
+            return self
+        columns = (changed.get(name, getattr(self, name)) for name in ("severity", "call_path", "location"))
+        return Matches(self.row.take(kept), *(column.take(kept) for column in columns))
 
     def counted(self, mask: NDArray[np.bool_]) -> Matches:
         """Keep the matches a mask selects; each counts as one occurrence.
@@ -66,7 +68,7 @@ class Matches:
     def cells(self) -> Cells:
         """Add up the severities per call path and location."""
         found = np.flatnonzero((self.call_path >= 0) & (self.severity != 0))
-        return Cells.sum(self.call_path[found], self.location[found], self.severity[found])
+        return Cells.sum(self.call_path.take(found), self.location.take(found), self.severity.take(found))
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def every_row(table: CompoundTable) -> Matches:
     assert charged is not None  # Search refuses patterns on other tables
     call_path, location = charged
     n = len(table)
-    return Matches(np.arange(n), np.zeros(n, np.int64), table[call_path], table[location])
+    return Matches(np.arange(n), np.broadcast_to(np.int64(0), n), table[call_path], table[location])
 
 
 def arguments(p: Property, parameters: Mapping[str, Mapping[str, float]], resolution: int) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class SliceSearch:
                     f"the pattern of property {p.id!r} ({p.family}) failed: {type(error).__name__}: {error}"
                 ) from error
             mask = region_mask(p, self.by_id, self._nested, of_slice, masks)
-            allowed = np.append(mask[of_slice.call_paths.region], False)[found.call_path]
+            allowed = np.append(mask[of_slice.call_paths.region], False).take(found.call_path)
             matches[p.id] = found.where(allowed).read_only()
         return matches
 
@@ -494,9 +494,9 @@ def times_of(
     timed = inherited(p, by_id, _is_timed)
     is_time = p.unit == "sec"
     if timed is not None and timed.since:
-        begin = table[timed.since][found.row]
+        begin = table[timed.since].take(found.row)
         return begin, begin + found.severity if is_time else begin
     if timed is not None and timed.until:
-        end = table[timed.until][found.row]
+        end = table[timed.until].take(found.row)
         return end - found.severity if is_time else end, end
     return np.full(len(found), -1, np.int64), np.full(len(found), -1, np.int64)

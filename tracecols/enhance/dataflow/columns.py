@@ -119,7 +119,7 @@ class Columns:
 
     def take(self, index: NDArray[np.int64]) -> Columns:
         """Return some rows, in the order of their numbers in `index`; (n_index,)."""
-        return Columns(index.size, {name: self[name][index] for name in self._columns})
+        return Columns(index.size, {name: self[name].take(index) for name in self._columns})
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,8 @@ def pick(values: NDArray[Any], index: NDArray[np.signedinteger[Any]], null: int 
     """
     if not values.size:
         return np.full(index.size, null, values.dtype)
-    taken = values[index]
+    # for many indices it takes two thirds of the time of values[index], and half where these are not int64
+    taken = values.take(index, 0)
     if index.size and index.min() < 0:
         taken[index < 0] = null
     return taken

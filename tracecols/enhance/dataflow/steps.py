@@ -21,7 +21,8 @@ Root causes are found in further stages:
 * `spent`: one partition: its time by call path between these points.
 * `delays`: one partition, and what those did who waited for it.
 * `sweep`: once: what waits cost, from the end of the trace to its beginning.
-* `on_path`: one partition: what its call paths take on the critical path.
+* `on_path`: one partition: what its call paths take on the critical path, and in which phases or bins of time the
+  causes of waits lie.
 * `charges`: one partition: what its call paths are charged with.
 * `run`: once: what that means for the whole run.
 

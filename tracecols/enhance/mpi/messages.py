@@ -189,7 +189,7 @@ class PostedReceives(NamedTuple):
 def posted_receives(p2p: PointToPoint) -> PostedReceives:
     """Put the receives of some processes in the order in which they were posted."""
     kind = p2p.events.kind
-    receives = np.flatnonzero(RECEIVES[kind])
+    receives = np.flatnonzero(RECEIVES.take(kind))
     # where a receive was posted: by its request, by the probe that found the message, or by itself
     post = np.where(REQUESTED[kind[receives]], p2p.partner[receives], receives)
     post = np.where(post >= 0, post, receives)

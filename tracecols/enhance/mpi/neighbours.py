@@ -94,8 +94,11 @@ def read_channels(store: Store, process: NDArray[np.int32], communicators: Commu
     for location, rows, is_first in _batches(store):
         own = process[location]
         other = communicators.process_of(rows["communicator"], rows["peer"].astype(np.int64), own)
-        sends = np.flatnonzero(SENDS[rows["kind"]] & (other >= 0) & (other != own))
-        key, n_bytes = own[sends].astype(np.int64) * n + other[sends], rows["length"][sends].astype(np.int64)
+        sends = np.flatnonzero(SENDS.take(rows["kind"]) & (other >= 0) & (other != own))
+        key, n_bytes = (
+            own.take(sends).astype(np.int64) * n + other.take(sends),
+            rows["length"].take(sends).astype(np.int64),
+        )
         tallies.append(_tally(key, np.ones(sends.size, np.int64), n_bytes))
         n_pairs += len(tallies[-1])
         if n_pairs > 2 * MOST_NEIGHBOURS * n + BATCH:
@@ -103,7 +106,7 @@ def read_channels(store: Store, process: NDArray[np.int32], communicators: Commu
             n_pairs = len(tallies[0])
             if n_pairs > 2 * MOST_NEIGHBOURS * n:
                 return None
-        receives = np.flatnonzero(RECEIVES[rows["kind"]] & (other >= 0) & is_first)
+        receives = np.flatnonzero(RECEIVES.take(rows["kind"]) & (other >= 0) & is_first)
         begins = np.ones(receives.size, bool)
         begins[1:] = location[receives[1:]] != location[receives[:-1]]
         firsts.append((own[receives].astype(np.int64), other[receives], begins))

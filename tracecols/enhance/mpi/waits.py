@@ -260,8 +260,10 @@ class Participants:
 
     def __init__(self, m: CompoundTable, row: NDArray[np.int64], by_call: bool = False) -> None:
         self.row, self.by_call = row, by_call
-        _, instance = np.unique(m.collective[row], return_inverse=True)
-        self.segments = Segments(instance, int(instance.max(initial=-1)) + 1)
+        collective = m.collective[row]
+        takes_part = np.zeros(int(collective.max(initial=-1)) + 1, bool)
+        takes_part[collective] = True
+        self.segments = Segments((np.cumsum(takes_part) - 1)[collective], int(takes_part.sum()))
         begin, end = (m.enter_time, m.exit_time) if by_call else (m.begin_time, m.end_time)
         self.begin, self.end = begin[row], end[row]
         self.sent, self.received = m.sent[row], m.received[row]

@@ -150,5 +150,5 @@ def _enters_of_finalize(
 
 def _enters(columns: Columns, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Select the events that enter one of some regions."""
-    mask: NDArray[np.bool_] = np.append(which, False)[columns["region"]]
-    return mask & (ACTION[columns["kind"]] == PUSH)
+    mask: NDArray[np.bool_] = np.append(which, False).take(columns["region"])
+    return mask & (ACTION.take(columns["kind"]) == PUSH)

@@ -190,7 +190,7 @@ def attributed_events(
         own = [scans[i] for i in members[filled[some]].tolist()]
         events = merged(scan.events for scan in own)
         kind = joined_column(events, "kind", np.uint8)
-        mine = np.flatnonzero(of_family[kind])
+        mine = np.flatnonzero(of_family.take(kind))
         here = slice(int(stops[some][0] - counts[filled[some.start]]), int(stops[some][-1]))
         expected = side["kind"][here]
         found = np.diff(np.searchsorted(mine, np.cumsum(sizes[some])), prepend=0)
@@ -199,8 +199,8 @@ def attributed_events(
                 f"location {_first_that_differs(own, of_family, expected, counts[filled[some]])}: "
                 f"the kinds of its events are not those in the table {family}"
             )
-        time[here] = joined_column(events, "time", np.int64)[mine]
-        call[here] = calls.number(location[here], joined_column(events, "call", np.int64)[mine])
+        time[here] = joined_column(events, "time", np.int64).take(mine)
+        call[here] = calls.number(location[here], joined_column(events, "call", np.int64).take(mine))
     return Columns(time.size, {**side, "location": location, "time": time, "call": call})
 
 

@@ -818,10 +818,10 @@ def _global_calls(
     kept, node = np.zeros(len(calls), bool), calls.node
     startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[np.maximum(paths.entry, 0)]]
     if startup.any():
-        first_path, stop = np.cumsum(n_paths) - n_paths, np.cumsum(n_calls)
+        first_path, start = np.cumsum(n_paths) - n_paths, np.append(0, np.cumsum(n_calls))
         for here in blocks(len(calls)):
-            of = np.searchsorted(stop, np.arange(here.start, here.stop), "right")
-            kept[here] = startup[first_path[of] + node[here]]
+            own = np.diff(np.clip(start, here.start, here.stop))
+            kept[here] = startup[np.repeat(first_path, own) + node[here]]
     joins = np.flatnonzero(JOINS_ALL[events.kind])
     if joins.size:
         of = np.searchsorted(np.cumsum(n_attributed), joins, "right")

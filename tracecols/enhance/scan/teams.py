@@ -161,7 +161,7 @@ class Teams:
     def _count(self, meaning: int) -> NDArray[np.int64]:
         """Count the events of a meaning; (n_locations,) int64."""
         kind, start = self.events.all.kind, self.events.start
-        at = self.large.chosen(kind.size, lambda here: MEANING[kind[here]] == meaning)
+        at = self.large.chosen(kind.size, lambda here: MEANING.take(kind[here]) == meaning)
         return np.diff(np.searchsorted(at, start))
 
     def _list(self, locations: Locations, chosen: NDArray[np.int64]) -> kernels.Begins:
@@ -271,7 +271,7 @@ def _read(store: Store, chosen: NDArray[np.int64], n_locations: int, large: Larg
             rows = _rows_of(store, members, here)
             kept = np.flatnonzero(KEPT[rows["kind"]])
             into = slice(n, n + kept.size)
-            row[into], kind[into], team[into] = (rows[c][kept] for c in COLUMNS)
+            row[into], kind[into], team[into] = (rows[c].take(kept) for c in COLUMNS)
             if kept.size:
                 kept_of[members[0] : members[-1] + 1] += np.bincount(
                     of[here][kept] - members[0], minlength=members[-1] - members[0] + 1

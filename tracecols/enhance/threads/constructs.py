@@ -83,7 +83,7 @@ def match_constructs(
     # calls are numbered in the order of their ENTER unless an attributed event came first; order them by row
     rows = rows[np.argsort(call_instances.enter[rows], kind="stable")]
     role = role[rows]
-    begin, enter = call_instances.begin[rows], call_instances.enter_time[rows]
+    begin, enter = call_instances.begin.take(rows), call_instances.enter_time.take(rows)
     team = team_instances.instance[begin] if begin.size else begin
     k = occurrence(combine(begin, role))
     instance, head = number_chronologically(combine(team, role, k), enter)
@@ -121,13 +121,12 @@ def match_constructs(
             "construct": instance,
             "role": lambda: names[role],
             "role_number": role,
-            "latest_enter_time": lambda: latest[instance],
-            "location": call_instances.location[rows],
-            "enter": call_instances.enter[rows],
-            "exit": call_instances.exit[rows],
+            "latest_enter_time": lambda: latest.take(instance),
             "enter_time": enter,
-            "exit_time": call_instances.exit_time[rows],
-            "call_path": call_instances.call_path[rows],
+            **{
+                c: getattr(call_instances, c).take(rows)
+                for c in ("location", "enter", "exit", "exit_time", "call_path")
+            },
             "task_time": call_instances.tasks[rows],
         },
     )
