@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import DATA, SHARED, slow
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.random_programs import RandomProgram
 from support.severities import cells
@@ -71,9 +71,7 @@ def check_sum(store, cuts, names):
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 32), cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3))
 def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
     # nested teams, explicit tasks, buffer flushes, messages under way, masters with higher identifiers, programs that
@@ -88,9 +86,7 @@ def test_pieces__of_random_programs_add_up(tmp_path_factory, seed, cuts):
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 32), bounds=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_pieces__of_random_programs_reserve_the_same_for_every_thread(tmp_path_factory, seed, bounds):
     folder = tmp_path_factory.mktemp("p")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from conftest import slow
+from conftest import LONG, slow
 from support.epilog_mutations import recordings
 from support.epilog_writer import write_archive
 from support.otf2_writer import Archive
@@ -183,7 +183,7 @@ def nobody_waits(pipe):
             os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
             time.sleep(0.01)
 
-    watch = threading.Timer(30, release)
+    watch = threading.Timer(LONG, release)
     watch.start()
     try:
         yield
