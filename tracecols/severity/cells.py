@@ -37,9 +37,10 @@ class Made(Mapping[str, "Cells"]):
         if name not in self._names:
             raise KeyError(name)
         found = self._kept.pop(name, None)
-        if found is None:
-            found = self._make(name)
-        self._kept[name] = found
+        if found is not None:
+            self._kept[name] = found
+            return found
+        self._kept[name] = found = self._make(name)
         # a list, as other threads may ask at the same time
         kept = list(self._kept.items())
         n = sum(len(cells) for _, cells in kept)
