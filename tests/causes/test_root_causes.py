@@ -725,22 +725,24 @@ def test_costs__are_the_same_however_little_room_there_is_at_first(conventions, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("conventions", ["scalasca", "exact"])
-def test_numbers_of_points__take_eight_bytes_where_there_are_many(conventions, monkeypatch):
+def test_numbers_of_points__take_eight_bytes_where_there_are_many(monkeypatch):
+    # both in one test: these kernels, which nothing else calls, are compiled once
     chosen = ["delay", "critical_path", "performance_impact", "waitstates_direct_vs_indirect"]
 
-    def found():
+    def found(conventions):
         with late_twice().trace() as trace:
             cube = trace.analyze(conventions, properties=chosen)
             return cube, trace.model.with_quirks(CONVENTIONS[conventions].quirks).delay_pairs
 
-    few, pairs = found()
-    assert {pairs[c].dtype for c in ("cause", "waiting", "cause_since", "waiting_since")} == {np.dtype(np.int32)}
-    monkeypatch.setattr(of_points, "NARROW", 1)
-    many, pairs = found()
-    assert pairs.cause.dtype == np.int64
-    for name in few.properties.id:
-        assert np.array_equal(few.cells[name].value, many.cells[name].value), name
+    for conventions in ("scalasca", "exact"):
+        few, pairs = found(conventions)
+        assert {pairs[c].dtype for c in ("cause", "waiting", "cause_since", "waiting_since")} == {np.dtype(np.int32)}
+        with monkeypatch.context() as patch:
+            patch.setattr(of_points, "NARROW", 1)
+            many, pairs = found(conventions)
+        assert pairs.cause.dtype == np.int64
+        for name in few.properties.id:
+            assert np.array_equal(few.cells[name].value, many.cells[name].value), name
 
 
 def test_charged__properties_are_declared():

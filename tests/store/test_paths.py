@@ -380,37 +380,47 @@ def test_sql__of_a_path_that_is_not_utf8_says_so(odd):
         tracecols.open(odd / "s\udcfe.trace").sql("select count(*) from events")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "show {c}",
-        *slow(
-            [
-                "report {c} -o {out}.html --sources {in}", "info {s}",
-                "compare {c} {c} -o {out}.severity -o {out}.csv -o {out}.json -o {out}.html -o {out}.cubex",
-                "efficiency {s} {c}", "analyze {in} -o {out}.severity", "convert {in} -o {out}.trace", "check {s}", "analyze {s} -o {out}.severity --from 0.1", "diagnose {c}", "phases {s}",
-                "correct {s} -o {out}.trace", "enhance {s}", "rules {s}", "what-if {s} -o {out}.trace",
-                *(f"export {{c}} {{out}}{e}" for e in (".cubex", ".cube", ".csv", ".json", ".parquet", ".severity")),
-                *(f"export {{s}} {{out}}{e}" for e in (".csv", ".json", ".parquet", ".pftrace", ".trace.json", ".otf2")),
-            ]
-        ),
-    ],
+MANY = (
+    "report {c} -o {out}.html --sources {in}", "info {s}",
+    "compare {c} {c} -o {out}.severity -o {out}.csv -o {out}.json -o {out}.html -o {out}.cubex",
+    "efficiency {s} {c}", "analyze {in} -o {out}.severity", "convert {in} -o {out}.trace", "check {s}",
+    "analyze {s} -o {out}.severity --from 0.1", "diagnose {c}", "phases {s}", "correct {s} -o {out}.trace",
+    "enhance {s}", "rules {s}", "what-if {s} -o {out}.trace",
+    *(f"export {{c}} {{out}}{e}" for e in (".cubex", ".cube", ".csv", ".json", ".parquet", ".severity")),
+    *(f"export {{s}} {{out}}{e}" for e in (".csv", ".json", ".parquet", ".pftrace", ".trace.json", ".otf2")),
 )  # fmt: skip
-def test_command__takes_paths_that_are_not_utf8(words, odd, tmp_path):
-    out = tmp_path / "o\udcfe"
-    places = {"in": odd / "in\udcfe", "s": odd / "s\udcfe.trace", "c": odd / "c\udcfe.severity", "out": out}
-    code = "from tracecols.cli import main; main()"
+# one process for all commands: most of the time of each would be that of its start
+RUN_ALL = """
+import json, sys
+from tracecols.cli import main
+for words in json.load(sys.stdin):
+    sys.argv = ["tracecols", *words]
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            sys.exit(f"{words} ends with {end.code}")
+"""
+
+
+@pytest.mark.parametrize("commands", [["show {c}"], *slow([[*MANY]])])
+def test_commands__take_paths_that_are_not_utf8(commands, odd, tmp_path):
+    places = {"in": odd / "in\udcfe", "s": odd / "s\udcfe.trace", "c": odd / "c\udcfe.severity"}
+    outputs = [tmp_path / str(number) for number in range(len(commands))]
+    for folder in outputs:
+        folder.mkdir()
+    given = [
+        [word.format(**places, out=folder / "o\udcfe") for word in words.split()]
+        for words, folder in zip(commands, outputs, strict=True)
+    ]
     # the output is text for other programs: they must be able to read it
     done = subprocess.run(
-        [sys.executable, "-c", code, *(word.format(**places) for word in words.split())],
-        capture_output=True,
-        check=False,
+        [sys.executable, "-c", RUN_ALL], input=json.dumps(given).encode(), capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr
     done.stdout.decode("utf-8")
-    if "{out}" in words:
-        assert list(tmp_path.iterdir())
+    assert [bool(list(folder.iterdir())) for folder in outputs] == ["{out}" in words for words in commands]
 
 
 @pytest.mark.parametrize(
