@@ -105,7 +105,6 @@ class Page:
         """Press keys one after the other."""
         for key in keys:
             self.page.keyboard.press(key)
-            self.page.wait_for_timeout(60)
             self.settle()
 
     def array(self, name):

@@ -483,7 +483,7 @@ def test_tls__with_the_certificates_of_the_configuration(protected, trace):
 
 
 @pytest.mark.slow
-def test_tls__with_certificates_of_another_authority(protected, trace, impatient):
+def test_tls__with_certificates_of_another_authority(protected, trace):
     from distributed import Security
 
     with certificates(Security.temporary()):
@@ -550,6 +550,10 @@ def mortal(tmp_path):
         tmp_path,
     ]
     worker = subprocess.Popen([str(c) for c in command], **options)
+    # it may take long to start; what is waited for in a test is that it comes back
+    until = time.monotonic() + LONG
+    while not path.exists() and scheduler.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
     yield path, scheduler
     for process in (scheduler, worker):
         process.kill()
